@@ -1,0 +1,3 @@
+"""tfcli: transformers from the terminal."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,42 @@
+"""Errors a user can cause: one plain sentence that says what is wrong and what to do about it.
+
+    raise UsageError("There is no file 'storis.txt'", "check the path, or use builtin:stories")
+
+prints ``There is no file 'storis.txt'; check the path, or use builtin:stories.`` and exits with code 2.
+"""
+
+
+class TfcliError(Exception):
+    """Something failed while working: a file turned out broken, a disk filled, a loss diverged.
+
+    Args:
+        problem: what is wrong, where, with the value received; starts with a capital, has no full stop.
+        remedy: what to do about it; starts in lower case, has no full stop.
+    """
+
+    exit_code = 1
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{problem}; {remedy}." if remedy else f"{problem}.")
+
+
+class UsageError(TfcliError):
+    """Wrong before any work began: the command line, the recipe, a missing path, a taken output folder."""
+
+    exit_code = 2
+
+
+class BrokenInputError(TfcliError):
+    """A file or a record that was there turned out unusable while it was being read."""
+
+
+class Interrupted(TfcliError):
+    """Work was stopped by Ctrl-C (exit 130) or SIGTERM (exit 143) after everything was saved."""
+
+    exit_code = 130
+
+    def __init__(self, problem: str, remedy: str = "", *, exit_code: int = 130) -> None:
+        super().__init__(problem, remedy)
+        self.exit_code = exit_code

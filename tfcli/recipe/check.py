@@ -1,0 +1,47 @@
+"""``[check]`` and ``[result]``: what a recipe must reach, and what it reached where it was written."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Gt
+
+
+@dataclass(frozen=True)
+class CheckSection:
+    """Limits that `tfcli run --check` demands of the trained model's evaluation."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+
+    max_loss: Annotated[float, Gt(0)] | None = None
+    """Largest validation loss, nats a token."""
+
+    min_accuracy: Annotated[float, Gt(0)] | None = None
+    """Smallest share of masked tokens predicted right, 0 to 1."""
+
+    min_bleu: Annotated[float, Gt(0)] | None = None
+    """Smallest BLEU, 0 to 100."""
+
+    min_exact_match: Annotated[float, Gt(0)] | None = None
+    """Smallest share of validation pairs translated word for word, 0 to 1."""
+
+    max_minutes: Annotated[float, Gt(0)] | None = None
+    """Most minutes for the whole recipe."""
+
+
+@dataclass(frozen=True)
+class ResultSection:
+    """What the recipe reached when it was written; information for the reader, never read back."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+
+    reached: str = ""
+    """The figures."""
+
+    minutes: float | None = None
+    """Time of the whole recipe."""
+
+    machine: str = ""
+    """Where."""
+
+    date: str = ""
+    """When, as YYYY-MM-DD."""

@@ -1,0 +1,38 @@
+"""``[data]``: which text, and which part of it is held out."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Lt
+
+Split = Literal["hash", "tail", "file"]
+
+
+@dataclass(frozen=True)
+class DataSection:
+    """Where the text comes from and how it is divided into training and validation."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+
+    source: str | tuple[str, ...] | None = None
+    """Paths, globs, `-`, builtin:NAME or hf:owner/name. None: builtin:stories, or builtin:pt-en for pairs."""
+
+    validation: str | None = None
+    """The source of the validation part, where `split` is "file"."""
+
+    split: Split | None = None
+    """hash: by content, so that adding documents moves none. tail: the last share of the text. file: `validation`.
+    None: `file` where `validation` is given, else the source's own division where it has one, else hash, or tail
+    below 100 documents."""
+
+    validation_fraction: Annotated[float, Gt(0), Lt(1)] = 0.1
+    """The share of validation under hash (of documents) and tail (of characters)."""
+
+    columns: tuple[str, ...] | None = None
+    """Columns to read from tables: one for text, two (source, target) for pairs. None: the obvious ones."""
+
+    max_documents: Annotated[int, Ge(1)] | None = None
+    """Read no more documents than this. None: all, or a built-in generator's own number."""
+
+    seed: Annotated[int, Ge(0)] = 0
+    """Seed of the built-in generators."""

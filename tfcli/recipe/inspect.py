@@ -1,0 +1,28 @@
+"""``[inspect]``: what `tfcli run` shows of the trained model's inside."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
+
+
+@dataclass(frozen=True)
+class InspectSection:
+    """An attention table and the positional encoding, shown at the end of a recipe."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+
+    attention: str | None = None
+    """The text whose attention is shown. None: no table."""
+
+    target: str | None = None
+    """The target text of an encoder-decoder. None: its own greedy output."""
+
+    layer: Annotated[int, Ge(0)] | None = None
+    """Layer of the table. None: an overview of all heads, and a table of the last layer's first head."""
+
+    head: Annotated[int, Ge(0)] | None = None
+    """Head of the table. None: the first."""
+
+    positions: bool = False
+    """Show the positional encoding."""

@@ -1,0 +1,86 @@
+"""``[train]``: how the model is trained."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+
+Schedule = Literal["cosine", "inverse_sqrt", "constant"]
+Precision = Literal["auto", "float32", "bfloat16"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+@dataclass(frozen=True)
+class TrainSection:
+    """Steps, batches, optimizer, schedule, evaluation and checkpoints."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+
+    steps: Annotated[int, Ge(1)] = 1000
+    """Optimizer updates."""
+
+    batch_size: Annotated[int, Ge(1)] = 32
+    """Sequences (pairs, for an encoder-decoder) in a micro-batch."""
+
+    grad_accumulation: Annotated[int, Ge(1)] = 1
+    """Micro-batches summed into one step."""
+
+    context: Annotated[int, Ge(2)] | None = None
+    """Tokens of a training window, at most model.max_seq_len. None: model.max_seq_len."""
+
+    learning_rate: Annotated[float, Gt(0)] = 3e-3
+    """Peak of the schedule."""
+
+    schedule: Schedule = "cosine"
+    """After the warm-up: cosine down to the final share, falling as 1/√step, or constant."""
+
+    warmup_steps: Annotated[int, Ge(0)] = 100
+    """Steps of linear rise from 0 to learning_rate."""
+
+    final_learning_rate: Annotated[float, Ge(0), Le(1)] = 0.1
+    """Where the cosine ends, as a share of learning_rate."""
+
+    weight_decay: Annotated[float, Ge(0)] = 0.1
+    """AdamW's decoupled decay (Loshchilov and Hutter 2019), on matrices alone."""
+
+    beta1: Annotated[float, Ge(0), Lt(1)] = 0.9
+    """Decay of Adam's first moment."""
+
+    beta2: Annotated[float, Ge(0), Lt(1)] = 0.99
+    """Decay of Adam's second moment."""
+
+    adam_eps: Annotated[float, Gt(0)] = 1e-8
+    """Added to Adam's denominator."""
+
+    clip_norm: Annotated[float, Ge(0)] = 1.0
+    """Largest gradient norm of a step; 0 leaves gradients alone."""
+
+    label_smoothing: Annotated[float, Ge(0), Lt(1)] | None = None
+    """Share of the target spread over the vocabulary. None: 0.1 for an encoder-decoder, else 0."""
+
+    mask_probability: Annotated[float, Gt(0), Lt(1)] = 0.15
+    """Share of tokens an encoder must predict; of these 80 % are masked, 10 % replaced, 10 % kept."""
+
+    evaluate_every: Annotated[int, Ge(0)] = 250
+    """Steps between evaluations on the whole validation part; 0: only at the end."""
+
+    patience: Annotated[int, Ge(0)] = 0
+    """Stop after this many evaluations without a better one; 0: never."""
+
+    save_every: Annotated[int, Ge(0)] = 250
+    """Steps between checkpoints; 0: only at the end."""
+
+    log_every: Annotated[int, Ge(1)] = 10
+    """Steps between reports of the loss."""
+
+    seed: Annotated[int, Ge(0)] = 0
+    """Seed of the initial weights, the order of the data, masks and dropout."""
+
+    device: Device = "auto"
+    """auto: CUDA, else MPS, else CPU."""
+
+    threads: Annotated[int, Ge(0)] = 0
+    """CPU threads; 0: as PyTorch chooses."""
+
+    precision: Precision = "auto"
+    """bfloat16 is autocast over float32 weights. auto: see `tfcli.training.precision`."""

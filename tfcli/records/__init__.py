@@ -1,0 +1,1 @@
+"""Results that travel up: frozen, torch-free, with read-only arrays."""

@@ -1,0 +1,22 @@
+"""Attention weights with the tokens they belong to."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+AttentionKind = Literal["encoder_self", "decoder_self", "cross"]
+
+
+@dataclass(frozen=True)
+class AttentionRecord:
+    """One kind of attention of one text.
+
+    `weights[layer, head, query, key]` are after the softmax: each row over `key` sums to 1.
+    """
+
+    kind: AttentionKind
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+    weights: NDArray[np.float32]

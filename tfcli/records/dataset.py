@@ -1,0 +1,31 @@
+"""What a prepared dataset holds."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class PartCounts:
+    """Counts of the training or the validation part. For pairs: `tokens` of both sides, `bytes` of the target."""
+
+    documents: int
+    tokens: int
+    bytes: int
+    characters: int
+    unknown: int
+
+
+@dataclass(frozen=True)
+class DatasetRecord:
+    """A prepared dataset in numbers."""
+
+    path: str
+    kind: Literal["text", "pairs"]
+    sources: tuple[str, ...]
+    split: str
+    fingerprint: str
+    tokenizer_fingerprint: str
+    vocab_size: int
+    train: PartCounts
+    validation: PartCounts
+    reused: bool = False

@@ -1,0 +1,14 @@
+"""The ids of the special tokens, by what they are for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TokenRoles:
+    """Token ids; None where a tokenizer has no such token (byte-level ones need no unknown)."""
+
+    pad: int
+    bos: int
+    eos: int
+    mask: int | None = None
+    unk: int | None = None
