@@ -10,7 +10,7 @@ from annotated_types import Gt
 class CheckSection:
     """Limits that `tfcli run --check` demands of the trained model's evaluation."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     max_loss: Annotated[float, Gt(0)] | None = None
     """Largest validation loss, nats a token."""
@@ -32,7 +32,7 @@ class CheckSection:
 class ResultSection:
     """What the recipe reached when it was written; information for the reader, never read back."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     reached: str = ""
     """The figures."""

@@ -12,7 +12,7 @@ Split = Literal["hash", "tail", "file"]
 class DataSection:
     """Where the text comes from and how it is divided into training and validation."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     source: str | tuple[str, ...] | None = None
     """Paths, globs, `-`, builtin:NAME or hf:owner/name. None: builtin:stories, or builtin:pt-en for pairs."""

@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Le
 class GenerateSection:
     """Sampling, beam search, and what `tfcli run` shows after training."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     prompts: tuple[str, ...] = ()
     """Prompts that `tfcli run` continues, fills or translates at the end. None given: one empty prompt for a decoder."""

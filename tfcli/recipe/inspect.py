@@ -10,7 +10,7 @@ from annotated_types import Ge
 class InspectSection:
     """An attention table and the positional encoding, shown at the end of a recipe."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     attention: str | None = None
     """The text whose attention is shown. None: no table."""

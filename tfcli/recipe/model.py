@@ -18,7 +18,7 @@ Activation = Literal["relu", "gelu", "swiglu"]
 class ModelSection:
     """Sizes and variants of one model; every combination that is accepted works."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     architecture: Architecture = "decoder"
     """decoder: next-token model. encoder: masked-token model. encoder-decoder: source to target."""

@@ -12,7 +12,7 @@ Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 class TokenizerSection:
     """Train a tokenizer on the training text, or use one that exists."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     algorithm: Algorithm = "bpe"
     """bpe is byte-level: it can spell any text. The others count what they cannot spell as unknown."""

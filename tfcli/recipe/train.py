@@ -14,7 +14,7 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 class TrainSection:
     """Steps, batches, optimizer, schedule, evaluation and checkpoints."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     steps: Annotated[int, Ge(1)] = 1000
     """Optimizer updates."""

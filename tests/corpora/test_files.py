@@ -1,0 +1,247 @@
+"""Text files, globs, parallel files and standard input: read exactly, refused in one sentence."""
+
+import gzip
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.corpora.helpers import read, refusal, write
+from tfcli.corpora.open import open_source
+from tfcli.corpora.source import Pair
+from tfcli.corpora.spool import Spool, standard_input
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
+
+COMPRESSIONS = ["", ".gz", ".zst"]
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("suffix", [".txt", ".md", ".TXT"])
+def test_a_text_file_is_one_document_with_its_line_endings(tmp_path, suffix, compression):
+    text = "One.\r\nTwo.\rThree.\n\n  Olá \u2028 \x0b fim  "
+    assert read(write(tmp_path / f"a{suffix}{compression}", text)) == [text]
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_a_byte_order_mark_is_dropped_and_only_at_the_beginning(tmp_path, compression):
+    path = write(tmp_path / f"a.txt{compression}", b"\xef\xbb\xbfa\xef\xbb\xbfb")
+    assert read(path) == ["a\ufeffb"]
+
+
+def test_compressed_parts_put_one_after_the_other_are_read_to_the_end(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"first ") + gzip.compress(b"second"))
+    assert read(path) == ["first second"]
+
+
+def test_a_glob_reads_files_in_the_order_of_their_names_at_any_depth(tmp_path):
+    for name, text in [
+        ("b.txt", "second"),
+        ("a/x.txt", "first"),
+        ("c.md", "no"),
+        ("d.txt", "third"),
+        ("e.txt", ""),
+    ]:
+        write(tmp_path / name, text)
+    assert read(f"{tmp_path}/**/*.txt") == ["first", "second", "third"]
+
+
+def test_a_name_with_brackets_is_a_file_when_there_is_one(tmp_path):
+    assert read(write(tmp_path / "a[1].txt", "literal")) == ["literal"]
+
+
+def test_several_sources_follow_one_another_and_blank_documents_are_left_out(tmp_path):
+    paths = [
+        str(write(tmp_path / name, text))
+        for name, text in [("z.txt", "z"), ("b.txt", " \n\t"), ("a.txt", "a")]
+    ]
+    source = open_source(paths, "text")
+    assert source.names == tuple(paths)
+    assert list(source.documents()) == list(source.documents()) == ["z", "a"]
+    assert read(paths, max_documents=1) == ["z"]
+
+
+def test_the_fingerprint_is_of_the_content(tmp_path):
+    def fingerprint(path: Path, **options) -> str:
+        return open_source(str(path), "text", **options).fingerprint()
+
+    original = fingerprint(write(tmp_path / "a.txt", "text"))
+    assert fingerprint(write(tmp_path / "b.txt", "text")) == original
+    assert fingerprint(write(tmp_path / "c.txt", "texts")) != original
+    assert fingerprint(tmp_path / "a.txt", max_documents=1) != original
+    assert fingerprint(write(tmp_path / "a.md", "text")) != original
+
+
+def test_parallel_files_give_a_pair_for_each_line(tmp_path):
+    write(tmp_path / "a.de.gz", "Guten Tag.\r\n\nEin\u2028Satz\n")
+    write(tmp_path / "a.en", "Good day.\nleft out\nOne sentence")
+    pairs = read(f"{tmp_path}/a.de.gz,{tmp_path}/a.en", "pairs")
+    assert pairs == [Pair("Guten Tag.", "Good day."), Pair("Ein\u2028Satz", "One sentence")]
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    def give(data: bytes) -> None:
+        standard_input.cache_clear()
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+
+    yield give
+    standard_input.cache_clear()
+
+
+def test_standard_input_is_one_text_that_can_be_opened_and_read_again(stdin):
+    stdin(b"a\r\nb")
+    first, second = open_source("-", "text"), open_source("-", "text")
+    assert list(first.documents()) == list(first.documents()) == list(second.documents()) == ["a\r\nb"]
+    assert first.fingerprint() == second.fingerprint()
+
+
+def test_standard_input_gives_pairs_separated_by_a_tab(stdin):
+    stdin("Olá.\tHello.\nSim.\tYes.\n".encode())
+    assert read("-", "pairs") == [Pair("Olá.", "Hello."), Pair("Sim.", "Yes.")]
+
+
+def test_an_empty_standard_input_is_refused(stdin):
+    stdin(b"")
+    assert "Standard input is empty" in refusal(UsageError, 2, "-")
+
+
+def test_the_temporary_copy_goes_with_its_last_reader_or_with_the_program():
+    spool = Spool(io.BytesIO(b"bytes"), "x")
+    path = spool.path
+    assert path.read_bytes() == b"bytes"
+    del spool
+    assert not path.exists()
+    program = (
+        "import io; from tfcli.corpora.spool import Spool; s = Spool(io.BytesIO(b'1'), 'x'); print(s.path)"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert not Path(printed.strip()).exists()
+
+
+def test_a_full_disk_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        tempfile, "mkstemp", lambda **_: (os.open("/dev/full", os.O_WRONLY), str(tmp_path / "x"))
+    )
+    with pytest.raises(
+        TfcliError, match=r"Cannot keep a copy of standard input in .*: No space left on device"
+    ):
+        Spool(io.BytesIO(b"bytes"), "standard input")
+
+
+@pytest.mark.parametrize(
+    "name", ["Once upon a time, " * 30, "Is this a text? " * 30, "~nobody-of-this-name/a.txt"]
+)
+@pytest.mark.parametrize("kind", ["text", "pairs"])
+def test_a_name_that_no_file_can_have_is_refused(name, kind):
+    assert name.split(",")[0] in refusal(UsageError, 2, name, kind)
+
+
+def test_a_missing_file_is_named_with_the_nearest_one(tmp_path):
+    write(tmp_path / "stories.txt", "text")
+    sentence = refusal(UsageError, 2, tmp_path / "storis.txt")
+    assert f"There is no file '{tmp_path}/storis.txt'" in sentence
+    assert f"perhaps {tmp_path}/stories.txt was meant" in sentence
+    assert "check the path" in refusal(UsageError, 2, tmp_path / "none" / "a.txt")
+
+
+def test_a_glob_without_a_match_is_refused(tmp_path):
+    assert f"'{tmp_path}/*.txt'" in refusal(UsageError, 2, f"{tmp_path}/*.txt")
+
+
+def test_a_folder_is_refused_with_a_glob_as_remedy(tmp_path):
+    sentence = refusal(UsageError, 2, tmp_path)
+    assert f"{tmp_path} is a folder" in sentence
+    assert f"{tmp_path}/*.txt" in sentence
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_an_empty_file_is_refused(tmp_path, compression):
+    path = write(tmp_path / f"a.txt{compression}", "")
+    assert f"{path} is empty" in refusal(UsageError, 2, path)
+
+
+def test_nothing_but_white_space_is_refused(tmp_path):
+    path = write(tmp_path / "a.txt", " \n\n\t")
+    assert f"no text in {path}" in refusal(UsageError, 2, path)
+
+
+def test_an_unknown_suffix_is_refused_and_the_known_ones_listed(tmp_path):
+    sentence = refusal(UsageError, 2, write(tmp_path / "a.docx", "text"))
+    assert f"{tmp_path}/a.docx is of no known kind" in sentence
+    for suffix in [".txt", ".md", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".gz", ".zst"]:
+        assert suffix in sentence
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_a_binary_file_is_refused_with_the_place(tmp_path, compression):
+    path = write(tmp_path / f"a.txt{compression}", b"PK\x03\x04\0\0")
+    assert f"{path} is binary, not text: byte 4 is 0" in refusal(BrokenInputError, 1, path)
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+def test_invalid_utf8_is_refused_with_the_place_of_the_byte(tmp_path, start):
+    # "Olá" is four bytes, the line feed the fifth, so the Latin-1 "é" after "caf" is byte 8, counted from 0.
+    path = write(tmp_path / "a.txt", start + "Olá\ncaf".encode() + b"\xe9!")
+    assert f"{path} is not valid UTF-8: byte {8 + len(start)} is 0xe9" in refusal(BrokenInputError, 1, path)
+
+
+def test_invalid_utf8_in_a_later_line_is_placed_from_the_beginning_of_the_file(tmp_path):
+    path = write(tmp_path / "a.tsv", b"a b\tc d\ne\xff\tf\n")
+    assert "byte 9 is 0xff" in refusal(BrokenInputError, 1, path, "pairs")
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.zst", "a.jsonl.gz", "a.csv.zst"])
+def test_a_truncated_compressed_file_is_refused(tmp_path, name):
+    text = "".join(f'{{"text": "{n * 7919}"}}\n' for n in range(2000))
+    path = write(tmp_path / name, text if "csv" not in name else "text\n" + text.replace('"', ""))
+    path.write_bytes(path.read_bytes()[:-20])
+    sentence = refusal(BrokenInputError, 1, path)
+    assert str(path) in sentence and "truncated" in sentence
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.zst"])
+def test_a_file_that_is_not_compressed_as_its_name_says_is_refused(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"plain text, not compressed at all")
+    assert f"{path} is truncated or is no {path.suffix} file" in refusal(BrokenInputError, 1, path)
+
+
+def test_parallel_files_of_different_length_are_refused_with_both_lengths(tmp_path):
+    write(tmp_path / "a.de", "eins\nzwei\ndrei\n")
+    write(tmp_path / "a.en", "one\ntwo\nthree\nfour\nfive")
+    for names, lengths in [("a.de a.en", "3 5"), ("a.en a.de", "5 3")]:
+        first, second = (tmp_path / name for name in names.split())
+        more, fewer = lengths.split()
+        sentence = refusal(BrokenInputError, 1, f"{first},{second}", "pairs")
+        assert f"{first} has {more} lines and {second} has {fewer}" in sentence
+
+
+def test_parallel_files_must_be_two_that_exist_and_are_plain_text(tmp_path):
+    one = write(tmp_path / "a.de", "eins\n")
+    table = write(tmp_path / "a.csv", "one\n")
+    assert "names 3 files" in refusal(UsageError, 2, f"{one},{one},{one}", "pairs")
+    assert f"There is no file '{tmp_path}/a.en'" in refusal(UsageError, 2, f"{one},{tmp_path}/a.en", "pairs")
+    assert f"{table} is a table" in refusal(UsageError, 2, f"{one},{table}", "pairs")
+
+
+def test_a_text_file_holds_no_pairs(tmp_path):
+    path = write(tmp_path / "a.txt", "text")
+    assert f"{path} holds text, where pairs are needed" in refusal(UsageError, 2, path, "pairs")
+
+
+def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.txt", "text")
+
+    def denied(*_args, **_options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", denied)
+    assert f"Cannot read {path}: Permission denied" in refusal(UsageError, 2, path)

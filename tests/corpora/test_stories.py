@@ -1,0 +1,214 @@
+"""The stories: every one parses, broken ones do not, and 20 words are never repeated."""
+
+import random
+import re
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfcli.corpora.stories import DEFAULT_DOCUMENTS, bank_sentences, is_story, parse_story, stories
+from tfcli.corpora.story_plots import PLOTS, RULES
+from tfcli.corpora.story_words import FRIENDS, HEROES, MONEY_WORDS, RIVER_WORDS, SLOTS
+
+STORIES = list(islice(stories(seed=1), 3000))
+
+# One of each bank, written down once, so that a change of the grammar that would not read these is noticed.
+RIVER = (
+    "One hot morning, Omar sat behind the tall barn and cried, for his pretty brown drum lay across the calm river. "
+    '"Leave it to me, Omar," said Amy quietly. She swam across the river to get to the other bank. There Amy sat '
+    "proudly on the wet grass behind the little hedge and dried her old coat in the wind. Then she carried the brown "
+    'drum carefully over the wide water. "My dear brown drum!" laughed Omar. "Thank you, Amy!"'
+)
+MONEY = (
+    "It was nearly Peter's birthday, and Mia saw a little silver mirror in the shop behind the mossy bush. Mia walked "
+    "across the road to get cash from the bank. There Mia stood calmly in line near the crooked fence and counted the "
+    'new coins. Then she bought the silver mirror for Peter. "A real silver mirror!" Peter cried. "How kind you are, '
+    'Mia!"'
+)
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[A-Za-z]+", text)
+
+
+def test_says_who_and_what_was_recognised() -> None:
+    river, money = parse_story(RIVER), parse_story(MONEY)
+    assert river is not None and money is not None
+    assert (river.plot, river.characters, river.objects) == ("across the river", ("Amy", "Omar"), ("drum",))
+    assert (river.banks, money.banks) == (("river",), ("money",))
+
+
+@pytest.mark.parametrize(
+    ("story", "right", "wrong", "why"),
+    [
+        (RIVER, "She swam", "He swam", "Amy is a girl"),
+        (RIVER, "dried her old coat", "dried his old coat", "Amy's own coat"),
+        (RIVER, "for his pretty", "for her pretty", "Omar is a boy"),
+        (RIVER, "carried the brown drum", "carried the brown bell", "a drum was lost, not a bell"),
+        (RIVER, "My dear brown", "My dear green", "the drum was brown"),
+        (RIVER, "said Amy", "said Ben", "nobody called Ben is in the story"),
+        (RIVER, "Amy!", "Omar!", "Omar thanks himself"),
+        (RIVER, "laughed Omar", "laughed Kate", "Kate is a second friend"),
+        (RIVER, "sat proudly on the wet grass", "stood proudly in line", "no line on the bank of a river"),
+        (MONEY, "stood calmly in line", "sat calmly on the wet grass", "no grass in a bank of money"),
+        (MONEY, "counted the new coins", "watched the fat ducks", "no ducks in a bank of money"),
+        (MONEY, "walked across the road", "swam across the river", "nobody swims to get cash"),
+        (MONEY, "get cash from the bank", "cash get from the bank", "words out of order"),
+        (MONEY, "Then she bought the silver mirror for Peter. ", "", "what she gave was never bought"),
+        (MONEY, "It was nearly", "it was nearly", "a sentence starts with a capital"),
+        (MONEY, "shop behind", "shop  behind", "two spaces"),
+        (MONEY, "How kind you are", "How mean you are", "a phrase the grammar does not have"),
+    ],
+)
+def test_a_broken_story_is_refused(story: str, right: str, wrong: str, why: str) -> None:
+    broken = story.replace(right, wrong, 1)
+    assert is_story(story)
+    assert broken != story
+    assert not is_story(broken), why
+
+
+def test_sentences_of_two_stories_do_not_mix() -> None:
+    beginning, end = RIVER.split(" There ")[0], MONEY.split(" There ")[1]
+    assert not is_story(f"{beginning} There {end}")
+    assert not is_story(f"{RIVER} {MONEY}")
+
+
+@pytest.mark.parametrize("text", ["", " ", "One warm day.", "the bank", f"{RIVER} ", f" {RIVER}", f"{RIVER}\n"])
+def test_what_is_no_whole_story_is_refused(text: str) -> None:
+    assert parse_story(text) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(-(2**63), 2**63))
+def test_every_story_of_every_seed_parses(seed: int) -> None:
+    for story in islice(stories(seed), 5):
+        assert is_story(story), story
+
+
+def test_thousands_parse_and_every_plot_is_told() -> None:
+    parses = [parse_story(story) for story in STORIES]
+    assert {parse.plot for parse in parses if parse} == set(PLOTS)
+    assert None not in parses
+
+
+@settings(max_examples=300, deadline=None)
+@given(number=st.integers(0, len(STORIES) - 1), data=st.data())
+def test_a_cut_off_story_is_refused_unless_only_the_optional_ending_is_missing(number: int, data: st.DataObject) -> None:
+    story = STORIES[number]
+    cut = data.draw(st.integers(1, len(story) - 1))
+    if is_story(story[:cut]):
+        assert re.fullmatch(r" (They|The two friends|Then they) [^.]*\.", story[cut:])
+
+
+@settings(max_examples=300, deadline=None)
+@given(number=st.integers(0, len(STORIES) - 1), data=st.data())
+def test_two_neighbouring_words_in_the_wrong_order_are_refused(number: int, data: st.DataObject) -> None:
+    pieces = STORIES[number].split(" ")
+    place = data.draw(st.integers(0, len(pieces) - 2))
+    pieces[place], pieces[place + 1] = pieces[place + 1], pieces[place]
+    if pieces[place] != pieces[place + 1]:
+        assert not is_story(" ".join(pieces))
+
+
+def test_changing_a_name_a_pronoun_or_the_thing_once_is_refused() -> None:
+    rng = random.Random(0)
+    groups = [("he", "she"), ("his", "her"), SLOTS["x"], SLOTS["c"], SLOTS["z"], HEROES["girl"], FRIENDS["boy"]]
+    tried = 0
+    for story in STORIES[:600]:
+        group = rng.choice(groups)
+        found = list(re.finditer(rf"\b({'|'.join(group)})\b", story))
+        # A thing that is named only once may be any thing; "her" may be "him", so a new "his" must not fit by chance.
+        if len(found) > 1:
+            one = rng.choice(found)
+            other = rng.choice([word for word in group if word != one.group()])
+            broken = story[: one.start()] + other + story[one.end() :]
+            assert not is_story(broken), broken
+            tried += 1
+    assert tried > 200
+
+
+def test_a_story_depends_on_seed_and_number_alone() -> None:
+    first = list(islice(stories(seed=7), 50))
+    assert first == list(islice(stories(seed=7), 50))
+    assert not set(first) & set(islice(stories(seed=8), 50))
+    assert first[0].isascii()
+
+
+def test_stories_are_one_line_of_45_to_90_words_from_a_small_vocabulary() -> None:
+    lengths = [len(story.split()) for story in STORIES]
+    assert min(lengths) >= 45
+    assert max(lengths) <= 90
+    assert not [story for story in STORIES if re.search(r"\s\s|\n| [.,!?]|\ba [aeiou]", story)]
+    assert len({word.lower() for story in STORIES for word in words(story)}) < 500
+
+
+def test_the_words_of_a_slot_are_used_for_nothing_else() -> None:
+    everyone = [*HEROES.values(), *FRIENDS.values(), *SLOTS.values()]
+    kept = [word for group in everyone for word in group]
+    assert len(set(kept)) == len(kept)
+    spelled_out = re.sub(r"\{[\w.]+\}|<\w+>", " ", " ".join([*RULES.values(), *PLOTS.values()]))
+    assert not set(words(spelled_out)) & set(kept)
+
+
+def test_more_than_a_third_have_a_bank_of_each_kind_and_some_have_both() -> None:
+    banks = [parse.banks for parse in map(parse_story, STORIES) if parse]
+    assert sum("river" in senses for senses in banks) > len(STORIES) / 3
+    assert sum("money" in senses for senses in banks) > len(STORIES) / 3
+    assert sum(len(set(senses)) == 2 for senses in banks) > len(STORIES) / 10
+
+
+def test_every_bank_has_its_deciding_word_before_it() -> None:
+    for story in STORIES:
+        parse = parse_story(story)
+        assert parse is not None
+        assert len(parse.banks) == words(story).count("bank")
+
+
+def test_what_follows_a_bank_agrees_with_the_word_before_it() -> None:
+    # The first telling word after "bank": grass and a wet coat belong to a river; a line, notes and paying to money.
+    told = {"grass": "river", "coat": "river", "hat": "river", "shirt": "river", "scarf": "river"}
+    told |= {"line": "money", "notes": "money", "paid": "money", "coins": "money"}
+    for story in STORIES:
+        parse = parse_story(story)
+        assert parse is not None
+        after = story.split("bank")[1:]
+        follows = [next(told[word] for word in words(text) if word in told) for text in after]
+        assert tuple(follows) == parse.banks, story
+
+
+def test_between_the_deciding_word_and_bank_both_senses_can_say_the_same() -> None:
+    # "…fish, so she walked slowly along the long road to the bank" against "…cash, so she walked…": what stands
+    # between is the same text, so only the deciding word tells which way to go on.
+    between: dict[str, set[str]] = {"river": set(), "money": set()}
+    for sentence in islice(bank_sentences(seed=3), 20_000):
+        middle = re.search(r", so s?he ((?:\w+ ){2}\w+ the \w+ \w+ to the bank)", sentence.text)
+        if middle:
+            between[sentence.sense].add(middle.group(1))
+    assert len(between["river"] & between["money"]) > 10
+
+
+def test_the_two_sentences_of_the_lecture_are_told_too() -> None:
+    text = "\n".join(islice(stories(seed=0), 5000))
+    assert '"I swam across the river to get to the other bank,' in text
+    assert '"And I walked across the road to get cash from the bank,' in text
+    assert re.search(r"\w+ swam across the river to get to the other bank\.", text)
+    assert re.search(r"\w+ walked across the road to get cash from the bank\.", text)
+
+
+def test_bank_sentences_carry_their_deciding_word() -> None:
+    for sentence in islice(bank_sentences(seed=2), 500):
+        before = sentence.text.split("bank")[0]
+        assert sentence.deciding_word in words(before)
+        assert sentence.deciding_word in (RIVER_WORDS if sentence.sense == "river" else MONEY_WORDS)
+
+
+def test_a_fresh_story_shares_no_20_words_with_a_training_text() -> None:
+    def spans(story: str) -> set[int]:
+        pieces = story.split()
+        return {hash(tuple(pieces[i : i + 20])) for i in range(len(pieces) - 19)}
+
+    training = {span for story in islice(stories(seed=0), DEFAULT_DOCUMENTS) for span in spans(story)}
+    copied = [story for story in STORIES[:2000] if spans(story) & training]
+    assert len(copied) < 0.005 * 2000

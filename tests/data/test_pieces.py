@@ -1,0 +1,37 @@
+"""Cutting long documents and grouping short ones."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.fakes import pairs
+from tfcli.data.pieces import Piece, batched, document_pieces
+
+
+@given(st.lists(st.text(alphabet="ab \n", max_size=40), max_size=4), st.integers(1, 12))
+def test_pieces_join_to_the_documents(texts: list[str], limit: int) -> None:
+    joined: list[str] = []
+    open_document = False
+    for piece in document_pieces((("train", text) for text in texts), limit):
+        assert len(piece.text) <= limit
+        assert piece.first is not open_document
+        if piece.first:
+            joined.append("")
+        joined[-1] += piece.text
+        open_document = not piece.last
+    assert joined == texts and not open_document
+
+
+def test_pairs_give_the_source_first() -> None:
+    assert list(document_pieces([("train", pairs(("a", "b"))[0])])) == [
+        Piece("train", "source", "a", first=True, last=True),
+        Piece("train", "target", "b", first=True, last=True),
+    ]
+
+
+def test_batches_end_once_they_are_full() -> None:
+    # Each piece counts its characters and one: 3 + 3 reach 6; 5 is alone in the last batch.
+    stream = document_pieces([("train", text) for text in ("ab", "cd", "abcd")])
+    assert [[piece.text for piece in batch] for batch in batched(stream, characters=6)] == [
+        ["ab", "cd"],
+        ["abcd"],
+    ]

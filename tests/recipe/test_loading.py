@@ -1,0 +1,277 @@
+"""From settings to a checked recipe: precedence, `--set`, and every way to be wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
+from tfcli.recipe import shipped
+from tfcli.recipe.loading import build_recipe, load_recorded, parse_assignments, read_recipe
+from tfcli.recipe.recipe import Recipe, known_keys
+from tfcli.recipe.saving import to_toml
+from tfcli.recipe.shipped import find_recipe
+
+
+def refusal(*layers: dict[str, Any]) -> str:
+    with pytest.raises(UsageError) as caught:
+        build_recipe(*layers)
+    return str(caught.value)
+
+
+def test_nothing_given_is_the_defaults():
+    assert build_recipe() == Recipe()
+
+
+def test_later_layers_win_setting_by_setting():
+    """Preset, size, recipe, --set and flag, in that order: each keeps what the later ones do not name."""
+    preset = {"model": {"d_model": 512, "num_layers": 6, "num_heads": 8}, "train": {"steps": 1}}
+    size = {"model": {"d_model": 64, "num_heads": 2}}
+    recipe = {"name": "mine", "model": {"num_heads": 4, "dropout": 0.1}}
+    assigned = parse_assignments(["model.dropout=0.2", "train.steps=7"])
+    flag = {"train": {"steps": 9}}
+    built = build_recipe(preset, size, recipe, assigned, flag)
+    assert (built.name, built.model.d_model, built.model.num_layers) == ("mine", 64, 6)
+    assert (built.model.num_heads, built.model.dropout, built.train.steps) == (4, 0.2, 9)
+
+
+def test_layers_are_not_changed_by_merging():
+    """Presets are module constants: writing into one would follow the process around."""
+    first, second = {"model": {"d_model": 64}}, {"model": {"num_heads": 2}}
+    build_recipe(first, second)
+    assert first == {"model": {"d_model": 64}}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("train.steps=50", {"train": {"steps": 50}}),
+        ("train.learning_rate = 3e-4", {"train": {"learning_rate": 3e-4}}),
+        ("model.norm=layernorm", {"model": {"norm": "layernorm"}}),
+        ('model.norm="layernorm"', {"model": {"norm": "layernorm"}}),
+        ("model.tie_embeddings=false", {"model": {"tie_embeddings": False}}),
+        ('generate.prompts=["a", "b=c"]', {"generate": {"prompts": ["a", "b=c"]}}),
+        ("name=quick start", {"name": "quick start"}),
+        ("name=", {"name": ""}),
+        ("data.source=a=b.txt", {"data": {"source": "a=b.txt"}}),
+        ("data.source=texts/*.txt", {"data": {"source": "texts/*.txt"}}),
+        ("model={d_model=8, num_heads=2}", {"model": {"d_model": 8, "num_heads": 2}}),
+    ],
+)
+def test_an_assignment_is_toml_and_a_bare_word_is_text(assignment: str, expected: dict[str, Any]):
+    assert parse_assignments([assignment]) == expected
+
+
+def test_assignments_gather_and_the_last_one_wins():
+    given = ["model.d_model=8", "train.steps=1", "model.num_heads=2", "train.steps=2"]
+    assert parse_assignments(given) == {"model": {"d_model": 8, "num_heads": 2}, "train": {"steps": 2}}
+
+
+@pytest.mark.parametrize("assignment", ["train.steps", "=5", "", "  =5"])
+def test_an_assignment_without_key_or_value_is_refused(assignment: str):
+    with pytest.raises(UsageError, match="is not key=value; write for example --set train.steps=500"):
+        parse_assignments([assignment])
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [["model=3", "model.d_model=8"], ["model.d_model=8", "model=3"], ["model=3"], ["model.=3"], [".d_model=3"], ["a.b.c=3"]],
+    ids=str,
+)
+def test_an_assignment_to_what_is_no_setting_is_refused(assignments: list[str]):
+    with pytest.raises(UsageError):
+        build_recipe(parse_assignments(assignments))
+
+
+def test_a_whole_section_after_one_of_its_settings_keeps_the_setting():
+    given = ["model.num_layers=2", "model={d_model=8, num_heads=2}"]
+    assert build_recipe(parse_assignments(given)).model.num_layers == 2
+
+
+def test_a_section_that_an_earlier_layer_spoiled_is_refused():
+    assert "model" in refusal({"model": 3}, {"model": {"d_model": 8}})
+
+
+@pytest.mark.parametrize(
+    ("settings", "unknown", "nearest"),
+    [
+        ({"model": {"d_modle": 8}}, "model.d_modle", "model.d_model"),
+        ({"model": {"n_heads": 8}}, "model.n_heads", "model.num_heads"),
+        ({"model": {"learning_rate": 1}}, "model.learning_rate", "train.learning_rate"),
+        ({"modle": {"d_model": 8}}, "modle.d_model", "model.d_model"),
+        ({"train": {"lerning_rate": 8}}, "train.lerning_rate", "train.learning_rate"),
+        ({"steps": 8}, "steps", "train.steps"),
+        ({"nmae": "x"}, "nmae", "name"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_unknown_key_is_refused_with_the_nearest_known_one(settings, unknown: str, nearest: str):
+    assert refusal(settings) == f"{unknown!r} is not a recipe key; the nearest one is {nearest!r}."
+
+
+def test_every_known_key_can_be_written():
+    """`known_keys` is what suggestions come from: one that cannot be set would be a lie."""
+    written = to_toml(Recipe())
+    for key in known_keys():
+        section, dot, name = key.rpartition(".")
+        assert hasattr(getattr(Recipe(), section) if dot else Recipe(), name)
+    assert len(known_keys()) == len(set(known_keys())) > written.count(" = ") / 2
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "words"),
+    [
+        ("train", "steps", 0, "at least 1"),
+        ("train", "steps", -5, "at least 1"),
+        ("model", "d_model", 0, "at least 1"),
+        ("model", "dropout", 1.0, "less than 1"),
+        ("model", "dropout", -0.1, "at least 0"),
+        ("model", "norm_eps", 0.0, "more than 0"),
+        ("data", "validation_fraction", 1.5, "less than 1"),
+        ("generate", "top_p", 1.1, "at most 1"),
+        ("generate", "top_p", 0, "more than 0"),
+        ("train", "final_learning_rate", 2, "at most 1"),
+        ("tokenizer", "vocab_size", 3, "at least 6"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_the_range(section, name, value, words):
+    message = refusal({section: {name: value}})
+    assert message.startswith(f"{section}.{name} = {value} is out of range; it must be {words}")
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "words"),
+    [
+        ("train", "steps", "50", "a whole number"),
+        ("train", "steps", 1.5, "a whole number"),
+        ("train", "steps", True, "a whole number"),
+        ("train", "learning_rate", "fast", "a number"),
+        ("train", "learning_rate", float("nan"), "a finite number"),
+        ("train", "learning_rate", float("inf"), "a finite number"),
+        ("model", "tie_embeddings", 1, "true or false"),
+        ("model", "tie_embeddings", "yes", "true or false"),
+        ("data", "validation", 3, "a text"),
+        ("generate", "prompts", "one", "a list"),
+        ("generate", "prompts", [1], "a text"),
+        ("model", "d_model", {"x": 1}, "a whole number"),
+        ("data", "source", 3, "a text"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_with_the_right_kind(section, name, value, words):
+    message = refusal({section: {name: value}})
+    assert message.startswith(f"{section}.{name} = "), message
+    assert f"is not {words}" in message
+
+
+def test_a_choice_that_there_is_not_is_refused_with_those_there_are():
+    message = refusal({"model": {"norm": "batchnorm"}})
+    assert message.startswith('model.norm = "batchnorm" is not known; choose ')
+    assert "layernorm" in message
+    assert "rmsnorm" in message
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model": {"d_model": 10, "num_heads": 4}}, ["d_model = 10", "num_heads = 4", "divisible"]),
+        ({"model": {"num_heads": 4, "num_kv_heads": 3}}, ["num_heads = 4", "num_kv_heads = 3"]),
+        ({"model": {"d_model": 12, "num_heads": 4}}, ["head size 3", "odd"]),
+        ({"model": {"head_dim": 5}}, ["head size 5", "odd"]),
+        ({"train": {"context": 300}, "model": {"max_seq_len": 200}}, ["train.context = 300", "max_seq_len = 200"]),
+        ({"data": {"split": "file"}}, ["data.validation"]),
+        ({"data": {"split": "tail", "validation": "v.txt"}}, ["'tail'", "data.validation"]),
+        ({"data": {"split": "hash", "validation": "v.txt"}}, ["'hash'", "data.validation"]),
+    ],
+    ids=str,
+)
+def test_settings_that_contradict_each_other_are_refused_naming_both(settings, words: list[str]):
+    message = refusal(settings)
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model": {"d_model": 10, "num_heads": 4, "head_dim": 2}},
+        {"model": {"d_model": 12, "num_heads": 4, "positions": "learned"}},
+        {"model": {"num_heads": 4, "num_kv_heads": 1}},
+        {"data": {"split": "file", "validation": "v.txt"}},
+        {"data": {"validation": "v.txt"}},
+        {"train": {"context": 128}, "model": {"max_seq_len": 128}},
+    ],
+    ids=str,
+)
+def test_settings_that_only_look_contradictory_are_accepted(settings):
+    build_recipe(settings)
+
+
+def test_a_section_may_be_frozen_but_not_changed():
+    with pytest.raises(AttributeError):
+        build_recipe().model.d_model = 3  # type: ignore[misc]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of shipped recipes of our own, and an empty working folder beside it."""
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    for name in ("quickstart", "shakespeare-char", "pt-en"):
+        (folder / f"{name}.toml").write_text(f'name = "{name}"\n', encoding="utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setattr(shipped, "recipes_folder", lambda: folder)
+    monkeypatch.chdir(work)
+    return folder
+
+
+def test_a_shipped_recipe_is_found_by_its_name(shelf: Path):
+    assert find_recipe("pt-en") == shelf / "pt-en.toml"
+    assert read_recipe("pt-en") == {"name": "pt-en"}
+    assert [*shipped.shipped_recipes()] == ["pt-en", "quickstart", "shakespeare-char"]
+
+
+def test_a_file_is_found_by_its_path(shelf: Path):
+    Path("mine.toml").write_text("[train]\nsteps = 3\n", encoding="utf-8")
+    assert build_recipe(read_recipe("mine.toml")).train.steps == 3
+    assert read_recipe(str(Path("mine.toml").absolute())) == {"train": {"steps": 3}}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("quikstart", "There is no recipe 'quikstart'; did you mean 'quickstart'."),
+        ("shakespeare", "did you mean 'shakespeare-char'"),
+        ("zzz", "choose one of pt-en, quickstart, shakespeare-char"),
+        ("mine.toml", "There is no recipe file 'mine.toml'"),
+        ("folder/quickstart", "There is no recipe file 'folder/quickstart'"),
+    ],
+)
+def test_a_recipe_that_there_is_not_is_refused(shelf: Path, name: str, words: str):
+    with pytest.raises(UsageError) as caught:
+        find_recipe(name)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"steps = ", b"\xff\xfe", b"a = 1\na = 2\n"], ids=["cut", "binary", "twice"])
+def test_a_file_that_is_no_toml_is_refused_by_name(shelf: Path, content: bytes):
+    Path("bad.toml").write_bytes(content)
+    with pytest.raises(UsageError, match="The recipe bad.toml is not valid TOML"):
+        read_recipe("bad.toml")
+
+
+def test_the_recipe_of_a_run_that_is_damaged_is_broken_input(tmp_path: Path):
+    """Exit 1 rather than 2: the user chose nothing wrong, a file turned out broken."""
+    path = tmp_path / "recipe.toml"
+    path.write_text("[model]\nd_modle = 3\n", encoding="utf-8")
+    with pytest.raises(BrokenInputError, match="d_modle") as caught:
+        load_recorded(path)
+    assert str(path) in str(caught.value)
+    assert caught.value.exit_code == 1
+    path.write_text(to_toml(Recipe(name="x")), encoding="utf-8")
+    assert load_recorded(path) == Recipe(name="x")
+
+
+def test_bytes_of_the_command_line_that_are_no_text_are_refused():
+    r"""The shell hands the byte 0xFF over as the lone surrogate \udcff, which no file can hold."""
+    with pytest.raises(TfcliError, match="name"):
+        build_recipe(parse_assignments(["name=\udcff"]))

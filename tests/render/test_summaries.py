@@ -1,0 +1,98 @@
+"""Scores, datasets, tokens and generated text on a fixed console."""
+
+from tests.support.consoles import printed
+from tfcli.records.dataset import DatasetRecord, PartCounts
+from tfcli.records.evaluation import Scores
+from tfcli.records.generation import Candidate, Filled, Generated
+from tfcli.records.tokenization import Encoding, TokenizerReport
+from tfcli.render.dataset import DatasetView
+from tfcli.render.evaluation import scores_view
+from tfcli.render.generation import FilledView, GeneratedView, bar
+from tfcli.render.tokens import EncodingView, tokenizer_view
+
+
+def test_scores() -> None:
+    scores = Scores("runs/a", "clm", ("builtin:stories",), 1.5, 4.4817, 0.9, 12345, 20, 0.5)
+    assert printed(scores_view(scores)).splitlines() == [
+        "runs/a · clm · builtin:stories",
+        "loss           1.5000  nats a token, mean",
+        "perplexity      4.482  exp(loss): as unsure as among so many equal choices",
+        "bits per byte  0.9000  comparable between tokenizers",
+        "accuracy       50.0 %  of the next tokens were the most likely one",
+        "tokens         12,345  scored, in 20 documents",
+    ]
+
+
+def test_scores_of_translations() -> None:
+    scores = Scores("r", "seq2seq", ("s",), 1, 2.7, None, 1, 1, 0.5, bleu=51.2, chrf=67.0, exact_match=0.95)
+    text = printed(scores_view(scores))
+    assert "BLEU         51.20  0 to 100" in text
+    assert "exact match  95.0 %" in text
+    assert "bits per byte" not in text
+
+
+def test_dataset() -> None:
+    record = DatasetRecord(
+        "cache/x", "pairs", ("a.tsv",), "hash", "0123456789abcdef", "t", 2048, PartCounts(900, 12000, 5, 6, 0), PartCounts(100, 1300, 7, 8, 13)
+    )  # fmt: skip
+    assert printed(DatasetView(record)).splitlines() == [
+        "Dataset · pairs · prepared",
+        "from a.tsv",
+        "                training   validation",
+        "pairs                900          100",
+        "tokens            12,000        1,300",
+        "characters             6            8",
+        "bytes                  5            7",
+        "unknown tokens         0   13 (1.0 %)",
+        "split by hash · vocabulary 2,048 · 0123456789ab",
+        "cache/x",
+    ]
+
+
+def test_tokens_in_text_order_with_their_ids() -> None:
+    encoding = Encoding("The bank\n日本", (464, 3, 198, 70001), ("The", " bank", "\n", "日本"), 1)
+    assert printed(EncodingView(encoding)).splitlines() == [
+        "The│·bank│⏎  │",
+        "464 3     198",
+        "日本 │",
+        "70001",
+        "11 characters, 15 bytes → 4 tokens, 1 of them unknown",
+    ]
+
+
+def test_tokens_alternate_in_colour() -> None:
+    text = printed(EncodingView(Encoding("ab", (1, 2), ("a", "b"), 0)), color="truecolor")
+    assert (
+        "\x1b[38;2;255;255;255;48;2;31;78;121ma \x1b[0m\x1b[38;2;255;255;255;48;2;91;58;114mb \x1b[0m" in text
+    )
+
+
+def test_tokens_wrap_to_the_width() -> None:
+    encoding = Encoding("x" * 50, tuple(range(10, 60)), ("x",) * 50, 0)
+    assert len(printed(EncodingView(encoding), 60).splitlines()[0]) == 60  # 20 blocks of two cells and a bar
+
+
+def test_tokenizer_report() -> None:
+    text = printed(tokenizer_view(TokenizerReport("bpe", 2048, "0123456789abcdef", 10, 100, 120, 40, 0)))
+    assert "bytes per token   3.00" in text
+    assert "nothing was lost" in text
+
+
+def test_generated_text_keeps_its_lines_and_loses_its_escapes() -> None:
+    text = printed(GeneratedView(Generated("The", " end.\n\x1b[2J", (1, 2), -3.0)))
+    assert text.splitlines() == ["The end.", "\\x1b[2J", "2 tokens, log-probability -3.00, -1.50 a token"]
+
+
+def test_a_mask_with_bars() -> None:
+    filled = Filled("a <mask>", ((Candidate(" b", 0.75), Candidate("日", 0.125)),), "a b")
+    assert printed(FilledView(filled)).splitlines() == [
+        "a <mask>",
+        "mask 1 of 1",
+        f"  ·b   75.0 %  {'█' * 30}",  # .75 of 40 cells
+        f"  日   12.5 %  {'█' * 5}",
+        "a b",
+    ]
+
+
+def test_bars_have_eighths() -> None:
+    assert [bar(share, 1) for share in (0.0, 0.125, 0.5, 1.0, 2.0)] == ["", "▏", "▌", "█", "█"]

@@ -1,0 +1,111 @@
+"""The live view and its plain lines, from hand-made events."""
+
+import pytest
+from rich.cells import cell_len
+
+from tests.support.consoles import printed
+from tfcli.records.training import (
+    CheckpointSaved,
+    Evaluated,
+    StepsDone,
+    TrainingEvent,
+    TrainingFinished,
+    TrainingStarted,
+)
+from tfcli.render.curve import Plot, Series, nice_ticks
+from tfcli.render.training import TrainingView, event_line
+
+STARTED = TrainingStarted("runs/decoder-1", "decoder", 812544, 0, 100, 1024, 90000, 5000, "cpu", "float32")
+EVENTS: list[TrainingEvent] = [
+    STARTED,
+    StepsDone(10, 100, 10240, 4.0, 3e-4, 0.9, 18912.0, 5.4, 48.6),
+    StepsDone(20, 100, 20480, 3.0, 6e-4, 0.8, 18912.0, 10.8, 43.2),
+    Evaluated(20, 5000, 3.25, 0.125, True, 0.4),
+    CheckpointSaved(20, "runs/decoder-1/checkpoints/step-000020"),
+]
+FINISHED = TrainingFinished("done", 100, 102400, 54.0, 1.5, 80, "runs/decoder-1")
+
+
+def view(*more: TrainingEvent) -> TrainingView:
+    made = TrainingView()
+    for event in (*EVENTS, *more):
+        made.update(event)
+    return made
+
+
+def test_the_view_at_eighty_columns() -> None:
+    lines = printed(view()).splitlines()
+    assert lines[0] == "decoder · 813 k parameters · cpu, float32 · runs/decoder-1"
+    assert lines[1].endswith("  20.0 %")  # 20,480 of 102,400 tokens
+    assert [line.split("  ")[0] for line in lines[2:6]] == ["step", "tokens", "speed", "time"]
+    assert lines[2].startswith("step    20 of 100")
+    assert lines[3].startswith("tokens  20.5 k of 102 k")
+    assert lines[4].startswith("speed   18.9 k tokens/s")
+    assert lines[5].startswith("time    11 s, 43 s left")
+    assert lines[2].endswith("loss           3.0000")
+    assert lines[3].endswith("validation     3.2500, accuracy 12.5 %")
+    assert lines[4].endswith("best           3.2500 at step 20")
+    assert lines[5].endswith("learning rate  6.00e-04, gradient norm 0.80")
+    assert lines[-1].split() == ["0", "step", "━", "training", "loss", "●", "validation", "loss", "100"]
+    assert sum("│" in line or "┤" in line for line in lines) == 8
+    assert "●" in "".join(lines[6:14])
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+@pytest.mark.parametrize("height", [8, 16, 40])
+def test_the_view_stays_inside_the_terminal(width: int, height: int) -> None:
+    lines = printed(view(), width, height=height).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert len(lines) <= height
+
+
+def test_the_end_is_said() -> None:
+    lines = printed(view(FINISHED), 140).splitlines()
+    assert lines[1].endswith("100.0 %")
+    assert lines[-1] == (
+        "Done: 100 steps, 102 k tokens in 54 s; best validation loss 1.5000 at step 80. Saved in runs/decoder-1."
+    )
+
+
+def test_before_anything_is_known() -> None:
+    assert printed(TrainingView()) == "Preparing to train …"
+
+
+def test_plain_lines_are_aligned() -> None:
+    first, second = (event_line(event) for event in EVENTS[1:3])
+    assert first == (
+        "step          10/100  loss   4.0000  lr 3.00e-04  norm    0.90   10.2 k tokens  18.9 k tokens/s           49 s left"
+    )
+    assert [i for i, letter in enumerate(first) if letter == "l"] == [
+        i for i, letter in enumerate(second) if letter == "l"
+    ]
+    assert event_line(EVENTS[3]) == "evaluate      20  loss   3.2500  accuracy 12.5 %  best"
+    assert event_line(STARTED).startswith(
+        "start    decoder, 813 k parameters, cpu float32, 100 steps of 1,024 tokens"
+    )
+
+
+def test_every_event_has_a_single_line() -> None:
+    assert all("\n" not in event_line(event) for event in (*EVENTS, FINISHED))
+
+
+def test_a_loss_that_is_not_finite_does_not_break_the_view() -> None:
+    assert "nan" in printed(
+        view(StepsDone(30, 100, 30720, float("nan"), 1e-4, float("inf"), 1.0, 16.0, 38.0))
+    )
+
+
+def test_a_straight_line_in_braille() -> None:
+    # 4 cells are 8 dots across and 1 line 4 dots up: from (0, lowest) to (7, highest), two columns a level.
+    lines = printed(Plot((Series("s", (0, 7), (0, 3)),), "x", height=1), 7).splitlines()
+    assert lines[0].endswith("⣀⠤⠒⠉")
+
+
+def test_ticks_are_round() -> None:
+    assert nice_ticks(1.3, 4.2, 4) == [2.0, 3.0, 4.0]
+    assert nice_ticks(0.0, 1.0, 3) == [0.0, 0.5, 1.0]
+    assert nice_ticks(1.61, 1.64, 4) == [1.61, 1.62, 1.63, 1.64]
+
+
+def test_a_constant_series_is_drawn() -> None:
+    assert "⠀" not in printed(Plot((Series("s", (0, 1), (2, 2)),), "x"), 30)

@@ -1,0 +1,1 @@
+"""The command line: parse, call one plain function, draw, set the exit code."""

@@ -1,0 +1,154 @@
+"""``tfcli generate``: text from a run."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Seed, Threads, command, use_threads
+from tfcli.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tfcli.recipe.generate import GenerateSection
+    from tfcli.runs.load import LoadedRun
+
+Prompts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PROMPT|-]...", help="Text to continue, translate or fill; - reads a prompt a line."),
+]
+
+
+@command
+def generate(
+    terminal: Terminal,
+    run: Run,
+    prompts: Prompts = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option("--max-new-tokens", min=1, help="Stop after this many tokens.", show_default="128")
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            "--temperature", help="Divides the logits; 0 is greedy.", show_default="1; an encoder-decoder is greedy"
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top-k", min=0, help="Sample from the k best tokens; for an encoder, how many to show a mask."),
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option("--top-p", help="Sample from the smallest set with this probability, 0 to 1.")
+    ] = None,
+    beam: Annotated[int | None, typer.Option("--beam", min=1, help="Beams to search with; 1: none.")] = None,
+    num_samples: Annotated[int | None, typer.Option("--num-samples", min=1, help="Texts a prompt.")] = None,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="Ask for prompts until an empty line.")
+    ] = False,
+    checkpoint: Checkpoint = "best",
+    seed: Seed = None,
+    device: Device = "auto",
+    threads: Threads = 0,
+    json: Json = False,
+) -> None:
+    """Continue text (decoder), fill masks (encoder) or translate (encoder-decoder).
+
+    Examples:
+
+      tfcli generate runs/decoder-1 "Once upon a time" --temperature 0.8
+
+      tfcli generate runs/encoder-1 "She sat on the <mask> bank."
+
+      tfcli generate runs/encoder-decoder-1 "O livro está em cima da mesa." --beam 4
+    """
+    use_threads(threads)
+    given = {
+        "max_new_tokens": max_new_tokens,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "beam": beam,
+        "num_samples": num_samples,
+        "seed": seed,
+    }
+    from tfcli.runs.load import load_run
+    from tfcli.training.precision import choose_device
+
+    loaded = load_run(run, checkpoint, choose_device(device))
+    settings = _settings(loaded, given)
+    sample = None if temperature is None else temperature > 0
+    for prompt in _prompts(terminal, loaded, prompts, interactive):
+        _answer(terminal, loaded, prompt, settings, sample, json)
+
+
+def _settings(run: "LoadedRun", given: dict[str, Any]) -> "GenerateSection":
+    """The run's own [generate] section with what was typed over it."""
+    from dataclasses import asdict
+
+    from tfcli.recipe.loading import build_recipe
+
+    typed = {key: value for key, value in given.items() if value is not None}
+    return build_recipe({"generate": asdict(run.recipe.generate)}, {"generate": typed}).generate
+
+
+def _prompts(terminal: Terminal, run: "LoadedRun", prompts: list[str] | None, interactive: bool) -> Iterator[str]:
+    from tfcli.cli.stdin import read_lines
+    from tfcli.errors import UsageError
+
+    if interactive:
+        yield from _asked(terminal)
+        return
+    if not prompts:
+        if run.architecture != "decoder":
+            raise UsageError(f"An {run.architecture} needs a prompt", f"give a text after {run.directory.path}")
+        prompts = [""]
+    for prompt in prompts:
+        yield from read_lines() if prompt == "-" else (prompt,)
+
+
+def _asked(terminal: Terminal) -> Iterator[str]:
+    while True:
+        try:
+            prompt = terminal.err.input("> ")
+        except EOFError:
+            return
+        if not prompt:
+            return
+        yield prompt
+
+
+def _answer(
+    terminal: Terminal, run: "LoadedRun", prompt: str, settings: "GenerateSection", sample: bool | None, json: bool
+) -> None:
+    from tfcli.generation.generate import generate as make
+    from tfcli.generation.generate import stream
+    from tfcli.render.as_json import to_json
+    from tfcli.render.generation import FilledView
+
+    streamed = not json and run.architecture != "encoder" and settings.num_samples == settings.beam == 1
+    if streamed:
+        _show_stream(terminal, run, prompt, stream(run, prompt, settings, sample=sample))
+        return
+    made = make(run, prompt, settings, sample=sample)
+    if not isinstance(made, list):
+        if json:
+            terminal.json(to_json(made))
+        else:
+            terminal.show(FilledView(made))
+        return
+    for one in made:
+        if json:
+            terminal.json(to_json(one))
+        else:
+            _show_stream(terminal, run, prompt, iter([one.text]))
+
+
+def _show_stream(terminal: Terminal, run: "LoadedRun", prompt: str, pieces: Iterator[Any]) -> None:
+    """Print a decoder's prompt and its continuation, or a translation alone, as it comes."""
+    from tfcli.render.safe import printable
+
+    if run.architecture == "decoder" and prompt:
+        terminal.out.print(printable(prompt, keep_newlines=True), end="", style="bold", markup=False, highlight=False)
+    for piece in pieces:
+        if isinstance(piece, str):
+            print(printable(piece, keep_newlines=True), end="", flush=True)
+    print(flush=True)

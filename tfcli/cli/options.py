@@ -1,0 +1,59 @@
+"""Options that several commands share, each written once."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from tfcli.cli.terminal import Color, Terminal
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of everything random.", show_default="the recipe's")]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help="Where to compute; auto: CUDA, MPS, else CPU.")
+]
+Threads = Annotated[int, typer.Option("--threads", min=0, help="CPU threads; 0: as PyTorch chooses.")]
+Checkpoint = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set any recipe key, such as model.norm=layernorm; repeatable."),
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/decoder-1.", show_default=False)]
+
+_COMMON = {
+    "color": (Annotated[Color, typer.Option("--color", help="Colour; auto: in a terminal, without NO_COLOR.")], "auto"),
+    "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")], False),
+    "verbose": (Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")], False),
+    "debug": (Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")], False),
+}
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --color, --quiet, --verbose and --debug, and its function a `terminal` made from them."""
+    own = [p for name, p in inspect.signature(function, eval_str=True).parameters.items() if name != "terminal"]
+    common = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in _COMMON.items()
+    ]
+
+    @functools.wraps(function)
+    def wrapper(**values: Any) -> None:
+        terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
+        values.pop("debug")  # read by the entry point, which catches errors
+        function(terminal=terminal, **values)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + common
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapper
+
+
+def use_threads(threads: int) -> None:
+    """Limit PyTorch's CPU threads; 0 leaves its choice."""
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)

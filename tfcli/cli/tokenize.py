@@ -1,0 +1,148 @@
+"""``tfcli tokenize``: train a tokenizer, turn text into ids and back."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tfcli.cli.options import Json, Seed, command
+from tfcli.cli.prepare import Sources
+from tfcli.cli.terminal import Terminal, is_terminal
+
+tokenize_app = typer.Typer(
+    help="Train a tokenizer; turn text into token ids and back.", no_args_is_help=True, add_completion=False
+)
+
+TokenizerPath = Annotated[
+    Path, typer.Argument(metavar="TOKENIZER|RUN", help="A tokenizer.json or a run.", show_default=False)
+]
+
+
+@tokenize_app.command("train")
+@command
+def train(
+    terminal: Terminal,
+    sources: Sources,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The tokenizer.json to write.")],
+    algorithm: Annotated[
+        Literal["bpe", "wordpiece", "unigram", "word", "char"],
+        typer.Option("--algorithm", help="bpe is byte-level and spells any text."),
+    ] = "bpe",
+    vocab_size: Annotated[int, typer.Option("--vocab-size", help="Ids at most.")] = 2048,
+    pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs; both sides are used.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Fold case first.")] = False,
+    seed: Seed = None,
+    json: Json = False,
+) -> None:
+    """Train a tokenizer on text, and write it as one tokenizer.json.
+
+    Examples:
+
+      tfcli tokenize train builtin:stories --out tokenizer.json
+
+      tfcli tokenize train 'books/*.txt' --algorithm wordpiece --vocab-size 8000 --out tokenizer.json
+    """
+    from tfcli.cli.reporting import reporting
+    from tfcli.corpora.open import open_source
+    from tfcli.corpora.source import texts
+    from tfcli.errors import UsageError
+    from tfcli.files import require_writable
+    from tfcli.recipe.loading import build_recipe
+    from tfcli.records.pipeline import StageProgress, StageStarted
+    from tfcli.tokenization.train import train_tokenizer
+
+    if out.is_dir():
+        raise UsageError(f"--out {str(out)!r} is a folder", f"name a file, such as {out / 'tokenizer.json'}")
+    require_writable(out.parent)
+    settings = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase}
+    section = build_recipe({"tokenizer": settings}).tokenizer
+    with reporting(terminal, json=json) as reporter:
+        source = open_source(sources, "pairs" if pairs else "text", seed=seed or 0)
+
+        def training_texts() -> Iterator[str]:
+            return (text for document in source.documents() for text in texts(document))
+
+        reporter(StageStarted("tokenizer", f"{algorithm} on {', '.join(sources)}"))
+        tokenizer, report = train_tokenizer(
+            training_texts, section, lambda documents: reporter(StageProgress("tokenizer", documents))
+        )
+        out.parent.mkdir(parents=True, exist_ok=True)
+        tokenizer.save(out)
+        reporter.result(report)
+
+
+@tokenize_app.command("encode")
+@command
+def encode(
+    terminal: Terminal,
+    tokenizer: TokenizerPath,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT|-]...", show_default="stdin")] = None,
+    json: Json = False,
+) -> None:
+    """Show how text is cut into tokens. Piped, the ids alone, one text a line.
+
+    Examples:
+
+      tfcli tokenize encode tokenizer.json "I swam across the river."
+
+      tfcli tokenize encode tokenizer.json - < book.txt
+    """
+    from tfcli.cli.stdin import read_arguments
+    from tfcli.render.as_json import to_json
+    from tfcli.render.tokens import EncodingView
+    from tfcli.tokenization.load import load_tokenizer
+
+    loaded = load_tokenizer(tokenizer)
+    for text in read_arguments(texts, "text"):
+        encoding = loaded.encoding(text)
+        if json:
+            terminal.json(to_json(encoding))
+        elif is_terminal():
+            terminal.show(EncodingView(encoding))
+        else:
+            terminal.text(" ".join(map(str, encoding.token_ids)))
+        if encoding.unknown:
+            terminal.note(f"{encoding.unknown} of {len(encoding.token_ids)} tokens are unknown to this tokenizer.")
+
+
+@tokenize_app.command("decode")
+@command
+def decode(
+    terminal: Terminal,
+    tokenizer: TokenizerPath,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID|-]...", show_default="stdin")] = None,
+    json: Json = False,
+) -> None:
+    """Turn token ids back into text. Piped, one line of ids is one text.
+
+    Examples:
+
+      tfcli tokenize decode tokenizer.json 52 318 77
+
+      tfcli tokenize encode tokenizer.json "two words" | tfcli tokenize decode tokenizer.json -
+    """
+    from tfcli.cli.stdin import read_lines
+    from tfcli.render.safe import printable
+    from tfcli.tokenization.load import load_tokenizer
+
+    loaded = load_tokenizer(tokenizer)
+    lines = [" ".join(ids)] if ids and ids != ["-"] else read_lines()
+    for line in lines:
+        numbers = [_id(word) for word in line.split()]
+        text = loaded.decode(numbers)
+        if json:
+            terminal.json({"token_ids": numbers, "text": text})
+        elif is_terminal():
+            terminal.text(printable(text, keep_newlines=True))
+        else:
+            sys.stdout.write(text + "\n")
+
+
+def _id(word: str) -> int:
+    from tfcli.errors import UsageError
+
+    if not word.isdecimal():
+        raise UsageError(f"{word!r} is no token id", "give whole numbers, such as 52 318 77")
+    return int(word)

@@ -1,0 +1,80 @@
+"""Built-in sources, which need no file and no network: stories, pt-en and python-docs."""
+
+import difflib
+from collections.abc import Iterator
+from itertools import islice
+
+from tfcli.corpora.source import Document, Kind, Pair, Part, Source
+from tfcli.errors import UsageError
+from tfcli.files import digest
+
+PREFIX = "builtin:"
+DEFAULT: dict[Kind, str] = {"text": f"{PREFIX}stories", "pairs": f"{PREFIX}pt-en"}
+"""What is read where no source is named."""
+
+_KINDS: dict[str, Kind] = {"stories": "text", "python-docs": "text", "pt-en": "pairs"}
+
+
+def open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -> Source:
+    """The built-in source called `name`, which begins with `builtin:`.
+
+    Args:
+        max_documents: how many documents a generator makes; None: its own number.
+        seed: of the generators.
+
+    Raises:
+        UsageError: there is none of that name, or it is of the other kind.
+    """
+    _require(name, kind)
+    if name == f"{PREFIX}stories":
+        return _stories(name, max_documents, seed)
+    return _pt_en(name, max_documents, seed) if name == f"{PREFIX}pt-en" else _python_docs(name)
+
+
+def _require(name: str, kind: Kind) -> None:
+    short = name.removeprefix(PREFIX)
+    if short not in _KINDS:
+        near = difflib.get_close_matches(short, _KINDS, 1)
+        known = ", ".join(f"{PREFIX}{known}" for known in _KINDS)
+        raise UsageError(
+            f"There is no built-in source '{name}', only {known}",
+            f"perhaps {PREFIX}{near[0]} was meant" if near else "choose one of those",
+        )
+    if _KINDS[short] != kind:
+        raise UsageError(f"{name} holds {_KINDS[short]}, not {kind}", f"use {DEFAULT[kind]}")
+
+
+def _stories(name: str, max_documents: int | None, seed: int) -> Source:
+    from tfcli.corpora import stories
+
+    count = max_documents or stories.DEFAULT_DOCUMENTS
+    return Source(
+        (name,),
+        "text",
+        lambda: islice(stories.stories(seed), count),
+        lambda: digest(name, stories.FORMAT_VERSION, seed, count),
+    )
+
+
+def _pt_en(name: str, max_documents: int | None, seed: int) -> Source:
+    from tfcli.corpora import pt_en
+
+    count = max_documents or pt_en.DEFAULT_DOCUMENTS
+
+    def divided() -> Iterator[tuple[Part, Document]]:
+        for pair in islice(pt_en.pairs(seed), count):
+            yield "validation" if pair.validation else "train", Pair(pair.source, pair.target)
+
+    return Source(
+        (name,),
+        "pairs",
+        lambda: (document for _, document in divided()),
+        lambda: digest(name, pt_en.FORMAT_VERSION, seed, count),
+        divided,
+    )
+
+
+def _python_docs(name: str) -> Source:
+    from tfcli.corpora import python_docs
+
+    return Source((name,), "text", python_docs.documents, lambda: digest(name, python_docs.fingerprint()))

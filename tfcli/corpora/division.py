@@ -1,0 +1,183 @@
+"""Which documents train and which are held out for validation."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import islice
+from typing import Literal
+
+from tfcli.corpora.builtin import DEFAULT
+from tfcli.corpora.open import open_source
+from tfcli.corpora.source import PARTS, Document, Kind, Pair, Part, Source, is_blank, texts
+from tfcli.errors import UsageError
+from tfcli.files import digest
+from tfcli.recipe.data import DataSection
+
+DivisionSplit = Literal["hash", "tail", "file", "own"]
+
+FEWEST_FOR_HASH = 100
+"""Below this many documents, an automatic split is `tail`, so that one text file has a validation part."""
+
+_FORMAT_VERSION = 1
+_HASH_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Division:
+    """A source divided into a training part and a validation part.
+
+    hash: by the content of the document (of a pair, its source side), so that adding documents moves none.
+    tail: the last share of all characters, cut inside a text, never inside a pair.
+    file: another source is the validation part.  own: the source's own division.
+    """
+
+    source: Source
+    split: DivisionSplit
+    validation_fraction: float
+    validation: Source | None = None
+    """The validation part, where `split` is "file"."""
+
+    def parts(self) -> Iterator[tuple[Part, Document]]:
+        """Every document once, or every piece of one, with its part; afresh at each call.
+
+        Raises:
+            UsageError: at the end, when a part holds no text.
+        """
+        seen: set[Part] = set()
+        for part, document in self._divided():
+            if part not in seen and not all(is_blank(text) for text in texts(document)):
+                seen.add(part)
+            yield part, document
+        for part in PARTS:
+            if part not in seen:
+                raise self._empty(part)
+
+    def only(self, part: Part) -> Iterator[Document]:
+        """The documents of one part; raises as `parts` does."""
+        if self.validation:
+            return (self.source if part == "train" else self.validation).documents()
+        return (document for its_part, document in self.parts() if its_part == part)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the content and of how it is divided."""
+        fraction = self.validation_fraction if self.split in ("hash", "tail") else None
+        held_out = self.validation.fingerprint() if self.validation else None
+        return digest(_FORMAT_VERSION, self.source.fingerprint(), self.split, fraction, held_out)
+
+    def _divided(self) -> Iterator[tuple[Part, Document]]:
+        if self.split == "own":
+            assert self.source.divided is not None
+            return self.source.divided()
+        if self.split == "file":
+            return _by_file(self)
+        by = _by_hash if self.split == "hash" else _by_tail
+        return by(self.source.documents, Fraction(str(self.validation_fraction)))
+
+    def _empty(self, part: Part) -> UsageError:
+        names = ", ".join(self.source.names)
+        if self.split == "own":
+            problem = f"The {part} part of {names} is empty"
+            return UsageError(problem, "read more documents, or set data.split to hash or tail")
+        problem = (
+            f"Dividing {names} by {self.split} with data.validation_fraction = {self.validation_fraction} "
+            f"leaves the {part} part empty"
+        )
+        other = "tail" if self.split == "hash" else "hash"
+        return UsageError(problem, f"give more text, another fraction, or data.split = {other}")
+
+
+def open_division(section: DataSection, kind: Kind) -> Division:
+    """Open the source of a recipe's data section, or the built-in one of that kind, and divide it.
+
+    Raises:
+        UsageError, BrokenInputError, TfcliError: as `open_source` and `divide`.
+    """
+    source = open_source(
+        section.source or DEFAULT[kind],
+        kind,
+        columns=section.columns,
+        max_documents=section.max_documents,
+        seed=section.seed,
+    )
+    return divide(source, section, kind)
+
+
+def divide(source: Source, section: DataSection, kind: Kind) -> Division:
+    """Divide a source as a recipe's data section says.
+
+    Without a choice: `file` where a validation source is given, else the source's own division where it has
+    one, else hash, or tail below 100 documents.
+
+    Raises:
+        UsageError: the split and the validation source contradict each other, or it cannot be opened.
+    """
+    split = section.split or _automatic(source, section)
+    if split != "file":
+        if section.validation is not None:
+            problem = f"data.split is {split}, but data.validation names {section.validation}"
+            raise UsageError(problem, "leave one of them out, or set data.split to file")
+        return Division(source, split, section.validation_fraction)
+    if section.validation is None:
+        raise UsageError(
+            "data.split is file, but data.validation names no source",
+            "name the source of the validation part",
+        )
+    if section.validation in source.names:
+        raise UsageError(
+            f"{section.validation} is both data.source and data.validation", "name another validation source"
+        )
+    validation = open_source(section.validation, kind, columns=section.columns, seed=section.seed)
+    return Division(source, split, section.validation_fraction, validation)
+
+
+def _automatic(source: Source, section: DataSection) -> DivisionSplit:
+    if section.validation is not None:
+        return "file"
+    if source.divided is not None:
+        return "own"
+    few = sum(1 for _ in islice(source.documents(), FEWEST_FOR_HASH)) < FEWEST_FOR_HASH
+    return "tail" if few else "hash"
+
+
+def _by_file(division: Division) -> Iterator[tuple[Part, Document]]:
+    assert division.validation is not None
+    for document in division.source.documents():
+        yield "train", document
+    for document in division.validation.documents():
+        yield "validation", document
+
+
+def _by_hash(
+    documents: Callable[[], Iterator[Document]], fraction: Fraction
+) -> Iterator[tuple[Part, Document]]:
+    limit = int(fraction * 256**_HASH_BYTES)
+    for document in documents():
+        text = document.source if isinstance(document, Pair) else document
+        number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).digest(), "big")
+        yield "validation" if number < limit else "train", document
+
+
+def _by_tail(
+    documents: Callable[[], Iterator[Document]], fraction: Fraction
+) -> Iterator[tuple[Part, Document]]:
+    """Two readings: one counts the characters, one divides. The pair in which the cut falls is validation."""
+    total = sum(_length(document) for document in documents())
+    cut = int(total * (1 - fraction))
+    start = 0
+    for document in documents():
+        end = start + _length(document)
+        if end <= cut:
+            yield "train", document
+        elif start < cut and isinstance(document, str):
+            yield "train", document[: cut - start]
+            yield "validation", document[cut - start :]
+        else:
+            yield "validation", document
+        start = end
+
+
+def _length(document: Document) -> int:
+    return sum(len(text) for text in texts(document))

@@ -1,0 +1,154 @@
+"""Sources that are files: paths, globs, two parallel files, and standard input."""
+
+import difflib
+import glob
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from tfcli.corpora.columnar import columnar_records
+from tfcli.corpora.columns import Table, table_documents
+from tfcli.corpora.delimited import delimited_table
+from tfcli.corpora.parallel import parallel_documents
+from tfcli.corpora.reading import COMPRESSIONS, StoredFile, read_text, require_content, stored_file
+from tfcli.corpora.records import json_lines, record_table
+from tfcli.corpora.source import Document, Kind, Source
+from tfcli.corpora.spool import standard_input
+from tfcli.errors import UsageError
+from tfcli.files import digest
+
+_WHOLE = (".txt", ".md")
+_TABLES = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
+
+
+def open_files(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
+    """The files that a path or a glob names, in the order of their names.
+
+    A document is a record of a table, or a whole `.txt` or `.md` file, held in memory while it is used.
+
+    Raises:
+        UsageError: there is no such file, it is a folder, empty, of an unknown or the wrong kind.
+    """
+    files = [stored_file(path) for path in _paths(name)]
+    for file in files:
+        _require_known(file)
+    readers = [_reader(file, kind, columns) for file in files]
+    return _file_source(name, kind, columns, files, lambda: chain.from_iterable(read() for read in readers))
+
+
+def is_there(name: str) -> bool:
+    """True when a file or folder has this very name; a name no file can have is simply not there."""
+    try:
+        return _expanded(name).exists()
+    except OSError:
+        return False
+
+
+def open_parallel(name: str) -> Source:
+    """The pairs of two parallel text files whose paths are joined by a comma.
+
+    Raises:
+        UsageError: there are not two, one is missing or empty, or one is a table.
+    """
+    names = name.split(",")
+    if len(names) != 2 or not all(names):
+        raise UsageError(
+            f"'{name}' names {len(names)} files", "join two parallel files by one comma, as in a.de,a.en"
+        )
+    files = [stored_file(_path(part)) for part in names]
+    for file in files:
+        if file.suffix in _TABLES:
+            raise UsageError(
+                f"{file.label} is a table",
+                "join two plain text files, one sentence a line, or name the table alone",
+            )
+        require_content(file)
+    return _file_source(name, "pairs", None, files, parallel_documents(*files))
+
+
+def open_standard_input(kind: Kind, columns: Sequence[str] | None) -> Source:
+    """What arrives on standard input: one text, or pairs separated by a tab, one a line.
+
+    Raises:
+        UsageError: nothing arrives.
+    """
+    spool = standard_input()
+    file = StoredFile(spool.path, "Standard input", ".txt" if kind == "text" else ".tsv", spool=spool)
+    require_content(file)
+    return _file_source("-", kind, columns, [file], _reader(file, kind, columns))
+
+
+def _file_source(
+    name: str,
+    kind: Kind,
+    columns: Sequence[str] | None,
+    files: Sequence[StoredFile],
+    documents: Callable[[], Iterator[Document]],
+) -> Source:
+    def fingerprint() -> str:
+        return digest("files", kind, columns, [file.digest() for file in files])
+
+    return Source((name,), kind, documents, fingerprint)
+
+
+def _reader(file: StoredFile, kind: Kind, columns: Sequence[str] | None) -> Callable[[], Iterator[Document]]:
+    require_content(file)
+    if file.suffix not in _WHOLE:
+        return table_documents(_table(file, columns), kind, columns)
+    if kind == "pairs":
+        problem = f"{file.label} holds text, where pairs are needed"
+        raise UsageError(problem, "name a table with two columns, or two parallel files joined by a comma")
+
+    def documents() -> Iterator[Document]:
+        yield read_text(file)
+
+    return documents
+
+
+def _table(file: StoredFile, columns: Sequence[str] | None) -> Table:
+    if file.suffix in (".csv", ".tsv"):
+        return delimited_table(file, columns)
+    return record_table(file.label, json_lines(file) if file.suffix == ".jsonl" else columnar_records(file))
+
+
+def _paths(name: str) -> list[Path]:
+    if is_there(name) or not glob.has_magic(name):
+        return [_path(name)]
+    pattern = str(_expanded(name))
+    matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207
+    paths = [path for path in matches if path.is_file() and path.stat().st_size > 0]
+    if not paths:
+        raise UsageError(f"No file with anything in it matches '{name}'", "check the pattern")
+    return paths
+
+
+def _path(name: str) -> Path:
+    path = _expanded(name)
+    try:
+        if path.is_dir():
+            raise UsageError(
+                f"{name} is a folder, not a file", f"name its files, for example {path / '*.txt'}"
+            )
+        if path.exists():
+            return path
+        siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
+    except OSError as error:
+        raise UsageError(
+            f"Cannot read {name}: {error.strerror}", "check the path and its permissions"
+        ) from error
+    near = difflib.get_close_matches(path.name, siblings, 1)
+    remedy = f"perhaps {path.with_name(near[0])} was meant" if near else "check the path"
+    raise UsageError(f"There is no file '{name}'", remedy)
+
+
+def _expanded(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # `~name` where nobody has that name
+        return Path(name)
+
+
+def _require_known(file: StoredFile) -> None:
+    if file.suffix not in _WHOLE + _TABLES:
+        known = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(COMPRESSIONS)}"
+        raise UsageError(f"{file.label} is of no known kind", f"name a file that ends in {known}")

@@ -1,0 +1,93 @@
+"""Datasets on the Hugging Face hub, streamed: `hf:owner/name[:config][@split]`; no code from there is run."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tfcli.corpora.columns import table_documents
+from tfcli.corpora.libraries import datasets_library
+from tfcli.corpora.records import Record, record_table
+from tfcli.corpora.source import PARTS, Document, Kind, Part, Source
+from tfcli.errors import TfcliError, UsageError
+from tfcli.files import digest
+
+PREFIX = "hf:"
+_NAME = re.compile(r"hf:(?P<name>[\w.-]+/[\w.-]+)(?::(?P<config>[^:@]+))?(?:@(?P<split>[\w.-]+))?", re.ASCII)
+
+
+def open_hub(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
+    """A dataset on the hub: the split that is named, else its own train and validation, else train.
+
+    Raises:
+        UsageError: the name is malformed, or there is no such dataset, configuration, split or column.
+        TfcliError: the hub cannot be reached.
+    """
+    match = _NAME.fullmatch(name)
+    if not match:
+        raise UsageError(
+            f"'{name}' is no dataset name", "write hf:owner/name, hf:owner/name:config or hf:owner/name@split"
+        )
+    with _explained(name):
+        builder = datasets_library().load_dataset_builder(match["name"], match["config"])
+        streams = builder.as_streaming_dataset()
+    splits = _splits(name, match["split"], list(streams))
+    readers = {split: _reader(name, split, streams[split], kind, columns) for split in splits}
+
+    def divided() -> Iterator[tuple[Part, Document]]:
+        for part in PARTS:
+            for document in readers[part]():
+                yield part, document
+
+    return Source(
+        (name,),
+        kind,
+        lambda: (document for read in readers.values() for document in read()),
+        lambda: digest(match["name"], builder.config_id, builder.hash, splits, kind, columns),
+        divided if splits == list(PARTS) else None,
+    )
+
+
+def _splits(name: str, wanted: str | None, there: list[str]) -> list[str]:
+    if wanted is None and "train" in there:
+        return list(PARTS) if "validation" in there else ["train"]
+    if wanted not in there:
+        problem = f"{name} has no split '{wanted or 'train'}', only {', '.join(there)}"
+        raise UsageError(problem, f"name one of them, as in {name.split('@')[0]}@{there[0]}")
+    return [wanted]
+
+
+def _reader(
+    name: str, split: str, stream: Any, kind: Kind, columns: Sequence[str] | None
+) -> Callable[[], Iterator[Document]]:
+    def records(outer: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
+        with _explained(name):
+            undecoded = stream.decode(False)  # images and sound stay as they are stored
+            for number, record in enumerate(undecoded.select_columns(list(outer)) if outer else undecoded, 1):
+                yield f"Record {number}", record
+
+    return table_documents(record_table(f"{name.split('@')[0]}@{split}", records), kind, columns)
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turn whatever the libraries raise while they fetch `name` into one plain sentence."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"Cannot read {name}: {_first_lines(error)}", "check the name on huggingface.co/datasets"
+        ) from error
+    except (ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"Cannot read {name}: {_first_lines(error)}", "name another dataset or configuration"
+        ) from error
+    except Exception as error:
+        remedy = "check the network, or download the dataset and name its files"
+        raise TfcliError(f"Cannot fetch {name}: {_first_lines(error)}", remedy) from error
+
+
+def _first_lines(error: Exception) -> str:
+    """At most two lines of a library's message, in one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2]).rstrip(".") or type(error).__name__

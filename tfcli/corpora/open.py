@@ -1,0 +1,106 @@
+"""From the names a user writes to a source that can be read."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+
+from tfcli.corpora import builtin, hub
+from tfcli.corpora.columns import require_column_count
+from tfcli.corpora.files import is_there, open_files, open_parallel, open_standard_input
+from tfcli.corpora.source import Document, Kind, Part, Source, is_blank, texts
+from tfcli.errors import UsageError
+from tfcli.files import digest
+
+
+def open_source(
+    names: str | Sequence[str],
+    kind: Kind,
+    *,
+    columns: Sequence[str] | None = None,
+    max_documents: int | None = None,
+    seed: int = 0,
+) -> Source:
+    """Open one source or several, one after the other; whatever can be known before reading is checked here.
+
+    A name is a path or a glob, two parallel files joined by a comma (pairs), `-` for standard input,
+    `builtin:NAME`, or `hf:owner/name[:config][@split]`. Blank documents, and pairs with a blank side, are
+    left out.
+
+    Args:
+        columns: the columns to read from tables, one for text and two for pairs; None: the obvious ones.
+        max_documents: read no more than this in all; None: everything, or a generator's own number.
+        seed: of the built-in generators.
+
+    Raises:
+        UsageError: a source does not exist, is empty or of the wrong kind, or holds nothing but white space.
+        BrokenInputError: the first document shows that a file is binary, not UTF-8, or truncated.
+        TfcliError: the hub cannot be reached.
+
+    Example:
+        >>> open_source(["builtin:stories", "more/*.txt"], "text", max_documents=1000)
+    """
+    names = (names,) if isinstance(names, str) else tuple(names)
+    require_column_count(kind, columns)
+    source = _joined([_open_one(name, kind, columns, max_documents, seed) for name in names], kind)
+    source = _without_blanks(source)
+    if max_documents is not None:
+        source = _limited(source, max_documents)
+    if next(source.documents(), None) is None:
+        held = "no text" if kind == "text" else "no pair with text on both sides"
+        raise UsageError(f"There is {held} in {', '.join(names)}", "name a source with some")
+    return source
+
+
+def _open_one(
+    name: str, kind: Kind, columns: Sequence[str] | None, max_documents: int | None, seed: int
+) -> Source:
+    if name == "-":
+        return open_standard_input(kind, columns)
+    if name.startswith(builtin.PREFIX):
+        return builtin.open_builtin(name, kind, max_documents, seed)
+    if name.startswith(hub.PREFIX):
+        return hub.open_hub(name, kind, columns)
+    if kind == "pairs" and "," in name and not is_there(name):
+        return open_parallel(name)
+    return open_files(name, kind, columns)
+
+
+def _joined(sources: Sequence[Source], kind: Kind) -> Source:
+    """Several sources as one; it has its own division when all of them have."""
+    if len(sources) == 1:
+        return sources[0]
+    divisions = [source.divided for source in sources if source.divided]
+
+    def divided() -> Iterator[tuple[Part, Document]]:
+        return chain.from_iterable(division() for division in divisions)
+
+    return Source(
+        tuple(name for source in sources for name in source.names),
+        kind,
+        lambda: chain.from_iterable(source.documents() for source in sources),
+        lambda: digest([source.fingerprint() for source in sources]),
+        divided if len(divisions) == len(sources) else None,
+    )
+
+
+def _without_blanks(source: Source) -> Source:
+    documents, divided = source.documents, source.divided
+    return replace(
+        source,
+        documents=lambda: (document for document in documents() if not _has_blank(document)),
+        divided=divided and (lambda: (item for item in divided() if not _has_blank(item[1]))),
+    )
+
+
+def _limited(source: Source, count: int) -> Source:
+    divided = source.divided
+    return replace(
+        source,
+        documents=lambda: islice(source.documents(), count),
+        divided=divided and (lambda: islice(divided(), count)),
+        fingerprint=lambda: digest(source.fingerprint(), count),
+    )
+
+
+def _has_blank(document: Document) -> bool:
+    return any(is_blank(text) for text in texts(document))

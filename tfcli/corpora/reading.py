@@ -1,0 +1,132 @@
+"""Bytes on disk, plain or compressed, to text: exactly what the file says, or an error that says why not.
+
+The text reader of the `datasets` library turns every line ending into a line feed and does not say which byte
+is wrong, so text is read here.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from tfcli.corpora.spool import Spool
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.files import file_digest
+
+COMPRESSIONS = (".gz", ".zst")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file that can be read any number of times."""
+
+    path: Path
+
+    label: str
+    """What messages call it."""
+
+    suffix: str
+    """The kind of content: `.txt`, `.csv`, …, without the compression."""
+
+    compression: str = ""
+    """`.gz`, `.zst` or nothing."""
+
+    spool: Spool | None = None
+    """Keeps a temporary file alive as long as it can be read."""
+
+    def digest(self) -> str:
+        """A fingerprint of the bytes and of how they are read."""
+        return f"{self.suffix}{self.compression}:{file_digest(self.path)}"
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Yield the bytes, decompressed.
+
+        Raises:
+            BrokenInputError: a compressed file is truncated or none at all, or the disk fails.
+        """
+        try:
+            with _opened(self.path, self.compression) as stream:
+                yield stream
+        except (EOFError, zlib.error, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise BrokenInputError(
+                    f"Cannot read {self.label}: {error.strerror}", "check the disk"
+                ) from error
+            problem = f"{self.label} is truncated or is no {self.compression} file ({error})"
+            raise BrokenInputError(problem, "fetch or compress it again") from error
+
+
+def stored_file(path: Path) -> StoredFile:
+    """Describe the file at `path` by the suffixes of its name."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
+    return StoredFile(path, str(path), suffixes[-1] if suffixes else "", compression)
+
+
+def require_content(file: StoredFile) -> None:
+    """Refuse a file that cannot be opened or holds no byte.
+
+    Raises:
+        UsageError: naming the file and the reason.
+        BrokenInputError: it is compressed and broken from the start.
+    """
+    try:
+        file.path.open("rb").close()
+    except OSError as error:
+        raise UsageError(f"Cannot read {file.label}: {error.strerror}", "check its permissions") from error
+    with file.open() as stream:
+        if not stream.read(1):
+            raise UsageError(f"{file.label} is empty", "give it some text or name another source")
+
+
+def read_text(file: StoredFile) -> str:
+    """The whole file as one text, line endings as they are, without a byte order mark.
+
+    Raises:
+        BrokenInputError: it is binary, not UTF-8, or truncated.
+    """
+    with file.open() as stream:
+        return _decode(stream.read(), file, 0)
+
+
+def read_lines(file: StoredFile) -> Iterator[str]:
+    """The lines of a file with their endings; only a line feed ends a line.
+
+    Raises:
+        BrokenInputError: it is binary, not UTF-8, or truncated.
+    """
+    offset = 0
+    with file.open() as stream:
+        for line in stream:
+            yield _decode(line, file, offset)
+            offset += len(line)
+
+
+def _opened(path: Path, compression: str) -> BinaryIO:
+    if compression == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    if compression == ".zst":
+        import pyarrow
+
+        # pyarrow comes with `datasets` and reads zstd, which the standard library cannot before Python 3.14.
+        return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
+    return path.open("rb")
+
+
+def _decode(data: bytes, file: StoredFile, offset: int) -> str:
+    if (position := data.find(b"\0")) >= 0:
+        problem = f"{file.label} is binary, not text: byte {offset + position} is 0"
+        raise BrokenInputError(problem, "give text in UTF-8")
+    start = len(_BYTE_ORDER_MARK) if offset == 0 and data.startswith(_BYTE_ORDER_MARK) else 0
+    try:
+        return str(memoryview(data)[start:], "utf-8")
+    except UnicodeDecodeError as error:
+        position = start + error.start
+        problem = f"{file.label} is not valid UTF-8: byte {offset + position} is 0x{data[position]:02x}"
+        raise BrokenInputError(problem, "save it as UTF-8") from error

@@ -1,0 +1,1 @@
+"""Prepared datasets on disk and the batches that training and evaluation read from them."""

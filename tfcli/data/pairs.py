@@ -1,0 +1,90 @@
+"""Batches of pairs for `seq2seq`, by teacher forcing: the decoder reads the true target so far."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.buckets import BucketPlan
+from tfcli.data.views import PairsView
+from tfcli.errors import UsageError
+from tfcli.records.roles import TokenRoles
+
+
+class PairBatches:
+    """Batches for `seq2seq`: pairs of about the same length, padded on the right.
+
+    ``decoder_input_ids`` are ``<s> ids``, ``labels`` are ``ids </s>``. Pairs whose source (``ids </s>``) or
+    decoder input has more than `context` tokens take no part, in training and in `whole`.
+
+    Attributes:
+        left_out: the number of pairs that are too long.
+        order: the number in the part of every pair that `whole` yields, in its order.
+
+    Raises:
+        UsageError: every pair is too long.
+    """
+
+    def __init__(
+        self, view: PairsView, roles: TokenRoles, *, batch_size: int, context: int, seed: int
+    ) -> None:
+        self._view = view
+        self._pad = roles.pad
+        sources, targets = view.source.lengths, view.target.lengths - 1
+        fitting = np.flatnonzero((sources <= context) & (targets <= context))
+        if not len(fitting):
+            shortest = int(np.maximum(sources, targets).min())
+            raise UsageError(
+                f"Every pair is longer than the context of {context} tokens (the shortest has {shortest})",
+                "raise train.context and model.max_seq_len",
+            )
+        self._plan = BucketPlan(
+            fitting, np.stack([targets[fitting], sources[fitting]]), batch_size=batch_size, seed=seed
+        )
+        self._mean_target = float(targets[fitting].mean())
+        self.left_out = len(view) - len(fitting)
+        self.order = self._plan.sorted()
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Training batches of one pass over the part."""
+        return self._plan.batches_per_epoch
+
+    @property
+    def tokens_per_batch(self) -> int:
+        """Labels of a training batch, on average."""
+        return round(self._mean_target * self._plan.batch_size)
+
+    def training(self, start: int = 0) -> Iterator[Batch]:
+        """Full batches without end, from number `start` on."""
+        epoch, first = divmod(start, self.batches_per_epoch)
+        while True:
+            for numbers in self._plan.epoch(epoch)[first:]:
+                yield self._batch(numbers)
+            epoch, first = epoch + 1, 0
+
+    def whole(self) -> Iterator[Batch]:
+        """Every pair that fits exactly once, in the order of `order`, the shortest first."""
+        for first in range(0, len(self.order), self._plan.batch_size):
+            yield self._batch(self.order[first : first + self._plan.batch_size])
+
+    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
+        sources = self._view.source.padded(numbers, self._pad)
+        targets = self._view.target.padded(numbers, self._pad)
+        scored = _present(self._view.target.lengths[numbers] - 1)
+        return Batch(
+            input_ids=sources,
+            labels=np.where(scored, targets[:, 1:], IGNORED),
+            padding_mask=_present(self._view.source.lengths[numbers]),
+            decoder_input_ids=np.where(scored, targets[:, :-1], self._pad),
+        )
+
+
+def _present(lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where sequences of these lengths have tokens, once padded to the longest.
+
+    Shape: lengths (B,); result (B, longest of them)
+    """
+    present: NDArray[np.bool_] = np.arange(lengths.max()) < lengths[:, None]
+    return present

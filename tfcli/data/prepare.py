@@ -1,0 +1,180 @@
+"""From a divided corpus and a tokenizer to a prepared dataset on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfcli.corpora.source import PARTS, Part
+from tfcli.data.dataset import PreparedDataset
+from tfcli.data.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, PartManifest, write_manifest
+from tfcli.data.pieces import Piece, batched, document_pieces
+from tfcli.data.shards import SHARD_TOKENS, PartWriter, token_dtype
+from tfcli.errors import TfcliError, UsageError
+from tfcli.files import digest, replacing_folder, require_writable
+from tfcli.records.dataset import DatasetRecord, PartCounts
+from tfcli.records.roles import TokenRoles
+
+if TYPE_CHECKING:
+    from tfcli.corpora.division import Division
+    from tfcli.tokenization.tokenizer import Tokenizer
+
+TOKENIZER_NAME = "tokenizer.json"
+
+
+def prepare(
+    division: Division,
+    tokenizer: Tokenizer,
+    out: Path,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    shard_tokens: int = SHARD_TOKENS,
+) -> DatasetRecord:
+    """Encode a corpus into `out`, with the tokenizer beside it, or find it there already.
+
+    A text document is stored as ``<s> ids </s>``; of a pair the source as ``ids </s>`` and the target as
+    ``<s> ids </s>``. `progress` receives the documents and tokens done so far.
+
+    The counts of a part: `tokens` are the stored ids but the ``<s>`` of each document, which is never news (a
+    document of n ids counts n + 1, and a pair counts both sides); `bytes` (UTF-8) and `characters` are of the
+    text itself, of a pair's target; `unknown` are ids of the unknown token, of both sides.
+
+    Raises:
+        UsageError: `out` holds something else, or cannot be written to, or a part has no text.
+    """
+    if found := _existing(division, tokenizer, out):
+        return found
+    require_writable(out)
+    try:
+        with replacing_folder(out) as folder:
+            manifest = _write(division, tokenizer, folder, progress, shard_tokens)
+    except TfcliError:
+        # Of two processes that prepare the same for a shared cache, the later one takes what the other made.
+        if found := _existing(division, tokenizer, out):
+            return found
+        raise
+    return manifest.record(out)
+
+
+def dataset_fingerprint(division: Division, tokenizer: Tokenizer) -> str:
+    """What a dataset of this text, this division and this tokenizer is known by."""
+    return digest("prepared dataset", FORMAT_VERSION, division.fingerprint, tokenizer.fingerprint)
+
+
+def _existing(division: Division, tokenizer: Tokenizer, out: Path) -> DatasetRecord | None:
+    """The record of the same dataset in `out`; None where `out` is free."""
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return None
+    if not (out / MANIFEST_NAME).exists():
+        what = "already holds other files" if out.is_dir() else "is a file, not a folder"
+        raise UsageError(f"{out} {what}", "choose another output folder")
+    dataset = PreparedDataset.open(out)
+    if dataset.manifest.fingerprint == dataset_fingerprint(division, tokenizer):
+        return dataset.record(reused=True)
+    raise UsageError(
+        f"{out} already holds another prepared dataset: {_difference(dataset.manifest, division, tokenizer)}",
+        "choose another output folder or remove this one",
+    )
+
+
+def _difference(manifest: Manifest, division: Division, tokenizer: Tokenizer) -> str:
+    compared = {
+        "tokenizer": (manifest.tokenizer_fingerprint, tokenizer.fingerprint),
+        "kind": (manifest.kind, division.source.kind),
+        "source": (", ".join(manifest.sources), ", ".join(division.source.names)),
+        "split": (manifest.split, division.split),
+    }
+    for name, (there, here) in compared.items():
+        if there != here:
+            return f"its {name} is {there}, not {here}"
+    return "the text, or how it is divided, has changed since"
+
+
+def _write(
+    division: Division,
+    tokenizer: Tokenizer,
+    folder: Path,
+    progress: Callable[[int, int], None] | None,
+    shard_tokens: int,
+) -> Manifest:
+    parts = _write_parts(division, tokenizer, folder, progress, shard_tokens)
+    tokenizer.save(folder / TOKENIZER_NAME)
+    manifest = Manifest(
+        kind=division.source.kind,
+        sources=tuple(division.source.names),
+        split=division.split,
+        fingerprint=dataset_fingerprint(division, tokenizer),
+        tokenizer_fingerprint=tokenizer.fingerprint,
+        vocab_size=tokenizer.vocab_size,
+        roles=tokenizer.roles,
+        train=parts["train"],
+        validation=parts["validation"],
+    )
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def _write_parts(
+    division: Division,
+    tokenizer: Tokenizer,
+    folder: Path,
+    progress: Callable[[int, int], None] | None,
+    shard_tokens: int,
+) -> dict[Part, PartManifest]:
+    sides = ("",) if division.source.kind == "text" else ("source", "target")
+    dtype = token_dtype(tokenizer.vocab_size)
+    with ExitStack() as stack:
+        tallies = {
+            part: _Tally(stack.enter_context(PartWriter(folder, part, sides, dtype, shard_tokens)))
+            for part in PARTS
+        }
+        for batch in batched(document_pieces(division.parts())):
+            encoded = tokenizer.encode_batch([piece.text for piece in batch])
+            for piece, ids in zip(batch, encoded, strict=True):
+                tallies[piece.part].add(piece, ids, tokenizer)
+            if progress:
+                done = tallies.values()
+                progress(sum(tally.documents for tally in done), sum(tally.tokens for tally in done))
+        for part, tally in tallies.items():
+            tally.require_text(part, division)
+            tally.writer.finish_shard()
+    return {part: PartManifest(tally.counts(), tuple(tally.writer.shards)) for part, tally in tallies.items()}
+
+
+class _Tally:
+    """Writes the pieces of one part and counts them."""
+
+    def __init__(self, writer: PartWriter) -> None:
+        self.writer = writer
+        self.documents = self.tokens = self.bytes = self.characters = self.unknown = 0
+
+    def add(self, piece: Piece, ids: list[int], tokenizer: Tokenizer) -> None:
+        roles = tokenizer.roles
+        self.unknown += tokenizer.count_unknown(ids)
+        self.tokens += len(ids) + piece.last
+        self.writer.append(piece.side, _framed(piece, ids, roles))
+        if piece.side != "source":
+            self.characters += len(piece.text)
+            self.bytes += len(piece.text.encode())
+            self.documents += piece.last
+        if piece.last:
+            self.writer.end_document(piece.side)
+
+    def counts(self) -> PartCounts:
+        return PartCounts(self.documents, self.tokens, self.bytes, self.characters, self.unknown)
+
+    def require_text(self, part: str, division: Division) -> None:
+        if self.characters == 0:
+            raise UsageError(
+                f"The {part} part of {', '.join(division.source.names)} has no text (split {division.split},"
+                f" {self.documents} documents)",
+                "give more text, or change data.split or data.validation_fraction",
+            )
+
+
+def _framed(piece: Piece, ids: list[int], roles: TokenRoles) -> list[int]:
+    before = [roles.bos] if piece.first and piece.side != "source" else []
+    after = [roles.eos] if piece.last else []
+    return [*before, *ids, *after]

@@ -1,0 +1,1 @@
+"""Scores of trained models on whole sets."""

@@ -1,0 +1,79 @@
+"""Score a run on the whole of a prepared part."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tfcli.data.dataset import PreparedDataset
+from tfcli.evaluation.batches import build_batches
+from tfcli.evaluation.loss import Totals, total_loss
+from tfcli.evaluation.translation import TranslationScores, score_translations
+from tfcli.generation.translate import translate
+from tfcli.recipe.recipe import Recipe
+from tfcli.records.evaluation import Scores
+from tfcli.runs.load import LoadedRun
+
+
+def evaluate(run: LoadedRun, data: PreparedDataset) -> Scores:
+    """Loss and accuracy over the validation part of `data`; for pairs, translations of all of it as well.
+
+    Raises:
+        UsageError: the dataset was made with another tokenizer, or holds the wrong kind.
+    """
+    data.require_tokenizer(run.tokenizer)
+    totals = total_loss(run.model, build_batches(_scored(run), data, "validation", run.config.roles).whole(), run.device)
+    record = data.record()
+    scores = Scores(
+        run=str(run.directory.path),
+        objective=run.config.model.objective,
+        sources=record.sources,
+        loss=totals.loss,
+        perplexity=totals.perplexity,
+        bits_per_byte=_bits_per_byte(run, totals, record.validation.bytes),
+        tokens=totals.tokens,
+        documents=record.validation.documents,
+        accuracy=totals.accuracy,
+    )
+    if run.config.model.objective != "seq2seq":
+        return scores
+    translated = evaluate_translations(run, data)
+    return replace(
+        scores,
+        bleu=translated.bleu,
+        chrf=translated.chrf,
+        exact_match=translated.exact_match,
+        signature=translated.signature,
+    )
+
+
+def evaluate_translations(run: LoadedRun, data: PreparedDataset) -> TranslationScores:
+    """Translate every validation pair, and compare with its target as the tokenizer writes it.
+
+    A source that is longer than the context is cut to it; its reference stays whole.
+    """
+    pairs, roles = data.pairs("validation"), run.config.roles
+    longest = run.config.model.max_seq_len
+    sources = [_inner(ids[: longest - 1], roles.eos) for ids in _sequences(pairs.source)]
+    references = [run.tokenizer.decode(ids) for ids in _sequences(pairs.target)]
+    outputs = translate(run.model, sources, roles, run.recipe.generate)
+    return score_translations([run.tokenizer.decode(ids) for ids in outputs], references)
+
+
+def _scored(run: LoadedRun) -> Recipe:
+    """The run's recipe with larger batches: scoring needs no gradients, so more fits."""
+    train = replace(run.recipe.train, batch_size=max(run.recipe.train.batch_size, 64))
+    return replace(run.recipe, train=train)
+
+
+def _bits_per_byte(run: LoadedRun, totals: Totals, number_of_bytes: int) -> float | None:
+    """A masked model scores one token in seven, so its nats cover no text as a whole."""
+    return None if run.config.model.objective == "mlm" else totals.bits_per_byte(number_of_bytes)
+
+
+def _sequences(view: object) -> Sequence[np.ndarray]:
+    return [view[i] for i in range(len(view))]  # type: ignore[index,arg-type]
+
+
+def _inner(ids: np.ndarray, eos: int) -> list[int]:
+    return [int(i) for i in ids if i != eos]

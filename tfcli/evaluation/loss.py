@@ -1,0 +1,55 @@
+"""The loss over a whole set: summed over every labelled token, divided once at the end."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+from tfcli.data.batch import Batch
+from tfcli.evaluation.objective import target_of
+from tfcli.models.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over a set: `nats` of −log p of the right tokens, `tokens` labelled, `correct` predicted first."""
+
+    nats: float
+    tokens: int
+    correct: int
+
+    @property
+    def loss(self) -> float:
+        """Nats a token."""
+        return self.nats / self.tokens
+
+    @property
+    def accuracy(self) -> float:
+        """Share of tokens whose most probable prediction was right."""
+        return self.correct / self.tokens
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss)."""
+        return math.exp(self.loss) if self.loss < 700 else math.inf
+
+    def bits_per_byte(self, number_of_bytes: int) -> float:
+        """All nats, in bits, over the bytes of the text."""
+        return self.nats / math.log(2) / number_of_bytes
+
+
+@torch.inference_mode()
+def total_loss(model: Transformer, batches: Iterable[Batch], device: torch.device) -> Totals:
+    """Score every labelled token of the batches once, in float32 and without dropout."""
+    was_training = model.training
+    model.eval()
+    nats, tokens, correct = 0.0, 0, 0
+    for batch in batches:
+        target = target_of(model, batch, device)
+        nats += F.cross_entropy(target.logits.float(), target.labels, reduction="sum").double().item()
+        correct += int((target.logits.argmax(-1) == target.labels).sum())
+        tokens += target.labels.numel()
+    model.train(was_training)
+    return Totals(nats, tokens, correct)

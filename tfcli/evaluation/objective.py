@@ -1,0 +1,49 @@
+"""What each architecture is asked for: the logits at labelled positions.
+
+Shape legend: B batch, S source length, T target length, D model, N labelled positions of the batch.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tfcli.data.batch import Batch
+from tfcli.models.transformer import Transformer
+
+IGNORED = -100
+
+
+@dataclass(frozen=True)
+class Target:
+    """Predictions and the tokens that were right.
+
+    Shape:
+        logits: (N, Vocab)
+        labels: (N,)
+    """
+
+    logits: Tensor
+    labels: Tensor
+
+
+def target_of(model: Transformer, batch: Batch, device: torch.device) -> Target:
+    """Run the model on a batch and keep the positions that have a label.
+
+    clm, seq2seq and mlm differ in their labels alone. The head is applied to labelled positions only: a masked model
+    predicts one token in seven, and a padded batch has labels for its real tokens.
+    """
+    labels = _on(batch.labels, device)
+    inputs = [_on(batch.input_ids, device)]
+    if batch.decoder_input_ids is not None:
+        inputs.append(_on(batch.decoder_input_ids, device))
+    padding_mask = None if batch.padding_mask is None else _on(batch.padding_mask, device)
+    hidden = model.hidden(*inputs, padding_mask)  # type: ignore[operator]
+    if batch.target_tokens == batch.labels.size:
+        return Target(model.head(hidden.flatten(0, 1)), labels.flatten())
+    labelled = labels != IGNORED
+    return Target(model.head(hidden[labelled]), labels[labelled])
+
+
+def _on(array: object, device: torch.device) -> Tensor:
+    return torch.as_tensor(array).to(device, non_blocking=True)

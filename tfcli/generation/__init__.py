@@ -1,0 +1,1 @@
+"""Text out of trained models."""

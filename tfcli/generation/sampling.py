@@ -1,0 +1,106 @@
+"""From logits to the next token: temperature, top-k, top-p, and the draw. Each filter maps logits to logits.
+
+A token that is ruled out gets the logit −∞, that is the probability 0. Shape legend: R rows, Vocab.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tfcli.recipe.generate import GenerateSection
+from tfcli.records.roles import TokenRoles
+
+
+def never_generated(roles: TokenRoles) -> list[int]:
+    """Ids that no text may contain: pad, bos, mask and unk. Where eos serves as one of them too, it stays."""
+    ids = {roles.pad, roles.bos, roles.mask, roles.unk} - {None, roles.eos}
+    return sorted(token for token in ids if token is not None)
+
+
+def rule_out(logits: Tensor, ids: Sequence[int]) -> Tensor:
+    """Give some ids the probability 0.
+
+    Shape:
+        logits: (R, Vocab) → (R, Vocab)
+    """
+    index = torch.tensor(ids, dtype=torch.long, device=logits.device)
+    return logits.index_fill(-1, index, -torch.inf)
+
+
+def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
+    """z / τ, less a constant that the softmax ignores (Ackley et al. 1985). Below 1 sharper, above 1 flatter.
+
+    Shape:
+        logits: (R, Vocab) → (R, Vocab)
+    """
+    # With the maximum at 0, a τ close to 0 drives the others to −∞ and nothing to NaN.
+    below_best = logits - logits.amax(-1, keepdim=True)
+    return below_best / max(temperature, torch.finfo(torch.float32).tiny)
+
+
+def keep_top_k(logits: Tensor, k: int) -> Tensor:
+    """Rule out all but the k best tokens (Fan et al. 2018, section 5.1). Those that tie with the k-th stay.
+
+        >>> keep_top_k(torch.tensor([1.0, 3.0, 2.0]), 2)
+        tensor([-inf, 3., 2.])
+
+    Shape:
+        logits: (…, Vocab) → (…, Vocab)
+    """
+    if k >= logits.shape[-1]:
+        return logits
+    worst_kept = logits.topk(k).values[..., -1:]
+    return logits.masked_fill(logits < worst_kept, -torch.inf)
+
+
+def keep_top_p(logits: Tensor, p: float) -> Tensor:
+    """Keep the smallest set of best tokens that holds the probability p (Holtzman et al. 2020, equation 2).
+
+    The token that crosses p is in; of equals the one with the lower id comes first. At least one token stays.
+
+    Shape:
+        logits: (…, Vocab) → (…, Vocab)
+    """
+    if p >= 1:
+        return logits
+    ordered, order = logits.sort(descending=True, stable=True)
+    probabilities = ordered.softmax(-1)
+    before = probabilities.cumsum(-1) - probabilities
+    outside = (before >= p).scatter(-1, order, before >= p)
+    return logits.masked_fill(outside, -torch.inf)
+
+
+def filter_logits(logits: Tensor, settings: GenerateSection) -> Tensor:
+    """Temperature, then top-k, then top-p: each sees what the one before it left.
+
+    Shape:
+        logits: (R, Vocab) → (R, Vocab)
+    """
+    logits = apply_temperature(logits, settings.temperature)
+    if settings.top_k:
+        logits = keep_top_k(logits, settings.top_k)
+    return keep_top_p(logits, settings.top_p)
+
+
+def sample(logits: Tensor, settings: GenerateSection, generator: torch.Generator) -> Tensor:
+    """Draw one id a row; at temperature 0 the best one.
+
+    Shape:
+        logits: (R, Vocab)
+        returns: (R,)
+    """
+    if settings.temperature == 0:
+        return logits.argmax(-1)
+    probabilities = filter_logits(logits, settings).softmax(-1)
+    return torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
+
+
+def log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
+    """ln p of one chosen id a row, under the model itself.
+
+    Shape:
+        logits: (R, Vocab); ids: (R,)
+        returns: (R,), nats
+    """
+    return logits.gather(-1, ids[:, None]).squeeze(-1) - logits.logsumexp(-1)

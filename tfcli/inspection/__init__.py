@@ -1,0 +1,1 @@
+"""Computes what there is to see inside a model; draws nothing."""

@@ -1,0 +1,86 @@
+"""The attention weights of a trained model on a text."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tfcli.errors import UsageError
+from tfcli.generation.translate import translate
+from tfcli.models.transformer import AttentionWeights
+from tfcli.records.arrays import frozen
+from tfcli.records.attention import AttentionKind, AttentionRecord
+from tfcli.runs.load import LoadedRun
+
+_KINDS: dict[str, tuple[AttentionKind, ...]] = {
+    "decoder": ("decoder_self",),
+    "encoder": ("encoder_self",),
+    "encoder-decoder": ("encoder_self", "decoder_self", "cross"),
+}
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """Ids of the two sides; an encoder or a decoder has one of them."""
+
+    encoder: list[int] | None = None
+    decoder: list[int] | None = None
+
+
+def attention(
+    run: LoadedRun, text: str, target: str | None = None, kind: AttentionKind | None = None
+) -> list[AttentionRecord]:
+    """The weights of every layer and head, of one kind or of all that the model has.
+
+    A decoder reads ``<s> text``, an encoder ``<s> text </s>``, an encoder-decoder ``text </s>`` and ``<s> target``;
+    without a target it reads its own greedy translation. Row t of a decoder's weights is what it looks at to predict
+    the token after t.
+
+    Raises:
+        UsageError: the model has no attention of that kind or takes no target, or a text is longer than the context.
+    """
+    kinds = _KINDS[run.architecture]
+    if kind is not None and kind not in kinds:
+        raise UsageError(f"An {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
+    if target is not None and run.architecture != "encoder-decoder":
+        raise UsageError(f"An {run.architecture} reads one text, and --target is a second one", "leave --target out")
+    inputs = _inputs(run, text, target)
+    for side, ids in (("text", inputs.encoder), ("target", inputs.decoder)):
+        longest = run.config.model.max_seq_len
+        if ids is not None and len(ids) > longest:
+            raise UsageError(f"The {side} has {len(ids)} tokens and the context holds {longest}", f"shorten the {side}")
+    weights = _weights(run, inputs)
+    return [_record(run, one, inputs, weights[one]) for one in kinds if kind in (None, one)]
+
+
+def _inputs(run: LoadedRun, text: str, target: str | None) -> _Inputs:
+    roles, tokenizer = run.config.roles, run.tokenizer
+    if run.architecture == "decoder":
+        return _Inputs(decoder=[roles.bos, *tokenizer.encode(text)])
+    if run.architecture == "encoder":
+        return _Inputs(encoder=[roles.bos, *tokenizer.encode_masked(text), roles.eos])
+    source = tokenizer.encode(text)
+    if not source:
+        raise UsageError("The text is empty", "give a sentence to translate")
+    output = translate(run.model, [source], roles, run.recipe.generate)[0] if target is None else tokenizer.encode(target)
+    return _Inputs(encoder=[*source, roles.eos], decoder=[roles.bos, *output])
+
+
+@torch.inference_mode()
+def _weights(run: LoadedRun, inputs: _Inputs) -> AttentionWeights:
+    weights: AttentionWeights = {}
+    ids = [torch.tensor([side], device=run.device) for side in (inputs.encoder, inputs.decoder) if side is not None]
+    run.model.hidden(*ids, weights=weights)  # type: ignore[operator]
+    return weights
+
+
+def _record(run: LoadedRun, kind: AttentionKind, inputs: _Inputs, layers: list[Tensor]) -> AttentionRecord:
+    queries = inputs.encoder if kind == "encoder_self" else inputs.decoder
+    keys = inputs.decoder if kind == "decoder_self" else inputs.encoder
+    assert queries is not None and keys is not None
+    return AttentionRecord(
+        kind,
+        tuple(run.tokenizer.labels(queries)),
+        tuple(run.tokenizer.labels(keys)),
+        frozen(torch.stack([layer[0] for layer in layers]).cpu().numpy()),
+    )

@@ -1,0 +1,1 @@
+"""Layers: one idea a file, shapes at every boundary."""

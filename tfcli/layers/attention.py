@@ -1,0 +1,43 @@
+"""Scaled dot-product attention, softmax(Q Kᵀ / √Dh) V (Vaswani et al. 2017, equation 1), on two paths.
+
+The explicit path is the formula line by line and gives the weights; the fused path is PyTorch's kernel and is fast. A
+test holds them equal. Shape legend: B batch, H heads, T queries, S keys, Dh size of a head.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def explicit_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Attention as the lectures write it. A query that may attend to nothing gets zeros, not NaN.
+
+    Shape:
+        query: (B, H, T, Dh)
+        key, value: (B, H, S, Dh)
+        mask: broadcastable to (B, H, T, S), True = may attend
+        returns: output (B, H, T, Dh) and weights (B, H, T, S), before dropout
+    """
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights = torch.softmax(scores, dim=-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)  # a row of −∞ alone is NaN after the softmax
+    return F.dropout(weights, dropout, training=dropout > 0) @ value, weights
+
+
+def fused_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, causal: bool = False, dropout: float = 0.0
+) -> Tensor:
+    """The same on PyTorch's fused kernel. `causal` stands for the triangular mask where T = S, which is faster.
+
+    Shape:
+        as in `explicit_attention`; returns the output alone, (B, H, T, Dh)
+    """
+    assert not (causal and mask is not None), "one mask, not two"
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal, dropout_p=dropout)

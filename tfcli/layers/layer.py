@@ -1,0 +1,94 @@
+"""One transformer layer: attention mixes tokens, the feed-forward works on each alone, residuals carry both."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tfcli.layers.feed_forward import build_feed_forward
+from tfcli.layers.multi_head import KeyValueCache, MultiHeadAttention
+from tfcli.layers.norms import build_norm
+from tfcli.layers.rotary import Rotation
+from tfcli.recipe.model import ModelSection
+
+
+class Residual(nn.Module):
+    """The road around a sublayer f. pre: x + f(norm(x)); post: norm(x + f(x)) (Xiong et al. 2020, table 1).
+
+    Shape:
+        x: (B, T, D) → (B, T, D)
+    """
+
+    def __init__(self, model: ModelSection) -> None:
+        super().__init__()
+        self.placement, self.dropout = model.norm_placement, model.dropout
+        self.norm = build_norm(model)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.placement == "pre":
+            return x + F.dropout(sublayer(self.norm(x)), self.dropout, self.training)
+        return self.norm(x + F.dropout(sublayer(x), self.dropout, self.training))
+
+
+class LayerCache(Protocol):
+    """What one layer remembers between the steps of a generation."""
+
+    self_attention: KeyValueCache
+    cross_attention: KeyValueCache
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention, cross-attention in the decoder of an encoder-decoder, feed-forward."""
+
+    def __init__(self, model: ModelSection, *, causal: bool, cross_attention: bool = False) -> None:
+        super().__init__()
+        self.causal = causal
+        self.attention, self.attention_residual = MultiHeadAttention(model), Residual(model)
+        self.cross_attention = MultiHeadAttention(model) if cross_attention else None
+        self.cross_attention_residual = Residual(model) if cross_attention else None
+        self.feed_forward, self.feed_forward_residual = build_feed_forward(model), Residual(model)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        padding_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_padding_mask: Tensor | None = None,
+        rotation: Rotation | None = None,
+        cache: LayerCache | None = None,
+        self_weights: list[Tensor] | None = None,
+        cross_weights: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Shape:
+        x: (B, T, D)
+        padding_mask: (B, T), True at real tokens
+        memory: (B, S, D), the encoder's output; memory_padding_mask: (B, S)
+        returns: (B, T, D)
+        """
+
+        def self_attend(h: Tensor) -> Tensor:
+            return self.attention(
+                h,
+                padding_mask=padding_mask,
+                causal=self.causal,
+                rotation=rotation,
+                cache=cache and cache.self_attention,
+                weights=self_weights,
+            )
+
+        def cross_attend(h: Tensor) -> Tensor:
+            assert self.cross_attention is not None
+            return self.cross_attention(
+                h,
+                memory,
+                padding_mask=memory_padding_mask,
+                cache=cache and cache.cross_attention,
+                weights=cross_weights,
+            )
+
+        x = self.attention_residual(x, self_attend)
+        if self.cross_attention_residual is not None:
+            x = self.cross_attention_residual(x, cross_attend)
+        return self.feed_forward_residual(x, self.feed_forward)

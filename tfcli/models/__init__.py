@@ -1,0 +1,1 @@
+"""The three architectures, put together from layers."""

@@ -1,0 +1,54 @@
+"""The decoder: each token sees those before it and predicts the next (Radford et al. 2018)."""
+
+from torch import Tensor
+
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.models.head import Head
+from tfcli.models.stack import Stack, StackCache
+from tfcli.models.transformer import AttentionWeights, Transformer, collector
+from tfcli.recipe.model import ModelSection
+
+
+class Decoder(Transformer):
+    """Embedding → causal stack → head."""
+
+    def __init__(self, section: ModelSection) -> None:
+        super().__init__(section)
+        self.embedding = TokenEmbedding(section)
+        self.stack = Stack(section, causal=True)
+        self.head = Head(section, self.embedding)
+
+    def hidden(
+        self,
+        input_ids: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        cache: StackCache | None = None,
+        weights: AttentionWeights | None = None,
+    ) -> Tensor:
+        """The last vectors, from which the head predicts the next tokens.
+
+        Shape:
+            input_ids: (B, T)
+            padding_mask: (B, T), True at real tokens
+            returns: (B, T, D)
+        """
+        x = self.embedding(input_ids, cache.length if cache is not None else 0)
+        self_weights = collector(weights, "decoder_self")
+        return self.stack(x, padding_mask=padding_mask, cache=cache, self_weights=self_weights)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        cache: StackCache | None = None,
+        weights: AttentionWeights | None = None,
+    ) -> Tensor:
+        """Logits of the next token at every position.
+
+        Shape:
+            input_ids, padding_mask: (B, T)
+            returns: (B, T, Vocab)
+        """
+        return self.head(self.hidden(input_ids, padding_mask, cache=cache, weights=weights))

@@ -1,0 +1,43 @@
+"""The encoder: every token sees every other; trained to restore masked tokens (Devlin et al. 2019)."""
+
+from torch import Tensor
+
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.models.head import Head
+from tfcli.models.stack import Stack
+from tfcli.models.transformer import AttentionWeights, Transformer, collector
+from tfcli.recipe.model import ModelSection
+
+
+class Encoder(Transformer):
+    """Embedding → stack without a future mask → head."""
+
+    def __init__(self, section: ModelSection) -> None:
+        super().__init__(section)
+        self.embedding = TokenEmbedding(section)
+        self.stack = Stack(section, causal=False)
+        self.head = Head(section, self.embedding)
+
+    def hidden(
+        self, input_ids: Tensor, padding_mask: Tensor | None = None, *, weights: AttentionWeights | None = None
+    ) -> Tensor:
+        """A representation of every token in the light of all others.
+
+        Shape:
+            input_ids: (B, S)
+            padding_mask: (B, S), True at real tokens
+            returns: (B, S, D)
+        """
+        x = self.embedding(input_ids)
+        return self.stack(x, padding_mask=padding_mask, self_weights=collector(weights, "encoder_self"))
+
+    def forward(
+        self, input_ids: Tensor, padding_mask: Tensor | None = None, *, weights: AttentionWeights | None = None
+    ) -> Tensor:
+        """Logits of the token that belongs at each position.
+
+        Shape:
+            input_ids, padding_mask: (B, S)
+            returns: (B, S, Vocab)
+        """
+        return self.head(self.hidden(input_ids, padding_mask, weights=weights))

@@ -1,0 +1,92 @@
+"""The encoder-decoder: a source is encoded, and a target decoded token by token in its light (Vaswani et al. 2017)."""
+
+from torch import Tensor
+
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.models.head import Head
+from tfcli.models.stack import Stack, StackCache
+from tfcli.models.transformer import AttentionWeights, Transformer, collector
+from tfcli.recipe.model import ModelSection
+
+
+class EncoderDecoder(Transformer):
+    """Two stacks over one embedding: in the decoder, queries of cross-attention come from the target, keys and values
+    from the encoder's output."""
+
+    def __init__(self, section: ModelSection) -> None:
+        super().__init__(section)
+        self.embedding = TokenEmbedding(section)
+        self.encoder = Stack(section, causal=False)
+        self.decoder = Stack(section, causal=True, cross_attention=True)
+        self.head = Head(section, self.embedding)
+
+    def encode(
+        self, input_ids: Tensor, padding_mask: Tensor | None = None, *, weights: AttentionWeights | None = None
+    ) -> Tensor:
+        """The source as the decoder sees it.
+
+        Shape:
+            input_ids: (B, S)
+            padding_mask: (B, S), True at real tokens
+            returns: (B, S, D)
+        """
+        x = self.embedding(input_ids)
+        return self.encoder(x, padding_mask=padding_mask, self_weights=collector(weights, "encoder_self"))
+
+    def decode(
+        self,
+        decoder_input_ids: Tensor,
+        memory: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        cache: StackCache | None = None,
+        weights: AttentionWeights | None = None,
+    ) -> Tensor:
+        """The last vectors of the target. Padding at the target's end needs no mask: the causal one hides it.
+
+        Shape:
+            decoder_input_ids: (B, T), the target shifted right by one
+            memory: (B, S, D); padding_mask: (B, S), of the source
+            returns: (B, T, D)
+        """
+        return self.decoder(
+            self.embedding(decoder_input_ids, cache.length if cache is not None else 0),
+            memory=memory,
+            memory_padding_mask=padding_mask,
+            cache=cache,
+            self_weights=collector(weights, "decoder_self"),
+            cross_weights=collector(weights, "cross"),
+        )
+
+    def hidden(
+        self,
+        input_ids: Tensor,
+        decoder_input_ids: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        weights: AttentionWeights | None = None,
+    ) -> Tensor:
+        """Encode, then decode with the true target before each position (teacher forcing).
+
+        Shape:
+            input_ids, padding_mask: (B, S); decoder_input_ids: (B, T)
+            returns: (B, T, D)
+        """
+        memory = self.encode(input_ids, padding_mask, weights=weights)
+        return self.decode(decoder_input_ids, memory, padding_mask, weights=weights)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        decoder_input_ids: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        weights: AttentionWeights | None = None,
+    ) -> Tensor:
+        """Logits of the next target token at every position.
+
+        Shape:
+            input_ids, padding_mask: (B, S); decoder_input_ids: (B, T)
+            returns: (B, T, Vocab)
+        """
+        return self.head(self.hidden(input_ids, decoder_input_ids, padding_mask, weights=weights))

@@ -1,0 +1,28 @@
+"""What the three architectures share."""
+
+from torch import Tensor, nn
+
+from tfcli.models.head import Head
+from tfcli.recipe.model import ModelSection
+
+AttentionWeights = dict[str, list[Tensor]]
+"""Kind of attention ("encoder_self", "decoder_self", "cross") → a (B, H, T, S) a layer."""
+
+
+class Transformer(nn.Module):
+    """Base of `Encoder`, `Decoder` and `EncoderDecoder`: each has `hidden(…)`, and logits are head(hidden)."""
+
+    head: Head
+
+    def __init__(self, section: ModelSection) -> None:
+        super().__init__()
+        self.section = section
+
+    def num_parameters(self) -> int:
+        """Numbers that training changes; a tied matrix counts once."""
+        return sum(p.numel() for p in self.parameters())
+
+
+def collector(weights: AttentionWeights | None, kind: str) -> list[Tensor] | None:
+    """The list that receives the weights of one kind; None where no weights are wanted."""
+    return None if weights is None else weights.setdefault(kind, [])

@@ -1,0 +1,1 @@
+"""A recipe's stages in order; a stage whose inputs are unchanged is skipped."""

@@ -1,0 +1,157 @@
+"""From a recipe to its tokenizer and its prepared dataset, made once and kept in the cache.
+
+    cache/tokenizers/<fingerprint of text and settings>/tokenizer.json
+    cache/datasets/<fingerprint of text, split and tokenizer>/
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from tfcli.corpora.division import Division, open_division
+from tfcli.corpora.open import open_source
+from tfcli.corpora.source import texts
+from tfcli.data.dataset import PreparedDataset
+from tfcli.data.manifest import MANIFEST_NAME
+from tfcli.data.prepare import dataset_fingerprint, prepare
+from tfcli.errors import UsageError
+from tfcli.files import cache_folder, digest, read_json, write_text
+from tfcli.recipe.data import DataSection
+from tfcli.recipe.recipe import Recipe
+from tfcli.recipe.tokenizer import TokenizerSection
+from tfcli.records.pipeline import StageProgress, StageStarted
+from tfcli.runs.config import read_config
+from tfcli.runs.directory import RunDirectory
+from tfcli.runs.load import LoadedRun, load_run_tokenizer
+from tfcli.tokenization.load import load_tokenizer
+from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization.train import train_tokenizer
+
+Report = Callable[[Any], None]
+"""Receives events and records as they come."""
+
+_TOKENIZER_FORMAT = 1
+
+
+def kind_of(recipe: Recipe) -> str:
+    """The kind of data that the recipe's architecture is trained on."""
+    return "pairs" if recipe.model.architecture == "encoder-decoder" else "text"
+
+
+def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedDataset]:
+    """The tokenizer and the dataset of a recipe, from the cache where they are there.
+
+    A source that is a folder made by `tfcli prepare` is taken as it is, with the tokenizer inside it.
+    """
+    folder = prepared_folder(recipe.data)
+    if folder is not None:
+        data = PreparedDataset.open(folder)
+        tokenizer = load_tokenizer(Path(recipe.tokenizer.path or folder))
+        data.require_tokenizer(tokenizer)
+        report(StageStarted("data", str(folder), reused=True))
+        report(data.record(reused=True))
+        return tokenizer, data
+    division = open_division(recipe.data, kind_of(recipe))  # type: ignore[arg-type]
+    tokenizer = obtain_tokenizer(recipe.tokenizer, division, report)
+    return tokenizer, cached_dataset(division, tokenizer, report)
+
+
+def obtain_tokenizer(section: TokenizerSection, division: Division, report: Report) -> Tokenizer:
+    """The tokenizer that the recipe names, or one trained on the training part (held-out text stays unseen)."""
+    if section.path is not None:
+        report(StageStarted("tokenizer", section.path, reused=True))
+        return load_tokenizer(Path(section.path))
+    key = digest("tokenizer", _TOKENIZER_FORMAT, division.fingerprint, asdict(section))
+    file = cache_folder() / "tokenizers" / key / "tokenizer.json"
+    what = f"{section.algorithm}, {section.vocab_size} ids at most"
+    if file.is_file():
+        report(StageStarted("tokenizer", what, reused=True))
+        return load_tokenizer(file)
+    report(StageStarted("tokenizer", what))
+
+    def training_texts() -> Iterator[str]:
+        return (text for document in division.only("train") for text in texts(document))
+
+    tokenizer, result = train_tokenizer(
+        training_texts, section, lambda documents: report(StageProgress("tokenizer", documents))
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, tokenizer.to_json())
+    report(result)
+    return tokenizer
+
+
+def cached_dataset(division: Division, tokenizer: Tokenizer, report: Report) -> PreparedDataset:
+    """The prepared dataset of a corpus, from the cache where it is there."""
+    folder = cache_folder() / "datasets" / dataset_fingerprint(division, tokenizer)
+    names = ", ".join(division.source.names)
+    report(StageStarted("data", names, reused=folder.is_dir()))
+    record = prepare(
+        division,
+        tokenizer,
+        folder,
+        progress=lambda documents, tokens: report(StageProgress("data", documents, tokens)),
+    )
+    report(record)
+    return PreparedDataset.open(folder)
+
+
+def prepared_folder(section: DataSection) -> Path | None:
+    """The folder that the section's source names, where it is a prepared dataset."""
+    name = section.source
+    return Path(name) if isinstance(name, str) and (Path(name) / MANIFEST_NAME).is_file() else None
+
+
+def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> PreparedDataset:
+    """The dataset a run was trained on: from the cache by its fingerprint, else made again from the sources.
+
+    Raises:
+        UsageError: the sources are no longer what they were.
+    """
+    fingerprint = read_json(run.data)["fingerprint"]
+    cached = cache_folder() / "datasets" / fingerprint
+    if cached.is_dir():
+        return PreparedDataset.open(cached)
+    folder = prepared_folder(recipe.data)
+    if folder is not None:
+        data = PreparedDataset.open(folder)
+    else:
+        division = open_division(recipe.data, kind_of(recipe))  # type: ignore[arg-type]
+        data = cached_dataset(division, load_run_tokenizer(run, read_config(run.config)), report)
+    if data.record().fingerprint != fingerprint:
+        raise UsageError(
+            f"The text of {', '.join(data.record().sources)} has changed since {run.path} was trained on it",
+            "restore it, or train a new run",
+        )
+    return data
+
+
+def dataset_for_evaluation(run: LoadedRun, names: tuple[str, ...], report: Report) -> PreparedDataset:
+    """Another source, whole, prepared with a run's tokenizer as a validation part."""
+    kind = kind_of(run.recipe)
+    source = open_source(names, kind, columns=run.recipe.data.columns)  # type: ignore[arg-type]
+    # The training part is never read; it is the same source, for a prepared dataset has both.
+    return cached_dataset(Division(source, "file", 0.5, validation=source), run.tokenizer, report)
+
+
+def with_absolute_paths(recipe: Recipe) -> Recipe:
+    """The recipe with its paths written from the root, so that a run resumes from any folder."""
+    data, tokenizer = recipe.data, recipe.tokenizer
+    source = data.source
+    if source is not None:
+        source = _absolute(source) if isinstance(source, str) else tuple(_absolute(name) for name in source)
+    validation = data.validation and _absolute(data.validation)
+    path = tokenizer.path and str(Path(tokenizer.path).absolute())
+    return replace(
+        recipe,
+        data=replace(data, source=source, validation=validation),
+        tokenizer=replace(tokenizer, path=path),
+    )
+
+
+def _absolute(name: str) -> str:
+    if name == "-" or name.startswith(("builtin:", "hf:")):
+        return name
+    return ",".join(str(Path(part).absolute()) for part in name.split(","))
+

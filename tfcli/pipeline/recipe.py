@@ -1,0 +1,82 @@
+"""A whole recipe: tokenizer, data, training, evaluation, samples, and a look inside."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+from tfcli.evaluation.evaluate import evaluate
+from tfcli.generation.generate import generate
+from tfcli.inspection.attention import attention
+from tfcli.inspection.positions import run_positions
+from tfcli.pipeline.datasets import Report, dataset_of_run
+from tfcli.pipeline.training import ShouldStop, train_recipe
+from tfcli.recipe.check import CheckSection
+from tfcli.recipe.recipe import Recipe
+from tfcli.records.evaluation import Scores
+from tfcli.records.pipeline import CheckResult, StageStarted
+from tfcli.records.training import TrainingFinished
+from tfcli.runs.load import LoadedRun, load_run
+
+
+def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: ShouldStop) -> list[CheckResult]:
+    """Run every stage, reporting what each one makes; ends after training where that was interrupted.
+
+    Returns:
+        the recipe's limits with what was measured; empty where it has none, or was interrupted.
+    """
+    began = time.perf_counter()
+    finished = train_recipe(recipe, out, report, should_stop)
+    if finished.reason == "interrupted":
+        return []
+    run = load_run(finished.run)
+    scores = _evaluation(run, report)
+    _samples(run, recipe, report)
+    _inspection(run, recipe, report)
+    return list(check_results(recipe.check, scores, finished, (time.perf_counter() - began) / 60))
+
+
+def check_results(
+    check: CheckSection, scores: Scores, finished: TrainingFinished, minutes: float
+) -> Iterator[CheckResult]:
+    """Compare every limit that is set with its figure."""
+    measured = {
+        "max_loss": scores.loss,
+        "min_accuracy": scores.accuracy,
+        "min_bleu": scores.bleu,
+        "min_exact_match": scores.exact_match,
+        "max_minutes": minutes,
+    }
+    for field in fields(check):
+        limit, value = getattr(check, field.name), measured[field.name]
+        if limit is not None:
+            passed = value is not None and (value <= limit if field.name.startswith("max_") else value >= limit)
+            yield CheckResult(field.name, limit, value, passed)
+
+
+def _evaluation(run: LoadedRun, report: Report) -> Scores:
+    report(StageStarted("evaluation", "the whole validation part"))
+    scores = evaluate(run, dataset_of_run(run.directory, run.recipe, report))
+    report(scores)
+    return scores
+
+
+def _samples(run: LoadedRun, recipe: Recipe, report: Report) -> None:
+    prompts = recipe.generate.prompts or (("",) if run.architecture == "decoder" else ())
+    if not prompts:
+        return
+    report(StageStarted("generation", f"{len(prompts)} prompt{'s' * (len(prompts) > 1)}"))
+    for prompt in prompts:
+        report(generate(run, prompt, recipe.generate))
+
+
+def _inspection(run: LoadedRun, recipe: Recipe, report: Report) -> None:
+    wanted = recipe.inspect
+    if wanted.attention is None and not wanted.positions:
+        return
+    report(StageStarted("inspection", "attention and positions"))
+    if wanted.attention is not None:
+        for record in attention(run, wanted.attention, wanted.target):
+            report(record)
+    if wanted.positions:
+        report(run_positions(run.model))

@@ -1,0 +1,91 @@
+"""Training from a recipe: begin a run, continue the one that is there, or refuse."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tfcli.errors import UsageError
+from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, with_absolute_paths
+from tfcli.recipe.loading import load_recorded
+from tfcli.recipe.recipe import Recipe, first_difference
+from tfcli.records.pipeline import StageStarted
+from tfcli.records.training import TrainingFinished
+from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
+from tfcli.runs.load import LoadedRun, load_run
+from tfcli.training.job import resume, start
+from tfcli.training.loop import train
+from tfcli.training.state import Progress, read_progress
+
+ShouldStop = Callable[[], bool]
+
+
+def train_recipe(
+    recipe: Recipe, out: Path | None, report: Report, should_stop: ShouldStop, init: Path | None = None
+) -> TrainingFinished:
+    """Train a recipe into `out`, or into `runs/<name>-<n>`.
+
+    A folder that holds a run of the same recipe is continued.
+
+    Raises:
+        UsageError: the folder holds a run of another recipe (names the first setting that differs) or something else.
+    """
+    recipe = with_absolute_paths(recipe.resolved())
+    if out is not None and RunDirectory(out).holds_run():
+        recorded = load_recorded(RunDirectory(out).recipe)
+        difference = first_difference(recipe, recorded)
+        if difference is not None:
+            key, wanted, found = difference
+            raise UsageError(
+                f"{out} holds a run with {key} = {_shown(found)}, and {_shown(wanted)} is asked for",
+                "choose another --out, or the same settings",
+            )
+        return resume_run(out, report, should_stop)
+    run = free_run(out or next_run_path(recipe.name))
+    initial = _initial(init) if init is not None else None
+    if initial is not None:
+        recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer.absolute())))
+    tokenizer, data = obtain_data(recipe, report)
+    report(StageStarted("training", str(run.path)))
+    return _drive(start(recipe, data, tokenizer, run, initial), report, should_stop)
+
+
+def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingFinished:
+    """Go on with an interrupted run; of a finished one, say so and do nothing."""
+    run = existing_run(path)
+    recipe = load_recorded(run.recipe)
+    progress = read_progress(run)
+    if progress is not None and progress.finished:
+        report(StageStarted("training", str(path), reused=True))
+        return _already_finished(run, progress)
+    data = dataset_of_run(run, recipe, report)
+    report(StageStarted("training", str(path)))
+    return _drive(resume(run, recipe, data), report, should_stop)
+
+
+def _initial(path: Path) -> LoadedRun:
+    return load_run(path)
+
+
+def _drive(job: Any, report: Report, should_stop: ShouldStop) -> TrainingFinished:
+    for event in train(job, should_stop):
+        report(event)
+        if isinstance(event, TrainingFinished):
+            return event
+    raise AssertionError("a training ends with TrainingFinished")
+
+
+def _already_finished(run: RunDirectory, progress: Progress) -> TrainingFinished:
+    return TrainingFinished(
+        "done",
+        progress.step,
+        progress.tokens,
+        progress.seconds,
+        progress.best_loss,
+        progress.best_step,
+        str(run.path),
+    )
+
+
+def _shown(value: Any) -> str:
+    return "the default" if value is None else repr(value)

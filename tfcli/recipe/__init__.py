@@ -1,0 +1,1 @@
+"""Recipes: everything a run is made from, as frozen dataclasses and TOML."""

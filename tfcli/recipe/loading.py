@@ -1,0 +1,150 @@
+"""From TOML, presets, ``--set`` and flags to one checked recipe."""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
+from tfcli.recipe.shipped import find_recipe
+
+Settings = Mapping[str, Any]
+"""Nested settings as TOML reads them: ``{"model": {"d_model": 64}}``."""
+
+
+def build_recipe(*layers: Settings) -> Recipe:
+    """Merge layers of settings, later ones winning, and check the whole.
+
+    Raises:
+        UsageError: an unknown key (naming the nearest known one), a wrong type, or a value out of range.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if key in SECTIONS and isinstance(value, Mapping):
+                merged[key] = {**merged.get(key, {}), **value}
+            else:
+                merged[key] = value
+    _refuse_unknown_keys(merged)
+    return _validate(merged)
+
+
+def read_recipe(name_or_path: str) -> dict[str, Any]:
+    """The settings of a shipped recipe or of a TOML file, as they are written there.
+
+    Raises:
+        UsageError: there is none of that name, or the file is no TOML.
+    """
+    return read_toml(find_recipe(name_or_path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file."""
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"Cannot read the recipe {path}: {error.strerror}", "check the path") from error
+    except ValueError as error:
+        raise UsageError(f"The recipe {path} is not valid TOML ({error})", "correct it at that place") from error
+    return settings
+
+
+def load_recorded(path: Path) -> Recipe:
+    """The recipe a run was made with.
+
+    Raises:
+        BrokenInputError: it is damaged, or names settings that this version does not know.
+    """
+    try:
+        return build_recipe(read_toml(path))
+    except UsageError as error:
+        raise BrokenInputError(f"{path} cannot be read ({error.problem})", "restore it, or train the run again") from error
+
+
+def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
+    """``["model.norm=layernorm", "train.steps=50"]`` as settings. Values are TOML; bare words are strings.
+
+    Raises:
+        UsageError: there is no ``=``, or the key is not ``section.field``.
+    """
+    settings: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise UsageError(f"--set {assignment!r} is not key=value", "write for example --set train.steps=500")
+        section, dot, name = key.partition(".")
+        value = _toml_value(text.strip())
+        if dot:
+            settings.setdefault(section, {})[name] = value
+        else:
+            settings[key] = value
+    return settings
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _refuse_unknown_keys(settings: Mapping[str, Any]) -> None:
+    known = known_keys()
+    for key, value in settings.items():
+        if key in SECTIONS and isinstance(value, Mapping):
+            written = [f"{key}.{name}" for name in value]
+        elif isinstance(value, Mapping):
+            written = [f"{key}.{name}" for name in value] or [key]
+        else:
+            written = [key]
+        for name in written:
+            if name not in known:
+                raise UsageError(f"{name!r} is not a recipe key", f"the nearest one is {_nearest(name, known)!r}")
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    last = name.rpartition(".")[2]
+    by_field = {key: difflib.SequenceMatcher(None, last, key.rpartition(".")[2]).ratio() for key in known}
+    whole = {key: difflib.SequenceMatcher(None, name, key).ratio() for key in known}
+    return max(known, key=lambda key: (by_field[key] + whole[key], key))
+
+
+def _validate(settings: Mapping[str, Any]) -> Recipe:
+    import pydantic
+
+    try:
+        # JSON mode lets arrays become tuples and yet never turns "3" into 3.
+        return pydantic.TypeAdapter(Recipe).validate_json(json.dumps(settings, default=str), strict=True)
+    except pydantic.ValidationError as error:
+        raise _as_usage_error(error.errors()[0]) from error
+
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "tuple_type": "a list",
+    "dataclass_type": "a section of settings",
+    "finite_number": "a finite number",
+}
+_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+
+
+def _as_usage_error(error: Mapping[str, Any]) -> UsageError:
+    location = [str(part) for part in error["loc"] if not isinstance(part, int)]
+    key = ".".join(location[:2])
+    value = json.dumps(error["input"], ensure_ascii=False, default=str)
+    context = error.get("ctx", {})
+    for bound, words in _BOUNDS.items():
+        if bound in context:
+            return UsageError(f"{key} = {value} is out of range", f"it must be {words} {context[bound]}")
+    if "expected" in context:
+        return UsageError(f"{key} = {value} is not known", f"choose {context['expected']}")
+    expected = _EXPECTED.get(error["type"], "of the right type")
+    return UsageError(f"{key} = {value} is not {expected}", "see `tfcli recipes show` for examples")

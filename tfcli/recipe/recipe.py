@@ -1,0 +1,93 @@
+"""A recipe: the sections together, and the rules that hold between them."""
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, get_type_hints
+
+from tfcli.errors import UsageError
+from tfcli.recipe.check import CheckSection, ResultSection
+from tfcli.recipe.data import DataSection
+from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.inspect import InspectSection
+from tfcli.recipe.model import ModelSection
+from tfcli.recipe.tokenizer import TokenizerSection
+from tfcli.recipe.train import TrainSection
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One job, from text to a trained model and what is shown of it."""
+
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
+
+    name: str = ""
+    """A short name, used for the run directory."""
+
+    description: str = ""
+    """One line on what the recipe makes."""
+
+    tokenizer: TokenizerSection = field(default_factory=TokenizerSection)
+    data: DataSection = field(default_factory=DataSection)
+    model: ModelSection = field(default_factory=ModelSection)
+    train: TrainSection = field(default_factory=TrainSection)
+    generate: GenerateSection = field(default_factory=GenerateSection)
+    inspect: InspectSection = field(default_factory=InspectSection)
+    check: CheckSection = field(default_factory=CheckSection)
+    result: ResultSection = field(default_factory=ResultSection)
+
+    def __post_init__(self) -> None:
+        context = self.train.context
+        if context is not None and context > self.model.max_seq_len:
+            raise UsageError(
+                f"train.context = {context} is longer than model.max_seq_len = {self.model.max_seq_len}",
+                "shorten train.context or raise model.max_seq_len",
+            )
+        if self.data.split == "file" and self.data.validation is None:
+            raise UsageError("data.split = 'file' needs data.validation", "name the file of the validation part")
+        if self.data.validation is not None and self.data.split in ("hash", "tail"):
+            raise UsageError(
+                f"data.validation names a file, but data.split = {self.data.split!r}", "leave one of the two out"
+            )
+
+    def resolved(self) -> "Recipe":
+        """The recipe with every setting that follows from another one written out.
+
+        What depends on the machine or on the trained tokenizer is filled in by the training stage.
+        """
+        pairs = self.model.architecture == "encoder-decoder"
+        smoothing = self.train.label_smoothing
+        return replace(
+            self,
+            name=self.name or self.model.architecture,
+            data=replace(self.data, source=self.data.source or ("builtin:pt-en" if pairs else "builtin:stories")),
+            train=replace(
+                self.train,
+                context=self.train.context or self.model.max_seq_len,
+                label_smoothing=(0.1 if pairs else 0.0) if smoothing is None else smoothing,
+            ),
+        )
+
+
+SECTIONS: dict[str, type] = {
+    name: kind for name, kind in get_type_hints(Recipe).items() if isinstance(kind, type) and kind is not str
+}
+
+
+def known_keys() -> list[str]:
+    """Every key a recipe may have, as ``section.field``."""
+    top = [f.name for f in fields(Recipe) if f.name not in SECTIONS]
+    return top + [f"{section}.{f.name}" for section, kind in SECTIONS.items() for f in fields(kind)]
+
+
+def first_difference(wanted: Recipe, recorded: Recipe) -> tuple[str, Any, Any] | None:
+    """The first setting on which a finished run's recipe is not the wanted one, with both values.
+
+    Settings that shape only what is shown (generate, inspect, check, result) may differ, and so may what the wanted
+    recipe leaves open (None or "auto") and the recorded one has decided.
+    """
+    for section in ("tokenizer", "data", "model", "train"):
+        ours, theirs = getattr(wanted, section), getattr(recorded, section)
+        for f in fields(ours):
+            value, other = getattr(ours, f.name), getattr(theirs, f.name)
+            if value != other and value not in (None, "auto"):
+                return f"{section}.{f.name}", value, other
+    return None

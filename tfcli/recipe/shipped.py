@@ -1,0 +1,42 @@
+"""Where shipped recipes are found: in the installed package, else in the repository it is run from."""
+
+import difflib
+from pathlib import Path
+
+import tfcli
+from tfcli.errors import UsageError
+
+
+def recipes_folder() -> Path:
+    """The folder of the shipped recipes.
+
+    A wheel carries it inside the package. An editable install has no such folder and reads the repository's own, so
+    that a recipe edited there is the recipe that runs.
+    """
+    package = Path(tfcli.__file__).parent
+    packaged = package / "recipes"
+    return packaged if packaged.is_dir() else package.parent / "recipes"
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Name and path of every shipped recipe, in order."""
+    return {path.stem: path for path in sorted(recipes_folder().glob("*.toml"))}
+
+
+def find_recipe(name_or_path: str) -> Path:
+    """A TOML file by its path, or a shipped recipe by its name.
+
+    Raises:
+        UsageError: neither is there; names the nearest shipped one.
+    """
+    shipped = shipped_recipes()
+    if name_or_path in shipped:
+        return shipped[name_or_path]
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        raise UsageError(f"There is no recipe file {name_or_path!r}", "check the path, or see `tfcli recipes list`")
+    nearest = difflib.get_close_matches(name_or_path, shipped, n=1, cutoff=0.4)
+    remedy = f"did you mean {nearest[0]!r}" if nearest else f"choose one of {', '.join(shipped)}"
+    raise UsageError(f"There is no recipe {name_or_path!r}", remedy)

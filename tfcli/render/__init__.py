@@ -1,0 +1,1 @@
+"""Records as terminal pictures, SVG, HTML and JSON; knows no model."""

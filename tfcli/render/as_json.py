@@ -1,0 +1,92 @@
+"""Records as plain dictionaries and lists with stable keys, ready for `json.dumps(…, allow_nan=False)`."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.records.attention import AttentionRecord
+from tfcli.records.generation import Filled, Generated
+from tfcli.records.positions import PositionsRecord
+from tfcli.records.tokenization import TokenizerReport
+from tfcli.records.training import CheckpointSaved, Evaluated, StepsDone, TrainingFinished, TrainingStarted
+
+_EVENTS = {
+    TrainingStarted: "started",
+    StepsDone: "step",
+    Evaluated: "evaluated",
+    CheckpointSaved: "saved",
+    TrainingFinished: "finished",
+}
+
+
+def to_json(record: Any) -> Any:
+    """A record, or a list of them, as JSON values. Attention records always come under "records".
+
+    Numbers are finite: NaN and infinity become null. A training event carries its name under "event".
+    """
+    if isinstance(record, AttentionRecord):
+        return {"records": [_attention(record)]}
+    if (
+        isinstance(record, list | tuple)
+        and record
+        and all(isinstance(one, AttentionRecord) for one in record)
+    ):
+        return {"records": [_attention(one) for one in record]}
+    if isinstance(record, list | tuple):
+        return [to_json(one) for one in record]
+    return _one(record)
+
+
+def _one(record: Any) -> dict[str, Any]:
+    if isinstance(record, Generated):
+        return _chosen(record, ("prompt", "text", "token_ids", "score"))
+    if isinstance(record, Filled):
+        return _chosen(record, ("prompt", "predictions", "text"))
+    if isinstance(record, PositionsRecord):
+        return _chosen(record, ("encoding", "base", "length", "d_model", "table", "similarity"))
+    if isinstance(record, TokenizerReport):
+        return {**_fields(record), "bytes_per_token": _value(record.bytes_per_token)}
+    if type(record) in _EVENTS:
+        return {"event": _EVENTS[type(record)], **_fields(record)}
+    return _fields(record)
+
+
+def _attention(record: AttentionRecord) -> dict[str, Any]:
+    return _chosen(record, ("kind", "query_tokens", "key_tokens", "weights"))
+
+
+def _chosen(record: Any, names: Sequence[str]) -> dict[str, Any]:
+    return {name: _value(getattr(record, name)) for name in names}
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {field.name: _value(getattr(record, field.name)) for field in fields(record)}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _nested(value)
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, list | tuple):
+        return [_value(one) for one in value]
+    if is_dataclass(value):
+        return _fields(value)
+    return value
+
+
+def _nested(array: NDArray[Any]) -> list[Any]:
+    """Nested lists; float32 written with as few digits as name it exactly (0.1, not 0.10000000149011612)."""
+    values: Any = array
+    if array.dtype == np.float32:
+        values = array.astype("U32").astype(np.float64)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        values = np.where(np.isfinite(values), values, None)
+    nested: list[Any] = values.tolist()
+    return nested

@@ -1,0 +1,40 @@
+"""Every kind, layer and head of a text's attention as one page that needs no network."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfcli.records.attention import AttentionRecord
+from tfcli.render.attention_page import PAGE
+from tfcli.render.attention_svg import hexadecimal
+from tfcli.render.attention_text import KIND_NAMES, labels
+from tfcli.render.colors import WEIGHTS
+
+
+def attention_html(records: Sequence[AttentionRecord]) -> str:
+    """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights.
+
+    Weights are rounded to four decimals. Tokens are data, written into the page by the script as text only.
+    """
+    data = {
+        "records": [_record(record) for record in records],
+        "colors": [hexadecimal(c) for c in WEIGHTS.table],
+    }
+    # "</script>" or "<!--" inside a token must not end the data block.
+    text = (
+        json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+    )
+    return PAGE.replace("__DATA__", text)
+
+
+def _record(record: AttentionRecord) -> dict[str, Any]:
+    return {
+        "kind": KIND_NAMES[record.kind],
+        "queries": labels(record.query_tokens),
+        "keys": labels(record.key_tokens),
+        "weights": np.round(record.weights.astype(np.float64), 4).tolist(),
+    }

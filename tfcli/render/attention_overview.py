@@ -1,0 +1,92 @@
+"""All layers and heads of one kind of attention as thumbnails."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.text import Text
+
+from tfcli.records.attention import AttentionRecord
+from tfcli.render.attention_text import KIND_NAMES, without_masked
+from tfcli.render.brush import Brush, brush_for
+from tfcli.render.cells import Line, half_block_lines, scale_bar, whole_cell_lines
+from tfcli.render.colors import WEIGHTS, levels
+from tfcli.render.numbers import plural
+from tfcli.render.pooling import max_pool
+from tfcli.render.safe import fit
+
+_SIDE = 16
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class AttentionOverview:
+    """Layers down, heads across, each at most 16 columns wide; heads that do not fit go to the next line.
+
+    All thumbnails share one scale. For long texts a cell shows the largest weight of its block.
+    """
+
+    record: AttentionRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        brush = brush_for(console, WEIGHTS)
+        weights = self.record.weights
+        num_layers, num_heads, rows, columns = weights.shape
+        highest = float(weights.max(initial=0.0))
+        yield Text(f"Attention weights · {KIND_NAMES[self.record.kind]} · every head", style="bold")
+        yield Text(
+            f"{plural(num_layers, 'layer')} (L) × {plural(num_heads, 'head')} (H); {rows} queries down, {columns} keys across",
+            style="dim",
+        )
+        shape = _shape(rows, columns, brush)
+        drawn = -(-columns // shape.factor) * shape.growth * shape.cell_width
+        width = max(drawn, len(f"L{num_layers - 1} H{num_heads - 1}"))
+        per_line = max(1, (options.max_width + _GAP) // (width + _GAP))
+        for layer in range(num_layers):
+            for first in range(0, num_heads, per_line):
+                heads = range(first, min(first + per_line, num_heads))
+                yield Text((" " * _GAP).join(fit(f"L{layer} H{head}", width) for head in heads), no_wrap=True)
+                yield from _side_by_side(
+                    [_thumbnail(weights[layer, head], highest, shape, brush) for head in heads], width
+                )
+        yield from scale_bar("0", f"{highest:.2g}", brush)
+        yield Text(f"  attention weight{_pooled(shape)}", style="dim")
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A drawn cell shows the largest of `factor` × `factor` weights; short texts grow `growth` times."""
+
+    factor: int
+    growth: int
+    cell_width: int
+
+
+def _shape(rows: int, columns: int, brush: Brush) -> _Shape:
+    """The same size on the screen with half blocks (16 × 16) and with shades two columns wide (8 × 8)."""
+    side = _SIDE if brush.in_color else _SIDE // 2
+    longest = max(rows, columns)
+    return _Shape(-(-longest // side), max(1, side // longest), 1 if brush.in_color else 2)
+
+
+def _thumbnail(weights: NDArray[np.float32], highest: float, shape: _Shape, brush: Brush) -> list[Line]:
+    small = max_pool(without_masked(weights), shape.factor, shape.factor)
+    grid = levels(small.repeat(shape.growth, axis=0).repeat(shape.growth, axis=1), 0.0, highest)
+    return (
+        half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, shape.cell_width)
+    )
+
+
+def _side_by_side(thumbnails: list[list[Line]], width: int) -> RenderResult:
+    for lines in zip(*thumbnails, strict=True):
+        for number, line in enumerate(lines):
+            yield from line
+            if number + 1 < len(lines):
+                yield Segment(" " * (_GAP + width - sum(segment.cell_length for segment in line)))
+        yield Segment.line()
+
+
+def _pooled(shape: _Shape) -> str:
+    return f"; a cell shows the largest of {shape.factor} × {shape.factor}" if shape.factor > 1 else ""

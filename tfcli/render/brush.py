@@ -1,0 +1,64 @@
+"""A colour map on one console: its styles, made once, or glyph shades where there is no colour."""
+
+from weakref import WeakKeyDictionary
+
+from rich.color import Color
+from rich.console import Console
+from rich.style import Style
+
+from tfcli.render.colors import BLACK, NO_VALUE, Colormap, readable_on, xterm
+
+
+class Brush:
+    """Paints levels of `colormap` on a console.
+
+    Rich keeps a style's escape codes from its first use, so a style belongs to one console.
+    """
+
+    def __init__(self, colormap: Colormap, color_system: str | None) -> None:
+        self.colormap = colormap
+        self.color_system = color_system
+        self.in_color = color_system is not None
+        self._styles: dict[tuple[int, int], Style] = {}
+        self._readable: dict[int, Style] = {}
+
+    def style(self, ink: int, paper: int = NO_VALUE) -> Style:
+        """The level `ink` on the level `paper`; NO_VALUE leaves the terminal's own colour."""
+        style = self._styles.get((ink, paper))
+        if style is None:
+            style = self._styles[ink, paper] = Style.from_color(self._color(ink), self._color(paper))
+        return style
+
+    def readable(self, paper: int) -> Style:
+        """Black or white on the level `paper`."""
+        style = self._readable.get(paper)
+        if style is None:
+            few = self.color_system == "256"
+            background = xterm(self.colormap.index(paper)) if few else self.colormap.table[paper]
+            ink = Color.from_ansi(16 if readable_on(background) == BLACK else 231)
+            style = self._readable[paper] = Style.from_color(ink, self._color(paper))
+        return style
+
+    def _color(self, level: int) -> Color | None:
+        if level == NO_VALUE:
+            return None
+        if self.color_system == "256":
+            return Color.from_ansi(self.colormap.index(level))
+        return Color.from_rgb(*self.colormap.table[level])
+
+
+_brushes: WeakKeyDictionary[Console, dict[Colormap, Brush]] = WeakKeyDictionary()
+
+
+def brush_for(console: Console, colormap: Colormap) -> Brush:
+    """The console's brush: in colour with 256 colours or more; sixteen would fold a map into wrong steps."""
+    color_system = console.color_system if has_colors(console) else None
+    known = _brushes.setdefault(console, {})
+    if colormap not in known or known[colormap].color_system != color_system:
+        known[colormap] = Brush(colormap, color_system)
+    return known[colormap]
+
+
+def has_colors(console: Console) -> bool:
+    """Whether a colour map can be told apart on `console`."""
+    return console.color_system in ("256", "truecolor") and not console.no_color

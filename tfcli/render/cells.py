@@ -1,0 +1,70 @@
+"""Levels as lines of terminal cells: half blocks (two rows a line) or whole cells (one row a line)."""
+
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.segment import Segment
+
+from tfcli.render.brush import Brush
+from tfcli.render.colors import NO_VALUE
+
+Line = list[Segment]
+
+
+def half_block_lines(levels: NDArray[np.intp], brush: Brush) -> list[Line]:
+    """One column a cell, two rows a line: the upper row is the ink of a ▀, the lower its paper. Needs colour.
+
+    Shape: levels (R, C).
+    """
+    rows = levels.tolist()
+    if len(rows) % 2:
+        rows.append([NO_VALUE] * levels.shape[1])
+    return [_half_block_line(upper, lower, brush) for upper, lower in zip(rows[::2], rows[1::2], strict=True)]
+
+
+def _half_block_line(upper: list[int], lower: list[int], brush: Brush) -> Line:
+    line = []
+    for (top, bottom), run in groupby(zip(upper, lower, strict=True)):
+        length = sum(1 for _ in run)
+        if top == bottom == NO_VALUE:
+            line.append(Segment(" " * length))
+        elif top == NO_VALUE:
+            line.append(Segment("▄" * length, brush.style(bottom)))
+        else:
+            line.append(Segment("▀" * length, brush.style(top, bottom)))
+    return line
+
+
+def whole_cell_lines(levels: NDArray[np.intp], brush: Brush, width: int) -> list[Line]:
+    """One row a line, each value `width` cells wide: coloured, or as a glyph.
+
+    Shape: levels (R, C).
+    """
+    if not brush.in_color:
+        glyphs = [brush.colormap.glyph(level) * width for level in range(NO_VALUE + 1)]
+        return [[Segment("".join([glyphs[level] for level in row]))] for row in levels.tolist()]
+    return [_whole_cell_line(row, brush, width) for row in levels.tolist()]
+
+
+def _whole_cell_line(row: list[int], brush: Brush, width: int) -> Line:
+    line = []
+    for level, run in groupby(row):
+        length = width * sum(1 for _ in run)
+        if level == NO_VALUE:
+            line.append(Segment(" " * length))
+        else:
+            line.append(Segment(" " * length, brush.style(NO_VALUE, level)))
+    return line
+
+
+def scale_bar(low: str, high: str, brush: Brush) -> Line:
+    """The colour map from its lowest to its highest value, with both written beside it."""
+    glyphs = brush.colormap.glyphs
+    top = len(brush.colormap.table) - 1
+    if brush.in_color:
+        steps = 16
+        middle = [Segment(" ", brush.style(NO_VALUE, round(i / (steps - 1) * top))) for i in range(steps)]
+    else:
+        middle = [Segment(f"[{''.join(glyph * 2 for glyph in glyphs)}]")]
+    return [Segment(f"{low} "), *middle, Segment(f" {high}")]

@@ -1,0 +1,121 @@
+"""Colour maps: our own control points, interpolated once, and what can be read on them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+RGB = tuple[int, int, int]
+T = TypeVar("T")
+
+BLACK: RGB = (0, 0, 0)
+WHITE: RGB = (255, 255, 255)
+
+LEVELS = 33
+"""Colours in a map; odd, so that a signed map has one exactly at 0."""
+
+NO_VALUE = LEVELS
+"""The level of a cell that holds no value (NaN)."""
+
+
+@dataclass(frozen=True)
+class Colormap:
+    """`table[level]` from the lowest value to the highest.
+
+    In few steps for lesser consoles: `indexes` of the 256 xterm colours, `glyphs` where there is no colour.
+    """
+
+    table: tuple[RGB, ...]
+    indexes: tuple[int, ...]
+    glyphs: str
+
+    def index(self, level: int) -> int:
+        """The xterm colour (16 to 231) that stands for a level."""
+        return _step(self.indexes, level)
+
+    def glyph(self, level: int) -> str:
+        """The glyph that stands for a level without colour; "·" where there is no value."""
+        if level == NO_VALUE:
+            return "·"
+        return _step(self.glyphs, level)
+
+
+def _step(steps: Sequence[T], level: int) -> T:
+    return steps[round(level / (LEVELS - 1) * (len(steps) - 1))]
+
+
+def interpolated(points: tuple[RGB, ...]) -> tuple[RGB, ...]:
+    """`LEVELS` colours through evenly spaced control points."""
+    at = np.linspace(0, len(points) - 1, LEVELS)
+    channels = [np.interp(at, range(len(points)), channel) for channel in zip(*points, strict=True)]
+    return tuple((round(r), round(g), round(b)) for r, g, b in zip(*channels, strict=True))
+
+
+# Blue to yellow with evenly rising lightness, read alike with and without red-green vision.
+WEIGHTS = Colormap(
+    table=interpolated(
+        (
+            (8, 26, 72),
+            (20, 52, 104),
+            (58, 78, 109),
+            (92, 103, 114),
+            (123, 126, 120),
+            (158, 151, 116),
+            (194, 179, 103),
+            (228, 208, 82),
+            (253, 236, 74),
+        )
+    ),
+    indexes=(17, 18, 60, 102, 144, 185, 227),
+    glyphs=" ░▒▓█",
+)
+
+# Blue below 0, white at 0, red above.
+SIGNED = Colormap(
+    table=interpolated(
+        (
+            (24, 66, 150),
+            (58, 116, 190),
+            (116, 168, 216),
+            (184, 212, 236),
+            (248, 248, 248),
+            (246, 204, 186),
+            (232, 144, 118),
+            (208, 80, 70),
+            (164, 20, 40),
+        )
+    ),
+    indexes=(19, 26, 68, 110, 153, 231, 224, 217, 174, 167, 124),
+    glyphs="#≡=- ░▒▓█",
+)
+
+
+def levels(values: NDArray[np.float32], low: float, high: float) -> NDArray[np.intp]:
+    """Each value's level between `low` and `high`, cut off outside; NaN gives NO_VALUE.
+
+    Shape: any, kept.
+    """
+    known = ~np.isnan(values)
+    share = np.clip((np.where(known, values, low) - low) / ((high - low) or 1.0), 0.0, 1.0)
+    return np.where(known, np.rint(share * (LEVELS - 1)).astype(np.intp), NO_VALUE)
+
+
+def xterm(index: int) -> RGB:
+    """The colour of an index of the 6 × 6 × 6 cube (16 to 231) of the 256 xterm colours."""
+    steps = (0, 95, 135, 175, 215, 255)
+    cube = index - 16
+    return steps[cube // 36], steps[cube // 6 % 6], steps[cube % 6]
+
+
+def readable_on(background: RGB) -> RGB:
+    """Black or white, whichever has the higher contrast (relative luminance, WCAG 2.1, section 1.4.3)."""
+    linear = [_linear(channel / 255) for channel in background]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    # The contrasts (L + .05) / .05 with black and 1.05 / (L + .05) with white are equal at L = .179.
+    return BLACK if luminance > 0.179 else WHITE
+
+
+def _linear(channel: float) -> float:
+    return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4

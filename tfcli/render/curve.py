@@ -1,0 +1,170 @@
+"""Series of numbers as a plot of Braille dots (2 × 4 a cell) with axes."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+# The bit of each dot in a Braille cell (Unicode block U+2800), by [row][column].
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points to be joined by a line, or, with `marker`, each shown as that character."""
+
+    name: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    style: str = ""
+    marker: str = ""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Series over one x axis. Points that are not finite are left out; without any point nothing is drawn.
+
+    Args:
+        series: drawn in order, later ones on top.
+        x_label: what x is.
+        height: lines of the plot itself, without the x axis and the names.
+        x_range: first and last x; None for those of the points.
+    """
+
+    series: tuple[Series, ...]
+    x_label: str
+    height: int = 8
+    x_range: tuple[float, float] | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        points = [_finite(series) for series in self.series]
+        xs, ys = np.concatenate([p[0] for p in points]), np.concatenate([p[1] for p in points])
+        if not len(xs):
+            return
+        low, high = _padded(float(ys.min()), float(ys.max()))
+        ticks = {
+            _line_of(tick, low, high, self.height): tick for tick in nice_ticks(low, high, self.height // 2)
+        }
+        digits = _digits(list(ticks.values()))
+        names = {line: f"{tick:.{digits}f}" for line, tick in ticks.items()}
+        gutter = max(map(len, names.values()), default=0)
+        first, last = self.x_range or (float(xs.min()), float(xs.max()))
+        canvas = _Canvas(max(4, options.max_width - gutter - 3), self.height, (first, last), (low, high))
+        for series, (series_xs, series_ys) in zip(self.series, points, strict=True):
+            canvas.draw(series, series_xs, series_ys)
+        for number, line in enumerate(canvas.lines()):
+            yield Segment(
+                f"{names.get(number, ''):>{gutter}} {'┤' if number in names else '│'}", Style(dim=True)
+            )
+            yield from line
+            yield Segment.line()
+        yield from self._x_axis(gutter, canvas.width, first, last)
+
+    def _x_axis(self, gutter: int, width: int, first: float, last: float) -> RenderResult:
+        yield Text(" " * gutter + " └" + "─" * width, style="dim")
+        left, right = f"{first:,.0f}", f"{last:,.0f}"
+        middle = Text(self.x_label, style="dim")
+        for series in self.series:
+            middle.append("   ").append(series.marker or "━", series.style).append(f" {series.name}")
+        room = width - len(left) - len(right)
+        middle.truncate(max(0, room - 2), overflow="ellipsis")
+        before = (room - middle.cell_len) // 2
+        yield Text.assemble(
+            " " * (gutter + 2), left, " " * before, middle, " " * (room - middle.cell_len - before), right
+        )
+
+
+class _Canvas:
+    def __init__(
+        self, width: int, height: int, x_range: tuple[float, float], y_range: tuple[float, float]
+    ) -> None:
+        self.width, self.height = width, height
+        self._x_range, self._y_range = x_range, y_range
+        self._bits = np.zeros((height, width), dtype=np.intp)
+        self._styles: dict[tuple[int, int], str] = {}
+        self._markers: dict[tuple[int, int], str] = {}
+
+    def draw(self, series: Series, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> None:
+        dots_x = _scaled(xs, *self._x_range, self.width * 2)
+        dots_y = self.height * 4 - 1 - _scaled(ys, *self._y_range, self.height * 4)
+        if series.marker:
+            for x, y in zip((dots_x // 2).tolist(), (dots_y // 4).tolist(), strict=True):
+                self._markers[y, x] = series.marker
+                self._styles[y, x] = series.style
+            return
+        previous = None
+        for x in range(self.width * 2):
+            here = dots_y[dots_x == x]
+            if not len(here):
+                continue
+            if previous:
+                self._join(*previous, x, int(here[0]), series.style)
+            for y in range(int(here.min()), int(here.max()) + 1):
+                self._dot(x, y, series.style)
+            previous = (x, int(here[-1]))
+
+    def lines(self) -> list[list[Segment]]:
+        return [[self._cell(row, column) for column in range(self.width)] for row in range(self.height)]
+
+    def _cell(self, row: int, column: int) -> Segment:
+        marker = self._markers.get((row, column))
+        bits = int(self._bits[row, column])
+        style = self._styles.get((row, column))
+        return Segment(marker or (chr(0x2800 + bits) if bits else " "), Style.parse(style) if style else None)
+
+    def _join(self, x0: int, y0: int, x1: int, y1: int, style: str) -> None:
+        steps = max(abs(x1 - x0), abs(y1 - y0), 1)
+        for step in range(steps + 1):
+            self._dot(round(x0 + (x1 - x0) * step / steps), round(y0 + (y1 - y0) * step / steps), style)
+
+    def _dot(self, x: int, y: int, style: str) -> None:
+        self._bits[y // 4, x // 2] |= _DOTS[y % 4][x % 2]
+        self._styles[y // 4, x // 2] = style
+
+
+def nice_ticks(low: float, high: float, most: int) -> list[float]:
+    """At most `most` (2 or more) multiples of 1, 2 or 5 × 10ᵏ between `low` and `high`.
+
+    >>> nice_ticks(1.3, 4.2, 4)
+    [2.0, 3.0, 4.0]
+    """
+    step = 10.0 ** math.floor(math.log10((high - low) / max(most, 2)))
+    for factor in (1, 2, 5, 10, 20):
+        first, last = math.ceil(low / (step * factor) - 1e-9), math.floor(high / (step * factor) + 1e-9)
+        if last - first + 1 <= max(most, 2):
+            return [round(n * step * factor, 12) for n in range(first, last + 1)]
+    return []
+
+
+def _digits(ticks: list[float]) -> int:
+    """Decimals that write every tick without rounding."""
+    return next((d for d in range(7) if all(abs(round(t, d) - t) < 1e-9 for t in ticks)), 7)
+
+
+def _finite(series: Series) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    xs, ys = np.array(series.xs, dtype=np.float64), np.array(series.ys, dtype=np.float64)
+    known = np.isfinite(xs) & np.isfinite(ys)
+    return xs[known], ys[known]
+
+
+def _padded(low: float, high: float) -> tuple[float, float]:
+    """A range that is not empty."""
+    if high - low > 1e-9 * max(1.0, abs(high)):
+        return low, high
+    margin = max(abs(low) * 0.05, 0.05)
+    return low - margin, high + margin
+
+
+def _scaled(values: NDArray[np.float64], low: float, high: float, size: int) -> NDArray[np.intp]:
+    """Each value's dot, 0 to size − 1; outside values on the edge."""
+    share = np.clip((values - low) / ((high - low) or 1.0), 0.0, 1.0)
+    return np.rint(share * (size - 1)).astype(np.intp)
+
+
+def _line_of(tick: float, low: float, high: float, height: int) -> int:
+    return int(height * 4 - 1 - _scaled(np.array([tick]), low, high, height * 4)[0]) // 4

@@ -1,0 +1,49 @@
+"""A prepared dataset in numbers."""
+
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from tfcli.records.dataset import DatasetRecord, PartCounts
+from tfcli.render.numbers import exact, percent
+from tfcli.render.safe import printable
+
+
+@dataclass(frozen=True)
+class DatasetView:
+    """Where the text came from, how it was split, and what each part holds."""
+
+    record: DatasetRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        state = "reused, nothing changed" if record.reused else "prepared"
+        yield Text(f"Dataset · {record.kind} · {state}", style="bold")
+        yield Text(f"from {', '.join(map(printable, record.sources))}", style="dim")
+        table = Table.grid(padding=(0, 3))
+        table.add_column(no_wrap=True)
+        for _ in range(2):
+            table.add_column(no_wrap=True, justify="right")
+        table.add_row("", Text("training", "bold"), Text("validation", "bold"))
+        unit = "pairs" if record.kind == "pairs" else "documents"
+        for name, field in (
+            (unit, "documents"),
+            ("tokens", "tokens"),
+            ("characters", "characters"),
+            ("bytes", "bytes"),
+        ):
+            table.add_row(name, exact(getattr(record.train, field)), exact(getattr(record.validation, field)))
+        table.add_row("unknown tokens", _unknown(record.train), _unknown(record.validation))
+        yield table
+        yield Text(
+            f"split by {record.split} · vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}",
+            style="dim",
+        )
+        yield Text(printable(record.path), style="dim")
+
+
+def _unknown(part: PartCounts) -> str:
+    share = part.unknown / part.tokens if part.tokens else 0.0
+    return f"{exact(part.unknown)} ({percent(share)})" if part.unknown else "0"

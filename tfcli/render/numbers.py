@@ -1,0 +1,98 @@
+"""Numbers as a person reads them: 1.23 M, 3 min 20 s, 43.1 %."""
+
+import math
+
+_THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def exact(number: int) -> str:
+    """A whole number with commas.
+
+    >>> exact(812544)
+    '812,544'
+    """
+    return f"{number:,}"
+
+
+def short(number: float, unit: str = "") -> str:
+    """Three significant digits and a thousands letter, which stands before the unit.
+
+    >>> short(18912), short(999), short(1.5e6, "B")
+    ('18.9 k', '999', '1.5 MB')
+    """
+    if not math.isfinite(number):
+        return f"{number} {unit}".strip()
+    for size, letter in _THOUSANDS:
+        # 999,600 would round to "1000 k": the next letter begins where its three digits do.
+        if abs(number) >= size * 0.9995:
+            return f"{_three_digits(number / size)} {letter}{unit}"
+    return f"{_three_digits(number)} {unit}".strip()
+
+
+def _three_digits(number: float) -> str:
+    digits = max(0, 2 - math.floor(math.log10(abs(number)))) if number else 0
+    text = f"{number:.{min(digits, 3)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def duration(seconds: float) -> str:
+    """A time in its two largest units.
+
+    >>> duration(0.25), duration(8.4), duration(200), duration(7260)
+    ('250 ms', '8.4 s', '3 min 20 s', '2 h 1 min')
+    """
+    if not math.isfinite(seconds):
+        return "?"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    minutes = round(seconds / 60)
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    hours = round(seconds / 3600)
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def percent(share: float) -> str:
+    """A share of 1 as a percentage with one decimal; what is not nothing is not called 0.
+
+    >>> percent(0.4312), percent(0.0001)
+    ('43.1 %', '<0.1 %')
+    """
+    if 0.0 < share < 0.0005:
+        return "<0.1 %"
+    return f"{share * 100:.1f} %"
+
+
+def speed(tokens_per_second: float) -> str:
+    """Tokens a second.
+
+    >>> speed(18912)
+    '18.9 k tokens/s'
+    """
+    return f"{short(tokens_per_second)} tokens/s"
+
+
+def plural(number: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "mask"), plural(2000, "document")
+    ('1 mask', '2,000 documents')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def weight(value: float) -> str:
+    """A share of 1 in three cells.
+
+    >>> weight(0.874), weight(1.0), weight(0.001)
+    ('.87', '1.0', '.00')
+    """
+    text = f"{value:.2f}"
+    return text[1:] if text.startswith("0") else text[:3]

@@ -1,0 +1,81 @@
+"""Text made safe and aligned: nothing that steers a terminal gets through; cells are counted, not letters."""
+
+import re
+from typing import Literal
+
+from rich.cells import cell_len
+
+# What moves the cursor, changes colours or direction, or takes no room: C0, DEL, C1, soft hyphen, zero-width
+# spaces, bidirectional controls, line separators, fillers, interlinear marks, surrogates, tags and the like.
+_ALWAYS = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U00013430-\U00013455\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+# These shape running text (emoji families, Persian, layout) and only break the alignment of a label.
+_SHAPING = "\t\n\u200c\u200d\ufe00-\ufe0f"
+_UNSAFE = re.compile(f"[{_ALWAYS}]")
+_UNSAFE_OR_SHAPING = re.compile(f"[{_ALWAYS}{_SHAPING}]")
+_ODD_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_SIGNS = {"\n": "⏎", "\t": "⇥"}
+
+
+def printable(text: str, keep_newlines: bool = False) -> str:
+    r"""`text` with every character that could steer or fool a terminal written as an escape.
+
+    With `keep_newlines` it is running text: newlines, tabs and joiners stay. Without, it is one line: a
+    newline is ⏎, a tab ⇥.
+
+    >>> printable("a\x1b[31mb\n")
+    'a\\x1b[31mb⏎'
+    """
+    return (_UNSAFE if keep_newlines else _UNSAFE_OR_SHAPING).sub(_escaped, text)
+
+
+def token_label(token: str) -> str:
+    r"""A token as a label of one line: a space is "·", and a mark without its letter sits on a dotted circle.
+
+    >>> token_label(" bank"), token_label("\n"), token_label("")
+    ('·bank', '⏎', '∅')
+    """
+    label = _ODD_SPACE.sub(_escaped, printable(token)).replace(" ", "·")
+    if not label:
+        return "∅"
+    return "◌" + label if cell_len(label[0]) == 0 else label
+
+
+def fit(label: str, width: int, align: Literal["left", "right", "center"] = "left") -> str:
+    """`label` in exactly `width` cells: padded, or cut with a "…" at its end.
+
+    >>> fit("bank", 6), fit("riverbank", 6), fit("日本語", 4)
+    ('bank  ', 'river…', '日… ')
+    """
+    missing = width - cell_len(label)
+    if missing < 0:
+        label = _cut(label, width - 1) + "…" if width > 0 else ""
+        missing = width - cell_len(label)
+    before = {"left": 0, "right": missing, "center": missing // 2}[align]
+    return " " * before + label + " " * (missing - before)
+
+
+def widest(labels: tuple[str, ...]) -> int:
+    """Cells of the widest label; 0 without labels."""
+    return max(map(cell_len, labels), default=0)
+
+
+def _cut(label: str, width: int) -> str:
+    """The longest beginning of `label` of at most `width` cells; marks stay with their letter."""
+    end = len(label)
+    while end and cell_len(label[:end]) > width:
+        end -= 1
+    return label[:end]
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match.group()
+    code = ord(character)
+    if character in _SIGNS:
+        return _SIGNS[character]
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -1,0 +1,190 @@
+"""A training as it runs: progress, figures and the loss curve, redrawn after every event."""
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tfcli.records.training import (
+    CheckpointSaved,
+    Evaluated,
+    StepsDone,
+    TrainingEvent,
+    TrainingFinished,
+    TrainingStarted,
+)
+from tfcli.render.curve import Plot, Series
+from tfcli.render.numbers import duration, exact, percent, short, speed
+from tfcli.render.safe import printable
+
+_CURVE_LINES = 8
+_OTHER_LINES = 10  # title, bar, four lines of figures, two of the axis, a message, room for the cursor
+_LEAST_CURVE = 4
+
+
+class TrainingView:
+    """Fed with the loop's events; draws what they say so far. On low terminals the curve shrinks or goes."""
+
+    def __init__(self) -> None:
+        self._started: TrainingStarted | None = None
+        self._last: StepsDone | None = None
+        self._best: Evaluated | None = None
+        self._evaluated: Evaluated | None = None
+        self._saved: CheckpointSaved | None = None
+        self._finished: TrainingFinished | None = None
+        self._losses: list[tuple[int, float]] = []
+        self._validation: list[tuple[int, float]] = []
+
+    def update(self, event: TrainingEvent) -> None:
+        """Take in the loop's next event."""
+        match event:
+            case TrainingStarted():
+                self._started = event
+            case StepsDone():
+                self._last = event
+                self._losses.append((event.step, event.loss))
+            case Evaluated():
+                self._evaluated = event
+                self._best = event if event.best else self._best
+                self._validation.append((event.step, event.loss))
+            case CheckpointSaved():
+                self._saved = event
+            case TrainingFinished():
+                self._finished = event
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._started is None:
+            yield Text("Preparing to train …", style="dim")
+            return
+        yield self._title(self._started)
+        yield self._progress(self._started)
+        yield self._figures(self._started, options.max_width)
+        height = min(_CURVE_LINES, (options.height or console.height) - _OTHER_LINES)
+        if len(self._losses) > 1 and height >= _LEAST_CURVE:
+            yield self._curve(self._started, height)
+        if self._finished:
+            yield Text(finished_sentence(self._finished), style="bold")
+
+    def _title(self, started: TrainingStarted) -> Text:
+        parts = (
+            f"{short(started.parameters)} parameters",
+            f"{started.device}, {started.precision}",
+            printable(started.run),
+        )
+        return Text.assemble((started.architecture, "bold"), (" · " + " · ".join(parts), "dim"))
+
+    def _share(self, started: TrainingStarted) -> float:
+        """Progress by tokens, 0 to 1."""
+        if self._finished and self._finished.reason == "done":
+            return 1.0
+        total = started.total_steps * started.tokens_per_step
+        if self._last is None:
+            return started.step / max(1, started.total_steps)
+        return min(1.0, self._last.tokens / total) if total else 0.0
+
+    def _progress(self, started: TrainingStarted) -> Table:
+        share = self._share(started)
+        grid = Table.grid(padding=(0, 1), expand=True)
+        grid.add_column(ratio=1)
+        grid.add_column(justify="right", width=7)
+        grid.add_row(
+            ProgressBar(total=1.0, completed=share, complete_style="cyan", finished_style="green"),
+            Text(percent(share), style="bold"),
+        )
+        return grid
+
+    def _figures(self, started: TrainingStarted, width: int) -> Table:
+        last, evaluated, best = self._last, self._evaluated, self._best
+        step = last.step if last else started.step
+        total_tokens = started.total_steps * started.tokens_per_step
+        left = [
+            ("step", f"{exact(step)} of {exact(started.total_steps)}"),
+            ("tokens", f"{short(last.tokens if last else 0)} of {short(total_tokens)}"),
+            ("speed", speed(last.tokens_per_second) if last else "–"),
+            ("time", self._time()),
+        ]
+        right = [
+            ("loss", f"{last.loss:.4f}" if last else "–"),
+            (
+                "validation",
+                f"{evaluated.loss:.4f}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–",
+            ),
+            ("best", f"{best.loss:.4f} at step {exact(best.step)}" if best else "–"),
+            (
+                "learning rate",
+                f"{last.learning_rate:.2e}, gradient norm {last.grad_norm:.2f}" if last else "–",
+            ),
+        ]
+        grid = Table.grid(padding=(0, 2))
+        for column_width in (6, max(24, min(40, width // 3)), 13, None):
+            grid.add_column(width=column_width, no_wrap=True)
+        for (name, value), (other, other_value) in zip(left, right, strict=True):
+            strong = "bold" if other == "loss" else ""
+            grid.add_row(Text(name, "dim"), Text(value), Text(other, "dim"), Text(other_value, strong))
+        return grid
+
+    def _time(self) -> str:
+        if self._finished:
+            return duration(self._finished.seconds)
+        if self._last is None:
+            return "–"
+        return f"{duration(self._last.seconds)}, {duration(self._last.seconds_left)} left"
+
+    def _curve(self, started: TrainingStarted, height: int) -> Group:
+        series = [_series("training loss", self._losses, "cyan")]
+        if self._validation:
+            series.append(_series("validation loss", self._validation, "bold yellow", "●"))
+        end = max(self._losses[-1][0], started.total_steps)
+        return Group(Plot(tuple(series), "step", height, (0.0, float(end))))
+
+
+def _series(name: str, points: list[tuple[int, float]], style: str, marker: str = "") -> Series:
+    return Series(name, tuple(float(x) for x, _ in points), tuple(y for _, y in points), style, marker)
+
+
+def finished_sentence(event: TrainingFinished) -> str:
+    """How a training ended, as one sentence."""
+    end = {"done": "Done", "early": "Stopped early, no better evaluation came", "interrupted": "Interrupted"}
+    best = ""
+    if event.best_loss is not None and event.best_step is not None:
+        best = f"; best validation loss {event.best_loss:.4f} at step {exact(event.best_step)}"
+    return (
+        f"{end[event.reason]}: {exact(event.step)} steps, {short(event.tokens)} tokens "
+        f"in {duration(event.seconds)}{best}. Saved in {printable(event.run)}."
+    )
+
+
+def event_line(event: TrainingEvent) -> str:
+    """An event as one plain line, its columns aligned from line to line, for pipes and logs."""
+    match event:
+        case TrainingStarted():
+            return _columns("resume" if event.step else "start", _start(event))
+        case StepsDone():
+            return _columns(
+                "step",
+                f"{event.step:>7}/{event.total_steps}",
+                f"loss {event.loss:8.4f}",
+                f"lr {event.learning_rate:.2e}",
+                f"norm {event.grad_norm:7.2f}",
+                f"{short(event.tokens):>7} tokens",
+                f"{speed(event.tokens_per_second):>15}",
+                f"{duration(event.seconds_left):>13} left",
+            )
+        case Evaluated():
+            columns = (f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}")
+            return _columns("evaluate", *columns, *(("best",) if event.best else ()))
+        case CheckpointSaved():
+            return _columns("save", f"{event.step:>7}", printable(event.path))
+        case TrainingFinished():
+            return _columns("finish", finished_sentence(event))
+
+
+def _columns(name: str, *columns: str) -> str:
+    return f"{name:<8} {'  '.join(columns)}"
+
+
+def _start(event: TrainingStarted) -> str:
+    return (
+        f"{event.architecture}, {short(event.parameters)} parameters, {event.device} {event.precision}, "
+        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens, {printable(event.run)}"
+    )

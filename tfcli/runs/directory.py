@@ -1,0 +1,116 @@
+"""The run directory: which file is where.
+
+    RUN/recipe.toml  config.json  tokenizer.json  model.safetensors  metrics.jsonl  data.json  README.md
+    RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.json}
+"""
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfcli.errors import UsageError
+
+_CHECKPOINT = re.compile(r"step-(\d{6,})")
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """A folder that holds one run, or will."""
+
+    path: Path
+
+    @property
+    def recipe(self) -> Path:
+        """The resolved recipe, which alone reproduces the run."""
+        return self.path / "recipe.toml"
+
+    @property
+    def config(self) -> Path:
+        """The model section and the ids of the token roles."""
+        return self.path / "config.json"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer, in the `tokenizers` format."""
+        return self.path / "tokenizer.json"
+
+    @property
+    def weights(self) -> Path:
+        """The best weights by validation."""
+        return self.path / "model.safetensors"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a line, as training went."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def data(self) -> Path:
+        """The sources and the prepared dataset's fingerprint."""
+        return self.path / "data.json"
+
+    @property
+    def readme(self) -> Path:
+        """The run in words."""
+        return self.path / "README.md"
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the checkpoint of a step is, or will be."""
+        return self.path / "checkpoints" / f"step-{step:06d}"
+
+    def checkpoints(self) -> dict[int, Path]:
+        """Complete checkpoints by step, oldest first."""
+        found = {}
+        for folder in (self.path / "checkpoints").glob("step-*"):
+            name = _CHECKPOINT.fullmatch(folder.name)
+            if name and (folder / "state.json").is_file():
+                found[int(name.group(1))] = folder
+        return dict(sorted(found.items()))
+
+    def prune(self, keep: int) -> None:
+        """Remove all but the last `keep` checkpoints."""
+        for folder in list(self.checkpoints().values())[:-keep]:
+            # Renamed first: a removal that is cut short must not leave half a checkpoint under its name.
+            doomed = folder.with_name(f".{folder.name}.old")
+            folder.rename(doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
+
+    def holds_run(self) -> bool:
+        """Whether a run was begun here."""
+        return self.recipe.is_file()
+
+
+def existing_run(path: Path) -> RunDirectory:
+    """The run at `path`.
+
+    Raises:
+        UsageError: there is no folder, or it holds no run.
+    """
+    if not path.is_dir():
+        raise UsageError(f"There is no run {str(path)!r}", "check the path; runs are made by `tfcli train`")
+    run = RunDirectory(path)
+    if not run.holds_run():
+        raise UsageError(f"The folder {str(path)!r} holds no run: it has no recipe.toml", "name a run directory")
+    return run
+
+
+def free_run(path: Path) -> RunDirectory:
+    """A run directory to be made at `path`.
+
+    Raises:
+        UsageError: something else is there already.
+    """
+    if path.is_file():
+        raise UsageError(f"{str(path)!r} is a file", "choose another --out")
+    if path.is_dir() and any(path.iterdir()):
+        raise UsageError(f"The folder {str(path)!r} is not empty and holds no run", "choose another --out")
+    return RunDirectory(path)
+
+
+def next_run_path(name: str, runs: Path = Path("runs")) -> Path:
+    """`runs/<name>-<n>` with the first n, from 1, that is free."""
+    number = 1
+    while (runs / f"{name}-{number}").exists():
+        number += 1
+    return runs / f"{name}-{number}"

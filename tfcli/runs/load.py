@@ -1,0 +1,94 @@
+"""Load a run: its recipe, its tokenizer and its model, all checked against each other."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.models.build import build_model
+from tfcli.models.transformer import Transformer
+from tfcli.recipe.loading import load_recorded
+from tfcli.recipe.recipe import Recipe
+from tfcli.runs.config import RunConfig, read_config
+from tfcli.runs.directory import RunDirectory, existing_run
+from tfcli.runs.weights import fill_model, load_tensors
+from tfcli.tokenization.load import load_tokenizer
+from tfcli.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A trained model, ready to use: in evaluation mode, on `device`."""
+
+    directory: RunDirectory
+    recipe: Recipe
+    config: RunConfig
+    tokenizer: Tokenizer
+    model: Transformer
+    device: torch.device
+
+    @property
+    def architecture(self) -> str:
+        """decoder, encoder or encoder-decoder."""
+        return self.config.model.architecture
+
+
+def load_run(path: Path | str, checkpoint: str = "best", device: torch.device | str = "cpu") -> LoadedRun:
+    """Load a run directory.
+
+    Args:
+        checkpoint: "best" by validation, "last", or the number of a step that is kept.
+
+    Raises:
+        UsageError: there is no run, or no such checkpoint.
+        BrokenInputError: a file is damaged, or weights, tokenizer and config do not belong together.
+    """
+    directory = existing_run(Path(path))
+    recipe = load_recorded(directory.recipe)
+    config = read_config(directory.config)
+    tokenizer = load_run_tokenizer(directory, config)
+    model = build_model(config.model)
+    weights = checkpoint_weights(directory, checkpoint)
+    tensors, metadata = load_tensors(weights)
+    if metadata.get("run_id", config.run_id) != config.run_id:
+        raise BrokenInputError(f"{weights} belongs to another run", "restore the run's own file")
+    fill_model(model, tensors, weights)
+    return LoadedRun(directory, recipe, config, tokenizer, model.to(device).eval(), torch.device(device))
+
+
+def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
+    """A run's tokenizer.
+
+    Raises:
+        BrokenInputError: it is not the one the run was trained with.
+    """
+    tokenizer = load_tokenizer(directory.tokenizer)
+    if tokenizer.fingerprint != config.tokenizer_fingerprint:
+        raise BrokenInputError(
+            f"{directory.tokenizer} is not the tokenizer this run was trained with "
+            f"(fingerprint {tokenizer.fingerprint}, not {config.tokenizer_fingerprint})",
+            "restore the run's own tokenizer.json",
+        )
+    return tokenizer
+
+
+def checkpoint_weights(directory: RunDirectory, checkpoint: str) -> Path:
+    """The weights file that `--checkpoint` names.
+
+    Raises:
+        UsageError: there is none; lists those that are kept.
+    """
+    if checkpoint == "best":
+        return directory.weights
+    kept = directory.checkpoints()
+    if not kept:
+        raise UsageError(f"The run {directory.path} keeps no checkpoints", "use --checkpoint best")
+    if checkpoint == "last":
+        return kept[max(kept)] / "model.safetensors"
+    if not checkpoint.isdecimal() or int(checkpoint) not in kept:
+        raise UsageError(
+            f"The run {directory.path} keeps no checkpoint {checkpoint!r}",
+            f"choose best, last or {', '.join(map(str, kept))}",
+        )
+    return kept[int(checkpoint)] / "model.safetensors"

@@ -1,0 +1,36 @@
+"""``metrics.jsonl``: the one file that is appended to."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tfcli.files import write_text
+from tfcli.records.training import Evaluated, StepsDone
+
+_NAMES = {StepsDone: "step", Evaluated: "evaluated"}
+
+
+def append_metrics(path: Path, event: StepsDone | Evaluated) -> None:
+    """Add one line: the event's fields after its name."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"event": _NAMES[type(event)], **asdict(event)}) + "\n")
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Every whole line, oldest first; a last line cut short by a kill is passed over."""
+    if not path.is_file():
+        return []
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            break
+    return lines
+
+
+def truncate_metrics(path: Path, step: int) -> None:
+    """Forget what came after the checkpoint that training goes on from."""
+    kept = [line for line in read_metrics(path) if line["step"] <= step]
+    write_text(path, "".join(json.dumps(line) + "\n" for line in kept))

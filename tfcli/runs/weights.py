@@ -1,0 +1,67 @@
+"""Weights on disk: safetensors, whole or not at all, and checked on the way in."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.files import replacing
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write tensors to a safetensors file."""
+    with replacing(path) as temporary:
+        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read a safetensors file and its metadata.
+
+    Raises:
+        UsageError: it is not there.
+        BrokenInputError: it is truncated or no safetensors file.
+    """
+    if not path.is_file():
+        raise UsageError(f"There are no weights at {path}", "finish the training with `tfcli train --resume`")
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BrokenInputError(
+            f"{path} is truncated or no safetensors file ({error})", "restore it, or resume from a checkpoint"
+        ) from error
+
+
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """A model's parameters by name; a tied matrix appears once."""
+    return dict(model.named_parameters())
+
+
+def fill_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Copy tensors into a model's parameters.
+
+    Raises:
+        BrokenInputError: one is missing, left over, wrongly shaped or not finite; names it and the file.
+    """
+    parameters = model_tensors(model)
+    remedy = "the file belongs to another run: restore the run's own"
+    for name in parameters.keys() - tensors.keys():
+        raise BrokenInputError(f"{path} lacks the tensor {name!r}", remedy)
+    for name in tensors.keys() - parameters.keys():
+        raise BrokenInputError(f"{path} has a tensor {name!r} that the model does not", remedy)
+    for name, parameter in parameters.items():
+        tensor = tensors[name]
+        if tensor.shape != parameter.shape:
+            raise BrokenInputError(
+                f"{path}: tensor {name!r} has the shape {tuple(tensor.shape)} and the model needs {tuple(parameter.shape)}",
+                remedy,
+            )
+        if not torch.isfinite(tensor).all():
+            raise BrokenInputError(f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])

@@ -1,0 +1,1 @@
+"""Tokenizers: learned from text, loaded from files, with their special tokens' roles."""

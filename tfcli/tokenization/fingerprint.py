@@ -1,0 +1,24 @@
+"""What makes two tokenizers the same: vocabulary, merges or scores, and pipeline; not the bytes of a file."""
+
+from typing import Any
+
+from tfcli.files import digest
+
+# Truncation and padding are switched off on load, and tfcli places special tokens itself.
+_WITHOUT_EFFECT = ("version", "truncation", "padding", "post_processor")
+
+
+def fingerprint(state: dict[str, Any]) -> str:
+    """16 hex digits of a tokenizer's serialised state, however the file was laid out."""
+    return digest(_canonical({key: value for key, value in state.items() if key not in _WITHOUT_EFFECT}))
+
+
+def _canonical(value: Any) -> Any:
+    """Leave out what is switched off: a new option of the library, off by default, then changes nothing."""
+    if isinstance(value, dict):
+        return {
+            key: _canonical(item) for key, item in value.items() if item is not None and item is not False
+        }
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    return value

@@ -1,0 +1,86 @@
+"""The untrained pipeline of each algorithm: what happens to text before and after the learned vocabulary.
+
+No pipeline lets a whole special token reach the model in one piece ("<s>" is always cut at its brackets), so
+a text that spells one can neither be learned as that token nor be read as it.
+
+An unknown token decodes to U+FFFD, the replacement character. No vocabulary but the byte-level one holds it,
+so what was decoded encodes to the unknown token again.
+"""
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from tfcli.recipe.tokenizer import Algorithm
+from tfcli.tokenization.roles import BOS, EOS, MASK, PAD, UNK
+
+REPLACEMENT = "\ufffd"
+SPACE = "▁"
+CONTINUATION = "##"
+
+# GPT-2's way to cut text (Radford et al. 2019), with ▁ for the space: a word takes the space before it along.
+_SPACED_WORDS = (
+    rf"'(?:[sdmt]|ll|ve|re)|{SPACE}?\p{{L}}+|{SPACE}?\p{{N}}+|{SPACE}?[^\s{SPACE}\p{{L}}\p{{N}}{REPLACEMENT}]+"
+    rf"|[\s{SPACE}]+(?![^\s{SPACE}])|[\s{SPACE}]+|{REPLACEMENT}"
+)
+# A word with its inner apostrophes, a line end, or any other single character that is no white space.
+_PLAIN_WORDS = r"\w+(?:['’]\w+)*|\n|[^\w\s]"
+_NO_SPACE_BEFORE = r" (?=[\n.,;:!?)\]}])"
+_NO_SPACE_AFTER = r"(?<=[\n(\[{]) "
+
+
+def special_tokens(algorithm: Algorithm) -> list[str]:
+    """The special tokens in the order of their ids; byte-level bpe can spell anything: no unknown."""
+    return [PAD, BOS, EOS, MASK] if algorithm == "bpe" else [PAD, BOS, EOS, MASK, UNK]
+
+
+def pipeline(algorithm: Algorithm, *, lowercase: bool, model: models.Model | None = None) -> Tokenizer:
+    """The whole pipeline around a model; around one yet to be trained if none is given."""
+    backend = Tokenizer(_empty_model(algorithm) if model is None else model)
+    if lowercase:
+        backend.normalizer = normalizers.Lowercase()
+    if algorithm == "bpe":
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        backend.decoder = decoders.ByteLevel()
+    elif algorithm == "unigram":
+        spaces = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never", split=False)
+        words = pre_tokenizers.Split(Regex(_SPACED_WORDS), "isolated")
+        backend.pre_tokenizer = pre_tokenizers.Sequence([spaces, words])
+        backend.decoder = decoders.Sequence([_unknown(), decoders.Metaspace(SPACE, "never")])
+    elif algorithm == "char":
+        # A bpe without merges takes every character by itself; a pre-tokenizer would only be slower.
+        backend.decoder = decoders.Sequence([_unknown(), decoders.Fuse()])
+    else:
+        backend.pre_tokenizer = pre_tokenizers.Split(Regex(_PLAIN_WORDS), "removed", invert=True)
+        backend.decoder = _spacing_decoder()
+    if model is not None:
+        # The unknown is not declared: the library would drop it when decoding, and leave no trace in the text.
+        backend.add_special_tokens([token for token in special_tokens(algorithm) if token != UNK])
+    return backend
+
+
+def _empty_model(algorithm: Algorithm) -> models.Model:
+    if algorithm == "bpe":
+        return models.BPE()
+    if algorithm == "unigram":
+        return models.Unigram()
+    if algorithm == "wordpiece":
+        return models.WordPiece({}, unk_token=UNK)
+    if algorithm == "word":
+        return models.WordLevel({}, unk_token=UNK)
+    return models.BPE(unk_token=UNK)
+
+
+def _unknown() -> decoders.Decoder:
+    return decoders.Replace(UNK, REPLACEMENT)
+
+
+def _spacing_decoder() -> decoders.Decoder:
+    """Words joined by spaces: none before closing punctuation, after an opening bracket, around a line end."""
+    return decoders.Sequence(
+        [
+            _unknown(),
+            decoders.WordPiece(prefix=CONTINUATION, cleanup=False),
+            decoders.Fuse(),
+            decoders.Replace(Regex(_NO_SPACE_BEFORE), ""),
+            decoders.Replace(Regex(_NO_SPACE_AFTER), ""),
+        ]
+    )

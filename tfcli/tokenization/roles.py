@@ -1,0 +1,46 @@
+"""Which special token serves as what, found by the tokens' names."""
+
+from collections.abc import Callable
+
+from tfcli.errors import UsageError
+from tfcli.records.roles import TokenRoles
+
+PAD, BOS, EOS, MASK, UNK = "<pad>", "<s>", "</s>", "<mask>", "<unk>"
+
+# Our own names first, then BERT's, then those of GPT-2, Gemma and Llama.
+PAD_NAMES = (PAD, "[PAD]", "<|pad|>", "<|padding|>", "<|finetune_right_pad_id|>")
+BOS_NAMES = (BOS, "[CLS]", "[BOS]", "<bos>", "<|begin_of_text|>", "<|startoftext|>")
+EOS_NAMES = (EOS, "[SEP]", "[EOS]", "<eos>", "<|end_of_text|>", "<|endoftext|>", "<|im_end|>")
+MASK_NAMES = (MASK, "[MASK]", "<|mask|>")
+UNK_NAMES = (UNK, "[UNK]", "<|unk|>")
+
+
+def find_roles(token_to_id: Callable[[str], int | None], where: str) -> TokenRoles:
+    """Find the special tokens of a vocabulary.
+
+    Where no token begins a text, the padding does it (as T5 and Marian start their decoder), else the token
+    that ends one (as in GPT-2). Where there is no padding, the token that ends a text fills up batches.
+
+    Args:
+        token_to_id: the id of a token, or None.
+        where: how to name the tokenizer in an error.
+
+    Raises:
+        UsageError: no token can end a text; names what was looked for.
+    """
+
+    def first(names: tuple[str, ...]) -> int | None:
+        return next((found for name in names if (found := token_to_id(name)) is not None), None)
+
+    eos = first(EOS_NAMES)
+    if eos is None:
+        raise UsageError(
+            f"{where} has no special token that can serve as pad, bos or eos (no {', '.join(EOS_NAMES)})",
+            f"add {PAD}, {BOS} and {EOS} to it, or train one with 'tfcli tokenize train'",
+        )
+    pad, bos = first(PAD_NAMES), first(BOS_NAMES)
+    if bos is None:
+        bos = eos if pad is None else pad
+    return TokenRoles(
+        pad=eos if pad is None else pad, bos=bos, eos=eos, mask=first(MASK_NAMES), unk=first(UNK_NAMES)
+    )

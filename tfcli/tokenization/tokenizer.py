@@ -1,0 +1,175 @@
+"""A trained tokenizer: text to ids and back."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from tfcli import files
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.records.tokenization import Encoding
+from tfcli.tokenization.fingerprint import fingerprint
+from tfcli.tokenization.labels import labeller
+from tfcli.tokenization.roles import find_roles
+from tfcli.tokenization.stream import TokenStream
+
+
+class Tokenizer:
+    """A trained tokenizer with its special-token roles. Text never becomes a special token by its spelling.
+
+    Args:
+        backend: the library's tokenizer; its truncation and padding are switched off.
+        where: how to name it in an error.
+
+    Raises:
+        UsageError: it has no tokens to begin, end and pad texts with.
+    """
+
+    def __init__(self, backend: Backend, where: str = "The tokenizer") -> None:
+        backend.no_truncation()
+        backend.no_padding()
+        backend.encode_special_tokens = True
+        self._backend = backend
+        self.roles = find_roles(backend.token_to_id, where)
+        self.vocab_size = backend.get_vocab_size(with_added_tokens=True)
+        declared = backend.get_added_tokens_decoder()
+        self._special = frozenset(token_id for token_id, token in declared.items() if token.special)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hex digits of the vocabulary, the merges or scores, and the pipeline in canonical form."""
+        return fingerprint(self._state)
+
+    @cached_property
+    def algorithm(self) -> str:
+        """bpe, wordpiece, unigram, word or char."""
+        model = self._state["model"]
+        if model["type"] == "BPE":
+            return "bpe" if model["merges"] or '"ByteLevel"' in self._pipeline else "char"
+        return "word" if model["type"] == "WordLevel" else str(model["type"]).lower()
+
+    def encode(self, text: str) -> list[int]:
+        """Text to ids; no special token is added.
+
+        Raises:
+            BrokenInputError: the text holds half a surrogate pair, which is no character.
+        """
+        with _whole_characters():
+            return self._backend.encode(text, add_special_tokens=False).ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Texts to ids, as `encode` and faster for many."""
+        with _whole_characters():
+            encodings = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def encode_masked(self, text: str) -> list[int]:
+        """As `encode`, but the spelling of the mask token becomes the mask: "the <mask> sat".
+
+        A mask takes the place of a word as training has it: where words carry the space before them, so does
+        the mask.
+
+        Raises:
+            UsageError: the tokenizer has no mask token.
+        """
+        mask = self.roles.mask
+        if mask is None:
+            raise UsageError("The tokenizer has no mask token", "use an encoder's tokenizer")
+        *before, last = text.split(self._backend.id_to_token(mask))
+        ids: list[int] = []
+        for part in before:
+            for piece in self._before_mask(part):
+                ids += self.encode(piece)
+            ids.append(mask)
+        return ids + self.encode(last)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Ids to text; special tokens are skipped, an unknown is shown as U+FFFD.
+
+        Raises:
+            UsageError: an id is not in the vocabulary.
+        """
+        return self._backend.decode(self._checked(ids), skip_special_tokens=True)
+
+    def labels(self, ids: Iterable[int]) -> list[str]:
+        r"""One label an id for tables: the text it stands for, with the space before it.
+
+        What cannot be printed is escaped (``\n``, ``\x00``), a part of a character is shown by its bytes
+        (``⟨E2⟩``), a special token by its name, and a word's continuation keeps its ``##``.
+        """
+        label = labeller(self._pipeline)
+        named = self._special if self.roles.unk is None else self._special | {self.roles.unk}
+        tokens = [(token_id, self._backend.id_to_token(token_id) or "") for token_id in self._checked(ids)]
+        return [token if token_id in named else label(token) for token_id, token in tokens]
+
+    def encoding(self, text: str) -> Encoding:
+        """A text's ids with their labels."""
+        ids = self.encode(text)
+        return Encoding(text, tuple(ids), tuple(self.labels(ids)), self.count_unknown(ids))
+
+    def count_unknown(self, ids: Iterable[int]) -> int:
+        """How many ids are the unknown token."""
+        return 0 if self.roles.unk is None else sum(token_id == self.roles.unk for token_id in ids)
+
+    def stream(self, after: Iterable[int] = ()) -> TokenStream:
+        """Decode one id at a time; `after` are the ids that came before and are not to be repeated."""
+        return TokenStream(self._backend, self.decode, self._special, after)
+
+    def to_json(self) -> str:
+        """The tokenizer.json that the `tokenizers` and `transformers` libraries read."""
+        return self._backend.to_str(pretty=True) + "\n"
+
+    def save(self, path: Path) -> None:
+        """Write the tokenizer.json, whole or not at all."""
+        files.write_text(path, self.to_json())
+
+    @cached_property
+    def _state(self) -> dict[str, Any]:
+        return json.loads(self._backend.to_str())
+
+    @cached_property
+    def _pipeline(self) -> str:
+        """Everything around the model, serialised."""
+        parts = {key: self._state[key] for key in ("normalizer", "pre_tokenizer", "decoder")}
+        return json.dumps(parts, ensure_ascii=False)
+
+    def _before_mask(self, text: str) -> list[str]:
+        """The text before a mask in pieces that are cut as if a word stood there.
+
+        Where words carry the space before them, one space goes into the mask, and any other white space
+        stands by itself rather than with the white space before it.
+        """
+        if self._spaces_in_tokens and text.endswith(" "):
+            return [text[:-1]]
+        if self._spaces_in_tokens and text[-1:].isspace():
+            return [text[:-1], text[-1:]]
+        return [text]
+
+    @cached_property
+    def _spaces_in_tokens(self) -> bool:
+        return '"ByteLevel"' in self._pipeline or "▁" in self._pipeline
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        checked = [int(token_id) for token_id in ids]
+        for token_id in checked:
+            if not 0 <= token_id < self.vocab_size:
+                raise UsageError(
+                    f"There is no token id {token_id} in this vocabulary of {self.vocab_size}",
+                    f"use ids from 0 to {self.vocab_size - 1}",
+                )
+        return checked
+
+
+@contextmanager
+def _whole_characters() -> Iterator[None]:
+    """Turn the library's refusal of a lone surrogate into a sentence."""
+    try:
+        yield
+    except TypeError as error:
+        raise BrokenInputError(
+            "The text holds half a surrogate pair, which is no character", "save the text as UTF-8"
+        ) from error

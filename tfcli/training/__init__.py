@@ -1,0 +1,1 @@
+"""Objectives, optimizers, schedules and the loop."""

@@ -1,0 +1,159 @@
+"""Everything one training needs, put together fresh or from a checkpoint."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from tfcli.data.dataset import PreparedDataset
+from tfcli.errors import TfcliError, UsageError
+from tfcli.evaluation.batches import Batches, build_batches
+from tfcli.files import digest, require_writable, write_json, write_text
+from tfcli.models.build import build_model
+from tfcli.models.transformer import Transformer
+from tfcli.recipe.recipe import Recipe
+from tfcli.recipe.saving import to_toml
+from tfcli.runs.config import RunConfig, read_config, write_config
+from tfcli.runs.directory import RunDirectory
+from tfcli.runs.load import LoadedRun, load_run_tokenizer
+from tfcli.runs.metrics import truncate_metrics
+from tfcli.runs.weights import model_tensors
+from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.training.optimizer import build_optimizer
+from tfcli.training.precision import choose_device, choose_precision
+from tfcli.training.state import Progress, load_checkpoint
+
+
+@dataclass
+class TrainingJob:
+    """A model with its optimizer, its batches and where it stands. Made by `start` or `resume`, run by `train`."""
+
+    run: RunDirectory
+    recipe: Recipe
+    config: RunConfig
+    model: Transformer
+    optimizer: torch.optim.Optimizer
+    training: Batches
+    validation: Batches
+    device: torch.device
+    progress: Progress
+
+
+def start(
+    recipe: Recipe, data: PreparedDataset, tokenizer: Tokenizer, run: RunDirectory, initial: LoadedRun | None = None
+) -> TrainingJob:
+    """Begin a run: decide what the recipe leaves open, and write down all that does not change any more.
+
+    Args:
+        initial: a run whose weights are taken over; its model and tokenizer must be the same.
+
+    Raises:
+        UsageError: the folder is not writable, the vocabulary does not fit, or the initial run is another model.
+    """
+    require_writable(run.path)
+    data.require_tokenizer(tokenizer)
+    recipe = _decide(recipe, tokenizer)
+    run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
+    config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
+    if initial is not None:
+        _require_same(initial, config)
+    job = _assemble(recipe, config, data, run)
+    if initial is not None:
+        with torch.no_grad():
+            for ours, theirs in zip(
+                model_tensors(job.model).values(), model_tensors(initial.model).values(), strict=True
+            ):
+                ours.copy_(theirs)
+    _write_beginnings(run, recipe, config, data, tokenizer)
+    return job
+
+
+def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset) -> TrainingJob:
+    """Go on with a run exactly where its last checkpoint left it; from the start, where it has none.
+
+    Raises:
+        BrokenInputError: the checkpoint, the config or the tokenizer is damaged.
+    """
+    config = read_config(run.config)
+    data.require_tokenizer(load_run_tokenizer(run, config))
+    job = _assemble(recipe, config, data, run)
+    checkpoints = run.checkpoints()
+    if checkpoints:
+        job.progress = load_checkpoint(checkpoints[max(checkpoints)], job.model, job.optimizer)
+    truncate_metrics(run.metrics, job.progress.step)
+    return job
+
+
+def _decide(recipe: Recipe, tokenizer: Tokenizer) -> Recipe:
+    """Fill in what depends on the machine and on the tokenizer."""
+    recipe = recipe.resolved()
+    wanted = recipe.model.vocab_size
+    if wanted is not None and wanted < tokenizer.vocab_size:
+        raise UsageError(
+            f"model.vocab_size = {wanted} is less than the tokenizer's {tokenizer.vocab_size} ids",
+            "leave model.vocab_size out",
+        )
+    model = replace(recipe.model, vocab_size=wanted or tokenizer.vocab_size)
+    device = choose_device(recipe.train.device)
+    precision = choose_precision(recipe.train.precision, device, model)
+    threads = recipe.train.threads or torch.get_num_threads()
+    train = replace(recipe.train, device=device.type, precision=precision, threads=threads)  # type: ignore[arg-type]
+    return replace(recipe, model=model, train=train)
+
+
+def _assemble(recipe: Recipe, config: RunConfig, data: PreparedDataset, run: RunDirectory) -> TrainingJob:
+    torch.set_num_threads(recipe.train.threads or torch.get_num_threads())
+    device = choose_device(recipe.train.device)
+    model = build_model(config.model, recipe.train.seed).to(device)
+    torch.manual_seed(recipe.train.seed)  # dropout draws from here
+    return TrainingJob(
+        run,
+        recipe,
+        config,
+        model,
+        build_optimizer(model, recipe.train),
+        build_batches(recipe, data, "train", config.roles),
+        build_batches(recipe, data, "validation", config.roles),
+        device,
+        Progress(),
+    )
+
+
+def _require_same(initial: LoadedRun, config: RunConfig) -> None:
+    where = initial.directory.path
+    if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
+        raise UsageError(
+            f"The run {where} has another tokenizer", f"use its own: --set tokenizer.path={where / 'tokenizer.json'}"
+        )
+    ours, theirs = model_tensors(build_model(config.model)), model_tensors(initial.model)
+    for name in sorted(ours.keys() | theirs.keys()):
+        if name not in ours or name not in theirs or ours[name].shape != theirs[name].shape:
+            raise UsageError(
+                f"The run {where} is another model: {name!r} differs", "use the same [model] settings as that run"
+            )
+
+
+def _write_beginnings(
+    run: RunDirectory, recipe: Recipe, config: RunConfig, data: PreparedDataset, tokenizer: Tokenizer
+) -> None:
+    try:
+        run.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TfcliError(f"Cannot make the folder {run.path}: {error.strerror}", "choose another --out") from error
+    record = data.record()
+    tokenizer.save(run.tokenizer)
+    write_config(run.config, config)
+    write_json(
+        run.data,
+        {
+            "format_version": 1,
+            "kind": record.kind,
+            "sources": list(record.sources),
+            "split": record.split,
+            "fingerprint": record.fingerprint,
+            "documents": {"train": record.train.documents, "validation": record.validation.documents},
+        },
+    )
+    write_text(run.metrics, "")
+    # Last, because a folder holds a run from the moment that its recipe is there.
+    write_text(run.recipe, to_toml(recipe))
+

@@ -1,0 +1,184 @@
+"""The training loop: a generator of events. It neither prints nor draws."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+
+from tfcli.errors import TfcliError
+from tfcli.evaluation.loss import total_loss
+from tfcli.records.training import (
+    CheckpointSaved,
+    Evaluated,
+    StepsDone,
+    TrainingEvent,
+    TrainingFinished,
+    TrainingStarted,
+)
+from tfcli.runs.metrics import append_metrics
+from tfcli.runs.weights import model_tensors, save_tensors
+from tfcli.training.job import TrainingJob
+from tfcli.training.schedule import learning_rate
+from tfcli.training.state import save_checkpoint
+from tfcli.training.step import optimizer_step
+
+
+def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[TrainingEvent]:
+    """Train to the last step, evaluating, saving and reporting as the recipe says.
+
+    `should_stop` is asked after every step; once it says yes, the step is saved and the loop ends.
+
+    Raises:
+        TfcliError: the loss is no longer finite; the last good checkpoint is kept.
+    """
+    section, progress = job.recipe.train, job.progress
+    clock = _Clock(progress.seconds)
+    yield _started(job)
+    batches = job.training.training(progress.step * section.grad_accumulation)
+    window = _Window(job.device)
+    job.model.train()
+    reason = "early" if _gave_up(job) else "done"
+    while progress.step < section.steps and reason == "done":
+        micro_batches = [next(batches) for _ in range(section.grad_accumulation)]
+        began = time.perf_counter()
+        rate = learning_rate(progress.step + 1, section)
+        loss, norm = optimizer_step(
+            job.model,
+            job.optimizer,
+            micro_batches,
+            learning_rate=rate,
+            label_smoothing=section.label_smoothing or 0.0,
+            clip_norm=section.clip_norm,
+            bfloat16=section.precision == "bfloat16",
+            device=job.device,
+        )
+        progress.step += 1
+        tokens = sum(batch.target_tokens for batch in micro_batches)
+        progress.tokens += tokens
+        window.add(loss, tokens, began)
+        last = progress.step == section.steps
+        if last or progress.step % section.log_every == 0:
+            yield _reported(job, window, float(norm), rate, clock)
+            window = _Window(job.device)
+        stop = should_stop()
+        if last or _due(progress.step, section.evaluate_every):
+            yield _evaluated(job, clock)
+            reason = "early" if _gave_up(job) and not last else "done"
+        if stop and not last:
+            reason = "interrupted"
+        if last or reason != "done" or _due(progress.step, section.save_every):
+            progress.seconds = clock.seconds()
+            progress.finished = last or reason == "early"
+            yield _saved(job)
+    yield TrainingFinished(
+        reason,  # type: ignore[arg-type]
+        progress.step,
+        progress.tokens,
+        clock.seconds(),
+        progress.best_loss,
+        progress.best_step,
+        str(job.run.path),
+    )
+
+
+class _Clock:
+    """Seconds since the run began, across interruptions, and what one evaluation took."""
+
+    def __init__(self, before: float) -> None:
+        self.before, self.began = before, time.perf_counter()
+        self.evaluation = 0.0
+
+    def seconds(self) -> float:
+        return self.before + time.perf_counter() - self.began
+
+
+class _Window:
+    """Sums over the steps since the last report; the loss stays on the device until it is reported."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.loss = torch.zeros((), device=device, dtype=torch.float64)
+        self.tokens, self.steps, self.seconds = 0, 0, 0.0
+
+    def add(self, loss: torch.Tensor, tokens: int, began: float) -> None:
+        self.loss += loss * tokens
+        self.tokens += tokens
+        self.steps += 1
+        self.seconds += time.perf_counter() - began
+
+
+def _due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+def _gave_up(job: TrainingJob) -> bool:
+    return 0 < job.recipe.train.patience <= job.progress.stale
+
+
+def _started(job: TrainingJob) -> TrainingStarted:
+    section = job.recipe.train
+    return TrainingStarted(
+        run=str(job.run.path),
+        architecture=job.recipe.model.architecture,
+        parameters=job.model.num_parameters(),
+        step=job.progress.step,
+        total_steps=section.steps,
+        tokens_per_step=job.training.tokens_per_batch * section.grad_accumulation,
+        train_tokens=job.training.tokens_per_batch * job.training.batches_per_epoch,
+        validation_tokens=job.validation.tokens_per_batch * job.validation.batches_per_epoch,
+        device=str(job.device),
+        precision=section.precision,
+    )
+
+
+def _reported(job: TrainingJob, window: _Window, norm: float, rate: float, clock: _Clock) -> StepsDone:
+    section, progress = job.recipe.train, job.progress
+    loss = float(window.loss) / window.tokens
+    if not math.isfinite(loss):
+        kept = max(job.run.checkpoints(), default=None)
+        raise TfcliError(
+            f"The loss became {loss} in the steps up to {progress.step}; "
+            + (f"the checkpoint of step {kept} is kept" if kept else "no checkpoint was saved yet"),
+            f"lower train.learning_rate (now {section.learning_rate:g}) and train again",
+        )
+    steps_left = section.steps - progress.step
+    evaluations_left = 1 + (steps_left // section.evaluate_every if section.evaluate_every else 0)
+    event = StepsDone(
+        step=progress.step,
+        total_steps=section.steps,
+        tokens=progress.tokens,
+        loss=loss,
+        learning_rate=rate,
+        grad_norm=norm,
+        tokens_per_second=window.tokens / window.seconds,
+        seconds=clock.seconds(),
+        seconds_left=steps_left * window.seconds / window.steps + evaluations_left * clock.evaluation,
+    )
+    append_metrics(job.run.metrics, event)
+    return event
+
+
+def _evaluated(job: TrainingJob, clock: _Clock) -> Evaluated:
+    progress, began = job.progress, time.perf_counter()
+    totals = total_loss(job.model, job.validation.whole(), job.device)
+    best = progress.best_loss is None or totals.loss < progress.best_loss
+    if best:
+        progress.best_loss, progress.best_step, progress.stale = totals.loss, progress.step, 0
+        _save_best(job)
+    else:
+        progress.stale += 1
+    clock.evaluation = time.perf_counter() - began
+    event = Evaluated(progress.step, totals.tokens, totals.loss, totals.accuracy, best, clock.evaluation)
+    append_metrics(job.run.metrics, event)
+    return event
+
+
+def _saved(job: TrainingJob) -> CheckpointSaved:
+    folder = save_checkpoint(job.run, job.config.run_id, job.model, job.optimizer, job.progress)
+    if job.progress.best_step is None:  # not evaluated yet: the run shall load all the same
+        _save_best(job)
+    return CheckpointSaved(job.progress.step, str(folder))
+
+
+def _save_best(job: TrainingJob) -> None:
+    save_tensors(job.run.weights, model_tensors(job.model), {"run_id": job.config.run_id})

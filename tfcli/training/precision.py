@@ -1,0 +1,48 @@
+"""Which device and which precision, where the recipe says "auto". Decided once, at the start of a run, and recorded."""
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from tfcli.errors import UsageError
+from tfcli.recipe.model import ModelSection
+
+_BFLOAT16_UNITS = {"amx_bf16", "avx512_bf16"}
+_SMALLEST_BFLOAT16_D_MODEL = 256
+
+
+def choose_device(wanted: str) -> torch.device:
+    """CUDA where there is one, else Apple's MPS, else the CPU.
+
+    Raises:
+        UsageError: the device that is asked for is not there.
+    """
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if wanted == "auto":
+        wanted = next(name for name, available in there.items() if available)
+    if not there[wanted]:
+        raise UsageError(f"There is no {wanted} device on this machine", "use --device auto")
+    return torch.device(wanted)
+
+
+def choose_precision(wanted: str, device: torch.device, model: ModelSection) -> Literal["float32", "bfloat16"]:
+    """bfloat16 autocast where it is faster: on CUDA GPUs that have it, and on CPUs with bfloat16 matrix units for
+    models of d_model ≥ 256. Smaller models spend longer casting than they save."""
+    if wanted != "auto":
+        return "bfloat16" if wanted == "bfloat16" else "float32"
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
+    if device.type == "cpu" and model.d_model >= _SMALLEST_BFLOAT16_D_MODEL and _cpu_flags() & _BFLOAT16_UNITS:
+        return "bfloat16"
+    return "float32"
+
+
+def _cpu_flags() -> set[str]:
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.is_file():
+        return set()
+    for line in cpuinfo.read_text().splitlines():
+        if line.startswith("flags"):
+            return set(line.split())
+    return set()

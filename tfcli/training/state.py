@@ -1,0 +1,105 @@
+"""What training remembers between steps, and checkpoints of it.
+
+    step-000250/model.safetensors      the weights
+                optimizer.safetensors  Adam's moments and the state of the random generators
+                state.json             the counters below; written last inside the folder, which is renamed into place
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tfcli.errors import BrokenInputError
+from tfcli.files import read_json, replacing_folder, write_json
+from tfcli.models.transformer import Transformer
+from tfcli.runs.directory import RunDirectory
+from tfcli.runs.weights import fill_model, load_tensors, model_tensors, save_tensors
+
+FORMAT_VERSION = 1
+
+
+@dataclass
+class Progress:
+    """Counters of a training. `stale`: evaluations since the best one. `seconds`: of training and evaluation."""
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    best_loss: float | None = None
+    best_step: int | None = None
+    stale: int = 0
+    finished: bool = False
+
+
+def save_checkpoint(
+    run: RunDirectory, run_id: str, model: Transformer, optimizer: torch.optim.Optimizer, progress: Progress
+) -> Path:
+    """Write a checkpoint of this step, whole or not at all, then remove the older ones."""
+    folder = run.checkpoint(progress.step)
+    if not folder.exists():
+        with replacing_folder(folder) as temporary:
+            save_tensors(temporary / "model.safetensors", model_tensors(model), {"run_id": run_id})
+            save_tensors(temporary / "optimizer.safetensors", _optimizer_tensors(model, optimizer), {"run_id": run_id})
+            write_json(temporary / "state.json", {"format_version": FORMAT_VERSION, **asdict(progress)})
+    run.prune(keep=1)
+    return folder
+
+
+def load_checkpoint(folder: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> Progress:
+    """Put a checkpoint's weights, moments and random state back, and return its counters.
+
+    Raises:
+        BrokenInputError: a file is damaged or belongs to another run.
+    """
+    progress = _read_state(folder)
+    weights = folder / "model.safetensors"
+    fill_model(model, load_tensors(weights)[0], weights)
+    moments = folder / "optimizer.safetensors"
+    _restore_optimizer(model, optimizer, load_tensors(moments)[0], moments)
+    return progress
+
+
+def read_progress(run: RunDirectory) -> Progress | None:
+    """The counters of a run's last checkpoint; None where it has none."""
+    checkpoints = run.checkpoints()
+    return _read_state(checkpoints[max(checkpoints)]) if checkpoints else None
+
+
+def _read_state(folder: Path) -> Progress:
+    values = read_json(folder / "state.json")
+    if not isinstance(values, dict) or values.pop("format_version", None) != FORMAT_VERSION:
+        raise BrokenInputError(f"{folder} has a format this tfcli does not read", "resume with the tfcli that wrote it")
+    try:
+        return Progress(**values)
+    except TypeError as error:
+        raise BrokenInputError(f"{folder / 'state.json'} is damaged ({error})", "remove that checkpoint") from error
+
+
+def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    tensors = {"random.cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    for name, parameter in model_tensors(model).items():
+        for key, value in optimizer.state[parameter].items():
+            tensors[f"{key}.{name}"] = value
+    return tensors
+
+
+def _restore_optimizer(
+    model: Transformer, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], path: Path
+) -> None:
+    torch.set_rng_state(tensors.pop("random.cpu"))
+    random_cuda = tensors.pop("random.cuda", None)
+    if random_cuda is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(random_cuda)
+    for name, parameter in model_tensors(model).items():
+        try:
+            state = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
+        except KeyError as error:
+            raise BrokenInputError(f"{path} lacks the tensor {error}", "restore the file, or train again") from error
+        if state["exp_avg"].shape != parameter.shape:
+            raise BrokenInputError(f"{path}: the moments of {name!r} have another shape", "restore the run's own file")
+        # The step counter stays where the fused kernel wants it; the moments go to the parameter's device.
+        optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in state.items()}
