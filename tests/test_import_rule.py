@@ -1,4 +1,5 @@
-"""Imports point one way only. Every import of every module is read with `ast`, wherever in the file it stands.
+"""Imports point one way only. Every import of every module is read with `ast`, wherever in the file it
+stands.
 
 Each rule is a function from one module to its violations, so that each can also be shown a planted one.
 """
@@ -46,6 +47,11 @@ MAY_IMPORT_RICH = {"cli", "explorer", "render"}
 MAY_PRINT = {"cli", "explorer"}
 
 
+def part_of(name: str) -> str:
+    """ "cli" for tfcli.cli.main, "" for tfcli itself."""
+    return name.split(".")[1] if "." in name else ""
+
+
 @dataclass(frozen=True)
 class Import:
     """One imported module, by its full dotted name."""
@@ -65,11 +71,12 @@ class Module:
 
     @property
     def part(self) -> str:
-        """The package of the house it belongs to: "cli" for tfcli.cli.main, "" for tfcli itself."""
-        return (self.name.split(".") + [""])[1]
+        """The part of the house it belongs to."""
+        return part_of(self.name)
 
     def imports(self) -> Iterator[Import]:
-        """Every import: in functions, under TYPE_CHECKING, relative, and through importlib with a written name."""
+        """Every import: in functions, under TYPE_CHECKING, relative, and through importlib with a written
+        name."""
         tree = ast.parse(self.source)
         in_functions = {
             id(inner)
@@ -115,11 +122,12 @@ def may_import(importer: str, imported: str) -> bool:
 
 
 def check_rows(module: Module) -> Iterator[str]:
-    """No import goes up or sideways. `tfcli` itself may reach anything, but only when a function of it is called."""
+    """No import goes up or sideways. `tfcli` itself may reach anything, but only when a function of it is
+    called."""
     for found in module.imports():
         if not inside(found.name, "tfcli") or module.name == "tfcli.__main__":
             continue
-        imported = (found.name.split(".") + [""])[1]
+        imported = part_of(found.name)
         if imported in ("", "__version__", "__file__"):
             continue
         if module.part == "":
@@ -156,7 +164,7 @@ def check_torch_free(module: Module) -> Iterator[str]:
     if module.part not in TORCH_FREE:
         return
     for found in module.imports():
-        imported = (found.name.split(".") + [""])[1]
+        imported = part_of(found.name)
         heavy_part = inside(found.name, "tfcli") and imported in set(ROW) - TORCH_FREE
         if inside(found.name, "torch") or inside(found.name, "safetensors.torch") or heavy_part:
             yield f"{module.name}:{found.line} imports {found.name}"
@@ -175,7 +183,13 @@ def check_printing(module: Module) -> Iterator[str]:
     if module.part in MAY_PRINT or module.name == "tfcli.__main__":
         return
     for node in ast.walk(ast.parse(module.source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "input", "exit", "quit", "sys.exit"):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+            "print",
+            "input",
+            "exit",
+            "quit",
+            "sys.exit",
+        ):
             yield f"{module.name}:{node.lineno} calls {ast.unparse(node.func)}"
 
 
@@ -283,13 +297,17 @@ def test_a_package_resolves_its_relative_imports_from_itself():
 
 @pytest.mark.parametrize(
     ("parts", "unloaded"),
-    [(TORCH_FREE, {"torch"}), ({"errors", "files", "recipe", "records"}, {"torch", "pydantic", "datasets", "tokenizers"})],
+    [
+        (TORCH_FREE, {"torch"}),
+        ({"errors", "files", "recipe", "records"}, {"torch", "pydantic", "datasets", "tokenizers"}),
+    ],
     ids=["torch-free", "cheapest"],
 )
 def test_the_cheap_parts_stay_cheap_when_they_are_imported(parts: set[str], unloaded: set[str]):
     """The rule as Python itself sees it: third-party modules could bring torch along."""
     names = [m.name for m in modules() if m.part in parts]
-    code = f"import sys, importlib\nfor n in {names}: importlib.import_module(n)\nprint(*{unloaded} & set(sys.modules))"
+    code = f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\n"
+    code += f"print(*{unloaded} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []

@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from tests.corpora.helpers import read, refusal
+from tests.corpora.helpers import read, refusal, write
 from tfcli.corpora import pt_en, stories
 from tfcli.corpora.open import open_source
 from tfcli.corpora.source import Pair
@@ -22,6 +22,14 @@ def test_pairs_bring_their_own_division():
     assert source.divided is not None
     assert [part == "validation" for part, _ in source.divided()] == [pair.validation for pair in generated]
     assert [document for _, document in source.divided()] == list(source.documents())
+
+
+def test_several_sources_have_their_own_division_when_all_of_them_have(tmp_path):
+    table = str(write(tmp_path / "a.tsv", "Olá.\tHello.\n"))
+    both = open_source(["builtin:pt-en", "builtin:pt-en"], "pairs", max_documents=40)
+    assert both.divided is not None
+    assert [pair for _, pair in both.divided()] == list(both.documents())
+    assert open_source(["builtin:pt-en", table], "pairs", max_documents=40).divided is None
 
 
 def test_the_python_documentation_is_text():

@@ -112,6 +112,18 @@ def test_tail_of_two_pairs_holds_out_the_second():
     assert parts_of(pairs, "tail", 0.1) == [("train", pairs[0]), ("validation", pairs[1])]
 
 
+def test_tail_leaves_whole_what_ends_at_the_cut():
+    texts = ["abcde", "fghij"]
+    assert parts_of(texts, "tail", 0.5) == [("train", "abcde"), ("validation", "fghij")]
+    pairs = [Pair("ab", "cd"), Pair("ef", "gh")]
+    assert parts_of(pairs, "tail", 0.5) == [("train", pairs[0]), ("validation", pairs[1])]
+
+
+def test_tail_counts_without_rounding_errors():
+    # In floating point 10 · (1 − 0.9) is 0.9999999999999998, which would leave no character to train on.
+    assert parts_of(["abcdefghij"], "tail", 0.9) == [("train", "a"), ("validation", "bcdefghij")]
+
+
 def test_tail_cuts_inside_the_document_where_it_falls():
     # 12 characters, of which ⌊0.75 · 12⌋ = 9 train: four, four and one.
     assert parts_of(["abcd", "efgh", "ijkl"], "tail", 0.25) == [

@@ -33,6 +33,11 @@ def test_a_byte_order_mark_is_dropped_and_only_at_the_beginning(tmp_path, compre
     assert read(path) == ["a\ufeffb"]
 
 
+def test_a_byte_order_mark_inside_a_file_of_lines_is_text(tmp_path):
+    path = write(tmp_path / "a.tsv", "\ufeffone.\ttwo.\n\ufeffthree.\tfour.\n")
+    assert read(path, "pairs") == [Pair("one.", "two."), Pair("\ufeffthree.", "four.")]
+
+
 def test_compressed_parts_put_one_after_the_other_are_read_to_the_end(tmp_path):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"first ") + gzip.compress(b"second"))

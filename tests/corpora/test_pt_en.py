@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 
@@ -87,12 +87,12 @@ def test_validation_is_about_a_tenth(many, validation):
 
 
 def test_combinations_held_out_are_never_in_training(training, validation):
-    """Seen on the surface: "camisa branca" stands in validation sentences or in training ones, never in both."""
+    """On the surface: "camisa branca" stands in validation sentences or in training ones, never in both."""
     seen = {False: Counter(), True: Counter()}
     for held_out, part in ((False, training), (True, validation)):
         for pair in part:
             words = _words(pair.source.lower())
-            seen[held_out].update(zip(words, words[1:], strict=False))
+            seen[held_out].update(pairwise(words))
     held_out_met = 0
     for noun in (*THINGS, *DRINKS):
         for adjective in adjectives_of(noun):
@@ -136,7 +136,7 @@ def test_contractions_and_articles_are_made(many):
         for apart in (" de o ", " de a ", " de os ", " de as ", " em o ", " em a ", " a o ", " a a "):
             assert apart not in source, pair
         words = _words(pair.target.lower())
-        for article, following in zip(words, words[1:], strict=False):
+        for article, following in pairwise(words):
             if article in ("a", "an"):
                 assert (article == "an") == (following[0] in "aeiou"), pair
 
@@ -151,5 +151,6 @@ def test_alignments_stay_inside_the_sentences_and_cover_them(many):
 
 def test_nothing_but_the_standard_library_is_loaded():
     heavy = "{'numpy', 'torch', 'datasets', 'tokenizers', 'pydantic'}"
-    code = f"import sys, tfcli.corpora.pt_en, tfcli.corpora.python_docs; sys.exit(bool({heavy} & set(sys.modules)))"
+    modules = "sys, tfcli.corpora.pt_en, tfcli.corpora.python_docs"
+    code = f"import {modules}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

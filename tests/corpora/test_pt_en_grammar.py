@@ -133,8 +133,8 @@ def test_a_contraction_keeps_the_links_of_both_words():
     assert len(melted[0].links) == 2
 
 
-def test_every_spelling_of_a_noun_and_an_adjective_is_unlike_the_others_translation():
-    """Two nouns may share an English word (menino and menina do not, aluno and aluna do), never a Portuguese one."""
+def test_no_two_nouns_share_a_portuguese_spelling():
+    """They may share an English one (aluno and aluna: student); the other way a source had two targets."""
     nouns = (*words.THINGS, *words.DRINKS, *words.PEOPLE, *words.RELATIVES)
     spellings = [form for noun in nouns for form in (noun.pt, noun.pt_plural)]
     assert len(spellings) == len(set(spellings))

@@ -16,16 +16,17 @@ STORIES = list(islice(stories(seed=1), 3000))
 
 # One of each bank, written down once, so that a change of the grammar that would not read these is noticed.
 RIVER = (
-    "One hot morning, Omar sat behind the tall barn and cried, for his pretty brown drum lay across the calm river. "
-    '"Leave it to me, Omar," said Amy quietly. She swam across the river to get to the other bank. There Amy sat '
-    "proudly on the wet grass behind the little hedge and dried her old coat in the wind. Then she carried the brown "
-    'drum carefully over the wide water. "My dear brown drum!" laughed Omar. "Thank you, Amy!"'
+    "One hot morning, Omar sat behind the tall barn and cried, for his pretty brown drum lay across the calm "
+    'river. "I will help, Omar," said Amy quietly. She swam across the river to get to the other bank. There, '
+    "behind the little hedge, Amy sat proudly on the wet grass and dried her old coat slowly in the wind. Then "
+    'she carried the brown drum carefully over the wide water. "My dear brown drum!" laughed Omar. "Thank you, '
+    'Amy!"'
 )
 MONEY = (
-    "It was nearly Peter's birthday, and Mia saw a little silver mirror in the shop behind the mossy bush. Mia walked "
-    "across the road to get cash from the bank. There Mia stood calmly in line near the crooked fence and counted the "
-    'new coins. Then she bought the silver mirror for Peter. "A real silver mirror!" Peter cried. "How kind you are, '
-    'Mia!"'
+    "It was nearly Peter's birthday, and Mia saw a little silver mirror in the shop behind the mossy bush. Mia "
+    "walked across the road to get cash from the bank. There, near the crooked fence, Mia stood calmly in a "
+    "slow line and counted two new coins gently. Then Mia bought the silver mirror for Peter. "
+    '"A real silver mirror!" Peter cried. "How kind you are, Mia!"'
 )
 
 
@@ -51,12 +52,17 @@ def test_says_who_and_what_was_recognised() -> None:
         (RIVER, "said Amy", "said Ben", "nobody called Ben is in the story"),
         (RIVER, "Amy!", "Omar!", "Omar thanks himself"),
         (RIVER, "laughed Omar", "laughed Kate", "Kate is a second friend"),
-        (RIVER, "sat proudly on the wet grass", "stood proudly in line", "no line on the bank of a river"),
-        (MONEY, "stood calmly in line", "sat calmly on the wet grass", "no grass in a bank of money"),
-        (MONEY, "counted the new coins", "watched the fat ducks", "no ducks in a bank of money"),
+        (
+            RIVER,
+            "sat proudly on the wet grass",
+            "stood proudly in a slow line",
+            "no line on the bank of a river",
+        ),
+        (MONEY, "stood calmly in a slow line", "sat calmly on the wet grass", "no grass in a bank of money"),
+        (MONEY, "counted two new coins gently", "watched two fat ducks", "no ducks in a bank of money"),
         (MONEY, "walked across the road", "swam across the river", "nobody swims to get cash"),
         (MONEY, "get cash from the bank", "cash get from the bank", "words out of order"),
-        (MONEY, "Then she bought the silver mirror for Peter. ", "", "what she gave was never bought"),
+        (MONEY, "Then Mia bought the silver mirror for Peter. ", "", "what she gave was never bought"),
         (MONEY, "It was nearly", "it was nearly", "a sentence starts with a capital"),
         (MONEY, "shop behind", "shop  behind", "two spaces"),
         (MONEY, "How kind you are", "How mean you are", "a phrase the grammar does not have"),
@@ -70,12 +76,14 @@ def test_a_broken_story_is_refused(story: str, right: str, wrong: str, why: str)
 
 
 def test_sentences_of_two_stories_do_not_mix() -> None:
-    beginning, end = RIVER.split(" There ")[0], MONEY.split(" There ")[1]
-    assert not is_story(f"{beginning} There {end}")
+    beginning, end = RIVER.split(" There, ")[0], MONEY.split(" There, ")[1]
+    assert not is_story(f"{beginning} There, {end}")
     assert not is_story(f"{RIVER} {MONEY}")
 
 
-@pytest.mark.parametrize("text", ["", " ", "One warm day.", "the bank", f"{RIVER} ", f" {RIVER}", f"{RIVER}\n"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "One warm day.", "the bank", f"{RIVER} ", f" {RIVER}", f"{RIVER}\n"]
+)
 def test_what_is_no_whole_story_is_refused(text: str) -> None:
     assert parse_story(text) is None
 
@@ -95,7 +103,9 @@ def test_thousands_parse_and_every_plot_is_told() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(number=st.integers(0, len(STORIES) - 1), data=st.data())
-def test_a_cut_off_story_is_refused_unless_only_the_optional_ending_is_missing(number: int, data: st.DataObject) -> None:
+def test_a_cut_off_story_is_refused_unless_only_the_optional_ending_is_missing(
+    number: int, data: st.DataObject
+) -> None:
     story = STORIES[number]
     cut = data.draw(st.integers(1, len(story) - 1))
     if is_story(story[:cut]):
@@ -108,18 +118,27 @@ def test_two_neighbouring_words_in_the_wrong_order_are_refused(number: int, data
     pieces = STORIES[number].split(" ")
     place = data.draw(st.integers(0, len(pieces) - 2))
     pieces[place], pieces[place + 1] = pieces[place + 1], pieces[place]
-    if pieces[place] != pieces[place + 1]:
+    # "Tim said" and "said Tim" are both right.
+    if pieces[place] != pieces[place + 1] and "said" not in pieces[place : place + 2]:
         assert not is_story(" ".join(pieces))
 
 
 def test_changing_a_name_a_pronoun_or_the_thing_once_is_refused() -> None:
     rng = random.Random(0)
-    groups = [("he", "she"), ("his", "her"), SLOTS["x"], SLOTS["c"], SLOTS["z"], HEROES["girl"], FRIENDS["boy"]]
+    groups = [
+        ("he", "she"),
+        ("his", "her"),
+        SLOTS["x"],
+        SLOTS["c"],
+        SLOTS["z"],
+        HEROES["girl"],
+        FRIENDS["boy"],
+    ]
     tried = 0
     for story in STORIES[:600]:
         group = rng.choice(groups)
         found = list(re.finditer(rf"\b({'|'.join(group)})\b", story))
-        # A thing that is named only once may be any thing; "her" may be "him", so a new "his" must not fit by chance.
+        # What is named only once may be anything of its kind.
         if len(found) > 1:
             one = rng.choice(found)
             other = rng.choice([word for word in group if word != one.group()])
@@ -167,7 +186,7 @@ def test_every_bank_has_its_deciding_word_before_it() -> None:
 
 
 def test_what_follows_a_bank_agrees_with_the_word_before_it() -> None:
-    # The first telling word after "bank": grass and a wet coat belong to a river; a line, notes and paying to money.
+    # The first telling word after "bank": grass and a wet coat belong to a river; a line and notes to money.
     told = {"grass": "river", "coat": "river", "hat": "river", "shirt": "river", "scarf": "river"}
     told |= {"line": "money", "notes": "money", "paid": "money", "coins": "money"}
     for story in STORIES:
@@ -179,8 +198,8 @@ def test_what_follows_a_bank_agrees_with_the_word_before_it() -> None:
 
 
 def test_between_the_deciding_word_and_bank_both_senses_can_say_the_same() -> None:
-    # "…fish, so she walked slowly along the long road to the bank" against "…cash, so she walked…": what stands
-    # between is the same text, so only the deciding word tells which way to go on.
+    # "…fish, so she walked slowly along the long road to the bank" against "…cash, so she walked…": between
+    # stands the same text, so that only the deciding word tells how to go on.
     between: dict[str, set[str]] = {"river": set(), "money": set()}
     for sentence in islice(bank_sentences(seed=3), 20_000):
         middle = re.search(r", so s?he ((?:\w+ ){2}\w+ the \w+ \w+ to the bank)", sentence.text)

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -110,6 +112,8 @@ def test_a_field_of_a_csv_can_be_a_long_document(tmp_path):
         ("Olá!\tHello!", False),
         ("bom dia\tgood morning", False),
         ("não\tno", False),
+        ("Oi.\tHi.", False),
+        ("translation.pt\ttranslation.en", True),
         ("en\ten", False),
         ("1\t2", False),
     ],
@@ -234,9 +238,22 @@ def test_a_truncated_compression_of_a_columnar_file_is_refused(tmp_path, compres
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
 @pytest.mark.parametrize("compression", ["", ".gz"])
-def test_a_truncated_or_foreign_columnar_file_is_refused(tmp_path, suffix, compression, capfd):
+def test_a_truncated_or_foreign_columnar_file_is_refused(tmp_path, suffix, compression):
     whole = columnar_bytes(suffix, pa.table({"text": [str(n) * 50 for n in range(200)]}))
     for content in (whole[: len(whole) // 2], b"text, not a table"):
         path = write(tmp_path / f"a{suffix}{compression}", content)
         assert f"{path} is truncated or is no {suffix} file" in refusal(BrokenInputError, 1, path)
-    assert capfd.readouterr() == ("", "")
+
+
+def test_the_library_that_reads_tables_writes_nothing_to_the_terminal(tmp_path):
+    path = write(tmp_path / "a.parquet", "text, not a table")
+    program = f"""
+from tfcli.corpora.open import open_source
+from tfcli.errors import BrokenInputError
+try:
+    open_source({str(path)!r}, "text")
+except BrokenInputError:
+    print("refused")
+"""
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (finished.stdout, finished.stderr) == ("refused\n", "")

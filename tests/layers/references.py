@@ -22,7 +22,8 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 
 def attention_reference(ours: MultiHeadAttention, d_model: int) -> nn.MultiheadAttention:
-    """The same attention as PyTorch has it. Shared key-value heads are written out once for each query head."""
+    """The same attention as PyTorch has it. Shared key-value heads are written out once for each query
+    head."""
     bias = ours.query.bias is not None
     theirs = nn.MultiheadAttention(d_model, ours.num_heads, bias=bias, batch_first=True, dtype=torch.float64)
     group = ours.num_heads // ours.num_kv_heads
@@ -36,7 +37,9 @@ def attention_reference(ours: MultiHeadAttention, d_model: int) -> nn.MultiheadA
         theirs.in_proj_weight.copy_(torch.cat(rows))
         theirs.out_proj.weight.copy_(ours.output.weight)
         if bias:
-            theirs.in_proj_bias.copy_(torch.cat([ours.query.bias, repeated(ours.key.bias), repeated(ours.value.bias)]))
+            theirs.in_proj_bias.copy_(
+                torch.cat([ours.query.bias, repeated(ours.key.bias), repeated(ours.value.bias)])
+            )
             theirs.out_proj.bias.copy_(ours.output.bias)
     return theirs
 

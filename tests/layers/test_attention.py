@@ -12,7 +12,9 @@ from tfcli.layers.attention import explicit_attention, fused_attention
 from tfcli.layers.masks import causal_mask
 
 
-def random_heads(target: int, source: int, head_dim: int = 4, *, seed: int = 0, dtype: torch.dtype = torch.float64):
+def random_heads(
+    target: int, source: int, head_dim: int = 4, *, seed: int = 0, dtype: torch.dtype = torch.float64
+):
     """Query, key and value of two sequences with three heads."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -37,7 +39,9 @@ def masks(target: int, source: int) -> dict[str, torch.Tensor | None]:
 
 
 @pytest.mark.parametrize("lengths", [(5, 5), (3, 6), (6, 3)], ids=str)
-@pytest.mark.parametrize("name", ["none", "causal", "padding", "causal and padding", "a row that sees nothing"])
+@pytest.mark.parametrize(
+    "name", ["none", "causal", "padding", "causal and padding", "a row that sees nothing"]
+)
 def test_both_paths_equal_pytorchs_kernel(lengths: tuple[int, int], name: str):
     query, key, value = random_heads(*lengths)
     mask = masks(*lengths)[name]
@@ -69,7 +73,8 @@ def test_two_tokens_by_hand():
 
 
 def test_the_scores_are_divided_by_the_root_of_the_head_size():
-    """Dh = 4: q·k = 4 ln 3 for the first key and 0 for the second; over √4 = 2 that is 2 ln 3 = ln 9: weights 9/10, 1/10."""
+    """Dh = 4: q·k = 4 ln 3 for the first key and 0 for the second; over √4 = 2 that is 2 ln 3 = ln 9: weights
+    9/10, 1/10."""
     query = torch.full((1, 1, 1, 4), math.log(3))
     key = torch.stack([torch.ones(4), torch.zeros(4)]).view(1, 1, 2, 4)
     _, weights = explicit_attention(query, key, key)
@@ -81,13 +86,17 @@ LECTURE_SCORES = torch.tensor([[31.0, 27.0, 22.0], [27.0, 42.0, 31.0], [22.0, 31
 
 
 def test_the_masked_scores_of_inf721():
-    """The lecture's scores over √3, under the causal mask. Its own printed weights are not those of its scores.
+    """The lecture's scores over √3, under the causal mask. Its own printed weights are not those of its
+    scores.
 
-    Row 0 sees itself alone: 1. Row 1: the difference 15/√3 = 8.66 leaves e^−8.66 = 1.73e−4 for the first. Row 2: the
-    differences to the largest are 15/√3 and 6/√3 = 3.4641; e^−3.4641 = 0.03130; the sum is 1.03147, so that the
-    weights are 0.00017, 0.03035 and 0.96949.
+    Row 0 sees itself alone: 1. Row 1: the difference 15/√3 = 8.66 leaves e^−8.66 = 1.73e−4 for the first. Row
+    2: the differences to the largest are 15/√3 and 6/√3 = 3.4641; e^−3.4641 = 0.03130; the sum is 1.03147, so
+    that the weights are 0.00017, 0.03035 and 0.96949.
     """
-    query, key = LECTURE_SCORES.view(1, 1, 3, 3), torch.eye(3).view(1, 1, 3, 3)  # Q·Iᵀ = the scores, and d_k = 3
+    query, key = (
+        LECTURE_SCORES.view(1, 1, 3, 3),
+        torch.eye(3).view(1, 1, 3, 3),
+    )  # Q·Iᵀ = the scores, and d_k = 3
     _, weights = explicit_attention(query, key, key, causal_mask(3, 3))
     expected = torch.tensor([[1, 0, 0], [0.00017, 0.99983, 0], [0.00017, 0.03035, 0.96949]])
     torch.testing.assert_close(weights[0, 0], expected, atol=1e-5, rtol=0)
@@ -97,7 +106,8 @@ def test_the_masked_scores_of_inf721():
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 10_000), st.floats(0.1, 100))
 def test_every_row_of_weights_is_a_distribution_over_what_the_mask_allows(target, source, seed, size):
-    """However large the scores: no weight below 0, rows that see something sum to 1, rows that see nothing to 0."""
+    """However large the scores: no weight below 0, rows that see something sum to 1, rows that see nothing to
+    0."""
     query, key, value = random_heads(target, source, seed=seed)
     mask = torch.rand(2, 1, target, source, generator=torch.Generator().manual_seed(seed)) < 0.6
     output, weights = explicit_attention(query * size, key * size, value, mask)
@@ -110,7 +120,8 @@ def test_every_row_of_weights_is_a_distribution_over_what_the_mask_allows(target
 
 @pytest.mark.parametrize("name", ["none", "causal", "padding", "a row that sees nothing"])
 def test_the_gradient_of_the_explicit_path_is_its_own_derivative(name: str):
-    """Against finite differences: the NaN of a row that sees nothing must not come back through the backward pass."""
+    """Against finite differences: the NaN of a row that sees nothing must not come back through the backward
+    pass."""
     inputs = [tensor.requires_grad_() for tensor in random_heads(3, 4, 2)]
     mask = masks(3, 4)[name]
     assert torch.autograd.gradcheck(lambda q, k, v: explicit_attention(q, k, v, mask), inputs)
@@ -128,10 +139,13 @@ def test_both_paths_have_the_same_gradients(name: str):
 
 
 def test_dropout_drops_weights_and_keeps_their_mean():
-    """With 10,000 equal weights over values of 1, half of them dropped and the rest doubled: the output stays near 1."""
+    """With 10,000 equal weights over values of 1, half of them dropped and the rest doubled: the output stays
+    near 1."""
     query, key = torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 10_000, 1)
     torch.manual_seed(0)
     output, weights = explicit_attention(query, key, torch.ones_like(key), dropout=0.5)
     assert output.item() != 1.0
     assert output.item() == pytest.approx(1.0, abs=0.05)
-    assert weights.sum().item() == pytest.approx(1.0, abs=1e-4), "the weights that are shown are those before dropout"
+    assert weights.sum().item() == pytest.approx(1.0, abs=1e-4), (
+        "the weights that are shown are those before dropout"
+    )

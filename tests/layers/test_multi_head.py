@@ -1,11 +1,12 @@
 """Multi-head attention against `torch.nn.MultiheadAttention` with the same weights."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 
-from tfcli.layers.multi_head import MultiHeadAttention
+from tfcli.layers.multi_head import KeysValues, MultiHeadAttention
 from tfcli.layers.rotary import rotation
 from tfcli.recipe.model import ModelSection
 
@@ -64,7 +65,8 @@ def test_the_size_of_a_head_is_free_of_the_models():
 
 
 def test_each_key_value_head_serves_neighbouring_query_heads():
-    """Four query heads with the same weights on two key-value heads: heads 0, 1 agree and 2, 3 agree, the pairs not."""
+    """Four query heads with the same weights on two key-value heads: heads 0, 1 agree and 2, 3 agree, the
+    pairs not."""
     module = attention(replace(SECTION, num_kv_heads=2))
     with torch.no_grad():
         module.query.weight.copy_(module.query.weight[:3].repeat(4, 1))
@@ -81,9 +83,37 @@ def test_rotation_turns_queries_and_keys_and_leaves_the_values():
     """At one and the same position every angle is the same, distances are 0, and nothing may change."""
     module = attention(replace(SECTION, num_heads=3, head_dim=4))
     x = draw(1, 5, 12)
-    torch.testing.assert_close(module(x, rotation=rotation(torch.full((5,), 7), 4, 100.0)), module(x), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        module(x, rotation=rotation(torch.full((5,), 7), 4, 100.0)), module(x), atol=1e-5, rtol=0
+    )
     turned = module(x, rotation=rotation(torch.arange(5), 4, 100.0))
     assert not torch.allclose(turned, module(x), atol=1e-3)
+
+
+class GrowingCache:
+    """The simplest thing that keeps the protocol: everything projected so far."""
+
+    def __init__(self) -> None:
+        self.parts: list[KeysValues] = []
+
+    def keys_values(self, project: Callable[[], KeysValues]) -> KeysValues:
+        self.parts.append(project())
+        keys, values = zip(*self.parts, strict=True)
+        return torch.cat(keys, dim=2), torch.cat(values, dim=2)
+
+
+@pytest.mark.parametrize("pieces", [[5], [1, 1, 1, 1, 1], [3, 2], [1, 4], [2, 1, 2]], ids=str)
+@pytest.mark.parametrize("padding", [None, PADDING.flip(1)], ids=["full", "padded in front"])
+def test_a_cache_changes_no_output(pieces: list[int], padding: torch.Tensor | None):
+    """Fed in pieces, each query sees all keys before it and none after: T ≠ S from the second piece on."""
+    module, cache, start, outputs = attention(), GrowingCache(), 0, []
+    x = draw(2, 5, 12)
+    for length in pieces:
+        seen = None if padding is None else padding[:, : start + length]
+        outputs.append(module(x[:, start : start + length], padding_mask=seen, causal=True, cache=cache))
+        start += length
+    expected = module(x, padding_mask=padding, causal=True)
+    torch.testing.assert_close(torch.cat(outputs, dim=1), expected, atol=1e-12, rtol=0)
 
 
 def test_dropout_works_in_training_alone():

@@ -17,7 +17,8 @@ from .references import draw, randomize
 
 
 def test_layer_norm_by_hand():
-    """(1, 3, 5, 7): mean 4, biased variance (9 + 1 + 1 + 9) / 4 = 5, so (−3, −1, 1, 3) / √5; then gain 2 and bias 1."""
+    """(1, 3, 5, 7): mean 4, biased variance (9 + 1 + 1 + 9) / 4 = 5, so (−3, −1, 1, 3) / √5; then gain 2 and
+    bias 1."""
     norm = LayerNorm(4, eps=1e-12)
     with torch.no_grad():
         norm.weight.fill_(2.0)
@@ -55,7 +56,8 @@ def test_statistics_are_a_tokens_own(norm: str):
 
 
 def small(activation: str, bias: bool) -> nn.Module:
-    """A feed-forward 2 → 2 → 2 with W₁ = [[1, −1], [2, 0]] (rows are outputs), W₂ = [[1, 1], [0, 3]], gate 1."""
+    """A feed-forward 2 → 2 → 2 with W₁ = [[1, −1], [2, 0]] (rows are outputs), W₂ = [[1, 1], [0, 3]], gate
+    1."""
     section = ModelSection(d_model=2, num_heads=1, d_ff=2, activation=activation, feed_forward_bias=bias)
     module = build_feed_forward(section)
     with torch.no_grad():
@@ -70,22 +72,25 @@ def small(activation: str, bias: bool) -> nn.Module:
 
 
 def test_relu_feed_forward_by_hand():
-    """x = (1, 3): W₁x = (−2, 2), relu (0, 2), W₂ gives (2, 6). With biases: (−1.5, 1) → (0, 1) → (1, 3 + 100)."""
+    """x = (1, 3): W₁x = (−2, 2), relu (0, 2), W₂ gives (2, 6). With biases: (−1.5, 1) → (0, 1) → (1, 3 +
+    100)."""
     x = torch.tensor([1.0, 3.0])
     assert small("relu", bias=False)(x).tolist() == [2.0, 6.0]
     assert small("relu", bias=True)(x).tolist() == [1.0, 103.0]
 
 
 def test_gelu_feed_forward_is_the_exact_gelu():
-    """x = (1, 3): W₁x = (−2, 2), gelu(u) = u Φ(u) with Φ(2) = 0.97725: (−0.04550, 1.95450); W₂ gives their sum 1.909
-    and 3 · 1.95450."""
+    """x = (1, 3): W₁x = (−2, 2), gelu(u) = u Φ(u) with Φ(2) = 0.97725: (−0.04550, 1.95450); W₂ gives their
+    sum 1.909 and 3 · 1.95450."""
     expected = torch.tensor([1.9089997, 5.8634996])
-    torch.testing.assert_close(small("gelu", bias=False)(torch.tensor([1.0, 3.0])), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        small("gelu", bias=False)(torch.tensor([1.0, 3.0])), expected, atol=1e-6, rtol=0
+    )
 
 
 def test_swiglu_feed_forward_by_hand():
-    """x = (1, 3): gate (3, 1) through silu(u) = u / (1 + e^−u): 2.857722 and 0.731059; up (−2, 2); the products are
-    −5.715445 and 1.462117; W₂ gives −4.253328 and 4.386351."""
+    """x = (1, 3): gate (3, 1) through silu(u) = u / (1 + e^−u): 2.857722 and 0.731059; up (−2, 2); the
+    products are −5.715445 and 1.462117; W₂ gives −4.253328 and 4.386351."""
     output = small("swiglu", bias=False)(torch.tensor([1.0, 3.0]))
     torch.testing.assert_close(output, torch.tensor([-4.253328, 4.386351]))
 
@@ -98,10 +103,13 @@ def test_the_feed_forward_mixes_no_tokens(activation: str):
 
 
 def test_the_inner_size_is_chosen_so_that_all_kinds_weigh_the_same():
-    """4 D for two matrices; 8/3 D for three, rounded up to 8: D = 96 gives 256 exactly, D = 100 gives 266.7 → 272."""
+    """4 D for two matrices; 8/3 D for three, rounded up to 8: D = 96 gives 256 exactly, D = 100 gives 266.7 →
+    272."""
 
     def inner(d_model: int, activation: str) -> int:
-        return build_feed_forward(ModelSection(d_model=d_model, num_heads=1, activation=activation)).up.out_features
+        return build_feed_forward(
+            ModelSection(d_model=d_model, num_heads=1, activation=activation)
+        ).up.out_features
 
     assert inner(96, "relu") == inner(96, "gelu") == 384
     assert inner(96, "swiglu") == 256
@@ -136,7 +144,11 @@ def test_an_embedding_is_the_one_hot_product():
 )
 def test_embeddings_are_scaled_where_the_recipe_says_and_positions_never(positions, scale_embeddings, scale):
     module = embedding(positions=positions, scale_embeddings=scale_embeddings, position_base=100.0)
-    added = {"sinusoidal": sinusoidal_encoding(6, 4, 100.0), "learned": module.positions, "rotary": torch.zeros(6, 4)}
+    added = {
+        "sinusoidal": sinusoidal_encoding(6, 4, 100.0),
+        "learned": module.positions,
+        "rotary": torch.zeros(6, 4),
+    }
     torch.testing.assert_close(module(IDS), scale * module.weight[IDS] + added[positions][:3])
 
 
@@ -144,6 +156,15 @@ def test_embeddings_are_scaled_where_the_recipe_says_and_positions_never(positio
 def test_an_offset_goes_on_where_the_cache_ended(positions: str):
     module = embedding(positions=positions)
     torch.testing.assert_close(module(IDS[:, 2:], offset=2), module(IDS)[:, 2:])
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize(("offset", "length"), [(6, 1), (5, 3), (0, 7)])
+def test_a_position_beyond_the_table_is_never_made_up(positions: str, offset: int, length: int):
+    """The table has 6 rows. Slices beyond it are short, and 0 rows or 1 row would broadcast without a
+    word."""
+    with pytest.raises((AssertionError, IndexError, RuntimeError)):
+        embedding(positions=positions)(torch.zeros(2, length, dtype=torch.long), offset=offset)
 
 
 def test_a_fixed_table_is_neither_trained_nor_saved_and_a_learned_one_is_both():

@@ -30,14 +30,16 @@ def test_an_odd_size_ends_on_a_sine_and_another_base_changes_the_wavelengths():
 
 
 def test_the_longest_table_is_as_exact_as_the_shortest():
-    """The angle at position 100,000 is too large for float32 (steps of 0.008 there): it must be taken in float64."""
+    """The angle at position 100,000 is too large for float32 (steps of 0.008 there): it must be taken in
+    float64."""
     last = sinusoidal_encoding(100_001, 2)[-1]
     torch.testing.assert_close(last, torch.tensor([math.sin(100_000), math.cos(100_000)]))
 
 
 @pytest.mark.parametrize("step", [1, 3, 10])
 def test_going_on_by_k_is_one_rotation_wherever_it_starts(step: int):
-    """Bishop's consistent distance: r_{n+k} = R_k r_n, with R_k turning pair i by k / base^(2i/D), free of n."""
+    """Bishop's consistent distance: r_{n+k} = R_k r_n, with R_k turning pair i by k / base^(2i/D), free of
+    n."""
     table = sinusoidal_encoding(40, 8, base=50.0).double()
     for pair in range(4):
         angle = step / 50 ** (2 * pair / 8)
@@ -62,7 +64,8 @@ def test_a_rotation_in_the_plane_by_hand():
 
 
 def test_pairs_and_their_speeds_by_hand():
-    """Dh = 4, base 100, position 2: dimension 0 goes with 2 at the angle 2, dimension 1 with 3 at 2 / 100^(2/4) = 0.2."""
+    """Dh = 4, base 100, position 2: dimension 0 goes with 2 at the angle 2, dimension 1 with 3 at 2 /
+    100^(2/4) = 0.2."""
     turned = turn(torch.tensor([1.0, 1.0, 0.0, 0.0]), 2, base=100.0)
     expected = torch.tensor([math.cos(2), math.cos(0.2), math.sin(2), math.sin(0.2)])
     torch.testing.assert_close(turned, expected)

@@ -1,6 +1,6 @@
 """What each architecture sees and what it must not see: the future and padding."""
 
-from itertools import product
+from itertools import chain, product
 
 import pytest
 import torch
@@ -30,7 +30,10 @@ def test_shapes(architecture: str):
 VARIANTS = [
     {"positions": p, "norm": n, "norm_placement": where, "activation": a}
     for p, n, where, a in product(
-        ("sinusoidal", "learned", "rotary"), ("layernorm", "rmsnorm"), ("pre", "post"), ("relu", "gelu", "swiglu")
+        ("sinusoidal", "learned", "rotary"),
+        ("layernorm", "rmsnorm"),
+        ("pre", "post"),
+        ("relu", "gelu", "swiglu"),
     )
 ]
 OTHER_VARIANTS = [
@@ -41,7 +44,9 @@ OTHER_VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize("variant", [*VARIANTS, *OTHER_VARIANTS], ids=lambda v: "-".join(map(str, v.values())))
+@pytest.mark.parametrize(
+    "variant", [*VARIANTS, *OTHER_VARIANTS], ids=lambda v: "-".join(map(str, v.values()))
+)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_asking_for_the_weights_changes_no_logits(architecture: str, variant: dict[str, object]):
     """The explicit path equals the fused one in every combination, on a padded batch; its rows sum to 1."""
@@ -55,7 +60,7 @@ def test_asking_for_the_weights_changes_no_logits(architecture: str, variant: di
         with torch.no_grad():
             explicit = built(*batch, padding_mask=mask, weights=weights)
             torch.testing.assert_close(built(*batch, padding_mask=mask), explicit, atol=1e-9, rtol=0)
-        for layer in sum(weights.values(), []):
+        for layer in chain.from_iterable(weights.values()):
             torch.testing.assert_close(layer.sum(-1), torch.ones(layer.shape[:-1]).double())
 
 
@@ -85,15 +90,20 @@ def test_changing_a_token_changes_nothing_before_it(architecture: str, positions
 @pytest.mark.parametrize("architecture", CAUSAL)
 @pytest.mark.parametrize("explicit", [False, True], ids=["fused", "explicit"])
 def test_no_gradient_comes_from_the_future(architecture: str, explicit: bool):
-    """The derivative of the logits at t by the embeddings after t is exactly 0, and by those up to t it is not."""
+    """The derivative of the logits at t by the embeddings after t is exactly 0, and by those up to t it is
+    not."""
     built = model(architecture, tie_embeddings=False, positions="learned")
-    target = torch.arange(LENGTH)[None]  # every token once, so that a row of the embedding matrix is a position
+    target = torch.arange(LENGTH)[
+        None
+    ]  # every token once, so that a row of the embedding matrix is a position
     source = torch.full((1, 3), VOCAB - 1)
     weights: dict[str, list[torch.Tensor]] | None = {} if explicit else None
     batch = (source, target) if architecture == "encoder-decoder" else (target,)
     logits = built(*batch, weights=weights)
     for position in range(LENGTH):
-        (gradient,) = torch.autograd.grad(logits[0, position].pow(2).sum(), built.embedding.weight, retain_graph=True)
+        (gradient,) = torch.autograd.grad(
+            logits[0, position].pow(2).sum(), built.embedding.weight, retain_graph=True
+        )
         rows = gradient[:LENGTH].abs().sum(-1)
         assert rows[position + 1 :].count_nonzero() == 0
         assert (rows[: position + 1] > 0).all()
@@ -144,7 +154,8 @@ def test_the_target_of_an_encoder_decoder_sees_the_whole_source():
 
 
 def test_without_positions_an_encoder_would_not_know_the_order_and_with_them_it_does():
-    """Learned positions of 0 are none: permuting the tokens then permutes the logits (Bishop, section 12.1.9)."""
+    """Learned positions of 0 are none: permuting the tokens then permutes the logits (Bishop, section
+    12.1.9)."""
     built, tokens, order = model("encoder", positions="learned"), ids(1), torch.tensor([3, 1, 5, 0, 2, 4])
     assert not torch.allclose(built(tokens[:, order]), built(tokens)[:, order])
     with torch.no_grad():

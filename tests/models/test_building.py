@@ -1,4 +1,5 @@
-"""What a model is made of: how many parameters, how they start, and that every preset and size is a valid recipe."""
+"""What a model is made of: how many parameters, how they start, and that every preset and size is a valid
+recipe."""
 
 from dataclasses import replace
 
@@ -22,7 +23,8 @@ def on_meta(wanted: ModelSection):
 
 
 def test_gpt2_has_the_published_number_of_parameters():
-    """V·D + T·D + 12 layers of (4 D² + 4 D) attention, (2·4 D² + 5 D) feed-forward, 4 D norms, and 2 D of a last norm.
+    """V·D + T·D + 12 layers of (4 D² + 4 D) attention, (2·4 D² + 5 D) feed-forward, 4 D norms, and 2 D of a
+    last norm.
 
     38,597,376 + 786,432 + 12 · 7,087,872 + 1,536 = 124,439,808.
     """
@@ -33,19 +35,21 @@ def test_gpt2_has_the_published_number_of_parameters():
 def test_vaswani2017_has_the_parameters_of_the_paper():
     """With D = 512, F = 2048 and V = 37,000 shared by both sides and the output, no bias in attention:
 
-    embeddings 37,000 · 512 = 18,944,000; attention 4 D² = 1,048,576; feed-forward 2 D F + F + D = 2,099,712; a norm
-    2 D = 1,024. Encoder layer: 1 attention, 1 feed-forward, 2 norms = 3,150,336. Decoder layer: 2, 1, 3 = 4,199,936.
-    18,944,000 + 6 · (3,150,336 + 4,199,936) = 63,045,632, the 65 million of table 3 in round numbers.
+    embeddings 37,000 · 512 = 18,944,000; attention 4 D² = 1,048,576; feed-forward 2 D F + F + D = 2,099,712;
+    a norm 2 D = 1,024. Encoder layer: 1 attention, 1 feed-forward, 2 norms = 3,150,336. Decoder layer: 2, 1,
+    3 = 4,199,936. 18,944,000 + 6 · (3,150,336 + 4,199,936) = 63,045,632, the 65 million of table 3 in round
+    numbers.
     """
     wanted = replace(build_recipe(preset("vaswani2017")).model, vocab_size=37_000)
     assert on_meta(wanted).num_parameters() == 63_045_632
 
 
 def test_llama_layout_by_formula():
-    """Grouped heads, three matrices in the feed-forward, gains alone in the norms, an output matrix of its own.
+    """Grouped heads, three matrices in the feed-forward, gains alone in the norms, an output matrix of its
+    own.
 
-    D = 16, H = 4, 2 key-value heads of 4, F = 40 (8/3 · 16 = 42.7 → 48 unless given), L = 3, V = 11:
-    a layer = 16·16 + 2·16·8 + 16·16 + 3·16·40 + 2·16 = 2,720; 3 · 2,720 + 16 + 2 · 11 · 16 = 8,528.
+    D = 16, H = 4, 2 key-value heads of 4, F = 40 (8/3 · 16 = 42.7 → 48 unless given), L = 3, V = 11: a layer
+    = 16·16 + 2·16·8 + 16·16 + 3·16·40 + 2·16 = 2,720; 3 · 2,720 + 16 + 2 · 11 · 16 = 8,528.
     """
     wanted = section(num_heads=4, num_kv_heads=2, d_ff=40, num_layers=3, tie_embeddings=False)
     assert build_model(wanted).num_parameters() == 8_528
@@ -69,10 +73,23 @@ def test_the_seed_decides_the_weights_and_nothing_else_does(architecture: str):
     assert not torch.equal(first["embedding.weight"], other.embedding.weight)
 
 
+@pytest.mark.parametrize("seed", [0, 2**32, 2**63 - 1, 2**64, 10**30])
+def test_every_seed_that_a_recipe_accepts_makes_a_model(seed: int):
+    """PyTorch's generators take 64 bits: a larger seed is refused with the recipe or made to fit, never a
+    traceback."""
+    try:
+        recipe = build_recipe({"train": {"seed": seed}})
+    except UsageError as error:
+        assert seed >= 2**63
+        assert "train.seed" in str(error)
+    else:
+        build_model(section(), seed=recipe.train.seed)
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_initial_weights_have_their_standard_deviations(architecture: str):
-    """0.02 for matrices, 0.02 / √(2·8) = 0.005 for those that add to the residual stream of 8 layers; biases 0,
-    gains 1. Over ≥ 4,096 numbers the measured deviation lies within 5 %."""
+    """0.02 for matrices, 0.02 / √(2·8) = 0.005 for those that add to the residual stream of 8 layers; biases
+    0, gains 1. Over ≥ 4,096 numbers the measured deviation lies within 5 %."""
     wanted = section(
         architecture,
         d_model=64,
@@ -97,14 +114,16 @@ def test_initial_weights_have_their_standard_deviations(architecture: str):
 
 
 def test_scaled_embeddings_start_small_so_that_a_token_and_its_position_weigh_alike():
-    """Times √64 they have a standard deviation of 1; the rows of a sinusoidal table have a mean square of 1/2."""
+    """Times √64 they have a standard deviation of 1; the rows of a sinusoidal table have a mean square of
+    1/2."""
     built = build_model(section(d_model=64, vocab_size=500, positions="sinusoidal"))
     assert (built.embedding.weight * 8).std().item() == pytest.approx(1.0, rel=0.05)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_before_training_the_loss_is_that_of_guessing(architecture: str):
-    """Small initial weights give nearly equal logits: the cross-entropy over 11 tokens starts near ln 11 = 2.398."""
+    """Small initial weights give nearly equal logits: the cross-entropy over 11 tokens starts near ln 11 =
+    2.398."""
     built = build_model(section(architecture)).eval()
     ids = torch.arange(11)[None]
     logits = built(ids, ids) if architecture == "encoder-decoder" else built(ids)
@@ -137,7 +156,9 @@ def test_a_preset_still_runs_when_a_size_shrinks_it(settings):
 
 
 def test_sizes_grow():
-    counts = [on_meta(replace(build_recipe(s).model, vocab_size=2048)).num_parameters() for s in SIZES.values()]
+    counts = [
+        on_meta(replace(build_recipe(s).model, vocab_size=2048)).num_parameters() for s in SIZES.values()
+    ]
     assert counts == sorted(set(counts))
 
 

@@ -54,7 +54,10 @@ def gpt2() -> tuple[Transformer, torch.nn.Module]:
             (forward.output, block.mlp.c_proj),
         ):
             pairs += [(part.weight, linear.weight.T), (part.bias, linear.bias)]
-        for norm, other in ((layer.attention_residual.norm, block.ln_1), (layer.feed_forward_residual.norm, block.ln_2)):
+        for norm, other in (
+            (layer.attention_residual.norm, block.ln_1),
+            (layer.feed_forward_residual.norm, block.ln_2),
+        ):
             pairs += [(norm.weight, other.weight), (norm.bias, other.bias)]
     pairs += [(ours.stack.final_norm.weight, body.ln_f.weight), (ours.stack.final_norm.bias, body.ln_f.bias)]
     copy(pairs)

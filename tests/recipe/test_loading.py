@@ -69,13 +69,20 @@ def test_assignments_gather_and_the_last_one_wins():
 
 @pytest.mark.parametrize("assignment", ["train.steps", "=5", "", "  =5"])
 def test_an_assignment_without_key_or_value_is_refused(assignment: str):
-    with pytest.raises(UsageError, match="is not key=value; write for example --set train.steps=500"):
+    with pytest.raises(UsageError, match=r"is not key=value; write for example --set train\.steps=500"):
         parse_assignments([assignment])
 
 
 @pytest.mark.parametrize(
     "assignments",
-    [["model=3", "model.d_model=8"], ["model.d_model=8", "model=3"], ["model=3"], ["model.=3"], [".d_model=3"], ["a.b.c=3"]],
+    [
+        ["model=3", "model.d_model=8"],
+        ["model.d_model=8", "model=3"],
+        ["model=3"],
+        ["model.=3"],
+        [".d_model=3"],
+        ["a.b.c=3"],
+    ],
     ids=str,
 )
 def test_an_assignment_to_what_is_no_setting_is_refused(assignments: list[str]):
@@ -177,7 +184,10 @@ def test_a_choice_that_there_is_not_is_refused_with_those_there_are():
         ({"model": {"num_heads": 4, "num_kv_heads": 3}}, ["num_heads = 4", "num_kv_heads = 3"]),
         ({"model": {"d_model": 12, "num_heads": 4}}, ["head size 3", "odd"]),
         ({"model": {"head_dim": 5}}, ["head size 5", "odd"]),
-        ({"train": {"context": 300}, "model": {"max_seq_len": 200}}, ["train.context = 300", "max_seq_len = 200"]),
+        (
+            {"train": {"context": 300}, "model": {"max_seq_len": 200}},
+            ["train.context = 300", "max_seq_len = 200"],
+        ),
         ({"data": {"split": "file"}}, ["data.validation"]),
         ({"data": {"split": "tail", "validation": "v.txt"}}, ["'tail'", "data.validation"]),
         ({"data": {"split": "hash", "validation": "v.txt"}}, ["'hash'", "data.validation"]),
@@ -252,10 +262,12 @@ def test_a_recipe_that_there_is_not_is_refused(shelf: Path, name: str, words: st
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"steps = ", b"\xff\xfe", b"a = 1\na = 2\n"], ids=["cut", "binary", "twice"])
+@pytest.mark.parametrize(
+    "content", [b"steps = ", b"\xff\xfe", b"a = 1\na = 2\n"], ids=["cut", "binary", "twice"]
+)
 def test_a_file_that_is_no_toml_is_refused_by_name(shelf: Path, content: bytes):
     Path("bad.toml").write_bytes(content)
-    with pytest.raises(UsageError, match="The recipe bad.toml is not valid TOML"):
+    with pytest.raises(UsageError, match=r"The recipe bad\.toml is not valid TOML"):
         read_recipe("bad.toml")
 
 
@@ -273,5 +285,5 @@ def test_the_recipe_of_a_run_that_is_damaged_is_broken_input(tmp_path: Path):
 
 def test_bytes_of_the_command_line_that_are_no_text_are_refused():
     r"""The shell hands the byte 0xFF over as the lone surrogate \udcff, which no file can hold."""
-    with pytest.raises(TfcliError, match="name"):
+    with pytest.raises(TfcliError, match=r"^name = "):
         build_recipe(parse_assignments(["name=\udcff"]))

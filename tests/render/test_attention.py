@@ -55,12 +55,14 @@ def test_rows_that_do_not_sum_to_one_are_reported_as_they_are() -> None:
 
 
 def test_labels_turn_downwards_before_numbers_are_given_up() -> None:
-    # 12 columns of 4 are 48, with gutter (5) and sums (5) 58: fits 60. Whole labels need 12 × 5 and more: do not.
-    lines = printed(AttentionTable(causal(12), 0, 0), 60).splitlines()
-    header = [line[5:] for line in lines if line.startswith("     ")]
-    assert header[1].split() == ["·"] * 10 + ["w", "w"]
-    assert header[3].split() == [*map(str, range(10)), "0", "1", "sum"]
-    assert ".33 .33 .33" in next(line for line in lines if line.startswith(" ·w2"))
+    # 60 columns less gutter (5) and sums (5) are 50: 12 numbers of 4 cells fit, 12 labels of 4 letters and
+    # a gap do not.
+    tokens = tuple(f" w{n}" for n in range(10, 22))
+    lines = printed(AttentionTable(record(np.full((12, 12), 1 / 12), tokens), 0, 0), 60).splitlines()
+    header = [line.split() for line in lines if line.startswith("     ")][:4]
+    assert header[:3] == [["·"] * 12, ["w"] * 12, ["1"] * 10 + ["2"] * 2]
+    assert header[3] == [*map(str, range(10)), "0", "1", "sum"]
+    assert "·w13 " + ".08 " * 12 + " 1.00" in lines
 
 
 @pytest.mark.parametrize(("width", "count"), [(60, 22), (80, 32), (140, 62)])
@@ -98,7 +100,8 @@ def test_wide_and_dangerous_tokens_stay_aligned() -> None:
 
 
 def test_overview_labels_every_head_and_wraps() -> None:
-    # Shades: 3 tokens are drawn twice as large, each cell two columns: 12 columns a head, 4 heads (and 3 gaps of 2) in 60.
+    # Shades: 3 tokens are drawn twice as large, each cell two columns: 12 columns a head; 4 heads and 3 gaps
+    # of 2 are 54, a fifth would not fit in 60.
     weights = frozen(np.tile(np.array(HEAD), (2, 5, 1, 1)))
     lines = printed(
         AttentionOverview(AttentionRecord("encoder_self", TOKENS, TOKENS, weights)), 60

@@ -61,9 +61,7 @@ def test_a_map_that_is_too_wide_keeps_its_peak_and_says_so(width: int, color: st
     text = printed(HeatMap(values, "weight", square=True), width, color)  # type: ignore[arg-type]
     factor = -(-316 // width)  # 6, 4 and 3
     side = -(-316 // factor)
-    assert (
-        f"316 × 316 drawn as {side} × {side}: a cell shows the largest value of {factor} × {factor}" in text
-    )
+    assert f"316 × 316 drawn as {side} × {side}: a cell is the largest of {factor} × {factor}" in text
     if color is None:
         peak = text.splitlines()[1 + 200 // factor]
         assert peak == " " * (100 // factor) + "█"
@@ -100,7 +98,7 @@ def test_positions_as_a_signed_map_and_a_curve() -> None:
 
 def test_positions_leave_out_whole_pairs_and_say_so() -> None:
     text = printed(PositionsView(positions(100, 256)), 80)
-    # 100 positions in at most 64 rows: one of 2. 256 dimensions in 76 columns: one pair of 4, the sine and cosine together.
+    # 100 positions in at most 64 rows: one of 2. 256 dimensions in 76 columns: one pair (sine, cosine) of 4.
     assert "drawn: one position of 2; one pair of dimensions of 4" in text
     assert text.splitlines()[3] == " 0 " + " █" * 32
     assert text.splitlines()[4].startswith(" 2 ")

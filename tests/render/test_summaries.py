@@ -24,26 +24,30 @@ def test_scores() -> None:
 
 
 def test_scores_of_translations() -> None:
-    scores = Scores("r", "seq2seq", ("s",), 1, 2.7, None, 1, 1, 0.5, bleu=51.2, chrf=67.0, exact_match=0.95)
+    scores = Scores(
+        "r", "seq2seq", ("s",), 1, 2.7, None, 1, 1, 0.5, left_out=3, bleu=51.2, chrf=67.0, exact_match=0.95
+    )
     text = printed(scores_view(scores))
-    assert "BLEU         51.20  0 to 100" in text
+    assert "BLEU          51.20  0 to 100" in text
     assert "exact match  95.0 %" in text
+    assert "left out          3  pairs too long" in text
     assert "bits per byte" not in text
 
 
 def test_dataset() -> None:
+    train, validation = PartCounts(900, 12000, 5, 6, 0), PartCounts(100, 1300, 7, 8, 13)
     record = DatasetRecord(
-        "cache/x", "pairs", ("a.tsv",), "hash", "0123456789abcdef", "t", 2048, PartCounts(900, 12000, 5, 6, 0), PartCounts(100, 1300, 7, 8, 13)
-    )  # fmt: skip
+        "cache/x", "pairs", ("a.tsv",), "hash", "0123456789abcdef", "t", 2048, train, validation
+    )
     assert printed(DatasetView(record)).splitlines() == [
         "Dataset · pairs · prepared",
         "from a.tsv",
-        "                training   validation",
-        "pairs                900          100",
-        "tokens            12,000        1,300",
-        "characters             6            8",
-        "bytes                  5            7",
-        "unknown tokens         0   13 (1.0 %)",
+        "                 training   validation",
+        "pairs                 900          100",
+        "tokens             12,000        1,300",
+        "characters              6            8",
+        "bytes                   5            7",
+        "unknown tokens          0   13 (1.0 %)",
         "split by hash · vocabulary 2,048 · 0123456789ab",
         "cache/x",
     ]

@@ -63,7 +63,8 @@ def test_the_end_is_said() -> None:
     lines = printed(view(FINISHED), 140).splitlines()
     assert lines[1].endswith("100.0 %")
     assert lines[-1] == (
-        "Done: 100 steps, 102 k tokens in 54 s; best validation loss 1.5000 at step 80. Saved in runs/decoder-1."
+        "Done: 100 steps, 102 k tokens in 54 s; best validation loss 1.5000 at step 80. "
+        "Saved in runs/decoder-1."
     )
 
 
@@ -74,7 +75,8 @@ def test_before_anything_is_known() -> None:
 def test_plain_lines_are_aligned() -> None:
     first, second = (event_line(event) for event in EVENTS[1:3])
     assert first == (
-        "step          10/100  loss   4.0000  lr 3.00e-04  norm    0.90   10.2 k tokens  18.9 k tokens/s           49 s left"
+        "step          10/100  loss   4.0000  lr 3.00e-04  norm    0.90   10.2 k tokens  "
+        "18.9 k tokens/s           49 s left"
     )
     assert [i for i, letter in enumerate(first) if letter == "l"] == [
         i for i, letter in enumerate(second) if letter == "l"

@@ -16,7 +16,7 @@ def show_plan(terminal: Terminal, recipe: "Recipe", json: bool) -> None:
 
     from tfcli.models.build import ARCHITECTURES
     from tfcli.recipe.saving import to_toml
-    from tfcli.render.numbers import count
+    from tfcli.render.numbers import short
 
     recipe = recipe.resolved()
     model = recipe.model
@@ -32,5 +32,5 @@ def show_plan(terminal: Terminal, recipe: "Recipe", json: bool) -> None:
         return
     terminal.text(to_toml(recipe))
     terminal.text(
-        f"# {count(parameters)} parameters; {train.steps} steps of {sequences} sequences, {count(tokens)} tokens at most"
+        f"# {short(parameters)} parameters; {train.steps} steps of {sequences} sequences, {short(tokens)} tokens at most"
     )

@@ -1,7 +1,7 @@
 """``tfcli inspect``: what is inside."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -185,7 +185,7 @@ def _write_npz(path: Path, records: "list[AttentionRecord]") -> None:
 
     from tfcli.files import replacing
 
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for record in records:
         arrays[f"{record.kind}.weights"] = record.weights
         arrays[f"{record.kind}.query_tokens"] = np.array(record.query_tokens)

@@ -189,7 +189,7 @@ def drawn(record: Any) -> Any:
     from tfcli.records.pipeline import CheckResult
     from tfcli.records.positions import PositionsRecord
     from tfcli.records.tokenization import TokenizerReport
-    from tfcli.render import attention, attention_overview, dataset, evaluation, generation, positions, tokens
+    from tfcli.render import attention, attention_overview, checks, dataset, evaluation, generation, positions, tokens
 
     match record:
         case TokenizerReport():
@@ -208,7 +208,7 @@ def drawn(record: Any) -> Any:
         case PositionsRecord():
             return positions.PositionsView(record)
         case CheckResult():
-            return evaluation.check_line(record)
+            return checks.check_line(record)
         case list():
             return Group(*(drawn(one) for one in record))
     raise AssertionError(f"nothing draws a {type(record).__name__}")

@@ -13,14 +13,15 @@ from tfcli.corpora.columns import Table
 from tfcli.corpora.reading import StoredFile, read_lines
 from tfcli.errors import BrokenInputError
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+_NAME = re.compile(r"[A-Za-z_]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9_])?")
 
 
 def delimited_table(file: StoredFile, wanted: Sequence[str] | None) -> Table:
     """A `.csv` or `.tsv` file as a table.
 
     The first row is a header when its cells are distinct plain names: up to 32 ASCII letters, digits, `_`,
-    `.` and `-`, beginning with a letter or `_`. So "pt, en" is a header and "Olá!, Hello!" is a record.
+    `.` and `-`, beginning with a letter or `_` and ending with no punctuation. So "pt, en" is a header, and
+    "Sim., Yes." is a record.
     A file without a header has the columns "1", "2", … The columns `wanted` overrule this: names that are
     in the first row make it a header, and the numbers make it a record.
 

@@ -58,22 +58,17 @@ from tfcli.corpora.pt_en_words import (
 PAST_PERSONS = "1s 2s 3s 3p"
 PROGRESSIVE = tuple(verb for verb in VERBS if verb.progressive)
 HABITS = tuple(verb for verb in VERBS if verb.habit)
-CLITICS = (
-    ("me", "me", "2s 3s 3p"),
-    ("nos", "us", "2s 3s 3p"),
-    ("o", "him", PAST_PERSONS),
-    ("a", "her", PAST_PERSONS),
-)
+ANYWHERE = ("comprar", "vender", "ver", "encontrar", "perder")
+GIFTS = tuple(noun for noun in THINGS if noun.kinds & {"text", "clothes", "object", "food"})
+# Object pronouns stand before the verb; me and nos need a subject other than eu.
+ME_US = (("me", "me"), ("nos", "us"))
+HIM_HER = (("o", "him"), ("a", "her"))
 
 
 def an_object(draw: Draw, verb: Verb) -> Phrase:
     """Something the verb can be done to; that the two met is a combination."""
     what = thing(draw, draw.one(objects_of(verb)))
     return join("{what}", "{what}", (verb.pt, what.head), head=what.head, what=what)
-
-
-def _somewhere(draw: Draw, chance: float) -> Phrase:
-    return inside(draw.one(PLACES)) if draw.chance(chance) else NOTHING
 
 
 def did_something(draw: Draw) -> Phrase:
@@ -85,9 +80,7 @@ def did_something(draw: Draw) -> Phrase:
         who=who,
         did=past(verb, who),
         what=an_object(draw, verb),
-        where=_somewhere(
-            draw, 0.25 if verb.pt in ("comprar", "vender", "ver", "encontrar", "perder") else 0.0
-        ),
+        where=inside(draw.one(PLACES)) if verb.pt in ANYWHERE and draw.chance(0.25) else NOTHING,
     )
     return maybe_timed(draw, clause, past_time(draw))
 
@@ -232,16 +225,15 @@ def _liking(draw: Draw, who: Phrase, what: Phrase, combination: tuple[str, str])
 def gave(draw: Draw) -> Phrase:
     """Ana deu um livro ao menino = Ana gave the boy a book; Ana me deu um livro = Ana gave me a book."""
     verb, who = draw.one(GIVING), subject(draw, PAST_PERSONS)
-    noun = draw.one([noun for noun in THINGS if noun.kinds & {"text", "clothes", "object", "food"}])
+    noun = draw.one(GIFTS)
     what = noun_phrase(noun, A) if draw.chance(0.3) else thing(draw, noun)
-    me, us = (word(pt, en) for pt, en, _ in CLITICS[:2])
-    clitic = who.person in "2s 3s 3p" and draw.chance(0.35)
+    clitic = who.person != "1s" and draw.chance(0.35)
     clause = join(
         "{who} {whom} {gave} {what}" if clitic else "{who} {gave} {what} a {whom}",
         "{who} {gave} {whom} {what}",
         (verb.pt, noun.pt),
         who=who,
-        whom=draw.one((me, us)) if clitic else other(draw, who),
+        whom=word(*draw.one(ME_US)) if clitic else other(draw, who),
         gave=past(verb, who),
         what=what,
     )
@@ -249,14 +241,11 @@ def gave(draw: Draw) -> Phrase:
 
 
 def met(draw: Draw) -> Phrase:
-    """Ana visitou a avó de Pedro; Ana não me viu no parque = Ana did not see me in the park."""
+    """Ana visitou a tia de Pedro; Ana não me viu no parque = Ana did not see me in the park."""
     verb, who = draw.one(MEETING), subject(draw, PAST_PERSONS)
     clitic = draw.chance(0.5)
-    if clitic:
-        pt, en, _ = draw.one([row for row in CLITICS if who.person in row[2]])
-        whom = word(pt, en, head=pt)
-    else:
-        whom = other(draw, who)
+    clitics = HIM_HER if who.person == "1s" else (*ME_US, *HIM_HER)
+    whom = word(*draw.one(clitics)) if clitic else other(draw, who)
     where = draw.one(PLACES) if verb.pt not in ("visitar", "convidar") and draw.chance(0.5) else None
     met_there = ((verb.pt, where.pt),) if where else ()
     denied = draw.chance(0.3)

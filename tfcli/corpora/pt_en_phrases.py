@@ -92,6 +92,10 @@ def named(name: str) -> Phrase:
     return word(name, name, head=name, gender="f" if name in NAMES["f"] else "m")
 
 
+def someone_named(draw: Draw) -> Phrase:
+    return named(draw.one(NAMES[draw.one("fm")]))
+
+
 def pronoun(row: tuple[str, str, str, str]) -> Phrase:
     pt, en, person, gender = row
     return word(pt, en, head=pt, gender=gender, person=person)
@@ -101,14 +105,14 @@ def anyone(draw: Draw) -> Phrase:
     """A person in the singular, with no pronoun: Ana, o médico, o aluno alto, meu irmão, a irmã de Ana."""
     kind = draw.one(("name", "name", "name", "person", "person", "relative"))
     if kind == "name":
-        return named(draw.one(NAMES[draw.one("fm")]))
+        return someone_named(draw)
     if kind == "person":
         noun = draw.one(PEOPLE)
         adjective = draw.one(qualities_of(noun)) if draw.chance(0.3) else None
         return noun_phrase(noun, THE, adjective)
     noun = draw.one(RELATIVES)
     if draw.chance(0.5):
-        return noun_phrase(noun, THE, owner=possessive(named(draw.one(NAMES[draw.one("fm")]))))
+        return noun_phrase(noun, THE, owner=possessive(someone_named(draw)))
     return noun_phrase(noun, draw.one((MY, OUR)))
 
 
@@ -145,7 +149,7 @@ def owner(draw: Draw) -> Phrase:
     """Whose it is: de Ana, do médico, de meu irmão, dele."""
     kind = draw.one(("name", "name", "person", "person", "relative", "relative", "pronoun"))
     if kind == "name":
-        return possessive(named(draw.one(NAMES[draw.one("fm")])))
+        return possessive(someone_named(draw))
     if kind == "person":
         return possessive(noun_phrase(draw.one(PEOPLE), THE))
     if kind == "relative":

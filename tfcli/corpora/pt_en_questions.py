@@ -22,6 +22,8 @@ from tfcli.corpora.pt_en_states import SMALL_THINGS, somewhere
 from tfcli.corpora.pt_en_verbs import STAYS, TRAVEL, VERBS, WILL
 from tfcli.corpora.pt_en_words import CITIES, DRINKS, NOW, STATES, THINGS
 
+COUNTING = tuple(verb for verb in VERBS if verb.pt != "beber")
+
 
 def where_is(draw: Draw) -> Phrase:
     """Onde está o livro vermelho de Ana = Where is Ana's red book."""
@@ -53,8 +55,8 @@ def how_many_are(draw: Draw) -> Phrase:
 
 def how_many_bought(draw: Draw) -> Phrase:
     """Quantos livros Ana comprou ontem = How many books did Ana buy yesterday."""
-    verb = draw.one(VERBS)
-    noun = draw.one([noun for noun in objects_of(verb) if noun not in DRINKS] or THINGS)
+    verb = draw.one(COUNTING)
+    noun = draw.one([noun for noun in objects_of(verb) if noun not in DRINKS])
     who = subject(draw, "2s 3s 3p")
     bought = past_base(verb, who)
     return _then(

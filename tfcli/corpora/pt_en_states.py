@@ -17,17 +17,16 @@ from tfcli.corpora.pt_en_phrases import (
     definite,
     indefinite,
     inside,
-    named,
     noun_phrase,
     other,
     pronoun,
+    someone_named,
     subject,
 )
 from tfcli.corpora.pt_en_verbs import DOES, DWELLING, HAS, IS, STAYS, Auxiliary
 from tfcli.corpora.pt_en_words import (
     CITIES,
     HELLO,
-    NAMES,
     NEEDS,
     NUMBERS,
     PEOPLE,
@@ -66,10 +65,10 @@ def greets(draw: Draw) -> Phrase:
     pt, en = draw.one(HELLO)
     hello = replace(linked(pt, en), head=pt)
     if draw.chance(0.4):
-        return greeting(hello, pronoun(YOU), called=named(draw.one(NAMES[draw.one("fm")])))
+        return greeting(hello, pronoun(YOU), called=someone_named(draw))
     if draw.chance(0.5):
         return greeting(hello, noun_phrase(draw.one(RELATIVES), YOUR))
-    return greeting(hello, named(draw.one(NAMES[draw.one("fm")])))
+    return greeting(hello, someone_named(draw))
 
 
 def located(what: Phrase, relation: str, landmark: Phrase) -> Phrase:
@@ -244,7 +243,7 @@ def _comparing(draw: Draw, who: Phrase, adjective: Adjective, than: Phrase) -> P
 def age(draw: Draw) -> Phrase:
     """Ana tem dez anos = Ana is ten years old."""
     child = noun_phrase(draw.one([noun for noun in PEOPLE if "child" in noun.kinds]), THE)
-    who = draw.one((child, pronoun(draw.one(PRONOUNS)), named(draw.one(NAMES[draw.one("fm")]))))
+    who = draw.one((child, pronoun(draw.one(PRONOUNS)), someone_named(draw)))
     number = draw.one(NUMBERS)
     return join(
         "{who} {am} {ten} {years}",

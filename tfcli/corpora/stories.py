@@ -4,8 +4,9 @@
     >>> is_story(first)
     True
 
-Every story has a hero and mostly a friend who are called by name and then by the right pronoun, things that come back,
-and often a "bank", of a river or with money in it, that the words before it decide and the words after it bear out.
+Every story has a hero and a friend, who are called by name and then by the right pronoun, and a thing, a food
+or an animal that comes back. More than half have a "bank", of a river or with money in it: a word before it
+decides which, and what follows agrees.
 """
 
 import random

@@ -4,8 +4,8 @@
     {a}  {a.he}    what the slot `a` is bound to in this story, and a form of it
     <where>        the rule of that name
 
-A template is compiled once to a tree of four kinds of node. `write` walks the tree and chooses; `ends` walks the same
-tree over a given text and returns every place where the node can stop.
+A template is compiled once to a tree of four kinds of node. `write` walks the tree and chooses; `ends` walks
+the same tree over a given text and returns every place where the node can stop.
 
     >>> import random
     >>> node = Grammar({"mood": "glad|sad"}).compile("{a} was [very |]<mood>.")
@@ -19,6 +19,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 Binding = Mapping[str, str]
 
@@ -97,11 +98,12 @@ class Grammar:
         """The tree of a template.
 
         Raises:
-            ValueError: a bracket is not closed, or a stray character of the template language is in the text.
+            ValueError: a bracket has no partner, or a character of the language stands alone.
             KeyError: a rule that does not exist.
         """
         tokens = _TOKEN.findall(template)
-        if "".join(tokens) != template or tokens.count("[") != tokens.count("]"):
+        depths = list(accumulate((token == "[") - (token == "]") for token in tokens))
+        if "".join(tokens) != template or min(depths, default=0) < 0 or depths[-1:] > [0]:
             raise ValueError(f"not a template: {template!r}")
         tokens.reverse()
         return self._alternatives(tokens)

@@ -1,18 +1,21 @@
-"""What the stories are made of: the shared phrases and the plots, in the template language of `story_grammar`.
+"""What the stories are made of: shared phrases and plots, in the template language of `story_grammar`.
 
-A plot is one sentence group a line, in order; a line that begins with `? ` may be left out, and an indented line goes
-on from the one above. The hero is {a}; the friend {b} is always of the other gender, so "he" and "she" are never in
-doubt. The thing is {x}, its colour {c}, the place {p}, the food {f}, the animal {z}: see `story_words`.
+A plot is one sentence group a line, in order; a line that begins with `? ` may be left out, and an indented
+line goes on from the one above. The hero is {a}; the friend {b} is always of the other gender, so that "he"
+and "she" are never in doubt. The thing is {x}, its colour {c}, the place {p}, the food {f}, the animal {z}:
+see `story_words`.
 """
 
 RULES = {
     # when, where, how, what like
     "day": "One [warm|hot|sunny|windy|quiet|lovely|fine|bright] [morning|afternoon|evening|day]",
-    "soon": "[Soon|Then|Just then|At last]",
-    "small": "small|little|big|pretty|lovely|strange|fine|shiny|plain|round|heavy|funny|dusty|bright|long|crooked",
+    "soon": "[Soon|Then|Later|At last]",
+    "small": "small|little|big|pretty|lovely|strange|fine|shiny|plain|round|heavy|funny|dusty|bright|long"
+    "|crooked",
     "dear": "small|little|big|pretty|lovely|strange|fine|round|heavy|funny|dusty|shy|young|clever|brave|fat",
     "old": "old|little|big|tall|crooked|lonely|mossy|broken|grey|pretty|plain|low|narrow|quiet|strange|dusty",
-    "mark": "<old> [bench|tree|wall|gate|bush|bridge|fence|cart|stone|shed|barn|hedge|mill|church|tower|ladder]",
+    "mark": "<old> [bench|tree|wall|gate|bush|bridge|fence|cart|stone|shed|barn|hedge|mill|church|tower"
+    "|ladder|rock|post|well|hut]",
     "where": "[behind|near|beside|by] the <mark>",
     "Where": "[Behind|Near|Beside|By] the <mark>",
     "dusty": "long|dusty|narrow|quiet|lonely|stony|muddy|wide|sunny|empty|busy|noisy",
@@ -33,25 +36,30 @@ RULES = {
     "sweet": "[dear|own|good|lovely|poor|fine|sweet|old]",
     "coat": "[old|new|best|good] [coat|hat|shirt|scarf]",
     "grass": "[wet|soft|cool|tall] grass",
-    # The two banks. Between the word that decides and "bank" both say the same; what follows is again its own.
-    "to_the_bank": "so {a.he} <went> to the bank. There {a}",
-    "river_wish": "wanted to [catch a <dear> fish|see the <wide> river|sail a <small> boat|swim in the <wide> water]",
-    "money_wish": "wanted to [get some <new> cash|count {a.his} <new> coins|open {a.his} [first|own|new|little] account|hide {a.his} <new>"
-    " money]",
-    "swam": "swam [<move> across the <wide> river|across the <wide> river <where>|<move> across the river <where>"
-    "|across the [<wide> |<wide> |<wide> |]river] to get to the other bank",
-    "crossed": "walked [<move> across the <dusty> road|across the <dusty> road <where>|<move> across the road <where>"
-    "|across the [<dusty> |<dusty> |<dusty> |]road] to get cash from the"
-    " bank",
-    "on_the_grass": "[sat|lay|rested] <calm> on the <grass> <where> and [watched the <dear>"
-    " [ducks|swans|frogs|bees]|dried {a.his} <coat> in the [sun|wind]]",
-    "in_the_line": "stood <calm> in line <where> and [counted the <new> [coins|notes]|put the <new> notes into a"
-    " <small> wallet]",
+    # The two banks. <to_the_bank> serves both: the word before it alone says which, and so what follows.
+    # The lecture's two sentences are <swam> and <crossed>, mostly with a word or two more, so that no 20
+    # words in a row are met twice.
+    "to_the_bank": "so {a.he} <went> to the bank. There, <where>, {a}",
+    "river_wish": "wanted to [catch a <dear> fish|see the <wide> river|sail a <small> boat|swim in the"
+    " <wide> water]",
+    "money_wish": "wanted to [get some <new> cash|count {a.his} <new> coins|open {a.his} [first|own|new"
+    "|little] account|hide {a.his} <new> money]",
+    "swam": "swam <over_river> to get to the other bank",
+    "crossed": "walked <over_road> to get cash from the bank",
+    "over_river": "<river>|<river>|<river>|<river>|[<river>|<river>|<river>|<river>|across the river]",
+    "over_road": "<street>|<street>|<street>|<street>|[<street>|<street>|<street>|<street>|across the road]",
+    "river": "<move> across the <wide> river|across the <wide> river <where>|<move> across the river <where>",
+    "street": "<move> across the <dusty> road|across the <dusty> road <where>|<move> across the road <where>",
+    "on_the_grass": "[sat|lay|rested] <calm> on the <grass> and [watched <few> <dear>"
+    " [ducks|swans|frogs|bees]|dried {a.his} <coat> <hand> in the [sun|wind]]",
+    "in_the_line": "stood <calm> in a [long|short|slow|noisy] line and [counted <few> <new> [coins|notes]"
+    " <hand>|put <few> <new> notes into a <small> wallet]",
     # talk and endings
     "said_b": "[said {b}|{b} said] <say>",
     "my_thing": '"My <sweet> {c} {x}!" [cried|called|laughed] {b}. "<thank_you>, {a}!"',
     "thank_you": "[Thank you|How kind you are|What a good friend you are|You are my best friend]",
-    "together": "[They|The two friends] [laughed|sang|danced|talked] [all the way home|until supper|<where>].",
+    "together": "[They|The two friends] [laughed|sang|danced|talked] [all the way home|until supper"
+    "|<where>].",
 }
 
 PLOTS = {
@@ -67,41 +75,44 @@ There [it was|was the {x}|lay the {c} {x}], <wet> but [safe|whole].
 """,
     "across the river": """
 <day>, {b} sat <where> and cried, for {b.his} <small> {c} {x} lay across the <wide> river.
-"[I will get it|Wait here|Leave it to me], {b}," said {a} <say>.
+"[I will help|Wait here|I can swim], {b}," said {a} <say>.
 {a.He} <swam>.
-There {a} <on_the_grass>.
-Then {a.he} carried the {c} {x} <hand> over the <wide> water.
+There, <where>, {a} <on_the_grass>.
+<soon> {a.he} carried the {c} {x} <hand> over the <wide> water.
 <my_thing>
 """,
     "birthday": """
 It was nearly {b}'s birthday, and {a} saw a <small> {c} {x} in the shop <where>.
-[{a} <crossed>. There {a}|{a.He} <money_wish>, <to_the_bank>] <in_the_line>.
-Then {a.he} bought the {c} {x} for {b}.
+[{a} <crossed>. There, <where>, {a}|{a.He} <money_wish>, <to_the_bank>] <in_the_line>.
+<soon> {a} bought the {c} {x} for {b}.
 "A [real|new|lovely|fine] {c} {x}!" {b} [cried|called|laughed]. "<thank_you>, {a}!"
 ? <together>
 """,
     "hungry": """
 <day>, {a} was <very> hungry, but there was no food in {a.his} <cosy> house <where>.
 {a.He} <went> to {b}'s <cosy> [house|kitchen|farm|hut].
-"[Come in|Sit down|Eat with me], {a}," <said_b>. "The <warm> {f} is on the [small|little|big|round|long|old|dusty|heavy] table."
-{a} ate <few> [small|little|big|round|full|fine|heavy] plates of {f} <hand> and felt [strong|full|warm|happy] again.
+"[Come in|Sit down|Eat with me], {a}," <said_b>. "The <warm> {f} is on the
+ [small|little|big|round|long|old|dusty|heavy] table."
+{a} ate <few> [small|little|big|round|full|fine|heavy] plates of {f} <hand> and felt [strong|full|warm|happy]
+ again.
 The next [morning|afternoon|evening|day], {a} carried some <warm> {f} <hand> <along> to {b}.
 "Now [it is my turn|you must eat|I am the cook], {b}," {a.he} said <say>.
 """,
     "rain": """
-One [grey|dark|windy|cold] [morning|afternoon|evening|day], {a} walked <along> to the {p} with {a.his} <small> {c} {x}.
+One [grey|dark|windy|cold] [morning|afternoon|evening|day], {a} walked <along> to the {p} with {a.his}
+ <small> {c} {x}.
 It rained <where>, and {a} hid the {c} {x} <hand> under {a.his} <coat>.
 Soon {a.he} was [wet|cold|muddy] and <very> [sad|tired|unhappy].
-Then {b} came <move> <along> with a <small> umbrella.
+<soon> {b} came <move> <along> with a <small> umbrella.
 "[Come with me|Stay dry with me|Two can stay dry here], {a}," <said_b>.
-They sat by the [warm|hot|bright] fire in {b}'s <cosy> [house|kitchen|farm|hut].
+They sat <calm> by the [warm|hot|bright] fire in {b}'s <cosy> [house|kitchen|farm|hut].
 And the {c} {x}? It was [quite|still] dry.
 ? <together>
 """,
     "fishing": """
-{b} had lost {b.his} <small> {c} {x} <where>.
+{b} lost {b.his} <small> {c} {x} <where>.
 <day>, {a} <river_wish>, <to_the_bank> <on_the_grass>.
-Then {a} saw something {c} in the <wide> water <where>.
+<soon> {a} saw something {c} in the <wide> water <where>.
 It was the {x}!
 {a} dried it <hand> and carried it <along> to {b}.
 "My <sweet> {c} {x}!" [cried|called|laughed] {b}.
@@ -110,18 +121,18 @@ It was the {x}!
 <day>, {a} saw a <small> {c} {x} in the shop <where>.
 {a.He} worked for [days|weeks|months] in the {p}.
 {a} <money_wish>, <to_the_bank> <in_the_line>.
-But when {a} came back, the {c} {x} was gone.
-Then {b} came <along> with the {c} {x}!
+But the {c} {x} was soon gone.
+<soon> {b} came <move> <along> with the {c} {x}!
 "[This is for you|I knew your wish]," <said_b>.
 """,
     "the runaway": """
 <day>, {a}'s <dear> {z} ran away <along>.
 "Have you seen my {z}, {b}?" asked {a} [sadly|softly|quietly|at once].
-"[Yes|Of course], it went <along> to the river," <said_b>.
+"It went <along> to the river," <said_b>.
 {a} <swam>.
-On the <grass> {a} found the {z} <where>, <wet> and <very> hungry.
-{a} gave the {z} some <warm> {f}.
-It ate the {f} <hand> and [never ran away again|stayed close to {a} after that].
+<Where> {a} found the {z} on the <grass>, <wet> and <very> hungry.
+{a} gave the {z} some <warm> {f} <where>.
+It ate the {f} <hand> and followed {a} home <along>.
 """,
     "broken": """
 <day>, {a} [dropped|broke|sat on] {b}'s <small> {c} {x} <where>.
@@ -137,7 +148,7 @@ Soon it was as good as new, and {a} was [strong|full of joy|glad|happy] again.
 <day>, {a} came <move> <along> and gave {b.him} a <small> {c} {x}.
 "Keep it until you are [well|strong|happy] again, {b}," {a.he} said <say>.
 [Days|Weeks|Months] later {a} fell <where> and hurt {a.his} [arm|foot|hand].
-Then {b} came <move> <along> with the {c} {x}.
+<soon> {b} came <move> <along> with the {c} {x}.
 "Now it is your turn, {a}," {b.he} said <say>.
 ? <together>
 """,
@@ -146,28 +157,29 @@ One [dark|cold|windy|quiet] night, {a} could not sleep, for the [wind|rain|moon]
 Then {a.he} heard a [strange|soft|low|loud|funny|long|quiet|sad] [knock|cry|noise|song] <where>.
 {a.He} took {a.his} <small> {c} {x} and went <move> to the [door|window|gate].
 But it was a <dear> {z}, <wet> and <very> hungry!
-{a} gave it some <warm> {f}, and it slept beside the {c} {x}.
-In the morning {b} came <move> <along>. "Have you seen my {z}?" {b.he} asked [sadly|softly|quietly|at once].
+{a} gave it some <warm> {f}, and it slept <calm> beside the {c} {x}.
+At dawn {b} came <move> <along>. "Have you seen my {z}?" {b} asked [sadly|softly|quietly|at once].
 "It [is safe|is well|slept] by the {c} {x}, {b}," said {a} <say>.
 """,
     "the boat": """
 <day>, {a} and {b} [wanted|dreamed of|talked about] a <small> {c} boat <where>.
 "A boat costs money," <said_b>, so {a} <crossed>.
 <Where> {a} paid a <dear> [farmer|baker|sailor|teacher] <few> <new> notes for it.
-Then {a} and {b} rowed the {c} boat <move> across the <wide> river to get to the other bank.
-There {a} and {b} [sat|lay|rested] <calm> on the <grass> <where>.
+<soon> {a} and {b} rowed the {c} boat <move> across the <wide> river to get to the other bank.
+<Where> {a} and {b} [sat|lay|rested] <calm> on the <grass>.
 """,
     "the old one and the new one": """
 <day>, {a} and {b} lost a <small> {c} {x} <where>.
 {a} <swam>.
-In the <grass> <where> {a} found the {c} {x} and dried {a.his} <coat>.
+<Where> {a} [found|saw] the {c} {x} in the <grass>.
 {b} <crossed>.
 <Where> {b} bought a new {c} {x} with <few> <new> notes.
 Now they had two!
 """,
     "what the friends did": """
 <day>, {a} and {b} ate <warm> {f} <where>.
-"I <swam>, {b}," [said {a}|{a} said] <say>. {a.His} <coat> was still wet. "I found this <small> {c} {x} <where>."
+"I <swam>, {b}," [said {a}|{a} said] <say>. {a.His} <coat> was still wet. "I found this <small> {c} {x}
+ <where>."
 "And I <crossed>, {a}," <said_b>. {b.He} put <few> <new> notes beside the {c} {x}.
 ? Then they ate the {f} <hand>.
 """,

@@ -1,7 +1,7 @@
 """The words that a story chooses once and then keeps: its people, things, colour, place, food and animal.
 
-Every word here belongs to one slot and is used for nothing else in the stories, so the first one that a reader meets
-says what the slot holds.
+Every word here belongs to one slot and is used for nothing else in the stories, so the first one that a
+reader meets says what the slot holds.
 """
 
 HEROES = {
@@ -35,8 +35,9 @@ SLOTS = {
     "x": (
         *("kite", "drum", "bell", "lamp", "flute", "doll", "box", "basket"),
         *("cup", "clock", "whistle", "mirror", "horn", "jug", "spoon", "fan"),
+        *("comb", "puppet", "candle", "brush"),
     ),
-    "c": ("red", "blue", "green", "yellow", "white", "brown", "purple", "silver"),
+    "c": ("red", "blue", "green", "yellow", "white", "brown", "purple", "silver", "black", "golden"),
     "p": ("garden", "park", "market", "forest", "village", "meadow", "orchard", "valley"),
     "f": ("bread", "soup", "cake", "cheese", "pie", "rice", "pudding", "jam"),
     "z": ("dog", "cat", "goat", "rabbit", "hen", "lamb", "pony", "goose"),

@@ -54,6 +54,13 @@ class SequencesView:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def sequence(self, number: int) -> NDArray[np.int64]:
+        """One sequence.
+
+        Shape: (its length,)
+        """
+        return self.padded(np.array([number]), pad=0)[0]
+
     def padded(self, numbers: IntArray, pad: int) -> NDArray[np.int64]:
         """The sequences of these numbers, filled up on the right with `pad`.
 

@@ -1,17 +1,18 @@
 """Score a run on the whole of a prepared part."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from tfcli.data.dataset import PreparedDataset
+from tfcli.data.pairs import PairBatches
+from tfcli.data.views import SequencesView
 from tfcli.evaluation.batches import build_batches
 from tfcli.evaluation.loss import Totals, total_loss
 from tfcli.evaluation.translation import TranslationScores, score_translations
 from tfcli.generation.translate import translate
+from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.evaluation import Scores
+from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 
 
@@ -22,7 +23,8 @@ def evaluate(run: LoadedRun, data: PreparedDataset) -> Scores:
         UsageError: the dataset was made with another tokenizer, or holds the wrong kind.
     """
     data.require_tokenizer(run.tokenizer)
-    totals = total_loss(run.model, build_batches(_scored(run), data, "validation", run.config.roles).whole(), run.device)
+    batches = build_batches(_scored(run), data, "validation", run.config.roles)
+    totals = total_loss(run.model, batches.whole(), run.device)
     record = data.record()
     scores = Scores(
         run=str(run.directory.path),
@@ -34,6 +36,7 @@ def evaluate(run: LoadedRun, data: PreparedDataset) -> Scores:
         tokens=totals.tokens,
         documents=record.validation.documents,
         accuracy=totals.accuracy,
+        left_out=batches.left_out if isinstance(batches, PairBatches) else 0,
     )
     if run.config.model.objective != "seq2seq":
         return scores
@@ -53,10 +56,11 @@ def evaluate_translations(run: LoadedRun, data: PreparedDataset) -> TranslationS
     A source that is longer than the context is cut to it; its reference stays whole.
     """
     pairs, roles = data.pairs("validation"), run.config.roles
-    longest = run.config.model.max_seq_len
-    sources = [_inner(ids[: longest - 1], roles.eos) for ids in _sequences(pairs.source)]
-    references = [run.tokenizer.decode(ids) for ids in _sequences(pairs.target)]
-    outputs = translate(run.model, sources, roles, run.recipe.generate)
+    assert isinstance(run.model, EncoderDecoder)
+    sources = _ids(pairs.source, roles, longest=run.config.model.max_seq_len - 1)  # room for the end token
+    references = [run.tokenizer.decode(ids) for ids in _ids(pairs.target, roles)]
+    settings = replace(run.recipe.generate, max_new_tokens=run.config.model.max_seq_len)
+    outputs = translate(run.model, sources, roles, settings)
     return score_translations([run.tokenizer.decode(ids) for ids in outputs], references)
 
 
@@ -71,9 +75,8 @@ def _bits_per_byte(run: LoadedRun, totals: Totals, number_of_bytes: int) -> floa
     return None if run.config.model.objective == "mlm" else totals.bits_per_byte(number_of_bytes)
 
 
-def _sequences(view: object) -> Sequence[np.ndarray]:
-    return [view[i] for i in range(len(view))]  # type: ignore[index,arg-type]
-
-
-def _inner(ids: np.ndarray, eos: int) -> list[int]:
-    return [int(i) for i in ids if i != eos]
+def _ids(view: SequencesView, roles: TokenRoles, longest: int | None = None) -> list[list[int]]:
+    """Every sequence without its begin and end tokens, cut to `longest` tokens."""
+    framing = (roles.bos, roles.eos)
+    sequences = (view.sequence(number).tolist() for number in range(len(view)))
+    return [[token for token in ids if token not in framing][:longest] for ids in sequences]

@@ -65,8 +65,8 @@ def _extend(
     live: list[Continuation], log_probabilities: Tensor, beam: int
 ) -> tuple[list[Continuation], list[int]]:
     """The `beam` best one-token extensions, the best first, and which text each extends."""
-    scores = torch.tensor([text.score for text in live], device=log_probabilities.device)
-    totals = (scores[:, None].double() + log_probabilities).flatten()
+    scores = torch.tensor([text.score for text in live], dtype=torch.float64, device=log_probabilities.device)
+    totals = (scores[:, None] + log_probabilities).flatten()
     values, places = totals.topk(min(beam, len(totals)))
     extended, parents = [], []
     for score, place in zip(values.tolist(), places.tolist(), strict=True):

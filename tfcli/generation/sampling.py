@@ -67,8 +67,8 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     ordered, order = logits.sort(descending=True, stable=True)
     probabilities = ordered.softmax(-1)
     before = probabilities.cumsum(-1) - probabilities
-    outside = (before >= p).scatter(-1, order, before >= p)
-    return logits.masked_fill(outside, -torch.inf)
+    outside = before >= p
+    return logits.masked_fill(outside.scatter(-1, order, outside), -torch.inf)
 
 
 def filter_logits(logits: Tensor, settings: GenerateSection) -> Tensor:

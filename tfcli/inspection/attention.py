@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tfcli.errors import UsageError
 from tfcli.generation.translate import translate
+from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.transformer import AttentionWeights
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionKind, AttentionRecord
@@ -62,6 +63,7 @@ def _inputs(run: LoadedRun, text: str, target: str | None) -> _Inputs:
     source = tokenizer.encode(text)
     if not source:
         raise UsageError("The text is empty", "give a sentence to translate")
+    assert isinstance(run.model, EncoderDecoder)
     output = translate(run.model, [source], roles, run.recipe.generate)[0] if target is None else tokenizer.encode(target)
     return _Inputs(encoder=[*source, roles.eos], decoder=[roles.bos, *output])
 

@@ -1,5 +1,7 @@
 """The position-wise feed-forward: each token's vector alone, D → F → D."""
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,7 +17,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()
-        self.activation = {"relu": F.relu, "gelu": F.gelu}[model.activation]
+        self.activation: Callable[[Tensor], Tensor] = F.relu if model.activation == "relu" else F.gelu
         self.up = nn.Linear(model.d_model, model.inner_size, bias=model.feed_forward_bias)
         self.output = nn.Linear(model.inner_size, model.d_model, bias=model.feed_forward_bias)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tfcli.corpora.division import Division, open_division
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import texts
+from tfcli.corpora.source import Kind, texts
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.manifest import MANIFEST_NAME
 from tfcli.data.prepare import dataset_fingerprint, prepare
@@ -34,7 +34,7 @@ Report = Callable[[Any], None]
 _TOKENIZER_FORMAT = 1
 
 
-def kind_of(recipe: Recipe) -> str:
+def kind_of(recipe: Recipe) -> Kind:
     """The kind of data that the recipe's architecture is trained on."""
     return "pairs" if recipe.model.architecture == "encoder-decoder" else "text"
 
@@ -52,7 +52,7 @@ def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedData
         report(StageStarted("data", str(folder), reused=True))
         report(data.record(reused=True))
         return tokenizer, data
-    division = open_division(recipe.data, kind_of(recipe))  # type: ignore[arg-type]
+    division = open_division(recipe.data, kind_of(recipe))
     tokenizer = obtain_tokenizer(recipe.tokenizer, division, report)
     return tokenizer, cached_dataset(division, tokenizer, report)
 
@@ -117,7 +117,7 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
     if folder is not None:
         data = PreparedDataset.open(folder)
     else:
-        division = open_division(recipe.data, kind_of(recipe))  # type: ignore[arg-type]
+        division = open_division(recipe.data, kind_of(recipe))
         data = cached_dataset(division, load_run_tokenizer(run, read_config(run.config)), report)
     if data.record().fingerprint != fingerprint:
         raise UsageError(
@@ -130,7 +130,7 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
 def dataset_for_evaluation(run: LoadedRun, names: tuple[str, ...], report: Report) -> PreparedDataset:
     """Another source, whole, prepared with a run's tokenizer as a validation part."""
     kind = kind_of(run.recipe)
-    source = open_source(names, kind, columns=run.recipe.data.columns)  # type: ignore[arg-type]
+    source = open_source(names, kind, columns=run.recipe.data.columns)
     # The training part is never read; it is the same source, for a prepared dataset has both.
     return cached_dataset(Division(source, "file", 0.5, validation=source), run.tokenizer, report)
 

@@ -8,6 +8,6 @@ from numpy.typing import NDArray
 
 def frozen(values: Any, dtype: type = np.float32) -> NDArray[Any]:
     """A read-only copy of `values`."""
-    array = np.array(values, dtype=dtype)
+    array: NDArray[Any] = np.array(values, dtype=dtype)
     array.setflags(write=False)
     return array

@@ -8,7 +8,8 @@ class Scores:
     """`loss` in nats a token, `perplexity` = exp(loss), `bits_per_byte` = total nats / (bytes · ln 2).
 
     `accuracy` is the share of predicted tokens that were right (for an encoder: of masked tokens). BLEU and chrF are
-    sacrebleu's, 0 to 100, with its signature; `exact_match` is a share of pairs, 0 to 1.
+    sacrebleu's, 0 to 100, with its signature; `exact_match` is a share of pairs, 0 to 1. `left_out` counts pairs that
+    are too long for the context and have no part in the loss; they are translated all the same.
     """
 
     run: str
@@ -20,6 +21,7 @@ class Scores:
     tokens: int
     documents: int
     accuracy: float
+    left_out: int = 0
     bleu: float | None = None
     chrf: float | None = None
     exact_match: float | None = None

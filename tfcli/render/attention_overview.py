@@ -37,7 +37,8 @@ class AttentionOverview:
         highest = float(weights.max(initial=0.0))
         yield Text(f"Attention weights · {KIND_NAMES[self.record.kind]} · every head", style="bold")
         yield Text(
-            f"{plural(num_layers, 'layer')} (L) × {plural(num_heads, 'head')} (H); {rows} queries down, {columns} keys across",
+            f"{plural(num_layers, 'layer')} (L) × {plural(num_heads, 'head')} (H); "
+            f"{rows} queries down, {columns} keys across",
             style="dim",
         )
         shape = _shape(rows, columns, brush)

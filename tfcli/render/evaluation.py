@@ -2,7 +2,7 @@
 
 from tfcli.records.evaluation import Scores
 from tfcli.render.facts import Fact, Facts
-from tfcli.render.numbers import exact, percent
+from tfcli.render.numbers import exact, percent, plural
 from tfcli.render.safe import printable
 
 _ACCURACY = {
@@ -33,6 +33,10 @@ def scores_view(scores: Scores) -> Facts:
         facts.append(Fact("chrF", f"{scores.chrf:.2f}", "0 to 100, character n-grams"))
     if scores.exact_match is not None:
         facts.append(Fact("exact match", percent(scores.exact_match), "of the pairs, word for word"))
-    facts.append(Fact("tokens", exact(scores.tokens), f"scored, in {exact(scores.documents)} documents"))
+    facts.append(Fact("tokens", exact(scores.tokens), f"scored, in {plural(scores.documents, 'document')}"))
+    if scores.left_out:
+        facts.append(
+            Fact("left out", exact(scores.left_out), "pairs too long for the context: not in the loss")
+        )
     sources = ", ".join(map(printable, scores.sources))
     return Facts(f"{printable(scores.run)} · {scores.objective} · {sources}", facts)

@@ -120,9 +120,9 @@ class HeatMap:
         yield Segment.line()
         if layout.row_factor * layout.column_factor > 1:
             rows, columns = self.values.shape
-            kept = "the value furthest from 0" if self.signed else "the largest value"
+            kept = "the furthest from 0" if self.signed else "the largest"
             note = (
                 f"{rows} × {columns} drawn as {drawn[0]} × {drawn[1]}: "
-                f"a cell shows {kept} of {layout.row_factor} × {layout.column_factor}"
+                f"a cell is {kept} of {layout.row_factor} × {layout.column_factor}"
             )
             yield Text(" " * layout.gutter + note, style="dim")

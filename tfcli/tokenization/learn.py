@@ -1,7 +1,7 @@
 """One learner an algorithm: text in, a model with its vocabulary out, the same every time.
 
-The backend a learner is given cuts text into words. The library leaves marks on it while training, so it is not
-what is kept: the model is.
+The backend a learner is given cuts text into words. The library leaves marks on it while training, so only
+the model is kept.
 """
 
 import json
@@ -78,7 +78,8 @@ def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection) -
 def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
     """A unigram language model over pieces (Kudo 2018): the likeliest segmentation wins.
 
-    `min_frequency` plays no part: a piece stays when the likelihood of the text needs it.
+    `min_frequency` plays no part: a piece stays when the likelihood of the text needs it. The library
+    considers only pieces that two different words share, so a text of few words gives few pieces.
     """
     specials = special_tokens("unigram")
     alphabet = set().union(*_distinct_words(backend, text)) | {SPACE}
@@ -139,9 +140,9 @@ LEARNERS: dict[Algorithm, Learner] = {
 def canonical_scores(learned: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     """Pieces by falling score, then by spelling, without what depends on the order in which words were read.
 
-    The library sums in the order of a random hash, so the last digits differ: they are rounded away. Characters
-    that lost their place in training get the lowest score plus a small step each, in random order: here they
-    all get the lowest.
+    The library sums in the order of a random hash, so the last digits differ: they are rounded away.
+    Characters that lost their place in training get the lowest score plus a small step each, in random order:
+    here they all get the lowest.
     """
     rounded = [(token, round(score, _SCORE_DIGITS)) for token, score in learned]
     lowest = min(score for _, score in rounded)
@@ -168,6 +169,6 @@ def _require_size(section: TokenizerSection, parts: dict[str, int]) -> None:
     if section.vocab_size < needed:
         spelled = ", ".join(f"{count} {what}" for what, count in parts.items())
         raise UsageError(
-            f"tokenizer.vocab_size = {section.vocab_size} is too small for {section.algorithm} here ({spelled})",
+            f"tokenizer.vocab_size = {section.vocab_size} is too small for {section.algorithm} ({spelled})",
             f"set it to {needed} or more",
         )

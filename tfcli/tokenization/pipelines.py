@@ -16,10 +16,11 @@ REPLACEMENT = "\ufffd"
 SPACE = "▁"
 CONTINUATION = "##"
 
-# GPT-2's way to cut text (Radford et al. 2019), with ▁ for the space: a word takes the space before it along.
+# Much as GPT-2 cuts text, with ▁ for the space: a word, a number or a run of signs takes one space before it
+# along. No rule looks at what kind of character stands next to it, which an unknown one would hide.
 _SPACED_WORDS = (
-    rf"'(?:[sdmt]|ll|ve|re)|{SPACE}?\p{{L}}+|{SPACE}?\p{{N}}+|{SPACE}?[^\s{SPACE}\p{{L}}\p{{N}}{REPLACEMENT}]+"
-    rf"|[\s{SPACE}]+(?![^\s{SPACE}])|[\s{SPACE}]+|{REPLACEMENT}"
+    rf"{SPACE}?\p{{L}}+|{SPACE}?\p{{N}}+|{SPACE}?[^{SPACE}\n\p{{L}}\p{{N}}{REPLACEMENT}]+"
+    rf"|{SPACE}+(?={SPACE})|{SPACE}|\n+|{REPLACEMENT}"
 )
 # A word with its inner apostrophes, a line end, or any other single character that is no white space.
 _PLAIN_WORDS = r"\w+(?:['’]\w+)*|\n|[^\w\s]"
@@ -52,7 +53,7 @@ def pipeline(algorithm: Algorithm, *, lowercase: bool, model: models.Model | Non
         backend.pre_tokenizer = pre_tokenizers.Split(Regex(_PLAIN_WORDS), "removed", invert=True)
         backend.decoder = _spacing_decoder()
     if model is not None:
-        # The unknown is not declared: the library would drop it when decoding, and leave no trace in the text.
+        # The unknown is not declared: the library would drop it when decoding, without a trace.
         backend.add_special_tokens([token for token in special_tokens(algorithm) if token != UNK])
     return backend
 
@@ -74,7 +75,7 @@ def _unknown() -> decoders.Decoder:
 
 
 def _spacing_decoder() -> decoders.Decoder:
-    """Words joined by spaces: none before closing punctuation, after an opening bracket, around a line end."""
+    """Words joined by spaces: none before closing punctuation, after an opening bracket or at a line end."""
     return decoders.Sequence(
         [
             _unknown(),

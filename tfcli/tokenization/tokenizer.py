@@ -140,18 +140,15 @@ class Tokenizer:
     def _before_mask(self, text: str) -> list[str]:
         """The text before a mask in pieces that are cut as if a word stood there.
 
-        Where words carry the space before them, one space goes into the mask, and any other white space
-        stands by itself rather than with the white space before it.
+        Where words carry the space before them, one space goes into the mask. Byte-level pipelines keep the
+        last of several line ends before a word apart from the others.
         """
-        if self._spaces_in_tokens and text.endswith(" "):
+        byte_level = '"ByteLevel"' in self._pipeline
+        if (byte_level or "▁" in self._pipeline) and text.endswith(" "):
             return [text[:-1]]
-        if self._spaces_in_tokens and text[-1:].isspace():
+        if byte_level and text[-1:].isspace():
             return [text[:-1], text[-1:]]
         return [text]
-
-    @cached_property
-    def _spaces_in_tokens(self) -> bool:
-        return '"ByteLevel"' in self._pipeline or "▁" in self._pipeline
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         checked = [int(token_id) for token_id in ids]

@@ -1,0 +1,153 @@
+"""Token by token: greedy and sampled decoding against passes over the whole text without a cache."""
+
+import math
+
+import pytest
+import torch
+
+from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
+from tfcli.errors import UsageError
+from tfcli.generation.decode import NewToken, collect, continuations, decode, finish_of, translations
+from tfcli.recipe.generate import GenerateSection
+from tfcli.records.roles import TokenRoles
+
+GREEDY = GenerateSection(temperature=0.0, max_new_tokens=8)
+PROMPT = [1, 7, 9]
+NOTHING_ENDS = TokenRoles(pad=0, bos=1, eos=0, mask=3, unk=4)
+
+
+@torch.inference_mode()
+def whole_log_probabilities(
+    model: torch.nn.Module, ids: list[int], source: list[int] | None = None
+) -> torch.Tensor:
+    """ln p of the next token at every position, by one pass without a cache."""
+    inputs = [torch.tensor([ids])] if source is None else [torch.tensor([source]), torch.tensor([ids])]
+    return model(*inputs)[0].log_softmax(-1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_greedy_takes_the_best_allowed_token_of_a_whole_pass_each_time(seed: int):
+    model = small_model(seed)
+    text = collect(continuations(model, PROMPT, ROLES, GREEDY), 1)[0]
+    ids, score = list(PROMPT), 0.0
+    for token in text.token_ids:
+        now = whole_log_probabilities(model, ids)[-1]
+        allowed = [2, *range(FIRST, 12)]
+        assert token == max(allowed, key=lambda candidate: now[candidate])
+        score += now[token].item()
+        ids.append(token)
+    assert text.score == pytest.approx(score, abs=1e-9)
+    assert len(text.token_ids) == 8 or text.token_ids[-1] == ROLES.eos
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_translation_is_scored_by_its_whole_pass(seed: int):
+    """The score of a sampled text is its log-probability under the model itself, whatever the filters."""
+    model = small_model(seed, architecture="encoder-decoder")
+    settings = GenerateSection(
+        temperature=1.7, top_k=4, top_p=0.9, num_samples=3, max_new_tokens=6, seed=seed
+    )
+    texts = collect(translations(model, [5, 6, 7], ROLES, settings), 3)
+    for text in texts:
+        predicted = whole_log_probabilities(model, [ROLES.bos, *text.token_ids[:-1]], [5, 6, 7, ROLES.eos])
+        score = predicted[range(len(text.token_ids)), text.token_ids].sum().item()
+        assert text.score == pytest.approx(score, abs=1e-9)
+
+
+def test_every_sample_is_scored_by_its_whole_pass():
+    """Rows that end early leave the batch: those that stay must keep their own text."""
+    model = small_model(3, num_kv_heads=1)
+    settings = GenerateSection(num_samples=12, max_new_tokens=10)
+    texts = collect(continuations(model, PROMPT, ROLES, settings), 12)
+    assert len({len(text.token_ids) for text in texts}) > 3, "the test needs texts of different length"
+    for text in texts:
+        predicted = whole_log_probabilities(model, [*PROMPT, *text.token_ids[:-1]])[len(PROMPT) - 1 :]
+        score = predicted[range(len(text.token_ids)), text.token_ids].sum().item()
+        assert text.score == pytest.approx(score, abs=1e-9)
+
+
+def test_special_tokens_are_never_generated():
+    settings = GenerateSection(temperature=50.0, num_samples=64, max_new_tokens=12)
+    tokens = [token.token_id for token in continuations(small_model(), PROMPT, ROLES, settings)]
+    assert set(tokens) == {2, *range(FIRST, 12)}
+
+
+def test_the_same_seed_gives_the_same_text_and_another_seed_another():
+    model = small_model()
+
+    def drawn(seed: int) -> list[NewToken]:
+        return list(continuations(model, PROMPT, ROLES, GenerateSection(seed=seed, num_samples=4)))
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    torch.manual_seed(123)  # the global state plays no part
+    assert drawn(1) == drawn(1)
+
+
+def test_greedy_samples_are_all_the_same():
+    texts = collect(
+        continuations(small_model(), PROMPT, ROLES, GenerateSection(temperature=0, num_samples=3)), 3
+    )
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_tokens_come_as_they_are_chosen():
+    """After three tokens were taken, two have been read: nothing is computed ahead."""
+    model, seen = small_model(), []
+    model.embedding.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0].shape[1]))
+    tokens = continuations(model, PROMPT, NOTHING_ENDS, GREEDY)
+    assert seen == [3]
+    for _ in range(3):
+        next(tokens)
+    assert seen == [3, 1, 1]
+    assert not torch.is_inference_mode_enabled()
+
+
+def test_a_row_that_ends_leaves_the_batch():
+    """6 is followed by 7, 7 by the end, 8 by 8: row 1 ends at once, row 0 a step later, row 2 never."""
+    table = torch.zeros(9, 9)
+    for before, after in ((6, 7), (7, 2), (8, 8)):
+        table[before, after] = 10.0
+    reader = ScriptedReader(table, torch.tensor([6, 7, 8]), limit=4)
+    tokens = list(decode(reader, ROLES, GREEDY))
+    assert [text.token_ids for text in collect(tokens, 3)] == [(7, 2), (2,), (8, 8, 8, 8)]
+    assert reader.rows_read == [2, 1, 1]
+    # ln p of the preferred one of nine tokens: 10 − ln(e¹⁰ + 8)
+    assert tokens[0].log_probability == pytest.approx(10 - math.log(math.exp(10) + 8), abs=1e-6)
+
+
+def test_the_last_token_is_not_read():
+    """It may stand just outside the context, and nobody needs what would follow it."""
+    reader = ScriptedReader(torch.eye(9), torch.tensor([8]), limit=3)
+    assert len(list(decode(reader, ROLES, GREEDY))) == 3
+    assert reader.rows_read == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("prompt_length", "max_new_tokens", "expected", "finish"),
+    [(3, 5, 5, "length"), (3, 13, 13, "length"), (3, 14, 13, "context"), (15, 9, 1, "context")],
+)
+def test_prompt_and_text_stay_within_the_context(
+    prompt_length: int, max_new_tokens: int, expected: int, finish: str
+):
+    """The context is 16: behind 3 tokens there is room for 13."""
+    settings = GenerateSection(temperature=0, max_new_tokens=max_new_tokens)
+    tokens = list(continuations(small_model(), [1] * prompt_length, NOTHING_ENDS, settings))
+    assert len(tokens) == expected
+    assert finish_of([token.token_id for token in tokens], NOTHING_ENDS, max_new_tokens) == finish
+
+
+def test_the_end_token_is_a_reason_of_its_own():
+    assert finish_of([7, 2], ROLES, max_new_tokens=2) == "end"
+
+
+def test_a_prompt_without_room_for_a_token_is_refused():
+    with pytest.raises(UsageError, match=r"has 16 tokens.*context of 16 .*shorten it to 15 tokens at most"):
+        continuations(small_model(), [1] * 16, ROLES, GREEDY)
+
+
+def test_a_source_longer_than_the_context_is_refused():
+    model = small_model(architecture="encoder-decoder")
+    translations(model, [5] * 15, ROLES, GREEDY)
+    with pytest.raises(UsageError, match=r"has 17 tokens.*context is 16; shorten it to 15 tokens"):
+        translations(model, [5] * 16, ROLES, GREEDY)

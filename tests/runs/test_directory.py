@@ -1,0 +1,111 @@
+"""The run directory: what is where, what counts as a checkpoint, and what may be written over."""
+
+from pathlib import Path
+
+import pytest
+
+from tfcli.errors import UsageError
+from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
+
+
+def checkpoint(run: RunDirectory, step: int, *, whole: bool = True) -> Path:
+    folder = run.checkpoint(step)
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"w")
+    if whole:
+        (folder / "state.json").write_text("{}")
+    return folder
+
+
+def test_the_files_of_a_run_have_the_names_of_the_contract(tmp_path: Path):
+    run = RunDirectory(tmp_path)
+    files = [run.recipe, run.config, run.tokenizer, run.weights, run.metrics, run.data, run.readme]
+    assert " ".join(str(file.relative_to(tmp_path)) for file in files) == (
+        "recipe.toml config.json tokenizer.json model.safetensors metrics.jsonl data.json README.md"
+    )
+    assert run.checkpoint(250) == tmp_path / "checkpoints" / "step-000250"
+
+
+def test_checkpoints_are_listed_by_step_and_not_by_name(tmp_path: Path):
+    """As text, step-1000000 sorts before step-999999."""
+    run = RunDirectory(tmp_path)
+    assert run.checkpoints() == {}
+    for step in (999_999, 1_000_000, 250):
+        checkpoint(run, step)
+    assert [*run.checkpoints()] == [250, 999_999, 1_000_000]
+    assert run.checkpoints()[1_000_000] == tmp_path / "checkpoints" / "step-1000000"
+
+
+def test_half_written_checkpoints_and_strangers_are_passed_over(tmp_path: Path):
+    run = RunDirectory(tmp_path)
+    checkpoint(run, 100)
+    checkpoint(run, 200, whole=False)
+    for name in (".step-000300.abc.tmp", ".step-000050.old", "step-best", "step-000400.old", "step-12"):
+        stranger = tmp_path / "checkpoints" / name
+        stranger.mkdir()
+        (stranger / "state.json").write_text("{}")
+    (tmp_path / "checkpoints" / "step-000500").write_text("a file")
+    assert [*run.checkpoints()] == [100]
+
+
+@pytest.mark.parametrize(("keep", "left"), [(1, [30]), (2, [20, 30]), (5, [10, 20, 30])])
+def test_pruning_keeps_the_last(tmp_path: Path, keep: int, left: list[int]):
+    run = RunDirectory(tmp_path)
+    for step in (30, 10, 20):
+        checkpoint(run, step)
+    run.prune(keep)
+    assert [*run.checkpoints()] == left
+    assert len([*(tmp_path / "checkpoints").iterdir()]) == len(left), "nothing else is left either"
+
+
+def test_pruning_finishes_what_an_interrupted_pruning_left(tmp_path: Path):
+    """A kill between renaming and removing leaves a checkpoint that is never listed: it must not fill the
+    disk for ever."""
+    run = RunDirectory(tmp_path)
+    left_over = tmp_path / "checkpoints" / ".step-000010.old"
+    left_over.mkdir(parents=True)
+    (left_over / "model.safetensors").write_bytes(b"w")
+    checkpoint(run, 20)
+    checkpoint(run, 30)
+    run.prune(1)
+    assert [*(tmp_path / "checkpoints").iterdir()] == [run.checkpoint(30)]
+
+
+def test_a_run_is_found_where_one_was_begun(tmp_path: Path):
+    (tmp_path / "recipe.toml").write_text("")
+    assert existing_run(tmp_path) == RunDirectory(tmp_path)
+    assert RunDirectory(tmp_path).holds_run()
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"There is no run .*gone"):
+        existing_run(tmp_path / "gone")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UsageError, match=r"There is no run .*file"):
+        existing_run(tmp_path / "file")
+    with pytest.raises(UsageError, match=r"it has no recipe\.toml"):
+        existing_run(tmp_path)
+
+
+def test_a_run_may_begin_in_a_new_or_an_empty_folder(tmp_path: Path):
+    assert free_run(tmp_path / "new" / "run").path == tmp_path / "new" / "run"
+    assert not (tmp_path / "new").exists()
+    assert free_run(tmp_path).path == tmp_path
+
+
+def test_a_run_never_begins_where_something_else_is(tmp_path: Path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(UsageError, match="is not empty and holds no run; choose another --out"):
+        free_run(tmp_path)
+    with pytest.raises(UsageError, match="is a file; choose another --out"):
+        free_run(tmp_path / "thesis.tex")
+    assert (tmp_path / "thesis.tex").read_text() == "x"
+
+
+def test_the_next_name_is_the_first_free_one(tmp_path: Path):
+    assert next_run_path("decoder", tmp_path) == tmp_path / "decoder-1"
+    for taken in ("decoder-1", "decoder-3", "encoder-2"):
+        (tmp_path / taken).mkdir()
+    (tmp_path / "decoder-2").write_text("a file takes a name too")
+    assert next_run_path("decoder", tmp_path) == tmp_path / "decoder-4"
+    assert next_run_path("encoder", tmp_path) == tmp_path / "encoder-1"

@@ -1,0 +1,244 @@
+"""Files are whole or not there at all, whatever stops the writing."""
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tfcli import files
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
+from tfcli.files import (
+    cache_folder,
+    digest,
+    file_digest,
+    read_json,
+    replacing,
+    replacing_folder,
+    require_writable,
+    write_json,
+    write_text,
+)
+
+STOPS = [KeyboardInterrupt, SystemExit, ValueError, MemoryError]
+
+
+def test_a_file_is_replaced_whole_and_nothing_else_is_left(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    write_text(path, "nové ✓")
+    assert path.read_bytes() == "nové ✓".encode()
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_stop_in_the_middle_leaves_the_old_file_and_nothing_beside_it(
+    tmp_path: Path, stop: type[BaseException]
+):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    with pytest.raises(stop), replacing(path) as temporary:
+        temporary.write_text("half")
+        raise stop
+    assert path.read_text() == "old"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_the_old_file_is_there_until_the_new_one_is_whole(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+
+
+def no_space(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("write", [write_text, write_json])
+def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, str], None]
+):
+    """The disk may fill while writing or, with delayed allocation, only when the file is flushed."""
+    path = tmp_path / "a.txt"
+    write(path, "old")
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(TfcliError) as caught:
+        write(path, "new")
+    message = f"Cannot write {path}: No space left on device; free the disk or choose another folder."
+    assert str(caught.value) == message
+    assert caught.value.exit_code == 1
+    monkeypatch.setattr(Path, "write_text", no_space)
+    with pytest.raises(TfcliError, match="No space left on device"):
+        write(path, "new")
+    assert path.read_bytes() == before
+    assert [*tmp_path.iterdir()] == [path]
+
+
+UNREACHABLE = {
+    "a missing folder": "missing/a.txt",
+    "below a file": "file/a.txt",
+    "too long a name": "n" * 250,  # itself allowed (255 bytes), but not with the ending of a temporary name
+    "a folder of that name": "folder",
+}
+
+
+@pytest.mark.parametrize("name", UNREACHABLE.values(), ids=UNREACHABLE)
+def test_a_place_that_cannot_be_written_to_is_one_sentence(tmp_path: Path, name: str):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "inside").write_text("y")
+    with pytest.raises(TfcliError, match="Cannot write"):
+        write_text(tmp_path / name, "new")
+    assert {p.name for p in tmp_path.iterdir()} == {"file", "folder"}
+    assert (tmp_path / "folder" / "inside").read_text() == "y"
+
+
+def test_a_folder_appears_whole_with_everything_in_it(tmp_path: Path):
+    path = tmp_path / "deep" / "checkpoint"
+    with replacing_folder(path) as temporary:
+        (temporary / "sub").mkdir()
+        (temporary / "sub" / "a.txt").write_text("a")
+        assert not path.exists()
+    assert (path / "sub" / "a.txt").read_text() == "a"
+    assert [*path.parent.iterdir()] == [path]
+
+
+def test_a_new_folder_has_the_permissions_of_any_other(tmp_path: Path):
+    """A temporary folder is private; what it becomes must be as readable as `mkdir` would make it."""
+    (tmp_path / "ordinary").mkdir()
+    with replacing_folder(tmp_path / "new"):
+        pass
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "ordinary").stat().st_mode
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_stop_in_the_middle_leaves_no_folder(tmp_path: Path, stop: type[BaseException]):
+    path = tmp_path / "checkpoint"
+    with pytest.raises(stop), replacing_folder(path) as temporary:
+        (temporary / "a.txt").write_text("half")
+        raise stop
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_full_disk_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "checkpoint"
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(TfcliError, match="No space left on device"), replacing_folder(path) as temporary:
+        (temporary / "a.txt").write_text("whole but not flushed")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_folder_that_is_there_is_never_replaced(tmp_path: Path):
+    path = tmp_path / "taken"
+    path.mkdir()
+    (path / "precious").write_text("x")
+    with pytest.raises(TfcliError, match="Cannot write"), replacing_folder(path) as temporary:
+        (temporary / "other").write_text("y")
+    assert [p.name for p in path.iterdir()] == ["precious"]
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_folder_below_a_file_is_one_sentence(tmp_path: Path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(TfcliError, match="Cannot write"), replacing_folder(tmp_path / "file" / "new"):
+        pytest.fail("there is no folder to write in")
+
+
+def test_a_place_is_refused_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    require_writable(tmp_path / "not" / "yet" / "there")
+    assert [*tmp_path.iterdir()] == [], "asking makes nothing"
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UsageError, match="file is a file, not a folder"):
+        require_writable(tmp_path / "file" / "deeper" / "new")
+    # Root may write anywhere, so that a folder without permission can only be played.
+    monkeypatch.setattr(files.os, "access", lambda path, _: Path(path) != tmp_path)
+    with pytest.raises(UsageError, match="is not writable") as caught:
+        require_writable(tmp_path / "new" / "run")
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_json_comes_back_as_it_was(tmp_path: Path):
+    value = {"b": [1, 2.5, None, True], "a": "ção 😀 \u2028"}
+    write_json(tmp_path / "a.json", value)
+    assert read_json(tmp_path / "a.json") == value
+    assert "ção 😀" in (tmp_path / "a.json").read_text(encoding="utf-8"), "readable, not escaped"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"a": ', b"\xff\xfe\x00", b"not json"], ids=["empty", "cut", "binary", "text"]
+)
+def test_json_that_is_none_is_broken_input(tmp_path: Path, content: bytes):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(BrokenInputError) as caught:
+        read_json(path)
+    assert str(caught.value).startswith(f"{path} is not valid JSON")
+
+
+def test_json_that_is_not_there_or_a_folder_is_a_usage_error(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"There is no file .*gone\.json"):
+        read_json(tmp_path / "gone.json")
+    with pytest.raises(UsageError, match="Cannot read"):
+        read_json(tmp_path)
+
+
+def test_a_digest_by_its_definition():
+    """Each part is its length in 8 bytes, little end first, and its JSON; SHA-256 over all, the first 16 hex
+    digits.
+
+    Prepared datasets are found again by these digests: another definition would orphan every cache.
+    """
+    parts = [b'{"a": 1, "b": "\xc3\xa9"}', b"\x00\xff"]
+    stream = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    assert digest({"b": "é", "a": 1}, b"\x00\xff") == hashlib.sha256(stream).hexdigest()[:16]
+    assert digest("tfcli") == "df960fe402f9d6f2"
+
+
+def test_a_digest_follows_content_and_division_and_not_the_order_of_keys():
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    different = [
+        ("ab",),
+        ("a", "b"),
+        ("b", "a"),
+        ("abc",),
+        (["a", "b"],),
+        (),
+        ("",),
+        (b"ab",),
+        (1,),
+        ("1",),
+        (None,),
+    ]
+    assert len({digest(*parts) for parts in different}) == len(different)
+
+
+def test_the_digest_of_a_file_is_that_of_its_bytes(tmp_path: Path):
+    """SHA-256 of "abc" begins ba7816bf 8f01cfea (FIPS 180-2, appendix B.1)."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"abc")
+    assert file_digest(path) == "ba7816bf8f01cfea"
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"TFCLI_CACHE": "/c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/c"),
+        ({"TFCLI_CACHE": "~/mine", "HOME": "/h"}, "/h/mine"),
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/tfcli"),
+        ({"HOME": "/h"}, "/h/.cache/tfcli"),
+        ({"TFCLI_CACHE": "", "XDG_CACHE_HOME": "", "HOME": "/h"}, "/h/.cache/tfcli"),
+    ],
+    ids=str,
+)
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: str):
+    for name in ("TFCLI_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cache_folder() == Path(expected)

@@ -1,0 +1,149 @@
+"""Encoding, decoding, masks, labels and streams of every algorithm."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.tokenization.tokenizer import Tokenizer
+
+from .conftest import ALGORITHMS, train
+
+UNICODE = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+KNOWN = st.lists(
+    st.sampled_from(
+        [*"abTdr .,!?()[]'’<>/\n\t  ▁�é漢", "the", " cat", "<s>", "</s>", "<mask>", "<unk>", "don't", "\r\n"]
+    )
+).map("".join)
+QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@QUICK
+@given(text=UNICODE | KNOWN)
+def test_byte_level_round_trips_any_text(trained: dict[str, Tokenizer], text: str) -> None:
+    tokenizer = trained["bpe"]
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@QUICK
+@given(text=UNICODE | KNOWN)
+@pytest.mark.parametrize("algorithm", ALGORITHMS[1:])
+def test_what_is_decoded_encodes_to_the_same_ids(
+    trained: dict[str, Tokenizer], algorithm: str, text: str
+) -> None:
+    tokenizer = trained[algorithm]
+    ids = tokenizer.encode(text)
+    assert tokenizer.encode(tokenizer.decode(ids)) == ids
+
+
+@QUICK
+@given(text=UNICODE | KNOWN)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_no_spelling_gives_a_special_id(trained: dict[str, Tokenizer], algorithm: str, text: str) -> None:
+    tokenizer = trained[algorithm]
+    roles = tokenizer.roles
+    assert not {roles.pad, roles.bos, roles.eos, roles.mask} & set(
+        tokenizer.encode(f"{text}<s></s><mask><pad>")
+    )
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_spelled_specials_are_not_learned_as_specials(algorithm: str) -> None:
+    """A text of nothing but "<s>" would, merge by merge, arrive at the special token's own name."""
+    tokenizer = train(algorithm, "<s> text </s> <unk> <mask> " * 50)
+    ids = tokenizer.encode("<s> text </s> <unk> <mask>")
+    assert min(ids) >= (4 if tokenizer.roles.unk is None else 5)
+
+
+@QUICK
+@given(text=UNICODE)
+@pytest.mark.parametrize("algorithm", ALGORITHMS[1:])
+def test_no_character_is_dropped(trained: dict[str, Tokenizer], algorithm: str, text: str) -> None:
+    """By itself or between known words, every character that is no white space adds a token."""
+    tokenizer = trained[algorithm]
+    for character in text:
+        if not character.isspace():
+            assert tokenizer.encode(character), repr(character)
+            assert len(tokenizer.encode(f"the {character} cat")) > len(tokenizer.encode("the cat")), repr(
+                character
+            )
+
+
+@QUICK
+@given(data=st.data(), text=UNICODE | KNOWN)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_streamed_pieces_are_the_decoded_text(
+    trained: dict[str, Tokenizer], algorithm: str, data: st.DataObject, text: str
+) -> None:
+    tokenizer = trained[algorithm]
+    ids = data.draw(st.lists(st.integers(0, tokenizer.vocab_size - 1), max_size=30)) + tokenizer.encode(text)
+    stream = tokenizer.stream()
+    assert "".join([*map(stream.push, ids), stream.finish()]) == tokenizer.decode(ids)
+
+
+def test_a_stream_after_a_prompt_begins_with_the_space_between(trained: dict[str, Tokenizer]) -> None:
+    tokenizer = trained["word"]
+    stream = tokenizer.stream(after=tokenizer.encode("The cat"))
+    assert stream.push(tokenizer.encode("sat")[0]) + stream.push(tokenizer.encode(".")[0]) == " sat."
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS[:4])
+@pytest.mark.parametrize("text", ["The cat sat", "The dog, and\n\ncat ran", "dog\ncat", "the  cat.", " cat"])
+def test_a_mask_stands_where_training_puts_it(
+    trained: dict[str, Tokenizer], algorithm: str, text: str
+) -> None:
+    """Masking replaces the id of the word; the spelled mask must leave every other id as it is."""
+    tokenizer = trained[algorithm]
+    ids = tokenizer.encode(text)
+    places = [n for n, label in enumerate(tokenizer.labels(ids)) if label.strip() == "cat"]
+    if not places:
+        pytest.skip(f"{algorithm} spells this 'cat' in parts")
+    ids[places[0]] = tokenizer.roles.mask  # type: ignore[call-overload]
+    assert tokenizer.encode_masked(text.replace("cat", "<mask>")) == ids
+
+
+def test_char_masks_one_character(trained: dict[str, Tokenizer]) -> None:
+    tokenizer = trained["char"]
+    ids = tokenizer.encode("the cat")
+    ids[5] = tokenizer.roles.mask  # type: ignore[call-overload]
+    assert tokenizer.encode_masked("the c<mask>t") == ids
+
+
+def test_batches_equal_single_texts(tokenizer: Tokenizer) -> None:
+    texts = ["The cat sat.", "", "é漢\n <s>", "x" * 500]
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+
+
+def test_words_read_as_they_were_written(trained: dict[str, Tokenizer]) -> None:
+    text = "The cat, (don't) sat.\nA dog: run!"
+    for algorithm in ("word", "wordpiece"):
+        assert trained[algorithm].decode(trained[algorithm].encode(text)) == text
+    assert trained["word"].decode(trained["word"].encode("The zebra sat")) == "The � sat"
+
+
+def test_labels_are_text_and_never_control_characters(trained: dict[str, Tokenizer]) -> None:
+    """The euro sign is E2 82 AC: no merge was learned for it, so each byte is a token of its own."""
+    bpe = trained["bpe"]
+    assert bpe.labels(bpe.encode("The cat\n€\x00")) == ["The", " cat", "\\n", "⟨E2⟩", "⟨82⟩", "⟨AC⟩", "\\x00"]
+    assert bpe.labels([bpe.roles.bos]) == ["<s>"]
+    unigram = trained["unigram"]
+    assert unigram.labels(unigram.encode("the cat"))[-1] == " cat"
+    assert trained["char"].labels(trained["char"].encode("a\né")) == ["a", "\\n", "<unk>"]
+
+
+def test_unknowns_are_counted(trained: dict[str, Tokenizer]) -> None:
+    encoding = trained["char"].encoding("aéb漢")
+    assert (encoding.unknown, encoding.tokens) == (2, ("a", "<unk>", "b", "<unk>"))
+    assert trained["bpe"].encoding("aéb漢").unknown == 0
+
+
+@pytest.mark.parametrize("bad", [-1, 10_000])
+def test_an_id_outside_the_vocabulary_is_refused(tokenizer: Tokenizer, bad: int) -> None:
+    with pytest.raises(UsageError, match=f"no token id {bad} .*{tokenizer.vocab_size}") as caught:
+        tokenizer.decode([bad])
+    assert caught.value.exit_code == 2
+
+
+def test_half_a_surrogate_pair_is_refused(tokenizer: Tokenizer) -> None:
+    with pytest.raises(BrokenInputError, match="surrogate"):
+        tokenizer.encode("a\ud800")
