@@ -136,6 +136,8 @@ def test_pairs_that_do_not_fill_a_batch_are_left_out_by_chance() -> None:
     assert np.bincount(missing).min() > 15
 
 
-def test_labels_of_a_batch_are_counted_on_average() -> None:
-    # Targets "y </s>" and "y y y </s>" have 2 and 4 labels: 3 a pair, 6 a batch of two.
-    assert batches(numbered([(1, 1), (1, 3)])).tokens_per_batch == 6
+def test_tokens_of_both_sides_are_counted_without_padding() -> None:
+    # Sources "x </s>" have 2 tokens each; targets "<s> y" and "<s> y y y" have 2 and 4: 10 in a batch of both.
+    made = batches(numbered([(1, 1), (1, 3)]))
+    assert made.tokens_per_batch == 10
+    assert next(made.whole()).tokens == 10

@@ -1,5 +1,6 @@
 """Causal batches: every token is predicted once, from the one before it."""
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -8,9 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes import ROLES
-from tfcli.data.batch import Batch
+from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.views import TokenStreamView
 from tfcli.data.windows import CausalBatches
+
+
+# One token both ends and begins a document, so that every token is a label.
+ONE_BOUNDARY = replace(ROLES, bos=ROLES.eos)
 
 
 def counting(tokens: int, shards: tuple[int, ...] = ()) -> TokenStreamView:
@@ -19,7 +24,7 @@ def counting(tokens: int, shards: tuple[int, ...] = ()) -> TokenStreamView:
 
 
 def batches(tokens: int, batch_size: int, context: int, seed: int = 0) -> CausalBatches:
-    return CausalBatches(counting(tokens), ROLES, batch_size=batch_size, context=context, seed=seed)
+    return CausalBatches(counting(tokens), ONE_BOUNDARY, batch_size=batch_size, context=context, seed=seed)
 
 
 def same(left: Batch, right: Batch) -> bool:
@@ -118,3 +123,13 @@ def test_arrays_are_ready_for_tensors() -> None:
     assert batch.input_ids.dtype == batch.labels.dtype == np.int64
     assert batch.input_ids.flags.c_contiguous and batch.labels.flags.c_contiguous
     assert batch.padding_mask is None and batch.decoder_input_ids is None
+
+
+def test_the_begin_token_is_read_but_never_predicted() -> None:
+    # <s> a b </s> <s> c </s>: what follows </s> is always <s>, and saying so is no merit.
+    bos, eos = ROLES.bos, ROLES.eos
+    view = TokenStreamView([np.array([bos, 7, 8, eos, bos, 9, eos])])
+    (batch,) = CausalBatches(view, ROLES, batch_size=1, context=6, seed=0).whole()
+    assert batch.input_ids.tolist() == [[bos, 7, 8, eos, bos, 9]]
+    assert batch.labels.tolist() == [[7, 8, eos, IGNORED, 9, eos]]
+    assert batch.target_tokens == 5

@@ -69,7 +69,7 @@ WRITTEN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "adam_eps": positive,
     },
     "generate": {"prompts": st.lists(odd_text, max_size=3), "temperature": st.floats(min_value=0, **FINITE)},
-    "inspect": {"attention": optional(odd_text), "positions": st.booleans()},
+    "inspect": {"attention": optional(odd_text), "positions": st.integers(0, 500)},
     "check": {"max_loss": optional(positive)},
     "result": {"reached": odd_text, "minutes": optional(st.floats(**FINITE))},
 }
@@ -148,7 +148,7 @@ def test_resolving_twice_is_resolving_once():
 
 def test_no_difference_between_a_recipe_and_itself_or_what_is_only_shown():
     recipe = Recipe().resolved()
-    shown = build_recipe({"generate": {"seed": 3}, "inspect": {"positions": True}, "name": "x"}).resolved()
+    shown = build_recipe({"generate": {"seed": 3}, "inspect": {"positions": 8}, "name": "x"}).resolved()
     assert first_difference(recipe, recipe) is None
     assert first_difference(shown, recipe) is None
 

@@ -25,6 +25,12 @@ class Batch:
     decoder_input_ids: NDArray[np.int64] | None = None
 
     @property
+    def tokens(self) -> int:
+        """The number of tokens read, of both sides, without padding: what progress and speed are counted in."""
+        source = self.input_ids.size if self.padding_mask is None else int(np.count_nonzero(self.padding_mask))
+        return source + (0 if self.decoder_input_ids is None else self.target_tokens)
+
+    @property
     def target_tokens(self) -> int:
         """The number of positions that are scored."""
         return int(np.count_nonzero(self.labels != IGNORED))

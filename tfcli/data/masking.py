@@ -96,7 +96,6 @@ class MaskedBatches:
         self._view = view
         self._plan = WindowPlan(len(view), context, batch_size, seed)
         self._masker = Masker(roles, vocab_size, mask_probability)
-        self._mask_probability = mask_probability
 
     @property
     def batches_per_epoch(self) -> int:
@@ -105,8 +104,8 @@ class MaskedBatches:
 
     @property
     def tokens_per_batch(self) -> int:
-        """Labels of a training batch, on average, were no token special."""
-        return round(self._plan.batch_size * self._plan.length * self._mask_probability)
+        """Tokens of a training batch."""
+        return self._plan.batch_size * self._plan.length
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Full batches without end, from number `start` on."""

@@ -42,7 +42,7 @@ class PairBatches:
         self._plan = BucketPlan(
             fitting, np.stack([targets[fitting], sources[fitting]]), batch_size=batch_size, seed=seed
         )
-        self._mean_target = float(targets[fitting].mean())
+        self._mean_tokens = float((sources + targets)[fitting].mean())
         self.left_out = len(view) - len(fitting)
         self.order = self._plan.sorted()
 
@@ -53,8 +53,8 @@ class PairBatches:
 
     @property
     def tokens_per_batch(self) -> int:
-        """Labels of a training batch, on average."""
-        return round(self._mean_target * self._plan.batch_size)
+        """Tokens of a training batch, of both sides, on average."""
+        return round(self._mean_tokens * self._plan.batch_size)
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Full batches without end, from number `start` on."""

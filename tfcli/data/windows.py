@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.batch import Batch
+from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.draws import ORDER, generator
 from tfcli.data.views import TokenStreamView
 from tfcli.records.roles import TokenRoles
@@ -82,8 +82,9 @@ class CausalBatches:
     def __init__(
         self, view: TokenStreamView, roles: TokenRoles, *, batch_size: int, context: int, seed: int
     ) -> None:
-        """`roles` are not needed for windows; the three kinds of batches are made with the same arguments."""
         self._view = view
+        # A document's <s> follows </s> always: predicting it would only flatter the loss.
+        self._never_news = roles.bos if roles.bos != roles.eos else None
         self._plan = WindowPlan(len(view) - 1, context, batch_size, seed)
 
     @property
@@ -93,7 +94,7 @@ class CausalBatches:
 
     @property
     def tokens_per_batch(self) -> int:
-        """Labels of a training batch."""
+        """Tokens of a training batch."""
         return self._plan.batch_size * self._plan.length
 
     def training(self, start: int = 0) -> Iterator[Batch]:
@@ -102,10 +103,13 @@ class CausalBatches:
             yield self._batch(starts, self._plan.length)
 
     def whole(self) -> Iterator[Batch]:
-        """Every token but the stream's first as a label exactly once, in order."""
+        """Every token but the begin tokens as a label exactly once, in order."""
         for starts, length in self._plan.whole():
             yield self._batch(starts, length)
 
     def _batch(self, starts: NDArray[np.int64], length: int) -> Batch:
         tokens = self._view.windows(starts, length + 1)
-        return Batch(np.ascontiguousarray(tokens[:, :-1]), np.ascontiguousarray(tokens[:, 1:]))
+        labels = np.ascontiguousarray(tokens[:, 1:])
+        if self._never_news is not None:
+            labels = np.where(labels == self._never_news, IGNORED, labels)
+        return Batch(np.ascontiguousarray(tokens[:, :-1]), labels)

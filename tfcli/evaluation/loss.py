@@ -50,6 +50,6 @@ def total_loss(model: Transformer, batches: Iterable[Batch], device: torch.devic
         target = target_of(model, batch, device)
         nats += F.cross_entropy(target.logits.float(), target.labels, reduction="sum").double().item()
         correct += int((target.logits.argmax(-1) == target.labels).sum())
-        tokens += target.labels.numel()
+        tokens += batch.target_tokens
     model.train(was_training)
     return Totals(nats, tokens, correct)

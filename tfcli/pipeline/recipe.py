@@ -72,11 +72,11 @@ def _samples(run: LoadedRun, recipe: Recipe, report: Report) -> None:
 
 def _inspection(run: LoadedRun, recipe: Recipe, report: Report) -> None:
     wanted = recipe.inspect
-    if wanted.attention is None and not wanted.positions:
+    if wanted.attention is None and wanted.positions == 0:
         return
     report(StageStarted("inspection", "attention and positions"))
     if wanted.attention is not None:
         for record in attention(run, wanted.attention, wanted.target):
             report(record)
     if wanted.positions:
-        report(run_positions(run.model))
+        report(run_positions(run.model, wanted.positions))

@@ -24,5 +24,5 @@ class InspectSection:
     head: Annotated[int, Ge(0)] | None = None
     """Head of the table. None: the first."""
 
-    positions: bool = False
-    """Show the positional encoding."""
+    positions: Annotated[int, Ge(0)] = 0
+    """How many positions of the positional encoding to show; 0: none."""

@@ -2,10 +2,11 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
+from tfcli.data.batch import Batch
 from tfcli.errors import TfcliError
 from tfcli.evaluation.loss import total_loss
 from tfcli.records.training import (
@@ -54,9 +55,8 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
             device=job.device,
         )
         progress.step += 1
-        tokens = sum(batch.target_tokens for batch in micro_batches)
-        progress.tokens += tokens
-        window.add(loss, tokens, began)
+        progress.tokens += sum(batch.tokens for batch in micro_batches)
+        window.add(loss, micro_batches, began)
         last = progress.step == section.steps
         if last or progress.step % section.log_every == 0:
             yield _reported(job, window, float(norm), rate, clock)
@@ -97,12 +97,14 @@ class _Window:
     """Sums over the steps since the last report; the loss stays on the device until it is reported."""
 
     def __init__(self, device: torch.device) -> None:
-        self.loss = torch.zeros((), device=device, dtype=torch.float64)
-        self.tokens, self.steps, self.seconds = 0, 0, 0.0
+        self.loss = torch.zeros((), device=device)
+        self.targets, self.tokens, self.steps, self.seconds = 0, 0, 0, 0.0
 
-    def add(self, loss: torch.Tensor, tokens: int, began: float) -> None:
-        self.loss += loss * tokens
-        self.tokens += tokens
+    def add(self, loss: torch.Tensor, batches: Sequence[Batch], began: float) -> None:
+        targets = sum(batch.target_tokens for batch in batches)
+        self.loss += loss * targets
+        self.targets += targets
+        self.tokens += sum(batch.tokens for batch in batches)
         self.steps += 1
         self.seconds += time.perf_counter() - began
 
@@ -133,7 +135,7 @@ def _started(job: TrainingJob) -> TrainingStarted:
 
 def _reported(job: TrainingJob, window: _Window, norm: float, rate: float, clock: _Clock) -> StepsDone:
     section, progress = job.recipe.train, job.progress
-    loss = float(window.loss) / window.tokens
+    loss = float(window.loss) / window.targets
     if not math.isfinite(loss):
         kept = max(job.run.checkpoints(), default=None)
         raise TfcliError(
