@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise TfcliError(f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where it could not even be made, that is the error to tell
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -8,12 +8,14 @@ import torch
 from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
 from tfcli.errors import UsageError
 from tfcli.generation.decode import NewToken, collect, continuations, decode, finish_of, translations
+from tfcli.generation.reader import read_sources
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.roles import TokenRoles
 
 GREEDY = GenerateSection(temperature=0.0, max_new_tokens=8)
 PROMPT = [1, 7, 9]
-NOTHING_ENDS = TokenRoles(pad=0, bos=1, eos=0, mask=3, unk=4)
+NOTHING_ENDS = TokenRoles(pad=0, bos=1, eos=99, mask=3, unk=4)
+"""The end is no token of the vocabulary, so it never comes."""
 
 
 @torch.inference_mode()
@@ -135,6 +137,13 @@ def test_prompt_and_text_stay_within_the_context(
     tokens = list(continuations(small_model(), [1] * prompt_length, NOTHING_ENDS, settings))
     assert len(tokens) == expected
     assert finish_of([token.token_id for token in tokens], NOTHING_ENDS, max_new_tokens) == finish
+
+
+def test_a_translation_and_its_beginning_stay_within_the_context():
+    """So that it can be read again as a whole, `<s>` in front, by what scores or inspects it."""
+    model = small_model(architecture="encoder-decoder")
+    assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=99).limit == 15
+    assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=9).limit == 9
 
 
 def test_the_end_token_is_a_reason_of_its_own():

@@ -103,6 +103,8 @@ def read_sources(
 ) -> Reader:
     """A reader at the start of the translations of `sources`, a row each. A source is read as ``ids </s>``.
 
+    ``<s>`` and the new tokens together stay within the context.
+
     Raises:
         UsageError: a source is longer than the context.
     """
@@ -121,7 +123,7 @@ def read_sources(
     mask = torch.arange(longest + 1, device=lengths.device) < lengths if is_padded else None
     memory = model.encode(_tensor(padded, model), mask)
     start = _tensor([[roles.bos]] * len(sources), model)
-    limit = min(max_new_tokens, context)
+    limit = min(max_new_tokens, context - start.shape[1])
     return Reader(model, start, rows=rows, limit=limit, memory=memory, padding_mask=mask)
 
 

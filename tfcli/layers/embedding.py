@@ -38,5 +38,7 @@ class TokenEmbedding(nn.Module):
         """
         x = F.embedding(input_ids, self.weight) * self.scale
         if self.positions is not None:
-            x = x + self.positions[offset : offset + input_ids.shape[1]]
+            end = offset + input_ids.shape[1]
+            assert end <= len(self.positions), f"position {end - 1} is beyond the context of {len(self.positions)}"
+            x = x + self.positions[offset:end]
         return F.dropout(x, self.dropout, self.training)

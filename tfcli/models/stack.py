@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tfcli.layers.layer import LayerCache, TransformerLayer
 from tfcli.layers.norms import build_norm
-from tfcli.layers.rotary import rotation
+from tfcli.layers.rotary import Rotation, rotation
 from tfcli.recipe.model import ModelSection
 
 
@@ -25,9 +25,16 @@ class StackCache(Protocol):
 class Stack(nn.Module):
     """`num_layers` layers; with pre-norm, a last norm after them (the residual stream itself is never normalised)."""
 
+    cosines: Tensor
+    sines: Tensor
+
     def __init__(self, model: ModelSection, *, causal: bool, cross_attention: bool = False) -> None:
         super().__init__()
-        self.rotary = (model.size_per_head, model.position_base) if model.positions == "rotary" else None
+        self.rotary = model.positions == "rotary"
+        if self.rotary:
+            cosines, sines = rotation(torch.arange(model.max_seq_len), model.size_per_head, model.position_base)
+            self.register_buffer("cosines", cosines, persistent=False)
+            self.register_buffer("sines", sines, persistent=False)
         self.layers = nn.ModuleList(
             TransformerLayer(model, causal=causal, cross_attention=cross_attention) for _ in range(model.num_layers)
         )
@@ -50,11 +57,8 @@ class Stack(nn.Module):
         self_weights, cross_weights: receive a (B, H, T, S) a layer
         returns: (B, T, D)
         """
-        turned = None
-        if self.rotary is not None:
-            offset = cache.length if cache is not None else 0
-            positions = torch.arange(offset, offset + x.shape[1], device=x.device)
-            turned = rotation(positions, *self.rotary)
+        offset = cache.length if cache is not None else 0
+        turned = self._rotation(offset, offset + x.shape[1])
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,
@@ -67,3 +71,9 @@ class Stack(nn.Module):
                 cross_weights=cross_weights,
             )
         return self.final_norm(x)
+
+    def _rotation(self, start: int, end: int) -> Rotation | None:
+        if not self.rotary:
+            return None
+        assert end <= len(self.cosines), f"position {end - 1} is beyond the context of {len(self.cosines)}"
+        return self.cosines[start:end], self.sines[start:end]

@@ -34,5 +34,5 @@ class DataSection:
     max_documents: Annotated[int, Ge(1)] | None = None
     """Read no more documents than this. None: all, or a built-in generator's own number."""
 
-    seed: Annotated[int, Ge(0)] = 0
+    seed: Annotated[int, Ge(0), Lt(2**63)] = 0
     """Seed of the built-in generators."""

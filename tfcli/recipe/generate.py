@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 
 
 @dataclass(frozen=True)
@@ -33,5 +33,5 @@ class GenerateSection:
     num_samples: Annotated[int, Ge(1)] = 1
     """Continuations a prompt."""
 
-    seed: Annotated[int, Ge(0)] = 0
+    seed: Annotated[int, Ge(0), Lt(2**63)] = 0
     """Seed of the sampling."""

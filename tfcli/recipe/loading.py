@@ -24,10 +24,7 @@ def build_recipe(*layers: Settings) -> Recipe:
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
-            if key in SECTIONS and isinstance(value, Mapping):
-                merged[key] = {**merged.get(key, {}), **value}
-            else:
-                merged[key] = value
+            _put(merged, key, value)
     _refuse_unknown_keys(merged)
     return _validate(merged)
 
@@ -74,15 +71,28 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         key = key.strip()
+        if not assignment.isprintable():
+            raise UsageError(f"{key} = {text!a} is not plain text", "write it in valid UTF-8")
         if not equals or not key:
             raise UsageError(f"--set {assignment!r} is not key=value", "write for example --set train.steps=500")
         section, dot, name = key.partition(".")
         value = _toml_value(text.strip())
-        if dot:
-            settings.setdefault(section, {})[name] = value
-        else:
-            settings[key] = value
+        _put(settings, section, {name: value} if dot else value)
     return settings
+
+
+def _put(settings: dict[str, Any], key: str, value: Any) -> None:
+    """Set a key; a section is merged into what is there of it.
+
+    Raises:
+        UsageError: a section is given as a single value.
+    """
+    if key not in SECTIONS:
+        settings[key] = value
+    elif isinstance(value, Mapping):
+        settings[key] = {**settings.get(key, {}), **value}
+    else:
+        raise UsageError(f"{key} = {value!r} is a whole section", f"set one of its keys, as in {key}.KEY={value}")
 
 
 def _toml_value(text: str) -> Any:

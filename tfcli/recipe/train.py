@@ -73,7 +73,7 @@ class TrainSection:
     log_every: Annotated[int, Ge(1)] = 10
     """Steps between reports of the loss."""
 
-    seed: Annotated[int, Ge(0)] = 0
+    seed: Annotated[int, Ge(0), Lt(2**63)] = 0
     """Seed of the initial weights, the order of the data, masks and dropout."""
 
     device: Device = "auto"

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tfcli.errors import BrokenInputError
+from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import read_json, write_json
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
@@ -37,11 +37,19 @@ def read_config(path: Path) -> RunConfig:
     version = values.get("format_version") if isinstance(values, dict) else None
     if version != FORMAT_VERSION:
         raise BrokenInputError(
-            f"{path} has format version {version!r}, and this tfcli reads {FORMAT_VERSION}", "use the tfcli that wrote it"
+            f"{path} has format version {version!r}, and this tfcli reads {FORMAT_VERSION}",
+            "use the tfcli that wrote it",
         )
+    from pydantic import TypeAdapter, ValidationError
+
     try:
         model = build_recipe({"model": {k: v for k, v in values["model"].items() if v is not None}}).model
-        roles = TokenRoles(**values["roles"])
+        roles = TypeAdapter(TokenRoles).validate_python(asdict(TokenRoles(**values["roles"])))
         return RunConfig(model, roles, values["tokenizer_fingerprint"], values["run_id"])
+    except UsageError as error:
+        problem = error.problem
     except (KeyError, TypeError, AttributeError) as error:
-        raise BrokenInputError(f"{path} is incomplete ({error})", "restore the file from a copy of the run") from error
+        problem = f"{error} is missing or of the wrong kind"
+    except ValidationError as error:
+        problem = f"roles.{error.errors()[0]['loc'][0]}: {error.errors()[0]['msg']}"
+    raise BrokenInputError(f"{path} is damaged ({problem})", "restore the file from a copy of the run")

@@ -69,11 +69,11 @@ class RunDirectory:
         return dict(sorted(found.items()))
 
     def prune(self, keep: int) -> None:
-        """Remove all but the last `keep` checkpoints."""
-        for folder in list(self.checkpoints().values())[:-keep]:
+        """Remove all but the last `keep` checkpoints, at least one."""
+        for folder in list(self.checkpoints().values())[: -max(keep, 1)]:
             # Renamed first: a removal that is cut short must not leave half a checkpoint under its name.
-            doomed = folder.with_name(f".{folder.name}.old")
-            folder.rename(doomed)
+            folder.rename(folder.with_name(f".{folder.name}.old"))
+        for doomed in (self.path / "checkpoints").glob(".step-*.old"):
             shutil.rmtree(doomed, ignore_errors=True)
 
     def holds_run(self) -> bool:

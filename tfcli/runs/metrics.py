@@ -1,6 +1,7 @@
 """``metrics.jsonl``: the one file that is appended to."""
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ _NAMES = {StepsDone: "step", Evaluated: "evaluated"}
 
 
 def append_metrics(path: Path, event: StepsDone | Evaluated) -> None:
-    """Add one line: the event's fields after its name."""
+    """Add one line: the event's fields after its name; what is not finite becomes null, for JSON has no NaN."""
+    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(event).items()}
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"event": _NAMES[type(event)], **asdict(event)}) + "\n")
+        file.write(json.dumps({"event": _NAMES[type(event)], **finite}, allow_nan=False) + "\n")
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

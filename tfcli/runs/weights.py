@@ -8,14 +8,21 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import replacing
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors to a safetensors file."""
-    with replacing(path) as temporary:
-        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata))
+    """Write tensors to a safetensors file.
+
+    Raises:
+        TfcliError: the folder is not there, or the disk is full.
+    """
+    try:
+        with replacing(path) as temporary:
+            save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata))
+    except SafetensorError as error:  # how the library reports a failed write
+        raise TfcliError(f"Cannot write {path}: {error}", "free the disk or choose another folder") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
