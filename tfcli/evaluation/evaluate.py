@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from tfcli.data.dataset import PreparedDataset
+from tfcli.data.masking import MaskedBatches
 from tfcli.data.pairs import PairBatches
 from tfcli.data.views import SequencesView
-from tfcli.evaluation.batches import build_batches
+from tfcli.evaluation.batches import Batches, build_batches
 from tfcli.evaluation.loss import Totals, total_loss
 from tfcli.evaluation.translation import TranslationScores, score_translations
 from tfcli.generation.translate import translate
@@ -32,11 +33,11 @@ def evaluate(run: LoadedRun, data: PreparedDataset) -> Scores:
         sources=record.sources,
         loss=totals.loss,
         perplexity=totals.perplexity,
-        bits_per_byte=_bits_per_byte(run, totals, record.validation.bytes),
+        bits_per_byte=_bits_per_byte(batches, totals, record.validation.bytes),
         tokens=totals.tokens,
         documents=record.validation.documents,
         accuracy=totals.accuracy,
-        left_out=batches.left_out if isinstance(batches, PairBatches) else 0,
+        left_out=_left_out(batches),
     )
     if run.config.model.objective != "seq2seq":
         return scores
@@ -70,9 +71,16 @@ def _scored(run: LoadedRun) -> Recipe:
     return replace(run.recipe, train=train)
 
 
-def _bits_per_byte(run: LoadedRun, totals: Totals, number_of_bytes: int) -> float | None:
-    """A masked model scores one token in seven, so its nats cover no text as a whole."""
-    return None if run.config.model.objective == "mlm" else totals.bits_per_byte(number_of_bytes)
+def _left_out(batches: Batches) -> int:
+    return batches.left_out if isinstance(batches, PairBatches) else 0
+
+
+def _bits_per_byte(batches: Batches, totals: Totals, number_of_bytes: int) -> float | None:
+    """None where the nats do not cover every byte: a masked model scores one token in seven, and pairs that are too
+    long have no part in the loss."""
+    if isinstance(batches, MaskedBatches) or _left_out(batches):
+        return None
+    return totals.bits_per_byte(number_of_bytes)
 
 
 def _ids(view: SequencesView, roles: TokenRoles, longest: int | None = None) -> list[list[int]]:

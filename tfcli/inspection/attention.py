@@ -42,9 +42,9 @@ def attention(
     """
     kinds = _KINDS[run.architecture]
     if kind is not None and kind not in kinds:
-        raise UsageError(f"An {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
+        raise UsageError(f"This {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
     if target is not None and run.architecture != "encoder-decoder":
-        raise UsageError(f"An {run.architecture} reads one text, and --target is a second one", "leave --target out")
+        raise UsageError(f"This {run.architecture} reads one text, and --target is a second one", "leave --target out")
     inputs = _inputs(run, text, target)
     for side, ids in (("text", inputs.encoder), ("target", inputs.decoder)):
         longest = run.config.model.max_seq_len

@@ -47,16 +47,17 @@ def run_positions(model: Transformer, length: int | None = None) -> PositionsRec
     """The table that a trained model uses, of its whole context or of the first `length` positions.
 
     Raises:
-        UsageError: `length` is beyond what a learned table holds.
+        UsageError: `length` is below 1, or beyond what a learned table holds.
     """
     section = model.section
-    length = length or section.max_seq_len
+    length = section.max_seq_len if length is None else length
     if section.positions != "learned":
         size = section.size_per_head if section.positions == "rotary" else section.d_model
         return positions_table(section.positions, length, size, section.position_base)
-    if length > section.max_seq_len:
+    if not 1 <= length <= section.max_seq_len:
         raise UsageError(
-            f"The run has learned {section.max_seq_len} positions, and --length is {length}", "choose a smaller --length"
+            f"The run has learned {section.max_seq_len} positions, and --length is {length}",
+            f"choose 1 to {section.max_seq_len}",
         )
     table = dict(model.named_parameters())["embedding.positions"].detach().cpu().numpy()[:length]
     return _record("learned", None, table)

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.corpora.division import Division, open_division
+from tfcli.corpora.files import is_there
 from tfcli.corpora.open import open_source
 from tfcli.corpora.source import Kind, texts
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.manifest import MANIFEST_NAME
 from tfcli.data.prepare import dataset_fingerprint, prepare
 from tfcli.errors import UsageError
-from tfcli.files import cache_folder, digest, read_json, write_text
+from tfcli.files import cache_folder, digest, read_json, require_writable, write_text
 from tfcli.recipe.data import DataSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.tokenizer import TokenizerSection
@@ -32,6 +33,7 @@ Report = Callable[[Any], None]
 """Receives events and records as they come."""
 
 _TOKENIZER_FORMAT = 1
+_REPORT_EVERY = 256  # documents
 
 
 def kind_of(recipe: Recipe) -> Kind:
@@ -70,12 +72,15 @@ def obtain_tokenizer(section: TokenizerSection, division: Division, report: Repo
         return load_tokenizer(file)
     report(StageStarted("tokenizer", what))
 
-    def training_texts() -> Iterator[str]:
-        return (text for document in division.only("train") for text in texts(document))
+    require_writable(file.parent)
 
-    tokenizer, result = train_tokenizer(
-        training_texts, section, lambda documents: report(StageProgress("tokenizer", documents))
-    )
+    def training_texts() -> Iterator[str]:
+        for number, document in enumerate(division.only("train"), start=1):
+            if number % _REPORT_EVERY == 0:
+                report(StageProgress("tokenizer", number))
+            yield from texts(document)
+
+    tokenizer, result = train_tokenizer(training_texts, section)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, tokenizer.to_json())
     report(result)
@@ -138,10 +143,10 @@ def dataset_for_evaluation(run: LoadedRun, names: tuple[str, ...], report: Repor
 def with_absolute_paths(recipe: Recipe) -> Recipe:
     """The recipe with its paths written from the root, so that a run resumes from any folder."""
     data, tokenizer = recipe.data, recipe.tokenizer
-    source = data.source
+    kind, source = kind_of(recipe), data.source
     if source is not None:
-        source = _absolute(source) if isinstance(source, str) else tuple(_absolute(name) for name in source)
-    validation = data.validation and _absolute(data.validation)
+        source = _absolute(source, kind) if isinstance(source, str) else tuple(_absolute(name, kind) for name in source)
+    validation = data.validation and _absolute(data.validation, kind)
     path = tokenizer.path and str(Path(tokenizer.path).absolute())
     return replace(
         recipe,
@@ -150,8 +155,13 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     )
 
 
-def _absolute(name: str) -> str:
+def _absolute(name: str, kind: Kind) -> str:
     if name == "-" or name.startswith(("builtin:", "hf:")):
         return name
-    return ",".join(str(Path(part).absolute()) for part in name.split(","))
+    parallel = kind == "pairs" and not is_there(name)
+    return ",".join(map(_absolute_path, name.split(","))) if parallel else _absolute_path(name)
+
+
+def _absolute_path(name: str) -> str:
+    return name if name.startswith("~") else str(Path(name).absolute())
 

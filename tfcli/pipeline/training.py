@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.errors import UsageError
+from tfcli.files import require_writable
 from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, with_absolute_paths
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe, first_difference
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.training import TrainingFinished
 from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
-from tfcli.runs.load import LoadedRun, load_run
+from tfcli.runs.load import load_run
 from tfcli.training.job import resume, start
 from tfcli.training.loop import train
 from tfcli.training.state import Progress, read_progress
@@ -33,7 +34,7 @@ def train_recipe(
     recipe = with_absolute_paths(recipe.resolved())
     if out is not None and RunDirectory(out).holds_run():
         recorded = load_recorded(RunDirectory(out).recipe)
-        difference = first_difference(recipe, recorded)
+        difference = first_difference(_with_recorded_threads(recipe, recorded), recorded)
         if difference is not None:
             key, wanted, found = difference
             raise UsageError(
@@ -42,7 +43,8 @@ def train_recipe(
             )
         return resume_run(out, report, should_stop)
     run = free_run(out or next_run_path(recipe.name))
-    initial = _initial(init) if init is not None else None
+    require_writable(run.path)
+    initial = load_run(init) if init is not None else None
     if initial is not None:
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer.absolute())))
     tokenizer, data = obtain_data(recipe, report)
@@ -63,8 +65,10 @@ def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingF
     return _drive(resume(run, recipe, data), report, should_stop)
 
 
-def _initial(path: Path) -> LoadedRun:
-    return load_run(path)
+def _with_recorded_threads(recipe: Recipe, recorded: Recipe) -> Recipe:
+    """Threads that are left to PyTorch (0) were decided when the run began."""
+    threads = recipe.train.threads or recorded.train.threads
+    return replace(recipe, train=replace(recipe.train, threads=threads))
 
 
 def _drive(job: Any, report: Report, should_stop: ShouldStop) -> TrainingFinished:

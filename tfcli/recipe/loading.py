@@ -71,7 +71,7 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         key = key.strip()
-        if not assignment.isprintable():
+        if not assignment.isascii() and assignment.encode(errors="replace").decode() != assignment:
             raise UsageError(f"{key} = {text!a} is not plain text", "write it in valid UTF-8")
         if not equals or not key:
             raise UsageError(f"--set {assignment!r} is not key=value", "write for example --set train.steps=500")

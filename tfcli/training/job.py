@@ -1,6 +1,6 @@
 """Everything one training needs, put together fresh or from a checkpoint."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 
@@ -10,6 +10,7 @@ from tfcli.evaluation.batches import Batches, build_batches
 from tfcli.files import digest, require_writable, write_json, write_text
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
+from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.saving import to_toml
 from tfcli.runs.config import RunConfig, read_config, write_config
@@ -78,7 +79,7 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset) -> Training
     job = _assemble(recipe, config, data, run)
     checkpoints = run.checkpoints()
     if checkpoints:
-        job.progress = load_checkpoint(checkpoints[max(checkpoints)], job.model, job.optimizer)
+        job.progress = load_checkpoint(checkpoints[max(checkpoints)], config.run_id, job.model, job.optimizer)
     truncate_metrics(run.metrics, job.progress.step)
     return job
 
@@ -124,12 +125,31 @@ def _require_same(initial: LoadedRun, config: RunConfig) -> None:
         raise UsageError(
             f"The run {where} has another tokenizer", f"use its own: --set tokenizer.path={where / 'tokenizer.json'}"
         )
-    ours, theirs = model_tensors(build_model(config.model)), model_tensors(initial.model)
-    for name in sorted(ours.keys() | theirs.keys()):
-        if name not in ours or name not in theirs or ours[name].shape != theirs[name].shape:
+    ours, theirs = _computed(config.model), _computed(initial.config.model)
+    for field in fields(ModelSection):
+        here, there = getattr(ours, field.name), getattr(theirs, field.name)
+        if here != there:
             raise UsageError(
-                f"The run {where} is another model: {name!r} differs", "use the same [model] settings as that run"
+                f"The run {where} is another model: its model.{field.name} is {there!r}, not {here!r}",
+                "use the same [model] settings as that run",
             )
+
+
+def _computed(model: ModelSection) -> ModelSection:
+    """What decides which function weights stand for: defaults written out, and left out what only training sees.
+
+    Equal shapes are not enough: the number of heads, for one, changes no shape.
+    """
+    return replace(
+        model,
+        num_kv_heads=model.kv_heads,
+        head_dim=model.size_per_head,
+        d_ff=model.inner_size,
+        scale_embeddings=model.embedding_scale != 1.0,
+        max_seq_len=model.max_seq_len if model.positions == "learned" else ModelSection.max_seq_len,
+        dropout=0.0,
+        init_std=ModelSection.init_std,
+    )
 
 
 def _write_beginnings(

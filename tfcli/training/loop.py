@@ -59,15 +59,18 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         window.add(loss, micro_batches, began)
         last = progress.step == section.steps
         if last or progress.step % section.log_every == 0:
+            _require_finite(job, window, norm)
             yield _reported(job, window, float(norm), rate, clock)
             window = _Window(job.device)
         stop = should_stop()
         if last or _due(progress.step, section.evaluate_every):
+            _require_finite(job, window, norm)
             yield _evaluated(job, clock)
             reason = "early" if _gave_up(job) and not last else "done"
         if stop and not last:
             reason = "interrupted"
         if last or reason != "done" or _due(progress.step, section.save_every):
+            _require_finite(job, window, norm)
             progress.seconds = clock.seconds()
             progress.finished = last or reason == "early"
             yield _saved(job)
@@ -133,16 +136,22 @@ def _started(job: TrainingJob) -> TrainingStarted:
     )
 
 
+def _require_finite(job: TrainingJob, window: _Window, norm: torch.Tensor) -> None:
+    """Asked before anything is reported, scored or saved, so that broken weights never replace good ones. A gradient
+    that is not finite has spoilt the weights already, one step before the loss shows it."""
+    for what, value in (("loss", float(window.loss)), ("gradient norm", float(norm))):
+        if not math.isfinite(value):
+            kept = max(job.run.checkpoints(), default=None)
+            saved = "no checkpoint was saved yet" if kept is None else f"the checkpoint of step {kept} is kept"
+            raise TfcliError(
+                f"The {what} became {value} in the steps up to {job.progress.step} ({saved})",
+                f"lower train.learning_rate (now {job.recipe.train.learning_rate:g}) and train again",
+            )
+
+
 def _reported(job: TrainingJob, window: _Window, norm: float, rate: float, clock: _Clock) -> StepsDone:
     section, progress = job.recipe.train, job.progress
-    loss = float(window.loss) / window.targets
-    if not math.isfinite(loss):
-        kept = max(job.run.checkpoints(), default=None)
-        raise TfcliError(
-            f"The loss became {loss} in the steps up to {progress.step}; "
-            + (f"the checkpoint of step {kept} is kept" if kept else "no checkpoint was saved yet"),
-            f"lower train.learning_rate (now {section.learning_rate:g}) and train again",
-        )
+    loss = float(window.loss) / max(window.targets, 1)
     steps_left = section.steps - progress.step
     evaluations_left = 1 + (steps_left // section.evaluate_every if section.evaluate_every else 0)
     event = StepsDone(

@@ -47,17 +47,16 @@ def save_checkpoint(
     return folder
 
 
-def load_checkpoint(folder: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> Progress:
+def load_checkpoint(folder: Path, run_id: str, model: Transformer, optimizer: torch.optim.Optimizer) -> Progress:
     """Put a checkpoint's weights, moments and random state back, and return its counters.
 
     Raises:
         BrokenInputError: a file is damaged or belongs to another run.
     """
     progress = _read_state(folder)
-    weights = folder / "model.safetensors"
-    fill_model(model, load_tensors(weights)[0], weights)
-    moments = folder / "optimizer.safetensors"
-    _restore_optimizer(model, optimizer, load_tensors(moments)[0], moments)
+    weights, moments = folder / "model.safetensors", folder / "optimizer.safetensors"
+    fill_model(model, _tensors_of_run(weights, run_id), weights)
+    _restore_optimizer(model, optimizer, _tensors_of_run(moments, run_id), moments)
     return progress
 
 
@@ -77,6 +76,13 @@ def _read_state(folder: Path) -> Progress:
         raise BrokenInputError(f"{folder / 'state.json'} is damaged ({error})", "remove that checkpoint") from error
 
 
+def _tensors_of_run(path: Path, run_id: str) -> dict[str, Tensor]:
+    tensors, metadata = load_tensors(path)
+    if metadata.get("run_id") != run_id:
+        raise BrokenInputError(f"{path} belongs to another run", "restore the run's own file")
+    return tensors
+
+
 def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     tensors = {"random.cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
@@ -90,16 +96,17 @@ def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> 
 def _restore_optimizer(
     model: Transformer, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], path: Path
 ) -> None:
-    torch.set_rng_state(tensors.pop("random.cpu"))
-    random_cuda = tensors.pop("random.cuda", None)
-    if random_cuda is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(random_cuda)
+    def stored(name: str) -> Tensor:
+        if name not in tensors:
+            raise BrokenInputError(f"{path} lacks the tensor {name!r}", "restore the file, or train again")
+        return tensors[name]
+
+    torch.set_rng_state(stored("random.cpu"))
+    if "random.cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["random.cuda"])
     for name, parameter in model_tensors(model).items():
-        try:
-            state = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
-        except KeyError as error:
-            raise BrokenInputError(f"{path} lacks the tensor {error}", "restore the file, or train again") from error
-        if state["exp_avg"].shape != parameter.shape:
+        state = {key: stored(f"{key}.{name}") for key in ("step", "exp_avg", "exp_avg_sq")}
+        if not state["exp_avg"].shape == state["exp_avg_sq"].shape == parameter.shape:
             raise BrokenInputError(f"{path}: the moments of {name!r} have another shape", "restore the run's own file")
         # The step counter stays where the fused kernel wants it; the moments go to the parameter's device.
         optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in state.items()}

@@ -30,7 +30,7 @@ def optimizer_step(
     Shape:
         returns: the loss in nats a token and the gradient norm before clipping, both () and left on the device
     """
-    tokens = sum(batch.target_tokens for batch in batches)
+    tokens = max(sum(batch.target_tokens for batch in batches), 1)  # windows of special tokens have no target
     total = torch.zeros((), device=device)
     for batch in batches:
         with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
