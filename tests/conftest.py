@@ -33,13 +33,16 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def shared_data() -> Path:
     """The texts that lie beside the repository; a test that wants them is skipped where they do not."""
     if not SHARED.is_dir():
-        pytest.skip(f"there is no folder {SHARED}: this test needs the real texts that lie beside the repository")
+        pytest.skip(
+            f"there is no folder {SHARED}: this test needs the real texts that lie beside the repository"
+        )
     return SHARED
 
 
 @pytest.fixture(scope="session")
 def trained(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The run directory of a tiny trained model of an architecture, made at the first call. Copy it to change it."""
+    """The run directory of a tiny trained model of an architecture, made at the first call. Copy it to
+    change it."""
     from tests.support.runs import tiny_recipe, train_tiny
 
     runs = tmp_path_factory.mktemp("runs")
@@ -49,7 +52,13 @@ def trained(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
         if not out.exists():
             longer = {
                 "model": {"num_layers": 2},
-                "train": {"steps": 80, "batch_size": 16, "evaluate_every": 20, "save_every": 40, "log_every": 10},
+                "train": {
+                    "steps": 80,
+                    "batch_size": 16,
+                    "evaluate_every": 20,
+                    "save_every": 40,
+                    "log_every": 10,
+                },
             }
             train_tiny(tiny_recipe(architecture, longer), out)
         return out

@@ -67,7 +67,9 @@ def test_mps_stays_in_float32(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("device", [CPU, CUDA, MPS], ids=str)
 @pytest.mark.parametrize("wanted", ["float32", "bfloat16"])
-def test_a_precision_that_is_named_is_taken(monkeypatch: pytest.MonkeyPatch, device: torch.device, wanted: str):
+def test_a_precision_that_is_named_is_taken(
+    monkeypatch: pytest.MonkeyPatch, device: torch.device, wanted: str
+):
     machine(monkeypatch)
     assert choose_precision(wanted, device, SMALL) == wanted
 

@@ -9,7 +9,7 @@ from tfcli.cli.terminal import Terminal
 
 Sources = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SOURCE]...", help="Other text.", show_default="the run's own validation split"),
+    typer.Argument(metavar="SOURCE", help="Other text.", show_default="the run's own validation split"),
 ]
 
 
@@ -23,14 +23,15 @@ def evaluate(
     threads: Threads = 0,
     json: Json = False,
 ) -> None:
-    """Score a run: loss, perplexity and bits per byte; masked accuracy; BLEU, chrF and exact matches of translations.
+    """Score a run: loss, perplexity, bits per byte; BLEU of translations.
 
     Without a SOURCE, the whole of the run's own validation split is scored.
+    An encoder is scored on masked tokens; translations get chrF and exact
+    matches too.
 
     Examples:
 
       tfcli evaluate runs/decoder-1
-
       tfcli evaluate runs/decoder-1 other.txt --json
     """
     from tfcli.cli.reporting import reporting

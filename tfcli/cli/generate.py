@@ -10,11 +10,12 @@ from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from tfcli.recipe.generate import GenerateSection
+    from tfcli.records.generation import Generated
     from tfcli.runs.load import LoadedRun
 
 Prompts = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PROMPT|-]...", help="Text to continue, translate or fill; - reads a prompt a line."),
+    typer.Argument(metavar="PROMPT|-", help="Text to continue, translate or fill; - reads a prompt a line."),
 ]
 
 
@@ -24,20 +25,26 @@ def generate(
     run: Run,
     prompts: Prompts = None,
     max_new_tokens: Annotated[
-        int | None, typer.Option("--max-new-tokens", min=1, help="Stop after this many tokens.", show_default="128")
+        int | None,
+        typer.Option("--max-new-tokens", min=1, help="Stop after this many tokens.", show_default="128"),
     ] = None,
     temperature: Annotated[
         float | None,
         typer.Option(
-            "--temperature", help="Divides the logits; 0 is greedy.", show_default="1; an encoder-decoder is greedy"
+            "--temperature",
+            help="Divides the logits; 0 is greedy.",
+            show_default="1; an encoder-decoder is greedy",
         ),
     ] = None,
     top_k: Annotated[
         int | None,
-        typer.Option("--top-k", min=0, help="Sample from the k best tokens; for an encoder, how many to show a mask."),
+        typer.Option(
+            "--top-k", min=0, help="Sample from the k best tokens; for an encoder, how many to show a mask."
+        ),
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option("--top-p", help="Sample from the smallest set with this probability, 0 to 1.")
+        float | None,
+        typer.Option("--top-p", help="Sample from the smallest set with this probability, 0 to 1."),
     ] = None,
     beam: Annotated[int | None, typer.Option("--beam", min=1, help="Beams to search with; 1: none.")] = None,
     num_samples: Annotated[int | None, typer.Option("--num-samples", min=1, help="Texts a prompt.")] = None,
@@ -52,12 +59,12 @@ def generate(
 ) -> None:
     """Continue text (decoder), fill masks (encoder) or translate (encoder-decoder).
 
+    A terminal shows control characters as escapes; a file or pipe gets the text as it is.
+
     Examples:
 
       tfcli generate runs/decoder-1 "Once upon a time" --temperature 0.8
-
       tfcli generate runs/encoder-1 "She sat on the <mask> bank."
-
       tfcli generate runs/encoder-decoder-1 "O livro está em cima da mesa." --beam 4
     """
     use_threads(threads)
@@ -70,6 +77,7 @@ def generate(
         "num_samples": num_samples,
         "seed": seed,
     }
+    from tfcli.errors import UsageError
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 
@@ -77,7 +85,12 @@ def generate(
     settings = _settings(loaded, given)
     sample = None if temperature is None else temperature > 0
     for prompt in _prompts(terminal, loaded, prompts, interactive):
-        _answer(terminal, loaded, prompt, settings, sample, json)
+        try:
+            _answer(terminal, loaded, prompt, settings, sample, json)
+        except UsageError as error:
+            if not interactive:
+                raise
+            terminal.error(str(error))
 
 
 def _settings(run: "LoadedRun", given: dict[str, Any]) -> "GenerateSection":
@@ -90,7 +103,9 @@ def _settings(run: "LoadedRun", given: dict[str, Any]) -> "GenerateSection":
     return build_recipe({"generate": asdict(run.recipe.generate)}, {"generate": typed}).generate
 
 
-def _prompts(terminal: Terminal, run: "LoadedRun", prompts: list[str] | None, interactive: bool) -> Iterator[str]:
+def _prompts(
+    terminal: Terminal, run: "LoadedRun", prompts: list[str] | None, interactive: bool
+) -> Iterator[str]:
     from tfcli.cli.stdin import read_lines
     from tfcli.errors import UsageError
 
@@ -99,7 +114,9 @@ def _prompts(terminal: Terminal, run: "LoadedRun", prompts: list[str] | None, in
         return
     if not prompts:
         if run.architecture != "decoder":
-            raise UsageError(f"An {run.architecture} needs a prompt", f"give a text after {run.directory.path}")
+            raise UsageError(
+                f"An {run.architecture} needs a prompt", f"give a text after {run.directory.path}, or -"
+            )
         prompts = [""]
     for prompt in prompts:
         yield from read_lines() if prompt == "-" else (prompt,)
@@ -117,38 +134,43 @@ def _asked(terminal: Terminal) -> Iterator[str]:
 
 
 def _answer(
-    terminal: Terminal, run: "LoadedRun", prompt: str, settings: "GenerateSection", sample: bool | None, json: bool
+    terminal: Terminal,
+    run: "LoadedRun",
+    prompt: str,
+    settings: "GenerateSection",
+    sample: bool | None,
+    json: bool,
 ) -> None:
     from tfcli.generation.generate import generate as make
     from tfcli.generation.generate import stream
     from tfcli.render.as_json import to_json
     from tfcli.render.generation import FilledView
 
-    streamed = not json and run.architecture != "encoder" and settings.num_samples == settings.beam == 1
-    if streamed:
-        _show_stream(terminal, run, prompt, stream(run, prompt, settings, sample=sample))
+    if not json and run.architecture != "encoder" and settings.num_samples == settings.beam == 1:
+        _show_text(terminal, run, prompt, stream(run, prompt, settings, sample=sample))
         return
     made = make(run, prompt, settings, sample=sample)
-    if not isinstance(made, list):
-        if json:
-            terminal.json(to_json(made))
-        else:
-            terminal.show(FilledView(made))
-        return
-    for one in made:
-        if json:
+    if json:
+        for one in made if isinstance(made, list) else [made]:
             terminal.json(to_json(one))
-        else:
-            _show_stream(terminal, run, prompt, iter([one.text]))
+    elif isinstance(made, list):
+        for text in made:
+            _show_text(terminal, run, prompt, iter([text.text, text]))
+    else:
+        terminal.show(FilledView(made))
 
 
-def _show_stream(terminal: Terminal, run: "LoadedRun", prompt: str, pieces: Iterator[Any]) -> None:
+def _show_text(
+    terminal: Terminal, run: "LoadedRun", prompt: str, pieces: "Iterator[str | Generated]"
+) -> None:
     """Print a decoder's prompt and its continuation, or a translation alone, as it comes."""
-    from tfcli.render.safe import printable
-
-    if run.architecture == "decoder" and prompt:
-        terminal.out.print(printable(prompt, keep_newlines=True), end="", style="bold", markup=False, highlight=False)
+    if run.architecture == "decoder":
+        terminal.write(prompt, style="bold")
+    figures = ""
     for piece in pieces:
         if isinstance(piece, str):
-            print(printable(piece, keep_newlines=True), end="", flush=True)
-    print(flush=True)
+            terminal.write(piece)
+        else:
+            figures = f"{len(piece.token_ids)} tokens, log-probability {piece.score:.2f}"
+    terminal.write("\n")
+    terminal.detail(figures)

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, require_file_place, use_threads
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from tfcli.records.attention import AttentionRecord
 
-inspect_app = typer.Typer(help="Look inside a model: attention, positions.", no_args_is_help=True, add_completion=False)
+inspect_app = typer.Typer(
+    help="Look inside a model: attention, positions.", no_args_is_help=True, add_completion=False
+)
 
 _MOST_NUMBERS = 2_000_000
 
@@ -21,36 +23,53 @@ _MOST_NUMBERS = 2_000_000
 def attention(
     terminal: Terminal,
     run: Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)
+    ],
     target: Annotated[
         str | None,
-        typer.Option("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"),
+        typer.Option(
+            "--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"
+        ),
     ] = None,
     kind: Annotated[
         Literal["encoder_self", "decoder_self", "cross"] | None,
-        typer.Option("--kind", help="Which attention.", show_default="all; cross for pictures of an encoder-decoder"),
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="encoder_self, decoder_self or cross.",
+            show_default="all; cross for pictures of an encoder-decoder",
+        ),
     ] = None,
     layer: Annotated[
         int | None, typer.Option("--layer", min=0, help="Layer, from 0.", show_default="overview and last")
     ] = None,
-    head: Annotated[int | None, typer.Option("--head", min=0, help="Head, from 0.", show_default="overview and 0")] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="F", help="Write the table as an SVG picture.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="F", help="Write a page with every head.")] = None,
-    npz: Annotated[Path | None, typer.Option("--npz", metavar="F", help="Write all weights as a NumPy archive.")] = None,
+    head: Annotated[
+        int | None, typer.Option("--head", min=0, help="Head, from 0.", show_default="overview and 0")
+    ] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="F", help="Write the table as an SVG picture.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="F", help="Write a page with every head.")
+    ] = None,
+    npz: Annotated[
+        Path | None, typer.Option("--npz", metavar="F", help="Write all weights as a NumPy archive.")
+    ] = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
     json: Json = False,
 ) -> None:
-    """Show which tokens attend to which: all heads as an overview, one as a table.
+    """Show which tokens attend to which.
+
+    All heads are shown as an overview and one as a table, unless --layer or --head chooses.
 
     Examples:
 
       tfcli inspect attention runs/decoder-1 "Tom swam to the bank"
-
-      tfcli inspect attention runs/decoder-1 "Tom swam to the bank" --layer 2 --head 1
-
-      tfcli inspect attention runs/pt-en-1 "o livro vermelho" --kind cross --html crossing.html
+      tfcli inspect attention runs/decoder-1 "Tom swam" --layer 1 --head 0
+      tfcli inspect attention runs/pt-en-1 "o livro" --kind cross --html page.html
     """
     from tfcli.cli.stdin import read_arguments
     from tfcli.files import write_text
@@ -60,12 +79,21 @@ def attention(
     from tfcli.training.precision import choose_device
 
     use_threads(threads)
+    files = [
+        (option, path)
+        for option, path in (("--svg", svg), ("--html", html), ("--npz", npz))
+        if path is not None
+    ]
+    for option, path in files:
+        require_file_place(path, option)
     text = read_arguments([text], "text")[0]
     loaded = load_run(run, checkpoint, choose_device(device))
     records = compute(loaded, text, target, kind)
     for record in records:
         _require_place(record, layer, head)
     picture = records[-1]  # of an encoder-decoder, the cross-attention
+    for _, path in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
     if html is not None:
         from tfcli.render.attention_html import attention_html
 
@@ -77,7 +105,9 @@ def attention(
     if npz is not None:
         _write_npz(npz, records)
     if json:
-        terminal.json(to_json([_narrowed(record, layer, head) for record in _printable(records, layer, head, npz)]))
+        terminal.json(
+            to_json([_narrowed(record, layer, head) for record in _printable(records, layer, head, npz)])
+        )
     else:
         _show(terminal, picture, layer, head)
 
@@ -86,23 +116,36 @@ def attention(
 @command
 def positions(
     terminal: Terminal,
-    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run, to see its own.", show_default=False)] = None,
-    encoding: Annotated[
-        Literal["sinusoidal", "rotary", "learned"] | None, typer.Option("--encoding", help="A formula, without a run.")
+    run: Annotated[
+        Path | None, typer.Argument(metavar="RUN", help="A run, to see its own.", show_default=False)
     ] = None,
-    length: Annotated[int | None, typer.Option("--length", min=1, help="Positions.", show_default="64, or the run's")] = None,
-    d_model: Annotated[int, typer.Option("--d-model", min=1, help="Dimensions.")] = 64,
-    heads: Annotated[int, typer.Option("--heads", min=1, help="Heads that share d_model, for rotary.")] = 1,
-    base: Annotated[float, typer.Option("--base", help="Base L of the wavelengths.")] = 10_000.0,
+    encoding: Annotated[
+        Literal["sinusoidal", "rotary", "learned"] | None,
+        typer.Option("--encoding", help="A formula, without a run."),
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option("--length", min=1, help="Positions.", show_default="64, or the run's")
+    ] = None,
+    d_model: Annotated[
+        int | None, typer.Option("--d-model", min=1, help="Dimensions.", show_default="64")
+    ] = None,
+    heads: Annotated[
+        int | None,
+        typer.Option("--heads", min=1, help="Heads that share d_model, for rotary.", show_default="1"),
+    ] = None,
+    base: Annotated[
+        float | None, typer.Option("--base", help="Base L of the wavelengths.", show_default="10000")
+    ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV, a position a line.")] = False,
     json: Json = False,
 ) -> None:
-    """Show a positional encoding: its table as a heat map, and how alike positions are by distance.
+    """Show a positional encoding.
+
+    Its table is drawn as a heat map, and how alike positions are by their distance.
 
     Examples:
 
       tfcli inspect positions --encoding sinusoidal --length 64 --d-model 128
-
       tfcli inspect positions runs/decoder-1
     """
     from tfcli.errors import UsageError
@@ -111,16 +154,21 @@ def positions(
     from tfcli.render.positions import PositionsView
     from tfcli.runs.load import load_run
 
-    if run is not None and encoding is not None:
-        raise UsageError(f"The run {run} has its own positions", "leave --encoding out, or leave the run out")
-    if d_model % heads:
-        raise UsageError(f"--d-model {d_model} is not divisible by --heads {heads}", "choose a multiple")
     if run is not None:
+        formula = {"--encoding": encoding, "--d-model": d_model, "--heads": heads, "--base": base}
+        for option, value in formula.items():
+            if value is not None:
+                raise UsageError(
+                    f"The run {run} has its own positions", f"leave {option} out, or leave the run out"
+                )
         record = run_positions(load_run(run).model, length)
     else:
-        chosen = encoding or "sinusoidal"
-        size = d_model // heads if chosen == "rotary" else d_model
-        record = positions_table(chosen, length or 64, size, base)
+        chosen, size, heads = encoding or "sinusoidal", d_model or 64, heads or 1
+        if size % heads:
+            raise UsageError(f"--d-model {size} is not divisible by --heads {heads}", "choose a multiple")
+        record = positions_table(
+            chosen, length or 64, size // heads if chosen == "rotary" else size, base or 10_000.0
+        )
     if json:
         terminal.json(to_json(record))
     elif csv:
@@ -135,7 +183,9 @@ def _require_place(record: "AttentionRecord", layer: int | None, head: int | Non
 
     for name, wanted, there in zip(("layer", "head"), (layer, head), record.weights.shape[:2], strict=True):
         if wanted is not None and wanted >= there:
-            raise UsageError(f"There is no {name} {wanted}: the model has {there}", f"choose 0 to {there - 1}")
+            raise UsageError(
+                f"There is no {name} {wanted}: the model has {there}", f"choose 0 to {there - 1}"
+            )
 
 
 def _place(record: "AttentionRecord", layer: int | None, head: int | None) -> tuple[int, int]:

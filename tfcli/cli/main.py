@@ -1,6 +1,5 @@
-"""The entry point: the commands, and the one place where errors become a sentence and an exit code."""
+"""The entry point: the commands under their names."""
 
-import os
 import sys
 
 import typer
@@ -11,11 +10,8 @@ from tfcli.cli.inspect import inspect_app
 from tfcli.cli.prepare import prepare
 from tfcli.cli.recipes import recipes_app
 from tfcli.cli.run import run
-from tfcli.cli.signals import INTERRUPTED
-from tfcli.cli.terminal import Terminal
 from tfcli.cli.tokenize import tokenize_app
 from tfcli.cli.train import train
-from tfcli.errors import TfcliError
 
 app = typer.Typer(
     name="tfcli",
@@ -38,7 +34,9 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     """Nothing is shared by all commands but --version."""
 
@@ -55,24 +53,7 @@ app.add_typer(inspect_app, name="inspect")
 
 def main() -> None:
     """Run the command line and exit with the documented code."""
-    try:
-        app()
-    except TfcliError as error:
-        _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("Stopped; nothing is left half-written.", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader has gone (`| head`): the end of the output is no error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
-    except MemoryError:
-        _fail("There is not enough memory; use a smaller model, batch or context.", 1)
-
-
-def _fail(sentence: str, exit_code: int) -> None:
-    if "--debug" in sys.argv:
-        raise  # noqa: PLE0704 (called from the handler above, to show the traceback)
-    from tfcli.render.safe import printable
-
-    Terminal().err.print(f"tfcli: {printable(sentence)}", markup=False, highlight=False, soft_wrap=True)
-    raise SystemExit(exit_code)
+    for stream in (sys.stdout, sys.stderr):
+        # A character that the terminal's encoding lacks is shown as "?", and stops nothing.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    app()

@@ -2,38 +2,58 @@
 
 import functools
 import inspect
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from tfcli.cli.exits import exit_codes
 from tfcli.cli.terminal import Color, Terminal
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of everything random.", show_default="the recipe's")]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Seed of everything random.", show_default="0, or the recipe's"),
+]
 Device = Annotated[
-    Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help="Where to compute; auto: CUDA, MPS, else CPU.")
+    Literal["auto", "cpu", "cuda", "mps"],
+    typer.Option("--device", help="Where to compute; auto: CUDA, MPS, else CPU."),
 ]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="CPU threads; 0: as PyTorch chooses.")]
-Checkpoint = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run.")]
+Checkpoint = Annotated[
+    str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run.")
+]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set any recipe key, such as model.norm=layernorm; repeatable."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Set any recipe key, such as model.norm=layernorm; repeatable."
+    ),
 ]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/decoder-1.", show_default=False)]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/decoder-1.", show_default=False)
+]
 
 _COMMON = {
-    "color": (Annotated[Color, typer.Option("--color", help="Colour; auto: in a terminal, without NO_COLOR.")], "auto"),
+    "color": (
+        Annotated[Color, typer.Option("--color", help="Colour; auto: in a terminal, without NO_COLOR.")],
+        "auto",
+    ),
     "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")], False),
-    "verbose": (Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")], False),
+    "verbose": (
+        Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr: settings, figures, time.")],
+        False,
+    ),
     "debug": (Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")], False),
 }
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command --color, --quiet, --verbose and --debug, and its function a `terminal` made from them."""
-    own = [p for name, p in inspect.signature(function, eval_str=True).parameters.items() if name != "terminal"]
+    """Give a command the options that all have, its exit codes, and its function a `terminal`."""
+    own = [
+        p for name, p in inspect.signature(function, eval_str=True).parameters.items() if name != "terminal"
+    ]
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in _COMMON.items()
@@ -42,8 +62,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapper(**values: Any) -> None:
         terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
-        values.pop("debug")  # read by the entry point, which catches errors
-        function(terminal=terminal, **values)
+        with exit_codes(terminal, debug=values.pop("debug")):
+            began = time.perf_counter()
+            function(terminal=terminal, **values)
+            terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + common
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -57,3 +79,13 @@ def use_threads(threads: int) -> None:
         import torch
 
         torch.set_num_threads(threads)
+
+
+def require_file_place(path: Path, option: str) -> None:
+    """Refuse, before any work, a path where no file can be written."""
+    from tfcli.errors import UsageError
+    from tfcli.files import require_writable
+
+    if path.is_dir():
+        raise UsageError(f"{option} {str(path)!r} is a folder", "name a file in it")
+    require_writable(path.parent)

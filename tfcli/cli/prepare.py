@@ -11,7 +11,9 @@ from tfcli.cli.terminal import Terminal
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="SOURCE...", help="Files, globs, -, builtin:NAME or hf:owner/name[:config][@split].", show_default=False
+        metavar="SOURCE",
+        help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split].",
+        show_default=False,
     ),
 ]
 
@@ -20,28 +22,38 @@ Sources = Annotated[
 def prepare(
     terminal: Terminal,
     sources: Sources,
-    tokenizer: Annotated[Path, typer.Option("--tokenizer", metavar="FILE|RUN", help="A tokenizer.json or a run.")],
+    tokenizer: Annotated[
+        Path, typer.Option("--tokenizer", metavar="FILE|RUN", help="A tokenizer.json or a run.")
+    ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make.")],
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs of sentences.")] = False,
     split: Annotated[
         Literal["hash", "tail", "file"] | None,
-        typer.Option("--split", help="How the validation part is held out.", show_default="see docs/data.md"),
+        typer.Option(
+            "--split",
+            help="How the validation part is held out.",
+            show_default="the source's own, else hash; tail below 100 documents",
+        ),
     ] = None,
     validation: Annotated[
-        str | None, typer.Option("--validation", metavar="SOURCE", help="The validation part, for --split file.")
+        str | None,
+        typer.Option("--validation", metavar="SOURCE", help="The validation part, for --split file."),
     ] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the data section, such as data.columns."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Set a key of the data section, such as data.columns."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Turn text into a prepared dataset: memory-mapped token ids, for any number of trainings.
+    """Turn text into a dataset of token ids on disk.
+
+    It is read memory-mapped, by any number of trainings: tfcli train --data DIR.
 
     Examples:
 
       tfcli prepare books/*.txt --tokenizer tokenizer.json --out data/books
-
       tfcli prepare train.tsv --pairs --tokenizer runs/translator --out data/pairs --split hash
     """
     from dataclasses import replace
@@ -49,14 +61,23 @@ def prepare(
     from tfcli.cli.reporting import reporting
     from tfcli.corpora.division import open_division
     from tfcli.data.prepare import prepare as prepare_dataset
+    from tfcli.errors import UsageError
+    from tfcli.files import require_writable
     from tfcli.recipe.loading import build_recipe, parse_assignments
     from tfcli.records.pipeline import StageProgress, StageStarted
     from tfcli.tokenization.load import load_tokenizer
 
     given = {"source": tuple(sources), "split": split, "validation": validation}
     flags = {"data": {key: value for key, value in given.items() if value is not None}}
-    section = build_recipe(parse_assignments(assignments or []), flags).data
+    settings = parse_assignments(assignments or [])
+    for name in settings.keys() - {"data"}:
+        raise UsageError(
+            f"--set {name!r} is no setting of a dataset",
+            "set keys that begin with data, such as data.columns",
+        )
+    section = build_recipe(settings, flags).data
     names = sources[0] if len(sources) == 1 else tuple(sources)
+    require_writable(out)
     with reporting(terminal, json=json) as reporter:
         division = open_division(replace(section, source=names), "pairs" if pairs else "text")
         loaded = load_tokenizer(tokenizer)

@@ -7,7 +7,9 @@ import typer
 from tfcli.cli.options import Json, command
 from tfcli.cli.terminal import Terminal
 
-recipes_app = typer.Typer(help="List and show the shipped recipes.", no_args_is_help=True, add_completion=False)
+recipes_app = typer.Typer(
+    help="List and show the shipped recipes.", no_args_is_help=True, add_completion=False
+)
 
 
 @recipes_app.command("list")
@@ -15,7 +17,11 @@ recipes_app = typer.Typer(help="List and show the shipped recipes.", no_args_is_
 def list_recipes(terminal: Terminal, json: Json = False) -> None:
     """List the shipped recipes.
 
-    Example: tfcli recipes list
+    With the figures that each has reached, where they are recorded.
+
+    Example:
+
+      tfcli recipes list
     """
     from tfcli.recipe.loading import read_toml
     from tfcli.recipe.shipped import shipped_recipes
@@ -34,11 +40,17 @@ def list_recipes(terminal: Terminal, json: Json = False) -> None:
 @recipes_app.command("show")
 @command
 def show_recipe(
-    terminal: Terminal, name: Annotated[str, typer.Argument(metavar="RECIPE", show_default=False)], json: Json = False
+    terminal: Terminal,
+    name: Annotated[str, typer.Argument(metavar="RECIPE", show_default=False)],
+    json: Json = False,
 ) -> None:
     """Print a recipe's TOML, to read or to start one of your own.
 
-    Example: tfcli recipes show quickstart > mine.toml
+    A file of one's own is run by its path: tfcli run mine.toml.
+
+    Example:
+
+      tfcli recipes show quickstart > mine.toml
     """
     from tfcli.recipe.loading import read_toml
     from tfcli.recipe.shipped import find_recipe

@@ -1,11 +1,13 @@
-"""Draws what stages, training and results say: live in a terminal, as plain lines elsewhere, as JSON on request."""
+"""Shows what stages, training and results say: live in a terminal, else as plain lines or JSON."""
 
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tfcli.cli.signals import StopRequest, stop_on_signals
+from tfcli.cli.events import drawn, is_result, named
+from tfcli.cli.signals import INTERRUPTED, TERMINATED, StopRequest, Terminated, stop_on_signals
 from tfcli.cli.terminal import Terminal, is_terminal
 from tfcli.errors import Interrupted
 from tfcli.records.pipeline import StageProgress, StageStarted
@@ -27,12 +29,24 @@ _STAGES = {
 class Reporter:
     """Called with every event and record of a command. stdout gets results, stderr all the rest."""
 
-    def __init__(self, terminal: Terminal, stop: StopRequest, *, json: bool, stream: bool, recipe: str | None) -> None:
+    def __init__(
+        self,
+        terminal: Terminal,
+        stop: StopRequest,
+        *,
+        json: bool,
+        stream: bool,
+        again: Sequence[str],
+        translates: bool,
+    ) -> None:
         self.terminal, self.stop = terminal, stop
-        self.json, self.stream, self.recipe = json, stream, recipe
+        self.json, self.stream, self.again, self.translates = json, stream, again, translates
         self.live: Live | None = None
         self.view: Any = None
+        self.run: str | None = None
+        self.said_stopping = False
         self.finished: TrainingFinished | None = None
+        self.redraws = is_terminal(sys.stderr) and not terminal.err.is_dumb_terminal
 
     def __call__(self, event: Any) -> None:
         if isinstance(event, StageStarted | StageProgress):
@@ -41,17 +55,18 @@ class Reporter:
             self._training(event)
         elif self.json:
             if self.stream:
-                self.terminal.json(_named(event))
-        elif _is_result(event):
+                self.terminal.json(named(event))
+        elif is_result(event):
             self._draw(event)
         elif not self.terminal.quiet:
+            self.end_live()
             self.terminal.err.print(drawn(event))
 
     def result(self, record: Any) -> None:
         """Print the one result of a command on stdout."""
         from tfcli.render.as_json import to_json
 
-        self._end_live()
+        self.end_live()
         if self.json:
             self.terminal.json(to_json(record))
         else:
@@ -59,51 +74,71 @@ class Reporter:
 
     def should_stop(self) -> bool:
         """Asked by the training loop after every step."""
+        if self.stop.asked() and not self.said_stopping:
+            self.said_stopping = True
+            self.terminal.note("Stopping: this step is being saved. Ctrl-C again stops at once.")
         return self.stop.asked()
 
     def close(self, finished: TrainingFinished) -> None:
         """End a training command: say where the run is, or how to go on."""
-        self._end_live()
-        self.finished = finished
+        self.end_live()
+        already, self.finished = self.finished is None, finished
         self.stop_if_asked()
         if not self.json:
-            from tfcli.render.safe import printable
-
-            self.terminal.text(printable(finished.run))
+            self.terminal.text(finished.run)
+        elif already:  # no training had to be reported
+            self.terminal.json(named(finished))
         self.hint()
 
     def stop_if_asked(self) -> None:
         """Raise the documented exit where training was stopped by a signal."""
         finished = self.finished
         if finished is not None and finished.reason == "interrupted":
-            again = f"tfcli run {self.recipe} --out {finished.run}" if self.recipe else f"tfcli train --resume {finished.run}"
             raise Interrupted(
                 f"Stopped after step {finished.step}, which is saved in {finished.run}",
-                f"go on with `{again}`",
-                exit_code=self.stop.exit_code or 130,
+                self._remedy(finished.run),
+                exit_code=self.stop.exit_code or INTERRUPTED,
             )
+
+    def stopped_at_once(self, signal: KeyboardInterrupt) -> BaseException:
+        """The exit of a signal that nothing waited for: how to go on, where a run was begun."""
+        if self.run is None:
+            return signal
+        exit_code = TERMINATED if isinstance(signal, Terminated) else INTERRUPTED
+        return Interrupted(
+            f"Stopped at once; what {self.run} had saved before is kept",
+            self._remedy(self.run),
+            exit_code=exit_code,
+        )
+
+    def _remedy(self, run: str) -> str:
+        command = [*self.again, "--out", run] if self.again else ["tfcli", "train", "--resume", run]
+        return f"go on with `{shlex.join(command)}`"
 
     def hint(self) -> None:
         """What to type next."""
         if self.finished is not None and not self.json:
-            self.terminal.note(f"Try: tfcli generate {self.finished.run} · tfcli inspect attention {self.finished.run} TEXT")
+            run = shlex.quote(self.finished.run)
+            self.terminal.note(f"Try: tfcli generate {run} PROMPT · tfcli inspect attention {run} TEXT")
 
     def _stage(self, event: StageStarted | StageProgress) -> None:
         if self.json and self.stream and isinstance(event, StageStarted):
-            self.terminal.json(_named(event))
+            self.terminal.json(named(event))
         if self.terminal.quiet:
             return
         if isinstance(event, StageProgress):
             self._progress(event)
             return
-        self._end_live()
+        self.end_live()
         from rich.text import Text
 
         from tfcli.render.safe import printable
 
         reused = " · unchanged, reused" if event.reused else ""
         self.terminal.err.print(
-            Text.assemble((_STAGES[event.stage], "bold cyan"), f"  {printable(event.detail)}", (reused, "dim"))
+            Text.assemble(
+                (_STAGES[event.stage], "bold cyan"), f"  {printable(event.detail)}", (reused, "dim")
+            )
         )
 
     def _progress(self, event: StageProgress) -> None:
@@ -111,20 +146,22 @@ class Reporter:
 
         from tfcli.render.numbers import exact, short
 
-        if not is_terminal(sys.stderr):
+        if not self.redraws:
             return
         tokens = f", {short(event.tokens)} tokens" if event.tokens is not None else ""
         self._show_live(Text(f"  {exact(event.documents)} documents{tokens}", style="dim"), transient=True)
 
     def _training(self, event: TrainingEvent) -> None:
         self.stop.armed = not isinstance(event, TrainingFinished)
+        if isinstance(event, TrainingStarted):
+            self.run = event.run
         if isinstance(event, TrainingFinished):
             self.finished = event
         if self.json and self.stream:
-            self.terminal.json(_named(event))
+            self.terminal.json(named(event))
         if self.terminal.quiet:
             return
-        if not is_terminal(sys.stderr):
+        if not self.redraws:
             from tfcli.render.training import event_line
 
             print(event_line(event), file=sys.stderr, flush=True)
@@ -132,16 +169,16 @@ class Reporter:
         if isinstance(event, TrainingStarted):
             from tfcli.render.training import TrainingView
 
-            self._end_live()
+            self.end_live()
             self.view = TrainingView()
         self.view.update(event)
         self._show_live(self.view, transient=False)
         if isinstance(event, TrainingFinished):
-            self._end_live()
+            self.end_live()
 
     def _draw(self, record: Any) -> None:
-        self._end_live()
-        self.terminal.show(drawn(record))
+        self.end_live()
+        self.terminal.show(drawn(record, translation=self.translates))
         self.terminal.text("")
 
     def _show_live(self, renderable: Any, *, transient: bool) -> None:
@@ -149,12 +186,17 @@ class Reporter:
 
         if self.live is None:
             self.live = Live(
-                renderable, console=self.terminal.err, transient=transient, auto_refresh=False, redirect_stdout=False
+                renderable,
+                console=self.terminal.err,
+                transient=transient,
+                auto_refresh=False,
+                redirect_stdout=False,
             )
             self.live.start()
         self.live.update(renderable, refresh=True)
 
-    def _end_live(self) -> None:
+    def end_live(self) -> None:
+        """Leave the live display as it stands."""
         if self.live is not None:
             self.live.stop()
             self.live = None
@@ -162,69 +204,25 @@ class Reporter:
 
 @contextmanager
 def reporting(
-    terminal: Terminal, *, json: bool, stream: bool = False, recipe: str | None = None
+    terminal: Terminal,
+    *,
+    json: bool,
+    stream: bool = False,
+    again: Sequence[str] = (),
+    translates: bool = False,
 ) -> Iterator[Reporter]:
     """A reporter that answers signals and leaves the terminal as it was.
 
     Args:
         stream: with `json`, print events and intermediate records too, one a line, named under "event".
-        recipe: the recipe that `tfcli run` was given, for the sentence that says how to go on.
+        translates: whether generated texts are translations of their prompts.
+        again: the command that, with --out, goes on with an interrupted run; none: `tfcli train --resume`.
     """
     with stop_on_signals() as stop:
-        reporter = Reporter(terminal, stop, json=json, stream=stream, recipe=recipe)
+        reporter = Reporter(terminal, stop, json=json, stream=stream, again=again, translates=translates)
         try:
             yield reporter
+        except KeyboardInterrupt as signal:
+            raise reporter.stopped_at_once(signal) from None
         finally:
-            reporter._end_live()
-
-
-def drawn(record: Any) -> Any:
-    """The renderable of a record."""
-    from rich.console import Group
-
-    from tfcli.records.attention import AttentionRecord
-    from tfcli.records.dataset import DatasetRecord
-    from tfcli.records.evaluation import Scores
-    from tfcli.records.generation import Filled, Generated
-    from tfcli.records.pipeline import CheckResult
-    from tfcli.records.positions import PositionsRecord
-    from tfcli.records.tokenization import TokenizerReport
-    from tfcli.render import attention, attention_overview, checks, dataset, evaluation, generation, positions, tokens
-
-    match record:
-        case TokenizerReport():
-            return tokens.tokenizer_view(record)
-        case DatasetRecord():
-            return dataset.DatasetView(record)
-        case Scores():
-            return evaluation.scores_view(record)
-        case Generated():
-            return generation.GeneratedView(record)
-        case Filled():
-            return generation.FilledView(record)
-        case AttentionRecord():
-            last = record.weights.shape[0] - 1
-            return Group(attention_overview.AttentionOverview(record), "", attention.AttentionTable(record, last, 0))
-        case PositionsRecord():
-            return positions.PositionsView(record)
-        case CheckResult():
-            return checks.check_line(record)
-        case list():
-            return Group(*(drawn(one) for one in record))
-    raise AssertionError(f"nothing draws a {type(record).__name__}")
-
-
-def _is_result(event: Any) -> bool:
-    from tfcli.records.dataset import DatasetRecord
-    from tfcli.records.tokenization import TokenizerReport
-
-    return not isinstance(event, DatasetRecord | TokenizerReport)
-
-
-def _named(event: Any) -> dict[str, Any]:
-    from tfcli.render.as_json import to_json
-
-    if isinstance(event, list):
-        return {"event": "generated", "texts": to_json(event)}
-    values = to_json(event)
-    return values if "event" in values else {"event": type(event).__name__.lower(), **values}
+            reporter.end_live()

@@ -1,6 +1,5 @@
 """``tfcli run``: a recipe from text to pictures."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,9 +9,15 @@ from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Out
 
 Name = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A name from `tfcli recipes list`, or a TOML file.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="RECIPE", help="A name from `tfcli recipes list`, or a TOML file.", show_default=False
+    ),
 ]
-Check = Annotated[bool, typer.Option("--check", help="Fail (exit 1) unless the recipe's [check] limits are met.")]
+Check = Annotated[
+    bool,
+    typer.Option("--check", help="Fail (exit 1) unless the limits in the recipe's check section are met."),
+]
 
 
 @command
@@ -27,25 +32,29 @@ def run(
     threads: Threads = 0,
     json: Json = False,
 ) -> None:
-    """Run a recipe: tokenizer, data, training, evaluation, samples, and a look inside.
+    """Run a recipe: train, score, sample and look inside.
 
-    Stages whose inputs have not changed are skipped.
+    A tokenizer and a dataset whose inputs have not changed are reused, and
+    so is a finished run that --out names.
 
     Examples:
 
       tfcli run quickstart
-
       tfcli run shakespeare-char --set data.source=input.txt
-
       tfcli run pt-en --set train.steps=500 --out runs/short
     """
     from tfcli.cli.reporting import reporting
     from tfcli.cli.settings import recipe_from
     from tfcli.errors import TfcliError
     from tfcli.pipeline.recipe import run_recipe
+    from tfcli.recipe.saving import to_toml
 
     settings = recipe_from(recipe=recipe, assignments=assignments, seed=seed, device=device, threads=threads)
-    with reporting(terminal, json=json, recipe=recipe) as reporter:
+    terminal.detail(to_toml(settings.resolved()))
+    again = ["tfcli", "run", recipe, *(word for one in assignments or [] for word in ("--set", one))]
+    again += ["--seed", str(seed)] if seed is not None else []
+    translates = settings.model.architecture == "encoder-decoder"
+    with reporting(terminal, json=json, stream=True, again=again, translates=translates) as reporter:
         results = run_recipe(settings, out, reporter, reporter.should_stop)
         reporter.stop_if_asked()
         reporter.hint()

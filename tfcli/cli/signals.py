@@ -8,6 +8,10 @@ from types import FrameType
 INTERRUPTED, TERMINATED = 130, 143
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM where nothing has to be saved first: it stops the work as Ctrl-C does."""
+
+
 class StopRequest:
     """Set by the first signal while it is armed. An unarmed or second signal stops at once."""
 
@@ -22,7 +26,7 @@ class StopRequest:
     def receive(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
         if not self.armed or self.asked():
-            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(TERMINATED)
+            raise KeyboardInterrupt if number == signal.SIGINT else Terminated
         self.exit_code = INTERRUPTED if number == signal.SIGINT else TERMINATED
 
 

@@ -28,5 +28,6 @@ def _decoded(data: bytes, where: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BrokenInputError(
-            f"{where} on stdin is not valid UTF-8 (byte {error.start} is 0x{data[error.start]:02x})", "convert it to UTF-8"
+            f"{where} on stdin is not valid UTF-8 (byte {error.start} is 0x{data[error.start]:02x})",
+            "convert it to UTF-8",
         ) from error

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Color = Literal["auto", "always", "never"]
+
+# JSON leaves these as they are: DEL, C1 and marks of direction, which steer terminals; half a surrogate pair.
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass
@@ -36,26 +40,55 @@ class Terminal:
         self.out.print(renderable, markup=False, highlight=False)
 
     def text(self, text: str) -> None:
-        """Print a line of the result as it is: never wrapped, never styled."""
-        self.out.print(text, markup=False, highlight=False, soft_wrap=True)
+        """Print a line of the result: never wrapped, never styled."""
+        self.write(text + "\n")
+
+    def write(self, text: str, style: str = "") -> None:
+        """Print a piece of the result at once: as it is into a pipe, without control characters to people."""
+        if is_terminal():
+            from tfcli.render.safe import printable
+
+            text = printable(text, keep_newlines=True)
+        if style and self.out.is_terminal:
+            self.out.print(text, end="", style=style, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, end="", flush=True)
 
     def note(self, text: str) -> None:
         """Say something beside the result, unless --quiet."""
         if not self.quiet:
-            self.err.print(text, markup=False, highlight=False, soft_wrap=True, style="dim")
+            self._say(text, style="dim")
+
+    def detail(self, text: str) -> None:
+        """Say what only --verbose asks for."""
+        if self.verbose:
+            self._say(text, style="dim")
+
+    def error(self, sentence: str) -> None:
+        """Say what went wrong."""
+        self._say(f"tfcli: {sentence}")
 
     def json(self, value: Any) -> None:
         """Print one JSON value on one line."""
-        print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
+        ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
+        line = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)
+        print(_UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", line), flush=True)
+
+    def _say(self, text: str, style: str | None = None) -> None:
+        from tfcli.render.safe import printable
+
+        self.err.print(
+            printable(text, keep_newlines=True), markup=False, highlight=False, soft_wrap=True, style=style
+        )
 
     def _console(self, *, stderr: bool) -> "Console":
-        from rich.console import Console
+        from tfcli.cli.console import PipeConsole
 
         if self.color == "always":
-            return Console(stderr=stderr, force_terminal=True, color_system="truecolor", no_color=False)
+            return PipeConsole(stderr=stderr, force_terminal=True, color_system="truecolor", no_color=False)
         if self.color == "never" or os.environ.get("NO_COLOR"):
-            return Console(stderr=stderr, color_system=None, no_color=True)
-        return Console(stderr=stderr)
+            return PipeConsole(stderr=stderr, color_system=None, no_color=True)
+        return PipeConsole(stderr=stderr)
 
 
 def is_terminal(stream: Any = None) -> bool:

@@ -1,13 +1,12 @@
 """``tfcli tokenize``: train a tokenizer, turn text into ids and back."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from tfcli.cli.options import Json, Seed, command
+from tfcli.cli.options import Json, command, require_file_place
 from tfcli.cli.prepare import Sources
 from tfcli.cli.terminal import Terminal, is_terminal
 
@@ -28,38 +27,39 @@ def train(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The tokenizer.json to write.")],
     algorithm: Annotated[
         Literal["bpe", "wordpiece", "unigram", "word", "char"],
-        typer.Option("--algorithm", help="bpe is byte-level and spells any text."),
+        typer.Option(
+            "--algorithm",
+            metavar="NAME",
+            help="bpe (byte-level: spells any text), wordpiece, unigram, word, char.",
+        ),
     ] = "bpe",
     vocab_size: Annotated[int, typer.Option("--vocab-size", help="Ids at most.")] = 2048,
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs; both sides are used.")] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Fold case first.")] = False,
-    seed: Seed = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of a built-in corpus.")] = 0,
     json: Json = False,
 ) -> None:
     """Train a tokenizer on text, and write it as one tokenizer.json.
 
+    The same text and settings give the same file, byte for byte.
+
     Examples:
 
       tfcli tokenize train builtin:stories --out tokenizer.json
-
-      tfcli tokenize train 'books/*.txt' --algorithm wordpiece --vocab-size 8000 --out tokenizer.json
+      tfcli tokenize train 'books/*.txt' --algorithm wordpiece --out books.json
     """
     from tfcli.cli.reporting import reporting
     from tfcli.corpora.open import open_source
     from tfcli.corpora.source import texts
-    from tfcli.errors import UsageError
-    from tfcli.files import require_writable
     from tfcli.recipe.loading import build_recipe
     from tfcli.records.pipeline import StageProgress, StageStarted
     from tfcli.tokenization.train import train_tokenizer
 
-    if out.is_dir():
-        raise UsageError(f"--out {str(out)!r} is a folder", f"name a file, such as {out / 'tokenizer.json'}")
-    require_writable(out.parent)
+    require_file_place(out, "--out")
     settings = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase}
     section = build_recipe({"tokenizer": settings}).tokenizer
     with reporting(terminal, json=json) as reporter:
-        source = open_source(sources, "pairs" if pairs else "text", seed=seed or 0)
+        source = open_source(sources, "pairs" if pairs else "text", seed=seed)
 
         def training_texts() -> Iterator[str]:
             return (text for document in source.documents() for text in texts(document))
@@ -78,15 +78,16 @@ def train(
 def encode(
     terminal: Terminal,
     tokenizer: TokenizerPath,
-    texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT|-]...", show_default="stdin")] = None,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT|-", show_default="stdin")] = None,
     json: Json = False,
 ) -> None:
-    """Show how text is cut into tokens. Piped, the ids alone, one text a line.
+    """Show how text is cut into tokens.
+
+    Into a file or pipe go the ids alone, one text a line.
 
     Examples:
 
       tfcli tokenize encode tokenizer.json "I swam across the river."
-
       tfcli tokenize encode tokenizer.json - < book.txt
     """
     from tfcli.cli.stdin import read_arguments
@@ -104,7 +105,9 @@ def encode(
         else:
             terminal.text(" ".join(map(str, encoding.token_ids)))
         if encoding.unknown:
-            terminal.note(f"{encoding.unknown} of {len(encoding.token_ids)} tokens are unknown to this tokenizer.")
+            terminal.note(
+                f"{encoding.unknown} of {len(encoding.token_ids)} tokens are unknown to this tokenizer."
+            )
 
 
 @tokenize_app.command("decode")
@@ -112,19 +115,19 @@ def encode(
 def decode(
     terminal: Terminal,
     tokenizer: TokenizerPath,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID|-]...", show_default="stdin")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID|-", show_default="stdin")] = None,
     json: Json = False,
 ) -> None:
-    """Turn token ids back into text. Piped, one line of ids is one text.
+    """Turn token ids back into text.
+
+    From stdin, a line of ids is one text. A terminal shows control characters as escapes.
 
     Examples:
 
       tfcli tokenize decode tokenizer.json 52 318 77
-
       tfcli tokenize encode tokenizer.json "two words" | tfcli tokenize decode tokenizer.json -
     """
     from tfcli.cli.stdin import read_lines
-    from tfcli.render.safe import printable
     from tfcli.tokenization.load import load_tokenizer
 
     loaded = load_tokenizer(tokenizer)
@@ -134,10 +137,8 @@ def decode(
         text = loaded.decode(numbers)
         if json:
             terminal.json({"token_ids": numbers, "text": text})
-        elif is_terminal():
-            terminal.text(printable(text, keep_newlines=True))
         else:
-            sys.stdout.write(text + "\n")
+            terminal.text(text)
 
 
 def _id(word: str) -> int:

@@ -10,7 +10,12 @@ from tfcli.cli.terminal import Terminal
 
 Arch = Annotated[
     Literal["decoder", "encoder", "encoder-decoder"] | None,
-    typer.Option("--arch", help="What to train.", show_default="the recipe's, else decoder"),
+    typer.Option(
+        "--arch",
+        metavar="ARCH",
+        help="decoder, encoder or encoder-decoder.",
+        show_default="the recipe's, else decoder",
+    ),
 ]
 Data = Annotated[
     str | None,
@@ -22,23 +27,32 @@ Data = Annotated[
     ),
 ]
 Preset = Annotated[
-    str | None, typer.Option("--preset", metavar="NAME", help="A published shape: vaswani2017, gpt2 or llama.")
+    str | None,
+    typer.Option("--preset", metavar="NAME", help="A published shape: vaswani2017, gpt2 or llama."),
 ]
 Size = Annotated[
-    Literal["tiny", "mini", "small", "base"] | None, typer.Option("--size", help="Scale of the model.", show_default="mini")
+    Literal["tiny", "mini", "small", "base"] | None,
+    typer.Option("--size", help="Scale of the model.", show_default="mini"),
 ]
 RecipeName = Annotated[
-    str | None, typer.Option("--recipe", metavar="FILE|NAME", help="A TOML file or a name from `tfcli recipes list`.")
+    str | None,
+    typer.Option("--recipe", metavar="FILE|NAME", help="A TOML file or a name from `tfcli recipes list`."),
 ]
-Init = Annotated[Path | None, typer.Option("--init", metavar="RUN", help="Begin with the weights of this run.")]
+Init = Annotated[
+    Path | None, typer.Option("--init", metavar="RUN", help="Begin with the weights of this run.")
+]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="RUN", help="Where to put the run.", show_default="runs/<recipe or arch>-<n>"),
+    typer.Option(
+        "--out", metavar="RUN", help="Where to put the run.", show_default="runs/<recipe or arch>-<n>"
+    ),
 ]
 Resume = Annotated[
     Path | None, typer.Option("--resume", metavar="RUN", help="Go on exactly where this run was interrupted.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the recipe and the model's shape; train nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show the recipe and the model's shape; train nothing.")
+]
 
 
 @command
@@ -61,23 +75,21 @@ def train(
 ) -> None:
     """Train a decoder, an encoder or an encoder-decoder.
 
-    With --arch alone, a small model is trained on the built-in corpus: the tokenizer and the data are made on the way.
+    With --arch alone, a small model is trained on the built-in corpus: the
+    tokenizer and the data are made on the way.
 
     Examples:
 
       tfcli train --arch decoder
-
       tfcli train --arch encoder --data 'books/*.txt' --size small
-
       tfcli train --arch encoder-decoder --data train.tsv --set train.steps=5000
-
       tfcli train --resume runs/decoder-1
     """
     from tfcli.cli.settings import recipe_from
     from tfcli.errors import UsageError
 
-    chosen = [arch, data, preset, size, recipe, assignments, init, out, seed]
-    if resume is not None and (any(value is not None for value in chosen) or dry_run):
+    settled = [arch, data, preset, size, recipe, assignments, init, out, dry_run, threads]
+    if resume is not None and (any(settled) or seed is not None or device != "auto"):
         raise UsageError(
             "--resume goes on with exactly the interrupted run, so it takes no other settings",
             "leave them out, or begin a new run from its weights with --init",
@@ -103,8 +115,10 @@ def train(
         return
     from tfcli.cli.reporting import reporting
     from tfcli.pipeline.training import train_recipe
+    from tfcli.recipe.saving import to_toml
 
-    with reporting(terminal, json=json) as reporter:
+    terminal.detail(to_toml(settings.resolved()))
+    with reporting(terminal, json=json, stream=True) as reporter:
         reporter.close(train_recipe(settings, out, reporter, reporter.should_stop, init))
 
 
@@ -112,5 +126,5 @@ def _resume(terminal: Terminal, path: Path, json: bool) -> None:
     from tfcli.cli.reporting import reporting
     from tfcli.pipeline.training import resume_run
 
-    with reporting(terminal, json=json) as reporter:
+    with reporting(terminal, json=json, stream=True) as reporter:
         reporter.close(resume_run(path, reporter, reporter.should_stop))

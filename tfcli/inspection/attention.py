@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tfcli.errors import UsageError
 from tfcli.generation.translate import translate
+from tfcli.inspection.focus import telling_head
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.transformer import AttentionWeights
 from tfcli.records.arrays import frozen
@@ -46,7 +47,8 @@ def attention(
     if target is not None and run.architecture != "encoder-decoder":
         raise UsageError(f"This {run.architecture} reads one text, and --target is a second one", "leave --target out")
     inputs = _inputs(run, text, target)
-    for side, ids in (("text", inputs.encoder), ("target", inputs.decoder)):
+    decoded = "text" if inputs.encoder is None else "target"
+    for side, ids in (("text", inputs.encoder), (decoded, inputs.decoder)):
         longest = run.config.model.max_seq_len
         if ids is not None and len(ids) > longest:
             raise UsageError(f"The {side} has {len(ids)} tokens and the context holds {longest}", f"shorten the {side}")
@@ -80,9 +82,11 @@ def _record(run: LoadedRun, kind: AttentionKind, inputs: _Inputs, layers: list[T
     queries = inputs.encoder if kind == "encoder_self" else inputs.decoder
     keys = inputs.decoder if kind == "decoder_self" else inputs.encoder
     assert queries is not None and keys is not None
+    table = frozen(torch.stack([layer[0] for layer in layers]).cpu().numpy())
     return AttentionRecord(
         kind,
         tuple(run.tokenizer.labels(queries)),
         tuple(run.tokenizer.labels(keys)),
-        frozen(torch.stack([layer[0] for layer in layers]).cpu().numpy()),
+        table,
+        focus=telling_head(kind, table),
     )

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from tfcli.evaluation.evaluate import evaluate
@@ -76,7 +76,9 @@ def _inspection(run: LoadedRun, recipe: Recipe, report: Report) -> None:
         return
     report(StageStarted("inspection", "attention and positions"))
     if wanted.attention is not None:
-        for record in attention(run, wanted.attention, wanted.target):
-            report(record)
+        record = attention(run, wanted.attention, wanted.target)[-1]  # of an encoder-decoder, the cross-attention
+        layer, head = record.focus
+        chosen = (layer if wanted.layer is None else wanted.layer, head if wanted.head is None else wanted.head)
+        report(replace(record, focus=chosen))
     if wanted.positions:
         report(run_positions(run.model, wanted.positions))

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.errors import UsageError
+from tfcli.files import write_text
 from tfcli.files import require_writable
 from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, with_absolute_paths
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe, first_difference
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.training import TrainingFinished
+from tfcli.runs.card import run_card
 from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
 from tfcli.runs.load import load_run
 from tfcli.training.job import resume, start
@@ -75,6 +77,7 @@ def _drive(job: Any, report: Report, should_stop: ShouldStop) -> TrainingFinishe
     for event in train(job, should_stop):
         report(event)
         if isinstance(event, TrainingFinished):
+            write_text(job.run.readme, run_card(job.recipe, event))
             return event
     raise AssertionError("a training ends with TrainingFinished")
 

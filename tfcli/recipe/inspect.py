@@ -19,10 +19,10 @@ class InspectSection:
     """The target text of an encoder-decoder. None: its own greedy output."""
 
     layer: Annotated[int, Ge(0)] | None = None
-    """Layer of the table. None: an overview of all heads, and a table of the last layer's first head."""
+    """Layer of the table, from 0. None: of the head that looks farthest from the first token and the neighbours."""
 
     head: Annotated[int, Ge(0)] | None = None
-    """Head of the table. None: the first."""
+    """Head of the table, from 0. None: as for the layer."""
 
     positions: Annotated[int, Ge(0)] = 0
     """How many positions of the positional encoding to show; 0: none."""

@@ -83,4 +83,5 @@ class TrainSection:
     """CPU threads; 0: as PyTorch chooses."""
 
     precision: Precision = "auto"
-    """bfloat16 is autocast over float32 weights. auto: see `tfcli.training.precision`."""
+    """bfloat16 is autocast over float32 weights. auto: bfloat16 on a GPU that has it, and on a CPU with bfloat16 matrix
+    units from d_model 256 on; else float32."""

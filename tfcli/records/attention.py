@@ -13,10 +13,12 @@ AttentionKind = Literal["encoder_self", "decoder_self", "cross"]
 class AttentionRecord:
     """One kind of attention of one text.
 
-    `weights[layer, head, query, key]` are after the softmax: each row over `key` sums to 1.
+    `weights[layer, head, query, key]` are after the softmax: each row over `key` sums to 1. `focus` is the layer and
+    the head to look at first.
     """
 
     kind: AttentionKind
     query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
+    focus: tuple[int, int] = (0, 0)

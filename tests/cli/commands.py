@@ -1,0 +1,97 @@
+"""Commands as a user types them, run in this process or in one of their own."""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from tfcli.cli.main import app
+
+# Whatever terminal the tests run in, commands see one of 80 columns without colour.
+PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "FORCE_COLOR": None, "PY_COLORS": None}
+
+# Behind `train` and `run`, these make any training take a second.
+SHRUNK = [
+    *("--set", "train.steps=3", "--set", "train.batch_size=4", "--set", "data.max_documents=300"),
+    *("--set", "model.d_model=32", "--set", "model.num_layers=2", "--set", "model.num_heads=2"),
+]
+
+
+def tfcli(*arguments: str | Path, stdin: str | bytes = "") -> Result:
+    """Run a command in this process; the result has stdout, stderr and exit_code."""
+    return CliRunner(env=PLAIN).invoke(app, [str(argument) for argument in arguments], input=stdin)
+
+
+def process(*arguments: str | Path, **environment: str) -> "subprocess.Popen[str]":
+    """Start a command in a process of its own, for signals and closed pipes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tfcli", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def shell(line: str) -> list[Result]:
+    """Run a line of the shell's language as far as examples use it: `tfcli a | tfcli b`, `> file`, `< file`.
+
+    What is not tfcli is done by bash. Trainings are shrunk.
+    """
+    if not line.startswith("tfcli "):
+        subprocess.run(["bash", "-c", line], check=True)
+        return []
+    results: list[Result] = []
+    for part in _pipeline(line):
+        words, read, written = _redirected(part)
+        stdin: str | bytes = results[-1].stdout_bytes if results else ""
+        if read:
+            stdin = Path(read).read_bytes()
+        results.append(tfcli(*_shrunk(words[1:]), stdin=stdin))
+        if written:
+            Path(written).write_bytes(results[-1].stdout_bytes)
+    return results
+
+
+def _pipeline(line: str) -> Iterator[list[str]]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|")
+    lexer.whitespace_split = True
+    part: list[str] = []
+    for word in lexer:
+        if word == "|":
+            yield part
+            part = []
+        else:
+            part.append(word)
+    yield part
+
+
+def _redirected(words: Sequence[str]) -> tuple[list[str], str | None, str | None]:
+    kept, files = list(words), {"<": None, ">": None}
+    for sign in files:
+        if sign in kept:
+            place = kept.index(sign)
+            files[sign] = kept[place + 1]
+            del kept[place : place + 2]
+    return kept, files["<"], files[">"]
+
+
+def _shrunk(words: list[str]) -> list[str]:
+    if words[0] in ("train", "run") and not {"--dry-run", "--resume"} & set(words):
+        return [*words, *SHRUNK]
+    if words[0] == "prepare":
+        return [*words, "--set", "data.max_documents=300"]
+    return words
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder with its bytes; a link counts as what it is."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"(folder)"
+        for path in sorted(folder.rglob("*"))
+    }

@@ -1,0 +1,85 @@
+"""Every example runs: those of the README, in its order and in one folder, and those of the help texts."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from tests.cli.commands import shell
+from tfcli.cli.main import app
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def readme_commands() -> list[str]:
+    """The lines of the README's shell blocks that are run as they stand; setting up is what .ci/run does."""
+    lines, inside = [], False
+    for line in README.read_text(encoding="utf-8").splitlines():
+        if line.startswith("```"):
+            inside = line == "```sh"
+        elif inside:
+            lines.append(line.removeprefix("pip install -e . && "))
+    return [line for line in lines if line.strip() and not line.startswith("pip ")]
+
+
+def help_examples() -> Iterator[str]:
+    """The lines of all help texts that show a command."""
+    for command in typer.main.get_command(app).commands.values():
+        for one in getattr(command, "commands", {"": command}).values():
+            yield from (
+                line.strip() for line in (one.help or "").splitlines() if line.strip().startswith("tfcli ")
+            )
+
+
+def test_the_readme_shows_how_to_begin():
+    commands = readme_commands()
+    assert commands[0] == "tfcli run quickstart"
+    assert "pip install -e '.[dev]' && pytest" in README.read_text(encoding="utf-8")
+
+
+def test_every_readme_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """One after the other, for later ones use what earlier ones made."""
+    monkeypatch.chdir(tmp_path)
+    for line in readme_commands():
+        for result in shell(line):
+            assert result.exit_code == 0, f"{line}\n{result.stderr}"
+
+
+@pytest.fixture(scope="module")
+def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the examples of the help texts speak of."""
+    folder = tmp_path_factory.mktemp("examples")
+    names = {
+        "decoder": ["decoder-1"],
+        "encoder": ["encoder-1"],
+        "encoder-decoder": ["encoder-decoder-1", "pt-en-1", "translator"],
+    }
+    for architecture, runs in names.items():
+        for run in runs:
+            shutil.copytree(trained(architecture), folder / "runs" / run)
+    shutil.copy(folder / "runs" / "translator" / "tokenizer.json", folder)
+    text = "Tom swam across the river to the bank. " * 40
+    (folder / "books").mkdir()
+    for file in ("books/one.txt", "books/two.txt", "book.txt", "other.txt", "input.txt"):
+        (folder / file).write_text(text)
+    rows = ["pt\ten", *(f"O gato {n} dorme.\tCat {n} sleeps." for n in range(200))]
+    (folder / "train.tsv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("line", [*help_examples()])
+def test_every_help_example_runs(line: str, workspace: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(workspace)
+    results = shell(line)
+    assert results
+    for result in results:
+        assert result.exit_code == 0, result.stderr
+
+
+def test_help_has_examples_for_every_command():
+    shown = {tuple(line.split()[1:3]) for line in help_examples()}
+    for name, command in typer.main.get_command(app).commands.items():
+        for sub in getattr(command, "commands", {"": None}):
+            assert any(words[0] == name and sub in ("", words[1]) for words in shown), f"{name} {sub}"

@@ -1,0 +1,112 @@
+"""Help: of every command, at 80 columns, with all that the contract names, and quick."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+
+from tests.cli.commands import tfcli
+from tfcli.cli.main import app
+
+# The signatures that the commands promise: arguments as their names stand in the usage line.
+CONTRACT = {
+    "tokenize train": "SOURCE --algorithm --vocab-size --out --json --seed",
+    "tokenize encode": "TOKENIZER|RUN TEXT|- --json",
+    "tokenize decode": "TOKENIZER|RUN ID|- --json",
+    "prepare": "SOURCE --tokenizer --out --pairs --split --validation --json",
+    "train": "--arch --data --preset --size --recipe --set --init --out --dry-run --resume"
+    " --seed --device --threads --json",
+    "generate": "RUN PROMPT|- --max-new-tokens --temperature --top-k --top-p --beam --num-samples"
+    " --interactive --checkpoint --seed --device --threads --json",
+    "evaluate": "RUN SOURCE --checkpoint --device --threads --json",
+    "inspect attention": "RUN TEXT --target --kind --layer --head --svg --html --npz --checkpoint --json",
+    "inspect positions": "RUN --encoding --length --d-model --heads --base --json",
+    "run": "RECIPE --set --out --check --seed --device --threads --json",
+    "recipes list": "--json",
+    "recipes show": "RECIPE --json",
+}
+EVERYWHERE = "--color --quiet --verbose --debug --help"
+HEAVY = {"torch", "datasets", "tokenizers", "transformers", "pydantic", "numpy", "pyarrow", "safetensors"}
+
+
+def commands() -> set[str]:
+    group = typer.main.get_command(app)
+    found = set()
+    for name, command in group.commands.items():
+        below = getattr(command, "commands", None)
+        found |= {f"{name} {sub}" for sub in below} if below else {name}
+    return found
+
+
+def test_the_contract_knows_every_command():
+    assert commands() == set(CONTRACT)
+
+
+@pytest.mark.parametrize("command", CONTRACT)
+def test_help_names_every_option_of_the_contract(command: str):
+    result = tfcli(*command.split(), "--help")
+    assert result.exit_code == 0
+    words = set(result.stdout.replace("[", " ").replace("]", " ").replace("{", " ").replace("}", " ").split())
+    assert not {*CONTRACT[command].split(), *EVERYWHERE.split()} - words
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", CONTRACT)
+def test_help_keeps_what_stands_in_brackets_and_the_examples_apart(command: str):
+    """Rich's markup would swallow "[:config]", and re-flow the examples that every command has."""
+    result = tfcli(*command.split(), "--help")
+    assert f"  tfcli {command}" in result.stdout
+    if "SOURCE" in CONTRACT[command].split()[:1]:
+        assert "hf:owner/name[:config][@split]" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["", "tokenize", "inspect", "recipes"])
+def test_a_group_alone_shows_its_help(command: str):
+    result = tfcli(*command.split())
+    assert "Usage:" in result.stdout + result.stderr
+    assert result.exit_code == 2
+
+
+def test_version():
+    assert tfcli("--version").stdout.startswith("tfcli ")
+
+
+@pytest.mark.parametrize("arguments", [[], ["train"], ["inspect", "attention"]], ids=" ".join)
+def test_help_leaves_everything_heavy_unloaded(arguments: list[str]):
+    code = (
+        "import sys\nfrom tfcli.cli.main import main\n"
+        f"sys.argv = ['tfcli', *{arguments}, '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*sorted(sys.modules), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Usage: tfcli" in done.stdout
+    # Typer itself takes pydantic to read a command's parameters, and for nothing else.
+    assert (HEAVY - {"pydantic"} if arguments else HEAVY).isdisjoint(done.stderr.split())
+    assert "tfcli.cli.main" in done.stderr.split()
+
+
+def test_help_takes_at_most_twice_the_time_of_importing_what_draws_it(tmp_path: Path):
+    """Minima of runs taken in turns: a busy machine slows single runs, hardly ever all of them.
+
+    Bytecode is cached for both, as where tfcli is installed; the first turn writes it.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
+
+    def seconds(*command: str) -> float:
+        began = time.perf_counter()
+        subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL, env=environment)
+        return time.perf_counter() - began
+
+    ours, least = [], []
+    for turn in range(30):
+        ours.append(seconds("-c", "from tfcli.cli.main import main; main()", "--help"))
+        least.append(seconds("-c", "import typer, rich.console"))
+        if turn >= 5 and min(ours) <= 2 * min(least):
+            return
+    raise AssertionError(f"help took {min(ours):.3f} s, the imports alone {min(least):.3f} s")

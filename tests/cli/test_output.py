@@ -1,0 +1,207 @@
+"""What goes where: results to stdout, the rest to stderr, and both as the reader can take it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import SHRUNK, process, tfcli
+from tfcli.cli.terminal import Terminal
+
+ESCAPE = "\x1b[31mred\x07\x9b"
+
+
+@pytest.fixture
+def decoder(trained: Callable[[str], Path]) -> Path:
+    return trained("decoder")
+
+
+def test_train_prints_the_run_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    result = tfcli("train", "--arch", "decoder", *SHRUNK)
+    assert result.stdout == "runs/decoder-1\n"
+    for word in (
+        "Tokenizer",
+        "Data",
+        "start",
+        "step",
+        "evaluate",
+        "finish",
+        "Try: tfcli generate runs/decoder-1",
+    ):
+        assert word in result.stderr
+    again = tfcli("train", "--arch", "decoder", *SHRUNK, "--quiet")
+    assert (again.stdout, again.stderr) == ("runs/decoder-2\n", "")
+
+
+def test_json_of_a_training_is_a_line_an_event(tmp_path: Path):
+    result = tfcli("train", "--arch", "encoder", *SHRUNK, "--out", tmp_path / "run", "--json", "--quiet")
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [event["event"] for event in events[-4:]] == ["step", "evaluated", "saved", "finished"]
+    assert events[-1]["run"] == str(tmp_path / "run")
+    # Of a run that is finished already there is the end to tell, and no training.
+    resumed = tfcli("train", "--resume", tmp_path / "run", "--json", "--quiet")
+    lines = [json.loads(line) for line in resumed.stdout.splitlines()]
+    assert [line["event"] for line in lines] == ["stage", "finished"]
+    assert lines[-1]["step"] == 3
+
+
+def test_verbose_shows_the_resolved_recipe_before_training(tmp_path: Path):
+    result = tfcli("train", *SHRUNK, "--out", tmp_path / "run", "--verbose")
+    assert "[train]\nsteps = 3\nbatch_size = 4\n" in result.stderr
+    assert "Took " in result.stderr
+    assert result.stdout == f"{tmp_path / 'run'}\n"
+
+
+def test_dry_run_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    result = tfcli("train", "--preset", "gpt2", "--size", "tiny", "--dry-run", "--json")
+    assert json.loads(result.stdout).keys() == {"parameters", "tokens", "steps", "recipe"}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("architecture", "command", "keys"),
+    [
+        ("decoder", "generate RUN Tom", {"prompt", "text", "token_ids", "score"}),
+        ("encoder", "generate RUN a<mask>b", {"prompt", "predictions", "text"}),
+        ("encoder-decoder", "generate RUN gato --beam 2", {"prompt", "text", "token_ids", "score"}),
+        ("decoder", "evaluate RUN", {"loss", "perplexity", "bits_per_byte", "tokens"}),
+        ("encoder-decoder", "evaluate RUN", {"loss", "bleu", "chrf", "exact_match"}),
+        ("encoder", "inspect attention RUN Tom", {"records"}),
+        ("decoder", "inspect positions RUN", {"encoding", "base", "length", "d_model", "table"}),
+        ("decoder", "tokenize encode RUN Tom", {"text", "token_ids", "tokens", "unknown"}),
+        ("decoder", "tokenize decode RUN 5", {"text", "token_ids"}),
+    ],
+)
+def test_json_is_one_object_with_the_keys_of_the_contract(
+    architecture: str, command: str, keys: set[str], trained: Callable[[str], Path]
+):
+    words = [str(trained(architecture)) if word == "RUN" else word for word in command.split()]
+    result = tfcli(*words, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert keys <= json.loads(result.stdout).keys()
+
+
+def test_prompts_come_a_line_from_stdin(decoder: Path):
+    result = tfcli("generate", decoder, "-", "--max-new-tokens", "2", "--json", stdin="Tom\n\nAnna é\n")
+    assert [json.loads(line)["prompt"] for line in result.stdout.splitlines()] == ["Tom", "Anna é"]
+
+
+def test_interactive_asks_until_an_empty_line(decoder: Path):
+    result = tfcli(
+        "generate", decoder, "-i", "--temperature", "0", "--max-new-tokens", "2", stdin="Tom\nA\n\nB\n"
+    )
+    assert result.exit_code == 0
+    assert [line[:1] for line in result.stdout.splitlines()] == ["T", "A"]
+    assert result.stderr.count("> ") == 3
+
+
+def test_an_empty_prompt_lets_a_decoder_begin(decoder: Path):
+    empty = tfcli("generate", decoder, "", "--seed", "3", "--json")
+    none = tfcli("generate", decoder, "--seed", "3", "--json")
+    assert empty.stdout == none.stdout
+    assert json.loads(none.stdout)["token_ids"]
+
+
+def test_tokens_survive_the_way_through_a_pipe(decoder: Path):
+    ids = tfcli("tokenize", "encode", decoder, "Tom swam.")
+    assert tfcli("tokenize", "decode", decoder, "-", stdin=ids.stdout).stdout == "Tom swam.\n"
+
+
+def test_a_terminal_never_gets_control_characters_raw(decoder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Into a pipe the text goes as it is; JSON is escaped for everyone."""
+    short = ("generate", decoder, ESCAPE, "--max-new-tokens", "1")
+    assert ESCAPE in tfcli(*short).stdout
+    assert "\x9b" not in tfcli(*short, "--json").stdout
+    assert json.loads(tfcli(*short, "--json").stdout)["prompt"] == ESCAPE
+
+    monkeypatch.setattr("tfcli.cli.terminal.is_terminal", lambda stream=None: True)
+    shown = tfcli(*short).stdout
+    assert r"\x1b[31mred\x07\x9b" in shown
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+
+
+def test_an_error_quotes_control_characters_as_escapes():
+    result = tfcli("generate", f"runs/{ESCAPE}", "Tom")
+    assert not {"\x1b", "\x07", "\x9b"} & set(result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("color", "environment", "colored"),
+    [
+        ("always", {"NO_COLOR": "1"}, True),
+        ("never", {"FORCE_COLOR": "1"}, False),
+        ("auto", {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        ("auto", {}, False),
+    ],
+)
+def test_color_is_the_users_choice(
+    color: str,
+    environment: dict[str, str],
+    colored: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    from tfcli.inspection.positions import positions_table
+    from tfcli.render.positions import PositionsView
+
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    Terminal(color=color).show(PositionsView(positions_table("sinusoidal", 4, 4, 10_000.0)))  # type: ignore[arg-type]
+    assert ("\x1b[" in capsys.readouterr().out) == colored
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=["ascii", "C locale"],
+)
+def test_characters_that_cannot_be_written_stop_nothing(environment: dict[str, str]):
+    out, err = process("recipes", "show", "pt-en", **environment).communicate()
+    assert "O livro est? em cima da mesa." in out
+    assert err == ""
+
+
+def test_json_stays_whole_where_characters_cannot_be_written(decoder: Path):
+    command = process("tokenize", "encode", decoder, "é", "--json", "--quiet", PYTHONIOENCODING="ascii")
+    out, err = command.communicate()
+    assert json.loads(out)["text"] == "é"
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", ["inspect positions --length 4000 --csv", "inspect positions --length 30 --color always"]
+)
+def test_a_closed_pipe_is_a_clean_end(arguments: str):
+    """The first is cut off in the middle of more than a pipe holds, the second before anything was read."""
+    command = process(*arguments.split())
+    assert command.stdout is not None
+    assert command.stderr is not None
+    if "--csv" in arguments:
+        command.stdout.readline()
+    command.stdout.close()
+    assert command.stderr.read() == ""
+    assert command.wait(timeout=60) == 0
+
+
+def test_python_m_tfcli_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "tfcli", "nosuch"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "No such command 'nosuch'" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_bad_prompt_ends_no_conversation(trained: Callable[[str], Path]):
+    result = tfcli("generate", trained("encoder"), "-i", "--json", stdin="no mask\na<mask>b\n")
+    assert result.exit_code == 0
+    assert "has no <mask>" in result.stderr
+    assert json.loads(result.stdout)["prompt"] == "a<mask>b"

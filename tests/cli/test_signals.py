@@ -1,0 +1,103 @@
+"""Ctrl-C and SIGTERM, sent to real processes."""
+
+import re
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import process, tfcli
+from tfcli.runs.directory import RunDirectory
+from tfcli.training.state import read_progress
+
+# Hundreds of short steps: the signal comes long before the last one.
+LONG = [
+    *("--set", "train.steps=3000", "--set", "train.log_every=1", "--set", "train.batch_size=2"),
+    *("--set", "data.max_documents=200", "--set", "model.d_model=16", "--set", "model.num_layers=1"),
+    *("--set", "model.num_heads=2", "--set", "model.max_seq_len=16", "--set", "tokenizer.algorithm=char"),
+    *("--set", "train.evaluate_every=0", "--set", "train.threads=1"),
+]
+
+
+def interrupted(*arguments: str, number: signal.Signals, behind: str, times: int = 1) -> tuple[int, str, str]:
+    """Send a signal once stderr has shown a line that begins with `behind`."""
+    command = process(*arguments)
+    assert command.stderr is not None
+    seen = ""
+    for line in command.stderr:
+        seen += line
+        if line.startswith(behind):
+            for _ in range(times):
+                command.send_signal(number)
+            break
+    out, err = command.communicate(timeout=60)
+    return command.returncode, out, seen + err
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_training_finishes_its_step_saves_it_and_says_how_to_go_on(
+    number: signal.Signals, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    run = RunDirectory(Path("runs/my run"))
+
+    code, out, err = interrupted(
+        "train", "--arch", "decoder", *LONG, "--out", str(run.path), number=number, behind="step"
+    )
+
+    assert code == exit_code
+    assert out == ""
+    assert "Traceback" not in err
+    last = err.splitlines()[-1]
+    step = int(re.search(r"Stopped after step (\d+), which is saved in runs/my run;", last)[1])  # type: ignore[index]
+    assert 1 <= step < 3000
+    assert list(run.checkpoints()) == [step]
+    assert tfcli("evaluate", run.path, "--quiet").exit_code == 0  # what was saved is a run like any other
+
+    # The command that it names goes on at that step. The rest of the way is cut short for the test.
+    again = shlex.split(re.search(r"`(.+)`", last)[1])  # type: ignore[index]
+    assert again == ["tfcli", "train", "--resume", "runs/my run"]
+    recipe = run.recipe.read_text()
+    run.recipe.write_text(recipe.replace("steps = 3000", f"steps = {step + 5}", 1))
+    resumed = tfcli(*again[1:])
+    assert resumed.exit_code == 0, resumed.stderr
+    assert resumed.stdout == "runs/my run\n"
+    assert "resume" in resumed.stderr
+    progress = read_progress(run)
+    assert progress is not None
+    assert (progress.step, progress.finished) == (step + 5, True)
+
+
+def test_a_second_ctrl_c_stops_at_once_and_the_run_still_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Under `run`, what goes on is the same command with --out, which then does the stages that follow."""
+    monkeypatch.chdir(tmp_path)
+    code, out, err = interrupted(
+        *("run", "quickstart", *LONG, "--set", "train.save_every=1", "--out", "run"),
+        number=signal.SIGINT,
+        behind="save",
+        times=2,
+    )
+    assert code == 130
+    assert out == ""
+    assert "Traceback" not in err
+    command = re.search(r"go on with `(tfcli run quickstart .+)`\.$", err.splitlines()[-1])
+    assert command is not None
+    again = shlex.split(command[1])
+    assert again[-2:] == ["--out", "run"]
+    assert again[3 : 3 + len(LONG)] == LONG
+    assert RunDirectory(Path("run")).checkpoints()
+
+
+def test_a_signal_before_training_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TFCLI_CACHE", str(tmp_path / "cache"))
+    code, out, err = interrupted(
+        "train", "--arch", "decoder", "--out", "run", number=signal.SIGTERM, behind="Tokenizer"
+    )
+    assert (code, out) == (143, "")
+    assert err.splitlines()[-1] == "tfcli: Stopped; nothing is left half-written."
+    assert not (tmp_path / "run").exists()
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []

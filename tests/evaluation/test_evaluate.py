@@ -1,0 +1,208 @@
+"""A run scored on the whole of its validation part."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from tests.pipeline.corpora import write_pairs, write_text
+from tests.support.runs import ARCHITECTURES, Events, tiny_recipe, train_tiny
+from tfcli.data.dataset import PreparedDataset
+from tfcli.errors import UsageError
+from tfcli.evaluation import evaluate as module
+from tfcli.evaluation.batches import build_batches
+from tfcli.evaluation.evaluate import evaluate, evaluate_translations
+from tfcli.evaluation.loss import total_loss
+from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, obtain_data
+from tfcli.records.training import Evaluated
+from tfcli.runs.load import LoadedRun, load_run
+
+CPU = torch.device("cpu")
+
+
+def nothing(event: object) -> None:
+    """Receives what nobody looks at."""
+
+
+def of_run(run: LoadedRun) -> PreparedDataset:
+    return dataset_of_run(run.directory, run.recipe, nothing)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_scores_are_those_of_training_and_cover_everything(trained: Callable[[str], Path], architecture: str):
+    run = load_run(trained(architecture))
+    data = of_run(run)
+    scores = evaluate(run, data)
+    record = data.record()
+    batches = build_batches(run.recipe, data, "validation", run.config.roles)
+    totals = total_loss(run.model, batches.whole(), CPU)
+    assert scores.loss == pytest.approx(totals.loss, rel=1e-5), "larger batches change nothing"
+    assert scores.tokens == totals.tokens
+    assert scores.accuracy == pytest.approx(totals.accuracy)
+    assert scores.perplexity == pytest.approx(math.exp(scores.loss))
+    assert (scores.documents, scores.sources) == (record.validation.documents, record.sources)
+    assert (scores.run, scores.objective) == (str(trained(architecture)), run.config.model.objective)
+    assert scores.left_out == 0
+    if architecture == "encoder":
+        assert scores.bits_per_byte is None, "a masked model's nats cover no text"
+    else:
+        bits = scores.loss * scores.tokens / math.log(2)
+        assert scores.bits_per_byte == pytest.approx(bits / record.validation.bytes, rel=1e-6)
+    translated = [scores.bleu, scores.chrf, scores.exact_match, scores.signature]
+    assert all((value is None) == (architecture != "encoder-decoder") for value in translated)
+
+
+def test_what_training_said_is_what_evaluation_says(trained: Callable[[str], Path]):
+    """The best line of metrics.jsonl is the score of model.safetensors."""
+    from tfcli.runs.metrics import read_metrics
+
+    for architecture in ARCHITECTURES:
+        run = load_run(trained(architecture))
+        lines = [line for line in read_metrics(run.directory.metrics) if line["event"] == "evaluated"]
+        best = min(lines, key=lambda line: line["loss"])
+        scores = evaluate(run, of_run(run))
+        assert (scores.loss, scores.accuracy) == pytest.approx((best["loss"], best["accuracy"]), rel=1e-4)
+
+
+def test_a_character_model_by_hand(tmp_path: Path, trained: Callable[[str], Path]):
+    """One document in one window: every letter and </s> are scored, each by its own prediction. ASCII
+    letters are bytes, so bits per byte are bits over the letters of the text."""
+    run = load_run(trained("decoder"))
+    (tmp_path / "text.txt").write_text("the cat sat here")
+    scores = evaluate(run, dataset_for_evaluation(run, (str(tmp_path / "text.txt"),), nothing))
+    roles = run.config.roles
+    ids = [roles.bos, *run.tokenizer.encode("the cat sat here"), roles.eos]
+    with torch.no_grad():
+        log_p = F.log_softmax(run.model(torch.tensor([ids[:-1]]))[0], dim=-1)
+    nats = -sum(log_p[place, token].item() for place, token in enumerate(ids[1:]))
+    hits = sum(int(log_p[place].argmax()) == token for place, token in enumerate(ids[1:]))
+    assert (scores.tokens, scores.documents) == (17, 1)
+    assert scores.loss == pytest.approx(nats / 17, rel=1e-5)
+    assert scores.accuracy == pytest.approx(hits / 17)
+    assert scores.bits_per_byte == pytest.approx(nats / math.log(2) / 16, rel=1e-5)
+
+
+def test_bytes_are_bytes_and_not_letters(tmp_path: Path, trained: Callable[[str], Path]):
+    """é is two bytes: the text has 16 letters and 18 bytes."""
+    run = load_run(trained("decoder"))
+    (tmp_path / "text.txt").write_text("thé cat sat hére", encoding="utf-8")
+    scores = evaluate(run, dataset_for_evaluation(run, (str(tmp_path / "text.txt"),), nothing))
+    assert scores.bits_per_byte == pytest.approx(scores.loss * scores.tokens / math.log(2) / 18, rel=1e-6)
+
+
+def test_masked_accuracy_by_construction(tmp_path: Path):
+    """A text of one letter: whoever always says "e" is right at every mask; whoever says "f" never is."""
+    (tmp_path / "text.txt").write_text("e" * 2000)
+    settings = {"data": {"source": str(tmp_path / "text.txt")}, "train": {"steps": 1}}
+    train_tiny(
+        tiny_recipe("encoder", settings, {"model": {"tie_embeddings": False, "norm": "layernorm"}}),
+        tmp_path / "run",
+    )
+    run = load_run(tmp_path / "run")
+    letter = run.tokenizer.encode("e")[0]
+    for said, accuracy in ((letter, 1.0), (run.config.roles.pad, 0.0)):
+        with torch.no_grad():
+            # The last norm gives its bias alone, and the head answers it with one token.
+            *_, last = (m for m in run.model.modules() if type(m).__name__ == "LayerNorm")
+            last.weight.zero_()
+            last.bias.fill_(1.0)
+            run.model.head.weight.zero_()
+            run.model.head.weight[said] = 1.0
+        scores = evaluate(run, of_run(run))
+        assert scores.accuracy == accuracy
+        assert scores.tokens == pytest.approx(0.15 * 200, rel=0.5)
+
+
+def test_the_same_masks_for_every_run(trained: Callable[[str], Path]):
+    """Scored twice, the same; with another seed and other batches, the same masks."""
+    run = load_run(trained("encoder"))
+    other = replace(run, recipe=replace(run.recipe, train=replace(run.recipe.train, seed=9, batch_size=100)))
+    first, second = evaluate(run, of_run(run)), evaluate(other, of_run(run))
+    assert first.loss == pytest.approx(second.loss, rel=1e-5)
+    assert first.tokens == second.tokens
+
+
+def test_translations_are_compared_in_the_order_of_the_part(
+    tmp_path: Path, trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    """A model that translates word by word as it should, but for the last pair: all exact but one."""
+    run = load_run(trained("encoder-decoder"))
+    data = of_run(run)
+    targets = data.pairs("validation").target
+    special = (run.config.roles.bos, run.config.roles.eos)
+    right = [
+        [token for token in targets.sequence(n).tolist() if token not in special] for n in range(len(targets))
+    ]
+    handed: list[list[int]] = []
+
+    def perfect(model: object, sources: list[list[int]], *_: object) -> list[list[int]]:
+        handed.extend(sources)
+        return [*right[:-1], right[0]]
+
+    monkeypatch.setattr(module, "translate", perfect)
+    scores = evaluate_translations(run, data)
+    assert scores.exact_match == pytest.approx((len(right) - 1) / len(right))
+    assert 0 < scores.bleu < 100
+    assert all(run.config.roles.eos not in ids for ids in handed), (
+        "sources are handed over without their frame"
+    )
+    assert len(handed) == data.record().validation.documents
+
+
+def test_a_pair_that_is_too_long_is_translated_all_the_same(tmp_path: Path):
+    """Two of the validation pairs have 40 words and the context holds 16: they have no part in the loss,
+    and then no bits per byte are claimed, for their bytes would be counted and their nats not."""
+    write_pairs(tmp_path)
+    (tmp_path / "v.tsv").write_text(
+        "the cat\tcat the\n" + f"{'a ' * 40}\t{'a ' * 40}\n" * 2 + "a dog\tdog a\n"
+    )
+    settings = {
+        "data": {
+            "source": f"{tmp_path / 'a.txt'},{tmp_path / 'b.txt'}",
+            "validation": str(tmp_path / "v.tsv"),
+        },
+        "model": {"max_seq_len": 16},
+        "train": {"steps": 1},
+    }
+    train_tiny(tiny_recipe("encoder-decoder", settings), tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    scores = evaluate(run, of_run(run))
+    assert (scores.documents, scores.left_out) == (4, 2)
+    assert scores.tokens == 3 + 3
+    assert scores.bits_per_byte is None
+    assert scores.bleu is not None
+    assert math.isfinite(scores.loss)
+
+
+def test_a_dataset_of_another_tokenizer_is_refused(trained: Callable[[str], Path]):
+    run = load_run(trained("decoder"))
+    other = tiny_recipe("decoder", {"tokenizer": {"algorithm": "bpe", "vocab_size": 300}})
+    _, data = obtain_data(other.resolved(), nothing)
+    with pytest.raises(UsageError, match="was prepared with another tokenizer"):
+        evaluate(run, data)
+
+
+def test_pairs_for_a_decoder_are_refused(tmp_path: Path, trained: Callable[[str], Path]):
+    run = load_run(trained("decoder"))
+    settings = {"tokenizer": {"path": str(trained("decoder") / "tokenizer.json")}}
+    _, data = obtain_data(tiny_recipe("encoder-decoder", settings).resolved(), nothing)
+    with pytest.raises(UsageError, match="holds pairs, not text"):
+        evaluate(run, data)
+
+
+def test_training_s_own_scores_are_of_the_same_part(tmp_path: Path):
+    """A change of the validation file alone changes the score, and nothing else."""
+    train = write_text(tmp_path / "train.txt")
+    losses = []
+    for seed in (1, 2):
+        validation = write_text(tmp_path / f"v{seed}.txt", lines=20, seed=seed)
+        settings = {"data": {"source": str(train), "validation": str(validation)}, "train": {"steps": 3}}
+        _, events = train_tiny(tiny_recipe("decoder", settings), tmp_path / f"run{seed}")
+        assert isinstance(events, Events)
+        losses.append(events.of(Evaluated)[-1].loss)
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.1)

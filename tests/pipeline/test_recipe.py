@@ -1,0 +1,151 @@
+"""Whole recipes, from text to attention, and the limits they are held to."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.runs import ARCHITECTURES, Events, never, stop_after, tiny_recipe
+from tfcli.pipeline.recipe import check_results, run_recipe
+from tfcli.recipe.check import CheckSection
+from tfcli.records.attention import AttentionRecord
+from tfcli.records.evaluation import Scores
+from tfcli.records.generation import Filled, Generated
+from tfcli.records.pipeline import CheckResult, StageStarted
+from tfcli.records.positions import PositionsRecord
+from tfcli.records.training import Evaluated, TrainingFinished
+
+SHOWN: dict[str, dict[str, Any]] = {
+    "decoder": {
+        "generate": {"prompts": ["the ", ""], "max_new_tokens": 5},
+        "inspect": {"attention": "a cat"},
+    },
+    "encoder": {
+        "generate": {"prompts": ["the c<mask>t"], "top_k": 3},
+        "inspect": {"attention": "a <mask>at"},
+    },
+    "encoder-decoder": {
+        "generate": {"prompts": ["o gato dorme ."], "max_new_tokens": 5},
+        "inspect": {"attention": "o gato", "target": "the cat"},
+    },
+}
+KINDS = {"decoder": ["decoder_self"], "encoder": ["encoder_self"]}
+KINDS["encoder-decoder"] = ["encoder_self", "decoder_self", "cross"]
+
+
+def run(recipe: Any, out: Path, stop: Any = never) -> tuple[Events, list[CheckResult]]:
+    events = Events()
+    return events, run_recipe(recipe, out, events.append, stop)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_recipe_runs_from_end_to_end(tmp_path: Path, architecture: str):
+    shown = SHOWN[architecture]
+    limits = {"inspect": {**shown["inspect"], "positions": 6}, "check": {"max_loss": 100, "max_minutes": 60}}
+    events, checks = run(tiny_recipe(architecture, shown, limits), tmp_path / "run")
+    stages = [event.stage for event in events.of(StageStarted)]
+    assert stages == ["tokenizer", "data", "training", "evaluation", "generation", "inspection"]
+    made = [
+        event
+        for event in events
+        if isinstance(event, Scores | list | Filled | AttentionRecord | PositionsRecord)
+    ]
+    samples = len(shown["generate"]["prompts"])
+    assert isinstance(made[0], Scores)
+    assert [type(one) for one in made[1 + samples :]] == [AttentionRecord] * len(KINDS[architecture]) + [
+        PositionsRecord
+    ]
+    assert [one.kind for one in events.of(AttentionRecord)] == KINDS[architecture]
+    assert made[-1].length == 6
+    for sample, prompt in zip(made[1:], shown["generate"]["prompts"], strict=False):
+        if architecture == "encoder":
+            assert isinstance(sample, Filled)
+            assert (sample.prompt, len(sample.predictions[0])) == (prompt, 3)
+        else:
+            assert isinstance(sample[0], Generated)
+            assert (sample[0].prompt, len(sample[0].token_ids) <= 5) == (prompt, True)
+    [finished] = events.of(TrainingFinished)
+    assert made[0].loss == pytest.approx(finished.best_loss, abs=1e-5), (
+        "the best weights are scored, on the same part"
+    )
+    assert [(check.name, check.passed) for check in checks] == [("max_loss", True), ("max_minutes", True)]
+    assert checks[0].measured == made[0].loss
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+
+
+def test_a_recipe_that_was_run_is_only_shown_again(tmp_path: Path):
+    first, _ = run(tiny_recipe(), tmp_path / "run")
+    events, _ = run(tiny_recipe(), tmp_path / "run")
+    stages = [(event.stage, event.reused) for event in events.of(StageStarted)]
+    assert stages == [("training", True), ("evaluation", False), ("generation", False)]
+    assert not events.of(Evaluated)
+    assert events.of(Scores) == first.of(Scores)
+
+
+def test_a_recipe_that_is_interrupted_ends_there(tmp_path: Path):
+    recipe = tiny_recipe("decoder", {"check": {"max_loss": 1}})
+    events, checks = run(recipe, tmp_path / "run", stop_after(3))
+    assert checks == []
+    assert events.of(TrainingFinished)[0].reason == "interrupted"
+    assert isinstance(events[-1], TrainingFinished)
+
+
+def test_nothing_more_is_shown_than_is_asked_for(tmp_path: Path):
+    """A decoder continues the empty prompt; the others have no prompt of their own."""
+    for architecture, expected in (("decoder", ["evaluation", "generation"]), ("encoder", ["evaluation"])):
+        events, checks = run(
+            tiny_recipe(architecture, {"generate": {"max_new_tokens": 3}}), tmp_path / architecture
+        )
+        assert [event.stage for event in events.of(StageStarted)][3:] == expected
+        assert checks == []
+
+
+SCORES = Scores("run", "seq2seq", (), 2.0, math.exp(2), 1.0, 10, 1, 0.5, bleu=30.0, exact_match=0.25)
+FINISHED = TrainingFinished("done", 1, 1, 1.0, 2.0, 1, "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "measured", "passed"),
+    [
+        ("max_loss", 2.0, 2.0, True),
+        ("max_loss", 1.999, 2.0, False),
+        ("min_accuracy", 0.5, 0.5, True),
+        ("min_accuracy", 0.51, 0.5, False),
+        ("min_bleu", 30.0, 30.0, True),
+        ("min_bleu", 30.1, 30.0, False),
+        ("min_exact_match", 0.2, 0.25, True),
+        ("min_exact_match", 0.3, 0.25, False),
+        ("max_minutes", 4.0, 3.0, True),
+        ("max_minutes", 2.9, 3.0, False),
+    ],
+)
+def test_a_limit_is_compared_with_its_figure(name: str, limit: float, measured: float, passed: bool):
+    results = list(check_results(CheckSection(**{name: limit}), SCORES, FINISHED, 3.0))
+    assert results == [CheckResult(name, limit, measured, passed)]
+
+
+def test_a_figure_that_is_not_there_passes_no_limit():
+    """A decoder has no BLEU: a limit on it is not met, rather than passed over."""
+    without = Scores("run", "clm", (), 2.0, math.exp(2), 1.0, 10, 1, 0.5)
+    results = list(check_results(CheckSection(min_bleu=1.0), without, FINISHED, 3.0))
+    assert results == [CheckResult("min_bleu", 1.0, None, False)]
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_passes_no_limit(loss: float):
+    broken = Scores("run", "clm", (), loss, loss, loss, 10, 1, 0.5)
+    assert not next(check_results(CheckSection(max_loss=1e9), broken, FINISHED, 1.0)).passed
+
+
+def test_without_limits_nothing_is_compared():
+    assert list(check_results(CheckSection(), SCORES, FINISHED, 3.0)) == []
+
+
+def test_limits_come_in_the_order_of_the_section():
+    check = CheckSection(max_minutes=5, min_bleu=1, max_loss=3)
+    assert [result.name for result in check_results(check, SCORES, FINISHED, 1.0)] == [
+        "max_loss",
+        "min_bleu",
+        "max_minutes",
+    ]

@@ -1,0 +1,324 @@
+"""Begin a run, continue the one that is there, take over another's weights, or refuse."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.pipeline.corpora import contents, write_text
+from tests.support.runs import (
+    Settings,
+    never,
+    one_thread,
+    resume_tiny,
+    same,
+    stop_after,
+    tiny_recipe,
+    train_tiny,
+    weights,
+)
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.evaluation.loss import total_loss
+from tfcli.pipeline.training import train_recipe
+from tfcli.recipe.loading import load_recorded
+from tfcli.recipe.recipe import Recipe
+from tfcli.records.pipeline import StageStarted
+from tfcli.records.training import Evaluated, StepsDone, TrainingStarted
+from tfcli.runs.load import load_run
+from tfcli.training.job import start as start_job
+
+
+def on(source: Path | str, *settings: Settings) -> Recipe:
+    return tiny_recipe("decoder", {"data": {"source": str(source)}}, *settings)
+
+
+def interrupted(recipe: Recipe, out: Path, steps: int = 5) -> Path:
+    finished, _ = train_tiny(recipe, out, stop=stop_after(steps))
+    assert finished.reason == "interrupted"
+    return out
+
+
+def test_a_run_directory_holds_what_the_contract_says(tmp_path: Path):
+    run = tmp_path / "deep" / "run"
+    train_tiny(tiny_recipe(), run)
+    files = {
+        "recipe.toml",
+        "config.json",
+        "tokenizer.json",
+        "model.safetensors",
+        "metrics.jsonl",
+        "data.json",
+    }
+    assert {path.name for path in run.iterdir()} >= files
+    assert not [path for path in run.rglob("*") if ".tmp" in path.name]
+
+
+def test_without_out_a_run_is_numbered_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = tiny_recipe("decoder", {"train": {"steps": 1}})
+    paths = [train_recipe(recipe, None, lambda event: None, never).run for _ in range(2)]
+    assert paths == ["runs/decoder-1", "runs/decoder-2"]
+    assert load_run("runs/decoder-2").architecture == "decoder"
+
+
+@pytest.mark.parametrize("threads", [0, 1], ids=["threads left open", "threads named"])
+def test_the_same_recipe_into_the_same_folder_goes_on(tmp_path: Path, threads: int):
+    recipe = tiny_recipe("decoder", {"train": {"threads": threads, "device": "auto"}})
+    run = interrupted(recipe, tmp_path / "run")
+    finished, events = train_tiny(recipe, run)
+    assert events.of(TrainingStarted)[0].step == 5
+    assert (finished.reason, finished.step) == ("done", 12)
+
+
+def test_a_run_that_is_finished_says_so_and_stays_as_it_is(tmp_path: Path):
+    first, _ = train_tiny(tiny_recipe(), tmp_path / "run")
+    before = contents(tmp_path / "run")
+    again, events = train_tiny(tiny_recipe(), tmp_path / "run")
+    assert events == [StageStarted("training", str(tmp_path / "run"), reused=True)]
+    assert (again.reason, again.step, again.best_loss) == ("done", 12, first.best_loss)
+    assert contents(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "words"),
+    [
+        ("train", "steps", 13, "train.steps = 12, and 13 is asked for"),
+        ("train", "threads", 2, "train.threads = 1, and 2 is asked for"),
+        ("model", "d_model", 32, "model.d_model = 16, and 32 is asked for"),
+        ("tokenizer", "algorithm", "bpe", "tokenizer.algorithm = 'char', and 'bpe' is asked for"),
+        (
+            "data",
+            "source",
+            "builtin:python-docs",
+            "data.source = 'builtin:stories', and 'builtin:python-docs' is",
+        ),
+    ],
+)
+def test_another_recipe_into_the_same_folder_is_refused_by_its_first_difference(
+    tmp_path: Path, section: str, name: str, value: object, words: str
+):
+    run = interrupted(tiny_recipe(), tmp_path / "run")
+    before = contents(run)
+    with pytest.raises(UsageError) as caught:
+        train_tiny(tiny_recipe("decoder", {section: {name: value}}), run)
+    assert f"{run} holds a run with {words}" in str(caught.value)
+    assert contents(run) == before
+
+
+def test_what_is_only_shown_may_differ(tmp_path: Path):
+    run = interrupted(tiny_recipe(), tmp_path / "run")
+    finished, _ = train_tiny(
+        tiny_recipe("decoder", {"generate": {"prompts": ["x"]}, "inspect": {"positions": 3}}), run
+    )
+    assert finished.reason == "done"
+
+
+def test_a_folder_with_other_things_is_refused_and_untouched(tmp_path: Path):
+    taken = tmp_path / "thesis"
+    taken.mkdir()
+    (taken / "chapter.tex").write_text("x")
+    with pytest.raises(UsageError, match="is not empty and holds no run"):
+        train_tiny(tiny_recipe(), taken)
+    assert contents(taken) == {"chapter.tex": b"x"}
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path):
+    (tmp_path / "file").write_text("x")
+    events: list[object] = []
+    with pytest.raises(UsageError, match="is a file, not a folder"):
+        train_recipe(tiny_recipe(), tmp_path / "file" / "run", events.append, never)
+    assert events == []
+
+
+def test_a_run_resumes_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path):
+    """Its source was named from where it began, and its cache is gone."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    write_text(tmp_path / "here" / "text.txt")
+    monkeypatch.chdir(tmp_path / "here")
+    interrupted(on("text.txt"), Path("../run"))
+    shutil.rmtree(own_cache)
+    monkeypatch.chdir(tmp_path / "there")
+    assert load_recorded(Path("../run/recipe.toml")).data.source == str(tmp_path / "here" / "text.txt")
+    finished, _ = resume_tiny(Path("../run"))
+    assert finished.reason == "done"
+
+
+def test_a_run_that_was_moved_loads_and_goes_on(tmp_path: Path):
+    run = interrupted(on(write_text(tmp_path / "text.txt")), tmp_path / "run")
+    (tmp_path / "archive").mkdir()
+    moved = run.rename(tmp_path / "archive" / "renamed")
+    assert load_run(moved, "last").architecture == "decoder"
+    finished, _ = resume_tiny(moved)
+    assert (finished.reason, finished.run) == ("done", str(moved))
+    assert not run.exists()
+
+
+def test_a_cache_that_is_gone_is_made_again(tmp_path: Path, own_cache: Path):
+    """And the run ends as if it had stayed."""
+    recipe = on(write_text(tmp_path / "text.txt"))
+    with one_thread():
+        train_tiny(recipe, tmp_path / "whole")
+        run = interrupted(recipe, tmp_path / "run")
+        shutil.rmtree(own_cache)
+        _, events = resume_tiny(run)
+    assert [(event.stage, event.reused) for event in events.of(StageStarted)] == [
+        ("data", False),
+        ("training", False),
+    ]
+    assert same(weights(run / "model.safetensors"), weights(tmp_path / "whole" / "model.safetensors"))
+
+
+def test_a_text_that_has_changed_is_refused(tmp_path: Path, own_cache: Path):
+    file = write_text(tmp_path / "text.txt")
+    run = interrupted(on(file), tmp_path / "run")
+    write_text(file, seed=1)
+    shutil.rmtree(own_cache)
+    before = contents(run)
+    with pytest.raises(UsageError) as caught:
+        resume_tiny(run)
+    assert f"The text of {file} has changed since {run} was trained on it; restore it" in str(caught.value)
+    assert contents(run) == before
+
+
+def test_a_text_that_has_changed_does_no_harm_while_the_cache_has_the_old_one(
+    tmp_path: Path, own_cache: Path
+):
+    file = write_text(tmp_path / "text.txt")
+    with one_thread():
+        train_tiny(on(file), tmp_path / "whole")
+        run = interrupted(on(file), tmp_path / "run")
+        file.unlink()
+        resume_tiny(run)
+    assert same(weights(run / "model.safetensors"), weights(tmp_path / "whole" / "model.safetensors"))
+
+
+def test_a_prepared_folder_trains_and_resumes(tmp_path: Path, own_cache: Path):
+    from tfcli.pipeline.datasets import obtain_data
+
+    _, data = obtain_data(on(write_text(tmp_path / "text.txt")), lambda event: None)
+    folder = data.path.rename(tmp_path / "prepared")
+    run = interrupted(on(folder), tmp_path / "run")
+    shutil.rmtree(own_cache)
+    (tmp_path / "text.txt").unlink()
+    finished, _ = resume_tiny(run)
+    assert finished.reason == "done"
+    assert not own_cache.exists(), "nothing had to be prepared"
+
+
+def test_what_holds_no_run_cannot_be_resumed(tmp_path: Path):
+    with pytest.raises(UsageError, match="There is no run"):
+        resume_tiny(tmp_path / "gone")
+    with pytest.raises(UsageError, match=r"it has no recipe\.toml"):
+        resume_tiny(tmp_path)
+
+
+def test_a_damaged_recipe_is_told(tmp_path: Path):
+    run = interrupted(tiny_recipe(), tmp_path / "run")
+    (run / "recipe.toml").write_text("[train]\nstepps = 3\n")
+    with pytest.raises(BrokenInputError, match=r"recipe\.toml cannot be read .*stepps"):
+        resume_tiny(run)
+
+
+# --init: a new run from a run's weights
+
+
+def test_init_goes_on_from_the_weights_of_another_run(tmp_path: Path):
+    """At a rate of almost nothing, the new run scores what the old one scored; from scratch it would be ln
+    Vocab."""
+    old = tmp_path / "old"
+    finished, _ = train_tiny(tiny_recipe("decoder", {"train": {"steps": 60, "evaluate_every": 0}}), old)
+    gentle = {"train": {"learning_rate": 1e-9, "steps": 2, "log_every": 1, "evaluate_every": 1}}
+    _, events = train_tiny(tiny_recipe("decoder", gentle), tmp_path / "new", init=old)
+    assert finished.best_loss is not None
+    assert events.of(Evaluated)[0].loss == pytest.approx(finished.best_loss, abs=1e-5)
+    assert events.of(StepsDone)[0].loss < finished.best_loss + 0.5
+    _, fresh = train_tiny(tiny_recipe("decoder", gentle), tmp_path / "fresh")
+    assert fresh.of(StepsDone)[0].loss > finished.best_loss + 0.5
+    assert (
+        load_run(tmp_path / "new").config.tokenizer_fingerprint == load_run(old).config.tokenizer_fingerprint
+    )
+
+
+def test_init_copies_every_weight_and_leaves_the_old_run_alone(tmp_path: Path, trained):
+    from tfcli.pipeline.datasets import obtain_data
+    from tfcli.runs.directory import RunDirectory
+    from tfcli.runs.weights import model_tensors
+
+    old = load_run(trained("encoder-decoder"))
+    recipe = old.recipe
+    tokenizer, data = obtain_data(recipe, lambda event: None)
+    job = start_job(recipe, data, tokenizer, RunDirectory(tmp_path / "new"), old)
+    assert same(model_tensors(job.model), model_tensors(old.model))
+    assert all(p is not q for p, q in zip(job.model.parameters(), old.model.parameters(), strict=True))
+    expected = total_loss(old.model, job.validation.whole(), torch.device("cpu"))
+    assert total_loss(job.model, job.validation.whole(), torch.device("cpu")) == expected
+
+
+def test_init_takes_the_tokenizer_of_the_run_on_another_text(tmp_path: Path, trained):
+    old = trained("decoder")
+    settings = {"model": {"num_layers": 2}, "train": {"steps": 1}}
+    train_tiny(on(write_text(tmp_path / "text.txt"), settings), tmp_path / "new", init=old)
+    assert (tmp_path / "new" / "tokenizer.json").read_bytes() == (old / "tokenizer.json").read_bytes()
+
+
+def test_init_may_change_what_only_training_sees(tmp_path: Path, trained):
+    settings = {
+        "model": {"num_layers": 2, "dropout": 0.3, "max_seq_len": 64, "d_ff": 48},
+        "train": {"steps": 1},
+    }
+    finished, _ = train_tiny(tiny_recipe("decoder", settings), tmp_path / "new", init=trained("decoder"))
+    assert finished.reason == "done"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "settings", "words"),
+    [
+        ("decoder", {"d_model": 32}, "its model.d_model is 16, not 32"),
+        ("decoder", {"num_layers": 3}, "its model.num_layers is 2, not 3"),
+        ("decoder", {"num_heads": 4}, "its model.num_heads is 2, not 4"),
+        ("decoder", {"positions": "sinusoidal"}, "its model.positions is 'rotary', not 'sinusoidal'"),
+        ("decoder", {"activation": "gelu", "d_ff": 48}, "its model.activation is 'swiglu', not 'gelu'"),
+        (
+            "encoder",
+            {"positions": "rotary", "norm": "rmsnorm", "norm_placement": "pre"},
+            "is 'decoder', not 'encoder'",
+        ),
+    ],
+    ids=str,
+)
+def test_init_refuses_another_model_even_of_the_same_shapes(
+    tmp_path: Path, trained, architecture: str, settings: dict[str, object], words: str
+):
+    """The number of heads, the positions and the direction of attention change no shape, and yet
+    everything."""
+    recipe = tiny_recipe(architecture, {"model": {"num_layers": 2}}, {"model": settings})
+    with pytest.raises(UsageError) as caught:
+        train_tiny(recipe, tmp_path / "new", init=trained("decoder"))
+    assert f"The run {trained('decoder')} is another model: " in str(caught.value)
+    assert words in str(caught.value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_init_refuses_a_dataset_of_another_tokenizer(tmp_path: Path, trained):
+    from tfcli.pipeline.datasets import obtain_data
+
+    other = tiny_recipe("decoder", {"tokenizer": {"algorithm": "bpe", "vocab_size": 300}})
+    _, data = obtain_data(other.resolved(), lambda event: None)
+    with pytest.raises(UsageError, match="was prepared with another tokenizer"):
+        train_tiny(on(data.path, {"model": {"num_layers": 2}}), tmp_path / "new", init=trained("decoder"))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_vocabulary_that_is_too_small_for_the_tokenizer_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"model\.vocab_size = 10 is less than the tokenizer's \d+ ids"):
+        train_tiny(tiny_recipe("decoder", {"model": {"vocab_size": 10}}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_vocabulary_may_be_larger_than_the_tokenizer_s(tmp_path: Path):
+    train_tiny(
+        tiny_recipe("decoder", {"model": {"vocab_size": 128}, "train": {"steps": 1}}), tmp_path / "run"
+    )
+    assert weights(tmp_path / "run" / "model.safetensors")["embedding.weight"].shape[0] == 128

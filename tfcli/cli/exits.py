@@ -1,0 +1,55 @@
+"""Where a command ends: what it raises becomes one sentence on stderr and the documented exit code."""
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tfcli.cli.signals import INTERRUPTED, TERMINATED, Terminated
+from tfcli.cli.terminal import Terminal
+from tfcli.errors import TfcliError
+
+
+@contextmanager
+def exit_codes(terminal: Terminal, *, debug: bool = False) -> Iterator[None]:
+    """End the program with the code that belongs to what the block raises.
+
+    Args:
+        debug: show the traceback before the sentence.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone (`| head`): the end of the output is no error.
+        _discard_output()
+        raise SystemExit(0) from None
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            traceback.print_exc()
+        sentence, exit_code = _explained(error)
+        terminal.error(sentence)
+        raise SystemExit(exit_code) from None
+
+
+def _explained(error: BaseException) -> tuple[str, int]:
+    if isinstance(error, TfcliError):
+        return str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        stopped = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        return "Stopped; nothing is left half-written.", stopped
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return "There is not enough memory; use a smaller model, batch or context.", 1
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror or error}{where}; check the path, its permissions and the space left.", 1
+    # Not foreseen: a fault of the program, which must not look like one of the user's.
+    return f"tfcli has a fault: {type(error).__name__}: {error}; --debug shows where it happened.", 1
+
+
+def _discard_output() -> None:
+    """What is still buffered for a reader that has gone is written nowhere, and Python ends in peace."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
