@@ -114,8 +114,8 @@ TABLE = [
         "prepared with another tokenizer",
         f"train --data prepared --set tokenizer.path=encoder-decoder {TINY}",
         2,
-        "tokenizer",
-        "",
+        "prepared with another tokenizer",
+        "use that tokenizer",
     ),
     Bad(
         "text where pairs are needed",

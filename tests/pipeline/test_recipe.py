@@ -1,12 +1,14 @@
 """Whole recipes, from text to attention, and the limits they are held to."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.runs import ARCHITECTURES, Events, never, stop_after, tiny_recipe
+from tfcli.errors import UsageError
 from tfcli.pipeline.recipe import check_results, run_recipe
 from tfcli.recipe.check import CheckSection
 from tfcli.records.attention import AttentionRecord
@@ -31,7 +33,7 @@ SHOWN: dict[str, dict[str, Any]] = {
     },
 }
 KINDS = {"decoder": ["decoder_self"], "encoder": ["encoder_self"]}
-KINDS["encoder-decoder"] = ["encoder_self", "decoder_self", "cross"]
+KINDS["encoder-decoder"] = ["cross"]  # of three kinds, the one that shows the crossing
 
 
 def run(recipe: Any, out: Path, stop: Any = never) -> tuple[Events, list[CheckResult]]:
@@ -72,6 +74,33 @@ def test_a_recipe_runs_from_end_to_end(tmp_path: Path, architecture: str):
     assert [(check.name, check.passed) for check in checks] == [("max_loss", True), ("max_minutes", True)]
     assert checks[0].measured == made[0].loss
     assert (tmp_path / "run" / "model.safetensors").is_file()
+
+
+def test_the_layer_and_the_head_that_are_asked_for_are_looked_at_first(tmp_path: Path):
+    recipe = tiny_recipe("decoder", {"inspect": {"attention": "a cat", "head": 1}, "train": {"steps": 2}})
+    for head in (1, 0):
+        asked = replace(recipe, inspect=replace(recipe.inspect, layer=0, head=head))
+        events, _ = run(asked, tmp_path / "run")
+        assert [record.focus for record in events.of(AttentionRecord)] == [(0, head)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"layer": 1}, "inspect.layer = 1, and the model has 1 of them; choose 0 to 0"),
+        ({"head": 2}, "inspect.head = 2, and the model has 2 of them; choose 0 to 1"),
+        ({"positions": 33}, "inspect.positions = 33, and the model learns 32"),
+    ],
+    ids=str,
+)
+def test_what_the_model_will_not_have_is_refused_before_any_work(
+    tmp_path: Path, wanted: dict[str, int], words: str
+):
+    events = Events()
+    with pytest.raises(UsageError, match=words):
+        run_recipe(tiny_recipe("encoder", {"inspect": wanted}), tmp_path / "run", events.append, never)
+    assert not events
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_recipe_that_was_run_is_only_shown_again(tmp_path: Path):

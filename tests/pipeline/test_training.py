@@ -49,8 +49,9 @@ def test_a_run_directory_holds_what_the_contract_says(tmp_path: Path):
         "model.safetensors",
         "metrics.jsonl",
         "data.json",
+        "README.md",
     }
-    assert {path.name for path in run.iterdir()} >= files
+    assert {path.name for path in run.iterdir()} == files | {"checkpoints"}
     assert not [path for path in run.rglob("*") if ".tmp" in path.name]
 
 

@@ -324,7 +324,7 @@ LEARNABLE: dict[str, Settings] = {
     "encoder": {
         "model": {"d_model": 32, "num_layers": 2, "norm_placement": "pre", "positions": "rotary"},
         "train": {
-            "steps": 250,
+            "steps": 200,
             "batch_size": 16,
             "learning_rate": 5e-3,
             "warmup_steps": 50,

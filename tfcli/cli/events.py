@@ -39,10 +39,8 @@ def drawn(record: Any, *, translation: bool = False) -> Any:
         case Filled():
             return generation.FilledView(record)
         case AttentionRecord():
-            last = record.weights.shape[0] - 1
-            return Group(
-                attention_overview.AttentionOverview(record), "", attention.AttentionTable(record, last, 0)
-            )
+            overview = attention_overview.AttentionOverview(record)
+            return Group(overview, "", attention.AttentionTable(record, *record.focus))
         case PositionsRecord():
             return positions.PositionsView(record)
         case CheckResult():

@@ -66,7 +66,9 @@ class Terminal:
 
     def error(self, sentence: str) -> None:
         """Say what went wrong."""
-        self._say(f"tfcli: {sentence}")
+        from tfcli.render.safe import printable
+
+        self._say(printable(f"tfcli: {sentence}"))
 
     def json(self, value: Any) -> None:
         """Print one JSON value on one line."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
+from tfcli.errors import UsageError
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.generation.generate import generate
 from tfcli.inspection.attention import attention
@@ -22,9 +23,13 @@ from tfcli.runs.load import LoadedRun, load_run
 def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: ShouldStop) -> list[CheckResult]:
     """Run every stage, reporting what each one makes; ends after training where that was interrupted.
 
+    Raises:
+        UsageError: before any work, where [inspect] wants a layer, a head or a position that the model will not have.
+
     Returns:
         the recipe's limits with what was measured; empty where it has none, or was interrupted.
     """
+    _require_there(recipe)
     began = time.perf_counter()
     finished = train_recipe(recipe, out, report, should_stop)
     if finished.reason == "interrupted":
@@ -34,6 +39,19 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
     _samples(run, recipe, report)
     _inspection(run, recipe, report)
     return list(check_results(recipe.check, scores, finished, (time.perf_counter() - began) / 60))
+
+
+def _require_there(recipe: Recipe) -> None:
+    wanted, model = recipe.inspect, recipe.model
+    for name, index, count in (("layer", wanted.layer, model.num_layers), ("head", wanted.head, model.num_heads)):
+        if index is not None and index >= count:
+            raise UsageError(
+                f"inspect.{name} = {index}, and the model has {count} of them", f"choose 0 to {count - 1}"
+            )
+    if model.positions == "learned" and wanted.positions > model.max_seq_len:
+        raise UsageError(
+            f"inspect.positions = {wanted.positions}, and the model learns {model.max_seq_len}", "choose no more"
+        )
 
 
 def check_results(

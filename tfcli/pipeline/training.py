@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.errors import UsageError
-from tfcli.files import write_text
-from tfcli.files import require_writable
+from tfcli.files import require_writable, write_text
 from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, with_absolute_paths
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe, first_difference

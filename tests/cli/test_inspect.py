@@ -1,0 +1,75 @@
+"""Pictures, archives and the limit of what JSON holds."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.commands import tfcli
+from tfcli.inspection.attention import attention
+from tfcli.runs.load import load_run
+
+
+def test_files_are_written_beside_the_result_and_their_folders_made(
+    trained: Callable[[str], Path], tmp_path: Path
+):
+    svg, html, npz = (tmp_path / "new" / f"heads.{kind}" for kind in ("svg", "html", "npz"))
+    run = trained("encoder-decoder")
+    result = tfcli(
+        *("inspect", "attention", run, "O gato dorme.", "--target", "The cat sleeps."),
+        *("--svg", svg, "--html", html, "--npz", npz, "--json"),
+    )
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout) == {"records": [], "npz": str(npz)}
+    assert svg.read_text().startswith("<svg")
+    assert "<html" in html.read_text()
+    arrays = np.load(npz)
+    weights = arrays["cross.weights"]
+    assert weights.shape[2:] == (len(arrays["cross.query_tokens"]), len(arrays["cross.key_tokens"]))
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+
+
+def test_layer_and_head_choose_what_json_holds(trained: Callable[[str], Path]):
+    everything = json.loads(tfcli("inspect", "attention", trained("decoder"), "Tom", "--json").stdout)
+    one = tfcli("inspect", "attention", trained("decoder"), "Tom", "--layer", "1", "--head", "0", "--json")
+    [record] = json.loads(one.stdout)["records"]
+    assert record["weights"] == [[everything["records"][0]["weights"][1][0]]]
+
+
+def test_more_numbers_than_json_should_hold_are_refused_and_nothing_written(
+    trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """ "Tom" is 4 tokens with <s>, so 2 layers × 2 heads × 4 × 4 = 64 numbers."""
+    monkeypatch.setattr("tfcli.cli.attention._MOST_NUMBERS", 63)
+    command = ("inspect", "attention", trained("decoder"), "Tom", "--json", "--svg", tmp_path / "x.svg")
+    refused = tfcli(*command)
+    assert refused.exit_code == 2
+    assert "64 weights are too many for JSON (at most 63); choose --layer and --head" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert tfcli(*command, "--layer", "0").exit_code == 0
+
+
+def test_positions_as_csv_are_a_position_a_line():
+    """PE(1) of d_model 2 is (sin 1, cos 1) = (0.841471, 0.540302)."""
+    result = tfcli("inspect", "positions", "--length", "2", "--d-model", "2", "--csv")
+    rows = [[float(number) for number in line.split(",")] for line in result.stdout.splitlines()]
+    assert rows[0] == [0.0, 1.0]
+    assert rows[1] == pytest.approx([0.841471, 0.540302], abs=1e-6)
+
+
+def test_the_table_is_of_the_head_that_says_most_unless_one_is_asked_for(trained: Callable[[str], Path]):
+    command = ("inspect", "attention", trained("decoder"), "Tom swam across")
+    run = load_run(trained("decoder"))
+    [record] = attention(run, "Tom swam across")
+    layer, head = record.focus
+
+    shown = tfcli(*command).stdout
+    assert "every head" in shown
+    assert f"layer {layer}, head {head}" in shown
+
+    other = (1 - layer, 1 - head)
+    asked = tfcli(*command, "--layer", str(other[0]), "--head", str(other[1])).stdout
+    assert "every head" not in asked
+    assert f"layer {other[0]}, head {other[1]}" in asked

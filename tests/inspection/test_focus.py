@@ -1,0 +1,39 @@
+"""Which head is shown first, by hand."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tfcli.inspection.focus import telling_head
+from tfcli.records.attention import AttentionKind
+
+
+def heads(*tables: list[list[float]]) -> NDArray[np.float32]:
+    """Each table is a head of one layer. Shape: (1, H, T, S)."""
+    return np.array([tables], dtype=np.float32)
+
+
+HABIT = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0]]
+"""The first token and the neighbours alone."""
+FOUND = [[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.4, 0.3, 0.3, 0], [0.1, 0.6, 0.2, 0.1]]
+"""The last token looks at the second."""
+
+
+@pytest.mark.parametrize("kind", ["decoder_self", "encoder_self"])
+def test_a_head_that_looks_elsewhere_says_more_than_a_sharp_habit(kind: AttentionKind):
+    assert telling_head(kind, heads(HABIT, FOUND)) == (0, 1)
+    assert telling_head(kind, heads(FOUND, HABIT)) == (0, 0)
+
+
+def test_in_cross_attention_the_sharpest_head_says_most():
+    """The mean of the strongest weights: 1 for the one, (1 + 0.5 + 0.4 + 0.6) / 4 for the other."""
+    assert telling_head("cross", heads(FOUND, HABIT)) == (0, 1)
+
+
+def test_the_layer_is_told_too():
+    weights = np.concatenate([heads(HABIT, HABIT), heads(HABIT, FOUND)])
+    assert telling_head("decoder_self", weights) == (1, 1)
+
+
+def test_one_token_has_a_head_as_well():
+    assert telling_head("decoder_self", np.ones((2, 2, 1, 1), dtype=np.float32)) == (0, 0)
