@@ -33,9 +33,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def shared_data() -> Path:
     """The texts that lie beside the repository; a test that wants them is skipped where they do not."""
     if not SHARED.is_dir():
-        pytest.skip(
-            f"there is no folder {SHARED}: this test needs the real texts that lie beside the repository"
-        )
+        pytest.skip(f"there is no folder {SHARED}: this test needs the real texts that lie beside the repository")
     return SHARED
 
 

@@ -34,9 +34,7 @@ def test_a_file_is_replaced_whole_and_nothing_else_is_left(tmp_path: Path):
 
 
 @pytest.mark.parametrize("stop", STOPS)
-def test_a_stop_in_the_middle_leaves_the_old_file_and_nothing_beside_it(
-    tmp_path: Path, stop: type[BaseException]
-):
+def test_a_stop_in_the_middle_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path, stop: type[BaseException]):
     path = tmp_path / "a.txt"
     write_text(path, "old")
     with pytest.raises(stop), replacing(path) as temporary:

@@ -27,7 +27,9 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
         _flush(path.parent)
     except OSError as error:
-        raise TfcliError(f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder") from error
+        raise TfcliError(
+            f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder"
+        ) from error
     finally:
         with suppress(OSError):  # where it could not even be made, that is the error to tell
             temporary.unlink(missing_ok=True)
@@ -54,7 +56,9 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         temporary.rename(path)
         _flush(path.parent)
     except OSError as error:
-        raise TfcliError(f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder") from error
+        raise TfcliError(
+            f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder"
+        ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -99,7 +103,9 @@ def require_writable(folder: Path) -> None:
     if not existing.is_dir():
         raise UsageError(f"{existing} is a file, not a folder", "choose another output folder")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise UsageError(f"The folder {existing} is not writable", "choose another output folder or change its permissions")
+        raise UsageError(
+            f"The folder {existing} is not writable", "choose another output folder or change its permissions"
+        )
 
 
 def cache_folder() -> Path:

@@ -124,9 +124,7 @@ TABLE = [
         "holds text",
         "pairs",
     ),
-    Bad(
-        "folder of another run", f"train --out decoder {TINY}", 2, "holds a run with", "choose another --out"
-    ),
+    Bad("folder of another run", f"train --out decoder {TINY}", 2, "holds a run with", "choose another --out"),
     Bad("folder of something else", f"train --out folder {TINY}", 2, "holds no run", "choose another --out"),
     Bad("output that is a file", f"train --out two.txt {TINY}", 2, "is a file", "choose another"),
     Bad("output below a file", f"train --out two.txt/run {TINY}", 2, "is a file", "choose another"),
@@ -163,9 +161,7 @@ TABLE = [
     Bad("id outside the vocabulary", "tokenize decode decoder 5 99999", 2, "99999", "use ids from 0"),
     Bad("a word for an id", "tokenize decode decoder five", 2, "'five'", "whole numbers"),
     Bad("half a formula", "inspect positions --d-model 8 --heads 3", 2, "not divisible", "choose a multiple"),
-    Bad(
-        "formula and run", "inspect positions decoder --base 100", 2, "its own positions", "leave --base out"
-    ),
+    Bad("formula and run", "inspect positions decoder --base 100", 2, "its own positions", "leave --base out"),
 ]
 
 
@@ -192,17 +188,13 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     (folder / "three.txt").write_text("um\ndois\ntrês\n")
     (folder / "unknown-key.toml").write_text("[train]\nstep = 5\n")
     (folder / "broken.toml").write_text("[train\n")
-    prepared = tfcli(
-        "prepare", folder / "two.txt", "--tokenizer", folder / "decoder", "--out", folder / "prepared"
-    )
+    prepared = tfcli("prepare", folder / "two.txt", "--tokenizer", folder / "decoder", "--out", folder / "prepared")
     assert prepared.exit_code == 0, prepared.stderr
     return folder
 
 
 @pytest.mark.parametrize("bad", TABLE, ids=lambda bad: bad.name)
-def test_one_sentence_the_exit_code_and_nothing_touched(
-    bad: Bad, workspace: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_one_sentence_the_exit_code_and_nothing_touched(bad: Bad, workspace: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(workspace)
     before = snapshot(workspace)
 
@@ -245,10 +237,7 @@ def test_a_fault_of_the_program_is_a_sentence_too(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tfcli.recipe.loading.read_toml", fault)
     result = tfcli("recipes", "list")
     assert result.exit_code == 1
-    assert (
-        result.stderr
-        == "tfcli: tfcli has a fault: ValueError: the unforeseen; --debug shows where it happened.\n"
-    )
+    assert result.stderr == "tfcli: tfcli has a fault: ValueError: the unforeseen; --debug shows where it happened.\n"
     debugged = tfcli("recipes", "list", "--debug")
     assert debugged.exit_code == 1
     assert "Traceback" in debugged.stderr
@@ -266,9 +255,7 @@ def test_a_full_disk_is_a_sentence(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_prompt_that_is_no_utf8_on_stdin(trained: Callable[[str], Path]):
-    result = tfcli(
-        "generate", trained("decoder"), "-", "--max-new-tokens", "2", "--json", stdin=b"Tom\nAn\xffna\n"
-    )
+    result = tfcli("generate", trained("decoder"), "-", "--max-new-tokens", "2", "--json", stdin=b"Tom\nAn\xffna\n")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["prompt"] == "Tom"
     assert "line 2 on stdin is not valid UTF-8 (byte 2 is 0xff); convert it to UTF-8." in result.stderr

@@ -28,9 +28,7 @@ def help_examples() -> Iterator[str]:
     """The lines of all help texts that show a command."""
     for command in typer.main.get_command(app).commands.values():
         for one in getattr(command, "commands", {"": command}).values():
-            yield from (
-                line.strip() for line in (one.help or "").splitlines() if line.strip().startswith("tfcli ")
-            )
+            yield from (line.strip() for line in (one.help or "").splitlines() if line.strip().startswith("tfcli "))
 
 
 def test_the_readme_shows_how_to_begin():

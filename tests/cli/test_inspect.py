@@ -12,9 +12,7 @@ from tfcli.inspection.attention import attention
 from tfcli.runs.load import load_run
 
 
-def test_files_are_written_beside_the_result_and_their_folders_made(
-    trained: Callable[[str], Path], tmp_path: Path
-):
+def test_files_are_written_beside_the_result_and_their_folders_made(trained: Callable[[str], Path], tmp_path: Path):
     svg, html, npz = (tmp_path / "new" / f"heads.{kind}" for kind in ("svg", "html", "npz"))
     run = trained("encoder-decoder")
     result = tfcli(

@@ -92,9 +92,7 @@ def test_prompts_come_a_line_from_stdin(decoder: Path):
 
 
 def test_interactive_asks_until_an_empty_line(decoder: Path):
-    result = tfcli(
-        "generate", decoder, "-i", "--temperature", "0", "--max-new-tokens", "2", stdin="Tom\nA\n\nB\n"
-    )
+    result = tfcli("generate", decoder, "-i", "--temperature", "0", "--max-new-tokens", "2", stdin="Tom\nA\n\nB\n")
     assert result.exit_code == 0
     assert [line[:1] for line in result.stdout.splitlines()] == ["T", "A"]
     assert result.stderr.count("> ") == 3

@@ -42,9 +42,7 @@ def test_every_shipped_recipe_runs_shrunk(name: str, texts: None):
     events = [json.loads(line) for line in result.stdout.splitlines()]
     kinds = [event["event"] for event in events]
     assert kinds[0] == "stage"
-    assert {"tokenizer", "dataset", "started", "step", "evaluated", "saved", "finished", "scores"} <= set(
-        kinds
-    )
+    assert {"tokenizer", "dataset", "started", "step", "evaluated", "saved", "finished", "scores"} <= set(kinds)
     stages = [event["stage"] for event in events if event["event"] == "stage"]
     assert stages[:4] == ["tokenizer", "data", "training", "evaluation"]
     assert ("attention" in kinds) == ("attention" in settings.get("inspect", {}))

@@ -69,9 +69,7 @@ def test_training_finishes_its_step_saves_it_and_says_how_to_go_on(
     assert (progress.step, progress.finished) == (step + 5, True)
 
 
-def test_a_second_ctrl_c_stops_at_once_and_the_run_still_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_second_ctrl_c_stops_at_once_and_the_run_still_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Under `run`, what goes on is the same command with --out, which then does the stages that follow."""
     monkeypatch.chdir(tmp_path)
     code, out, err = interrupted(

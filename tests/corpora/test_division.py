@@ -77,9 +77,7 @@ def test_hash_holds_out_about_the_fraction():
 def test_tail_pieces_join_to_the_text_with_training_first(documents, fraction):
     parts = parts_of(documents, "tail", fraction)
     assert "".join(text for _, text in parts) == "".join(documents)
-    assert [part for part, _ in parts] == sorted(
-        part for part, _ in parts
-    )  # "train" sorts before "validation"
+    assert [part for part, _ in parts] == sorted(part for part, _ in parts)  # "train" sorts before "validation"
 
 
 @given(TEXTS, FRACTIONS)
@@ -149,9 +147,7 @@ def test_a_file_division_reads_both_sources(tmp_path):
     assert list(division.parts()) == [("train", "training"), ("validation", "validation")]
     assert list(division.only("train")) == ["training"]
     assert list(division.only("validation")) == ["validation"]
-    assert (
-        open_division(dataclasses.replace(section, split="file"), "text").fingerprint == division.fingerprint
-    )
+    assert open_division(dataclasses.replace(section, split="file"), "text").fingerprint == division.fingerprint
 
 
 def own(documents: list[str]) -> Source:

@@ -61,10 +61,7 @@ def test_a_name_with_brackets_is_a_file_when_there_is_one(tmp_path):
 
 
 def test_several_sources_follow_one_another_and_blank_documents_are_left_out(tmp_path):
-    paths = [
-        str(write(tmp_path / name, text))
-        for name, text in [("z.txt", "z"), ("b.txt", " \n\t"), ("a.txt", "a")]
-    ]
+    paths = [str(write(tmp_path / name, text)) for name, text in [("z.txt", "z"), ("b.txt", " \n\t"), ("a.txt", "a")]]
     source = open_source(paths, "text")
     assert source.names == tuple(paths)
     assert list(source.documents()) == list(source.documents()) == ["z", "a"]
@@ -122,28 +119,18 @@ def test_the_temporary_copy_goes_with_its_last_reader_or_with_the_program():
     assert path.read_bytes() == b"bytes"
     del spool
     assert not path.exists()
-    program = (
-        "import io; from tfcli.corpora.spool import Spool; s = Spool(io.BytesIO(b'1'), 'x'); print(s.path)"
-    )
-    printed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
+    program = "import io; from tfcli.corpora.spool import Spool; s = Spool(io.BytesIO(b'1'), 'x'); print(s.path)"
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert not Path(printed.strip()).exists()
 
 
 def test_a_full_disk_is_one_sentence(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        tempfile, "mkstemp", lambda **_: (os.open("/dev/full", os.O_WRONLY), str(tmp_path / "x"))
-    )
-    with pytest.raises(
-        TfcliError, match=r"Cannot keep a copy of standard input in .*: No space left on device"
-    ):
+    monkeypatch.setattr(tempfile, "mkstemp", lambda **_: (os.open("/dev/full", os.O_WRONLY), str(tmp_path / "x")))
+    with pytest.raises(TfcliError, match=r"Cannot keep a copy of standard input in .*: No space left on device"):
         Spool(io.BytesIO(b"bytes"), "standard input")
 
 
-@pytest.mark.parametrize(
-    "name", ["Once upon a time, " * 30, "Is this a text? " * 30, "~nobody-of-this-name/a.txt"]
-)
+@pytest.mark.parametrize("name", ["Once upon a time, " * 30, "Is this a text? " * 30, "~nobody-of-this-name/a.txt"])
 @pytest.mark.parametrize("kind", ["text", "pairs"])
 def test_a_name_that_no_file_can_have_is_refused(name, kind):
     assert name.split(",")[0] in refusal(UsageError, 2, name, kind)

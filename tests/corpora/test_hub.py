@@ -53,9 +53,7 @@ def test_a_split_or_a_configuration_can_be_named():
 
 def test_pairs_are_found_inside_a_column():
     assert read("hf:owner/pairs", "pairs") == [Pair("Ja.", "Yes.")]
-    assert read("hf:owner/pairs", "pairs", columns=["translation.en", "translation.de"]) == [
-        Pair("Yes.", "Ja.")
-    ]
+    assert read("hf:owner/pairs", "pairs", columns=["translation.en", "translation.de"]) == [Pair("Yes.", "Ja.")]
 
 
 def test_the_fingerprint_knows_the_split_and_the_revision(hub):
@@ -69,9 +67,7 @@ def test_the_fingerprint_knows_the_split_and_the_revision(hub):
     assert fingerprint("hf:owner/stories@train") != before
 
 
-@pytest.mark.parametrize(
-    "name", ["hf:", "hf:stories", "hf:owner/stories/more", "hf:owner/stories@", "hf:owner/a b"]
-)
+@pytest.mark.parametrize("name", ["hf:", "hf:stories", "hf:owner/stories/more", "hf:owner/stories@", "hf:owner/a b"])
 def test_a_malformed_name_is_refused(name):
     sentence = refusal(UsageError, 2, name)
     assert f"'{name}'" in sentence and "hf:owner/name" in sentence

@@ -25,7 +25,5 @@ def test_text_files_are_read_without_heavy_libraries(tmp_path):
         "heavy = {'datasets', 'pyarrow', 'numpy', 'pandas', 'torch', 'rich', 'typer'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    printed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert printed.splitlines() == ["[('train', 'tex'), ('validation', 't')]", "[]"]

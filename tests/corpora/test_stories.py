@@ -81,9 +81,7 @@ def test_sentences_of_two_stories_do_not_mix() -> None:
     assert not is_story(f"{RIVER} {MONEY}")
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "One warm day.", "the bank", f"{RIVER} ", f" {RIVER}", f"{RIVER}\n"]
-)
+@pytest.mark.parametrize("text", ["", " ", "One warm day.", "the bank", f"{RIVER} ", f" {RIVER}", f"{RIVER}\n"])
 def test_what_is_no_whole_story_is_refused(text: str) -> None:
     assert parse_story(text) is None
 

@@ -81,11 +81,7 @@ def test_tsv_fields_are_literal(tmp_path):
     assert read(path, "pairs") == [Pair('"Olá', ' "Hi" '), Pair("NA", "null")]
 
 
-@given(
-    st.lists(
-        st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1), min_size=1
-    )
-)
+@given(st.lists(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1), min_size=1))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_csv_and_jsonl_give_back_any_text(tmp_path, texts):
     expected = [text for text in texts if not text.isspace()]
@@ -165,9 +161,7 @@ def test_a_column_inside_a_column_is_named_with_a_dot(tmp_path):
 def test_a_missing_value_is_a_blank_document(tmp_path):
     path = write(tmp_path / "a.jsonl", '{"text": null}\n\n{"text": "a"}\n{"text": " "}\n')
     assert read(path) == ["a"]
-    path = write(
-        tmp_path / "a.parquet", columnar_bytes(".parquet", pa.table({"text": [None, "a", "b", None, "c"]}))
-    )
+    path = write(tmp_path / "a.parquet", columnar_bytes(".parquet", pa.table({"text": [None, "a", "b", None, "c"]})))
     assert read(path) == ["a", "b", "c"]
 
 

@@ -52,7 +52,7 @@ def test_numbers_decide_what_becomes_of_a_token() -> None:
     # The replacement is ordinary token number floor(0.1 x 95) = 9, the id 5 + 9 = 14.
     choice = [0.39, 0.44, 0.49, 0.51, 0.01]
     draw = Scripted([[[number, 0.0, 0.1] for number in choice]])
-    inputs, labels = Masker(ROLES, VOCAB, 0.5).hide(np.array([[10, 11, 12, 13, 2]]), draw)  # type: ignore[arg-type]
+    inputs, labels = Masker(ROLES, VOCAB, 0.5).hide(np.array([[10, 11, 12, 13, 2]]), np.ones((1, 5), dtype=bool), draw)  # type: ignore[arg-type]
     assert inputs.tolist() == [[3, 14, 12, 13, 2]]
     assert labels.tolist() == [[10, 11, 12, IGNORED, IGNORED]]
 
@@ -61,14 +61,14 @@ def test_a_window_with_nothing_chosen_gets_its_nearest_miss() -> None:
     # Row 0: 0.6 is the smallest number of an ordinary token; 0.5 x 0.9 = 0.45 decides its fate: kept.
     # Row 1 has special tokens alone and stays without a label.
     draw = Scripted([[[0.1, 0, 0], [0.7, 0, 0], [0.6, 0.9, 0]], [[0.1, 0, 0], [0.1, 0, 0], [0.1, 0, 0]]])
-    inputs, labels = Masker(ROLES, VOCAB, 0.5).hide(np.array([[1, 10, 11], [2, 1, 4]]), draw)  # type: ignore[arg-type]
+    inputs, labels = Masker(ROLES, VOCAB, 0.5).hide(np.array([[1, 10, 11], [2, 1, 4]]), np.ones((2, 3), dtype=bool), draw)  # type: ignore[arg-type]
     assert inputs.tolist() == [[1, 10, 11], [2, 1, 4]]
     assert labels.tolist() == [[IGNORED, IGNORED, 11], [IGNORED] * 3]
 
 
 def test_shares_are_15_percent_and_80_10_10() -> None:
     tokens = letters(400_000).astype(np.int64).reshape(-1, 100)
-    inputs, labels = Masker(ROLES, VOCAB, 0.15).hide(tokens, generator(7))
+    inputs, labels = Masker(ROLES, VOCAB, 0.15).hide(tokens, np.ones(tokens.shape, dtype=bool), generator(7))
     chosen = labels != IGNORED
     masked, kept = (inputs == ROLES.mask) & chosen, (inputs == tokens) & chosen
     # 60,000 are chosen: a standard deviation is 226 of them, and of their shares at most 0.0016. One in 95
@@ -84,9 +84,7 @@ def test_shares_are_15_percent_and_80_10_10() -> None:
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=60), st.integers(0, 5))
-def test_special_tokens_are_never_hidden_and_every_other_window_has_a_label(
-    stream: list[int], seed: int
-) -> None:
+def test_special_tokens_are_never_hidden_and_every_other_window_has_a_label(stream: list[int], seed: int) -> None:
     made = batches(np.array(stream, dtype=np.uint16), seed=seed)
     results = [*made.whole(), *islice(made.training(), 3)]
     for batch in results:
@@ -109,9 +107,7 @@ def test_masks_of_whole_depend_on_neither_seed_nor_batch_size() -> None:
     first = list(batches(stream, batch_size=4, seed=1).whole())
     other = list(batches(stream, batch_size=7, seed=2).whole())
     for name in ("input_ids", "labels"):
-        left, right = (
-            np.concatenate([getattr(batch, name).ravel() for batch in result]) for result in (first, other)
-        )
+        left, right = (np.concatenate([getattr(batch, name).ravel() for batch in result]) for result in (first, other))
         assert np.array_equal(left, right)
 
 

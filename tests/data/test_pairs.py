@@ -105,9 +105,7 @@ def test_pairs_that_are_too_long_are_left_out_and_counted() -> None:
     assert made.left_out == 2
     assert made.order.tolist() == [2, 0]
     assert {number for batch in islice(made.training(), 4) for number in seen(batch)} == {0, 2}
-    with pytest.raises(
-        UsageError, match=r"longer than the context of 1 tokens \(the shortest has 2\); raise"
-    ):
+    with pytest.raises(UsageError, match=r"longer than the context of 1 tokens \(the shortest has 2\); raise"):
         batches(numbered([(2, 2), (1, 1)]), context=1)
 
 

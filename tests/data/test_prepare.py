@@ -74,7 +74,7 @@ def test_shards_are_cut_between_documents(tmp_path: Path) -> None:
     whole = prepared(TEXT, tmp_path / "whole")
     assert (record.train, record.fingerprint) == (whole.train, whole.fingerprint)
     view = PreparedDataset.open(tmp_path / "data").text("train")
-    assert view.windows(np.array([0]), 10).tolist() == [[1, 5, 6, 2, 1, 7, 2, 1, 4, 2]]
+    assert view.padded(np.array([0]), np.array([10]), 0).tolist() == [[1, 5, 6, 2, 1, 7, 2, 1, 4, 2]]
 
 
 def test_a_long_document_is_encoded_in_pieces_and_stored_as_one(

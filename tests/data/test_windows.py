@@ -13,7 +13,6 @@ from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.views import TokenStreamView
 from tfcli.data.windows import CausalBatches
 
-
 # One token both ends and begins a document, so that every token is a label.
 ONE_BOUNDARY = replace(ROLES, bos=ROLES.eos)
 
@@ -53,9 +52,7 @@ def test_whole_scores_every_token_but_the_first_once(tokens: int, batch_size: in
 
 
 @given(st.integers(2, 80), st.integers(1, 5), st.integers(1, 12), st.integers(0, 3))
-def test_training_batches_are_full_and_shifted_by_one(
-    tokens: int, batch_size: int, context: int, seed: int
-) -> None:
+def test_training_batches_are_full_and_shifted_by_one(tokens: int, batch_size: int, context: int, seed: int) -> None:
     made = batches(tokens, batch_size, context, seed)
     for batch in islice(made.training(), 2 * made.batches_per_epoch + 1):
         # A stream of fewer than context + 1 tokens is one shorter window.
@@ -112,9 +109,7 @@ def test_shards_make_no_difference(shards: tuple[int, ...]) -> None:
     plain = CausalBatches(counting(30), ROLES, batch_size=2, context=9, seed=3)
     for left, right in zip(made.whole(), plain.whole(), strict=True):
         assert same(left, right)
-    assert all(
-        same(*both) for both in zip(islice(made.training(), 7), islice(plain.training(), 7), strict=True)
-    )
+    assert all(same(*both) for both in zip(islice(made.training(), 7), islice(plain.training(), 7), strict=True))
 
 
 def test_arrays_are_ready_for_tensors() -> None:

@@ -93,9 +93,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert target.exists(), f"{page.name} links to {link}"
         if heading:
             titles = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
-            assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, (
-                link
-            )
+            assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, link
 
 
 @pytest.mark.parametrize("page", ["architecture.md", "tokenizers.md", "data.md"])

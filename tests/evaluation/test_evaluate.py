@@ -134,9 +134,7 @@ def test_translations_are_compared_in_the_order_of_the_part(
     data = of_run(run)
     targets = data.pairs("validation").target
     special = (run.config.roles.bos, run.config.roles.eos)
-    right = [
-        [token for token in targets.sequence(n).tolist() if token not in special] for n in range(len(targets))
-    ]
+    right = [[token for token in targets.sequence(n).tolist() if token not in special] for n in range(len(targets))]
     handed: list[list[int]] = []
 
     def perfect(model: object, sources: list[list[int]], *_: object) -> list[list[int]]:
@@ -147,9 +145,7 @@ def test_translations_are_compared_in_the_order_of_the_part(
     scores = evaluate_translations(run, data)
     assert scores.exact_match == pytest.approx((len(right) - 1) / len(right))
     assert 0 < scores.bleu < 100
-    assert all(run.config.roles.eos not in ids for ids in handed), (
-        "sources are handed over without their frame"
-    )
+    assert all(run.config.roles.eos not in ids for ids in handed), "sources are handed over without their frame"
     assert len(handed) == data.record().validation.documents
 
 
@@ -157,9 +153,7 @@ def test_a_pair_that_is_too_long_is_translated_all_the_same(tmp_path: Path):
     """Two of the validation pairs have 40 words and the context holds 16: they have no part in the loss,
     and then no bits per byte are claimed, for their bytes would be counted and their nats not."""
     write_pairs(tmp_path)
-    (tmp_path / "v.tsv").write_text(
-        "the cat\tcat the\n" + f"{'a ' * 40}\t{'a ' * 40}\n" * 2 + "a dog\tdog a\n"
-    )
+    (tmp_path / "v.tsv").write_text("the cat\tcat the\n" + f"{'a ' * 40}\t{'a ' * 40}\n" * 2 + "a dog\tdog a\n")
     settings = {
         "data": {
             "source": f"{tmp_path / 'a.txt'},{tmp_path / 'b.txt'}",

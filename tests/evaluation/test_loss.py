@@ -120,10 +120,7 @@ def test_totals_are_pytorch_s_own(architecture: str, ignored: float):
 def test_splitting_a_set_into_batches_changes_nothing():
     network, whole = model("decoder"), one_batch("decoder", 0.3)
     assert whole.padding_mask is not None
-    rows = [
-        Batch(whole.input_ids[n : n + 1], whole.labels[n : n + 1], whole.padding_mask[n : n + 1])
-        for n in range(4)
-    ]
+    rows = [Batch(whole.input_ids[n : n + 1], whole.labels[n : n + 1], whole.padding_mask[n : n + 1]) for n in range(4)]
     once, by_row = total_loss(network, [whole], CPU), total_loss(network, rows, CPU)
     assert by_row.nats == pytest.approx(once.nats, rel=1e-6)
     assert (by_row.tokens, by_row.correct) == (once.tokens, once.correct)

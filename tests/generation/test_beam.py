@@ -38,9 +38,7 @@ def log_probability(model: Transformer, text: tuple[int, ...]) -> float:
 def all_texts(ordinary: range, limit: int) -> list[tuple[int, ...]]:
     """Every text of ordinary tokens that ends within the limit, or reaches it."""
     texts = list(product(ordinary, repeat=limit))
-    return texts + [
-        (*text, ROLES.eos) for length in range(limit) for text in product(ordinary, repeat=length)
-    ]
+    return texts + [(*text, ROLES.eos) for length in range(limit) for text in product(ordinary, repeat=length)]
 
 
 def test_the_length_penalty_by_hand():
@@ -83,9 +81,7 @@ def test_scores_are_those_of_a_whole_pass_and_ranks_fall(architecture: str, beam
     model = small_model(4, architecture=architecture)
     found = beam_search(begun(model, beam, 8), ROLES, beam=beam, best=beam)
     assert len({text.token_ids for text in found}) == beam
-    assert [text.score for text in found] == pytest.approx(
-        [log_probability(model, t.token_ids) for t in found]
-    )
+    assert [text.score for text in found] == pytest.approx([log_probability(model, t.token_ids) for t in found])
     ranks = [ranking(text) for text in found]
     assert ranks == sorted(ranks, reverse=True)
 

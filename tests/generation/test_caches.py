@@ -49,9 +49,7 @@ def _fitted(sizes: list[int], total: int) -> list[int]:
 @settings(max_examples=60, deadline=None)
 @given(variant=VARIANTS, sizes=CHUNKS, seed=st.integers(0, 99))
 @torch.inference_mode()
-def test_a_decoder_with_a_cache_predicts_what_it_predicts_without(
-    variant: dict[str, Any], sizes: list[int], seed: int
-):
+def test_a_decoder_with_a_cache_predicts_what_it_predicts_without(variant: dict[str, Any], sizes: list[int], seed: int):
     model = small_model(seed, **variant)
     ids = random_ids(3, LENGTH, seed)
     cache = DecodingCache(model, rows=3, capacity=LENGTH)

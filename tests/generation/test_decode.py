@@ -19,9 +19,7 @@ NOTHING_ENDS = TokenRoles(pad=0, bos=1, eos=99, mask=3, unk=4)
 
 
 @torch.inference_mode()
-def whole_log_probabilities(
-    model: torch.nn.Module, ids: list[int], source: list[int] | None = None
-) -> torch.Tensor:
+def whole_log_probabilities(model: torch.nn.Module, ids: list[int], source: list[int] | None = None) -> torch.Tensor:
     """ln p of the next token at every position, by one pass without a cache."""
     inputs = [torch.tensor([ids])] if source is None else [torch.tensor([source]), torch.tensor([ids])]
     return model(*inputs)[0].log_softmax(-1)
@@ -46,9 +44,7 @@ def test_greedy_takes_the_best_allowed_token_of_a_whole_pass_each_time(seed: int
 def test_a_translation_is_scored_by_its_whole_pass(seed: int):
     """The score of a sampled text is its log-probability under the model itself, whatever the filters."""
     model = small_model(seed, architecture="encoder-decoder")
-    settings = GenerateSection(
-        temperature=1.7, top_k=4, top_p=0.9, num_samples=3, max_new_tokens=6, seed=seed
-    )
+    settings = GenerateSection(temperature=1.7, top_k=4, top_p=0.9, num_samples=3, max_new_tokens=6, seed=seed)
     texts = collect(translations(model, [5, 6, 7], ROLES, settings), 3)
     for text in texts:
         predicted = whole_log_probabilities(model, [ROLES.bos, *text.token_ids[:-1]], [5, 6, 7, ROLES.eos])
@@ -87,9 +83,7 @@ def test_the_same_seed_gives_the_same_text_and_another_seed_another():
 
 
 def test_greedy_samples_are_all_the_same():
-    texts = collect(
-        continuations(small_model(), PROMPT, ROLES, GenerateSection(temperature=0, num_samples=3)), 3
-    )
+    texts = collect(continuations(small_model(), PROMPT, ROLES, GenerateSection(temperature=0, num_samples=3)), 3)
     assert texts[0] == texts[1] == texts[2]
 
 
@@ -129,9 +123,7 @@ def test_the_last_token_is_not_read():
     ("prompt_length", "max_new_tokens", "expected", "finish"),
     [(3, 5, 5, "length"), (3, 13, 13, "length"), (3, 14, 13, "context"), (15, 9, 1, "context")],
 )
-def test_prompt_and_text_stay_within_the_context(
-    prompt_length: int, max_new_tokens: int, expected: int, finish: str
-):
+def test_prompt_and_text_stay_within_the_context(prompt_length: int, max_new_tokens: int, expected: int, finish: str):
     """The context is 16: behind 3 tokens there is room for 13."""
     settings = GenerateSection(temperature=0, max_new_tokens=max_new_tokens)
     tokens = list(continuations(small_model(), [1] * prompt_length, NOTHING_ENDS, settings))

@@ -118,9 +118,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("architecture", "prompt", "changes", "message"), REFUSED)
-def test_what_does_not_fit_is_refused_before_any_text(
-    architecture: str, prompt: str, changes: dict, message: str
-):
+def test_what_does_not_fit_is_refused_before_any_text(architecture: str, prompt: str, changes: dict, message: str):
     loaded, settings = run(architecture), replace(SETTINGS, **changes)
     with pytest.raises(UsageError, match=message):
         generate(loaded, prompt, settings)
@@ -131,8 +129,6 @@ def test_what_does_not_fit_is_refused_before_any_text(
 
 def test_a_beam_and_a_temperature_contradict_each_other():
     beam = replace(SETTINGS, beam=2)
-    with pytest.raises(
-        UsageError, match=r"beam of 2 draws no samples.*temperature = 1 .*give one of the two"
-    ):
+    with pytest.raises(UsageError, match=r"beam of 2 draws no samples.*temperature = 1 .*give one of the two"):
         generate(run("decoder"), "the", beam, sample=True)
     assert generate(run("decoder"), "the", replace(beam, temperature=0.0), sample=True)

@@ -35,9 +35,7 @@ def test_batches_translate_as_each_sentence_alone(seed: int, batch_size: int, po
     """Sources hold ids of special tokens (padding is told by length, not by id) and may be empty."""
     model = small_model(seed, architecture="encoder-decoder", positions=positions, num_kv_heads=kv_heads)
     sources = corpus(9, seed)
-    assert translate(model, sources, ROLES, MAX_NEW, batch_size) == [
-        alone(model, source) for source in sources
-    ]
+    assert translate(model, sources, ROLES, MAX_NEW, batch_size) == [alone(model, source) for source in sources]
 
 
 def test_texts_of_one_batch_end_at_different_steps():

@@ -107,9 +107,7 @@ def of(records: list[AttentionRecord]) -> dict[str, AttentionRecord]:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_weights_are_those_of_the_model_s_own_queries_and_keys(
-    trained: Callable[[str], Path], architecture: str
-):
+def test_weights_are_those_of_the_model_s_own_queries_and_keys(trained: Callable[[str], Path], architecture: str):
     run = load_run(trained(architecture))
     text, target = TEXTS[architecture]
     hand, records = expected(run, text, target), attention(run, text, target)
@@ -236,9 +234,7 @@ def test_a_text_must_fit_into_the_context_with_its_frame(
 
 def test_a_target_must_fit_too(trained: Callable[[str], Path]):
     run = load_run(trained("encoder-decoder"))
-    with pytest.raises(
-        UsageError, match="The target has 33 tokens and the context holds 32; shorten the target"
-    ):
+    with pytest.raises(UsageError, match="The target has 33 tokens and the context holds 32; shorten the target"):
         attention(run, "o gato", "the " * 32)
     with pytest.raises(UsageError, match="The text has 33 tokens and the context holds 32"):
         attention(run, "o " * 32, "the cat")

@@ -21,9 +21,7 @@ def test_the_sinusoidal_table_is_its_formula():
     for n in range(40):
         for i in range(6):
             angle = n / 100 ** ((i - i % 2) / 6)
-            assert record.table[n, i] == pytest.approx(
-                math.cos(angle) if i % 2 else math.sin(angle), abs=1e-6
-            )
+            assert record.table[n, i] == pytest.approx(math.cos(angle) if i % 2 else math.sin(angle), abs=1e-6)
     assert (record.encoding, record.base, record.length, record.d_model) == ("sinusoidal", 100.0, 40, 6)
 
 
@@ -43,8 +41,7 @@ def test_similarity_is_the_mean_over_all_pairs_at_a_distance(encoding: str):
     table = record.table.astype(np.float64)
     for k in range(17):
         cosines = [
-            table[n] @ table[n + k] / (np.linalg.norm(table[n]) * np.linalg.norm(table[n + k]))
-            for n in range(17 - k)
+            table[n] @ table[n + k] / (np.linalg.norm(table[n]) * np.linalg.norm(table[n + k])) for n in range(17 - k)
         ]
         assert record.similarity[k] == pytest.approx(np.mean(cosines), abs=1e-6)
     assert record.similarity[0] == pytest.approx(1.0)
@@ -147,9 +144,7 @@ def test_an_odd_sinusoidal_table_ends_on_a_sine():
 
 @pytest.mark.parametrize("length", [0, -1, 33])
 def test_a_learned_table_has_no_other_positions(trained: Callable[[str], Path], length: int):
-    with pytest.raises(
-        UsageError, match=f"has learned 32 positions, and --length is {length}; choose 1 to 32"
-    ):
+    with pytest.raises(UsageError, match=f"has learned 32 positions, and --length is {length}; choose 1 to 32"):
         run_positions(load_run(trained("encoder")).model, length)
 
 

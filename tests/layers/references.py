@@ -37,9 +37,7 @@ def attention_reference(ours: MultiHeadAttention, d_model: int) -> nn.MultiheadA
         theirs.in_proj_weight.copy_(torch.cat(rows))
         theirs.out_proj.weight.copy_(ours.output.weight)
         if bias:
-            theirs.in_proj_bias.copy_(
-                torch.cat([ours.query.bias, repeated(ours.key.bias), repeated(ours.value.bias)])
-            )
+            theirs.in_proj_bias.copy_(torch.cat([ours.query.bias, repeated(ours.key.bias), repeated(ours.value.bias)]))
             theirs.out_proj.bias.copy_(ours.output.bias)
     return theirs
 

@@ -12,9 +12,7 @@ from tfcli.layers.attention import explicit_attention, fused_attention
 from tfcli.layers.masks import causal_mask
 
 
-def random_heads(
-    target: int, source: int, head_dim: int = 4, *, seed: int = 0, dtype: torch.dtype = torch.float64
-):
+def random_heads(target: int, source: int, head_dim: int = 4, *, seed: int = 0, dtype: torch.dtype = torch.float64):
     """Query, key and value of two sequences with three heads."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -39,9 +37,7 @@ def masks(target: int, source: int) -> dict[str, torch.Tensor | None]:
 
 
 @pytest.mark.parametrize("lengths", [(5, 5), (3, 6), (6, 3)], ids=str)
-@pytest.mark.parametrize(
-    "name", ["none", "causal", "padding", "causal and padding", "a row that sees nothing"]
-)
+@pytest.mark.parametrize("name", ["none", "causal", "padding", "causal and padding", "a row that sees nothing"])
 def test_both_paths_equal_pytorchs_kernel(lengths: tuple[int, int], name: str):
     query, key, value = random_heads(*lengths)
     mask = masks(*lengths)[name]
@@ -146,6 +142,4 @@ def test_dropout_drops_weights_and_keeps_their_mean():
     output, weights = explicit_attention(query, key, torch.ones_like(key), dropout=0.5)
     assert output.item() != 1.0
     assert output.item() == pytest.approx(1.0, abs=0.05)
-    assert weights.sum().item() == pytest.approx(1.0, abs=1e-4), (
-        "the weights that are shown are those before dropout"
-    )
+    assert weights.sum().item() == pytest.approx(1.0, abs=1e-4), "the weights that are shown are those before dropout"

@@ -83,9 +83,7 @@ def test_gelu_feed_forward_is_the_exact_gelu():
     """x = (1, 3): W₁x = (−2, 2), gelu(u) = u Φ(u) with Φ(2) = 0.97725: (−0.04550, 1.95450); W₂ gives their
     sum 1.909 and 3 · 1.95450."""
     expected = torch.tensor([1.9089997, 5.8634996])
-    torch.testing.assert_close(
-        small("gelu", bias=False)(torch.tensor([1.0, 3.0])), expected, atol=1e-6, rtol=0
-    )
+    torch.testing.assert_close(small("gelu", bias=False)(torch.tensor([1.0, 3.0])), expected, atol=1e-6, rtol=0)
 
 
 def test_swiglu_feed_forward_by_hand():
@@ -107,9 +105,7 @@ def test_the_inner_size_is_chosen_so_that_all_kinds_weigh_the_same():
     272."""
 
     def inner(d_model: int, activation: str) -> int:
-        return build_feed_forward(
-            ModelSection(d_model=d_model, num_heads=1, activation=activation)
-        ).up.out_features
+        return build_feed_forward(ModelSection(d_model=d_model, num_heads=1, activation=activation)).up.out_features
 
     assert inner(96, "relu") == inner(96, "gelu") == 384
     assert inner(96, "swiglu") == 256

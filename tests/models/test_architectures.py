@@ -44,9 +44,7 @@ OTHER_VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "variant", [*VARIANTS, *OTHER_VARIANTS], ids=lambda v: "-".join(map(str, v.values()))
-)
+@pytest.mark.parametrize("variant", [*VARIANTS, *OTHER_VARIANTS], ids=lambda v: "-".join(map(str, v.values())))
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_asking_for_the_weights_changes_no_logits(architecture: str, variant: dict[str, object]):
     """The explicit path equals the fused one in every combination, on a padded batch; its rows sum to 1."""
@@ -93,17 +91,13 @@ def test_no_gradient_comes_from_the_future(architecture: str, explicit: bool):
     """The derivative of the logits at t by the embeddings after t is exactly 0, and by those up to t it is
     not."""
     built = model(architecture, tie_embeddings=False, positions="learned")
-    target = torch.arange(LENGTH)[
-        None
-    ]  # every token once, so that a row of the embedding matrix is a position
+    target = torch.arange(LENGTH)[None]  # every token once, so that a row of the embedding matrix is a position
     source = torch.full((1, 3), VOCAB - 1)
     weights: dict[str, list[torch.Tensor]] | None = {} if explicit else None
     batch = (source, target) if architecture == "encoder-decoder" else (target,)
     logits = built(*batch, weights=weights)
     for position in range(LENGTH):
-        (gradient,) = torch.autograd.grad(
-            logits[0, position].pow(2).sum(), built.embedding.weight, retain_graph=True
-        )
+        (gradient,) = torch.autograd.grad(logits[0, position].pow(2).sum(), built.embedding.weight, retain_graph=True)
         rows = gradient[:LENGTH].abs().sum(-1)
         assert rows[position + 1 :].count_nonzero() == 0
         assert (rows[: position + 1] > 0).all()

@@ -156,9 +156,7 @@ def test_a_preset_still_runs_when_a_size_shrinks_it(settings):
 
 
 def test_sizes_grow():
-    counts = [
-        on_meta(replace(build_recipe(s).model, vocab_size=2048)).num_parameters() for s in SIZES.values()
-    ]
+    counts = [on_meta(replace(build_recipe(s).model, vocab_size=2048)).num_parameters() for s in SIZES.values()]
     assert counts == sorted(set(counts))
 
 

@@ -50,8 +50,4 @@ def write_pairs(folder: Path, count: int = 150) -> tuple[Path, Path]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file under a folder, to see that nothing changed."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -93,9 +93,7 @@ def test_another_vocabulary_is_another_tokenizer_and_another_dataset(own_cache: 
 def test_another_text_or_split_is_another_tokenizer_and_another_dataset(own_cache: Path, tmp_path: Path):
     file = write_text(tmp_path / "text.txt")
     obtained(on(file))
-    _, _, events = obtained(
-        tiny_recipe("decoder", {"data": {"source": str(file), "validation_fraction": 0.3}})
-    )
+    _, _, events = obtained(tiny_recipe("decoder", {"data": {"source": str(file), "validation_fraction": 0.3}}))
     assert reused(events) == {"tokenizer": False, "data": False}
     write_text(file, seed=1)
     _, _, events = obtained(on(file))
@@ -211,7 +209,7 @@ def test_another_source_is_scored_whole(own_cache: Path, tmp_path: Path, trained
     text = file.read_text()
     assert data.record().validation.characters == len(text)
     stored = data.text("validation")
-    read = run.tokenizer.decode(stored.windows(np.array([0]), len(stored))[0])
+    read = run.tokenizer.decode(stored.padded(np.array([0]), np.array([len(stored)]), 0)[0])
     assert read == text.replace("\n", "\ufffd"), "stories have no line end, so the run knows none"
     assert data.record().validation.unknown == 20
     data.require_tokenizer(run.tokenizer)

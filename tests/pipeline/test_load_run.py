@@ -58,9 +58,7 @@ def test_weights_of_another_run_of_the_same_shapes(run: Path, tmp_path: Path):
     """Only the seed differs: names and shapes are the same, and so is the tokenizer."""
     longer = {"model": {"num_layers": 2}, "train": {"seed": 1, "steps": 1}}
     train_tiny(tiny_recipe("decoder", longer), tmp_path / "other")
-    shapes = [
-        {n: t.shape for n, t in weights(p / "model.safetensors").items()} for p in (run, tmp_path / "other")
-    ]
+    shapes = [{n: t.shape for n, t in weights(p / "model.safetensors").items()} for p in (run, tmp_path / "other")]
     assert shapes[0] == shapes[1], "the premise"
     shutil.copy(tmp_path / "other" / "model.safetensors", run / "model.safetensors")
     assert f"{run / 'model.safetensors'} belongs to another run" in refused(run, BrokenInputError)

@@ -48,11 +48,7 @@ def test_a_recipe_runs_from_end_to_end(tmp_path: Path, architecture: str):
     events, checks = run(tiny_recipe(architecture, shown, limits), tmp_path / "run")
     stages = [event.stage for event in events.of(StageStarted)]
     assert stages == ["tokenizer", "data", "training", "evaluation", "generation", "inspection"]
-    made = [
-        event
-        for event in events
-        if isinstance(event, Scores | list | Filled | AttentionRecord | PositionsRecord)
-    ]
+    made = [event for event in events if isinstance(event, Scores | list | Filled | AttentionRecord | PositionsRecord)]
     samples = len(shown["generate"]["prompts"])
     assert isinstance(made[0], Scores)
     assert [type(one) for one in made[1 + samples :]] == [AttentionRecord] * len(KINDS[architecture]) + [
@@ -68,9 +64,7 @@ def test_a_recipe_runs_from_end_to_end(tmp_path: Path, architecture: str):
             assert isinstance(sample[0], Generated)
             assert (sample[0].prompt, len(sample[0].token_ids) <= 5) == (prompt, True)
     [finished] = events.of(TrainingFinished)
-    assert made[0].loss == pytest.approx(finished.best_loss, abs=1e-5), (
-        "the best weights are scored, on the same part"
-    )
+    assert made[0].loss == pytest.approx(finished.best_loss, abs=1e-5), "the best weights are scored, on the same part"
     assert [(check.name, check.passed) for check in checks] == [("max_loss", True), ("max_minutes", True)]
     assert checks[0].measured == made[0].loss
     assert (tmp_path / "run" / "model.safetensors").is_file()
@@ -93,9 +87,7 @@ def test_the_layer_and_the_head_that_are_asked_for_are_looked_at_first(tmp_path:
     ],
     ids=str,
 )
-def test_what_the_model_will_not_have_is_refused_before_any_work(
-    tmp_path: Path, wanted: dict[str, int], words: str
-):
+def test_what_the_model_will_not_have_is_refused_before_any_work(tmp_path: Path, wanted: dict[str, int], words: str):
     events = Events()
     with pytest.raises(UsageError, match=words):
         run_recipe(tiny_recipe("encoder", {"inspect": wanted}), tmp_path / "run", events.append, never)
@@ -123,9 +115,7 @@ def test_a_recipe_that_is_interrupted_ends_there(tmp_path: Path):
 def test_nothing_more_is_shown_than_is_asked_for(tmp_path: Path):
     """A decoder continues the empty prompt; the others have no prompt of their own."""
     for architecture, expected in (("decoder", ["evaluation", "generation"]), ("encoder", ["evaluation"])):
-        events, checks = run(
-            tiny_recipe(architecture, {"generate": {"max_new_tokens": 3}}), tmp_path / architecture
-        )
+        events, checks = run(tiny_recipe(architecture, {"generate": {"max_new_tokens": 3}}), tmp_path / architecture)
         assert [event.stage for event in events.of(StageStarted)][3:] == expected
         assert checks == []
 

@@ -109,9 +109,7 @@ def test_another_recipe_into_the_same_folder_is_refused_by_its_first_difference(
 
 def test_what_is_only_shown_may_differ(tmp_path: Path):
     run = interrupted(tiny_recipe(), tmp_path / "run")
-    finished, _ = train_tiny(
-        tiny_recipe("decoder", {"generate": {"prompts": ["x"]}, "inspect": {"positions": 3}}), run
-    )
+    finished, _ = train_tiny(tiny_recipe("decoder", {"generate": {"prompts": ["x"]}, "inspect": {"positions": 3}}), run)
     assert finished.reason == "done"
 
 
@@ -183,9 +181,7 @@ def test_a_text_that_has_changed_is_refused(tmp_path: Path, own_cache: Path):
     assert contents(run) == before
 
 
-def test_a_text_that_has_changed_does_no_harm_while_the_cache_has_the_old_one(
-    tmp_path: Path, own_cache: Path
-):
+def test_a_text_that_has_changed_does_no_harm_while_the_cache_has_the_old_one(tmp_path: Path, own_cache: Path):
     file = write_text(tmp_path / "text.txt")
     with one_thread():
         train_tiny(on(file), tmp_path / "whole")
@@ -237,9 +233,7 @@ def test_init_goes_on_from_the_weights_of_another_run(tmp_path: Path):
     assert events.of(StepsDone)[0].loss < finished.best_loss + 0.5
     _, fresh = train_tiny(tiny_recipe("decoder", gentle), tmp_path / "fresh")
     assert fresh.of(StepsDone)[0].loss > finished.best_loss + 0.5
-    assert (
-        load_run(tmp_path / "new").config.tokenizer_fingerprint == load_run(old).config.tokenizer_fingerprint
-    )
+    assert load_run(tmp_path / "new").config.tokenizer_fingerprint == load_run(old).config.tokenizer_fingerprint
 
 
 def test_init_copies_every_weight_and_leaves_the_old_run_alone(tmp_path: Path, trained):
@@ -319,7 +313,5 @@ def test_a_vocabulary_that_is_too_small_for_the_tokenizer_is_refused(tmp_path: P
 
 
 def test_a_vocabulary_may_be_larger_than_the_tokenizer_s(tmp_path: Path):
-    train_tiny(
-        tiny_recipe("decoder", {"model": {"vocab_size": 128}, "train": {"steps": 1}}), tmp_path / "run"
-    )
+    train_tiny(tiny_recipe("decoder", {"model": {"vocab_size": 128}, "train": {"steps": 1}}), tmp_path / "run")
     assert weights(tmp_path / "run" / "model.safetensors")["embedding.weight"].shape[0] == 128

@@ -262,9 +262,7 @@ def test_a_recipe_that_there_is_not_is_refused(shelf: Path, name: str, words: st
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "content", [b"steps = ", b"\xff\xfe", b"a = 1\na = 2\n"], ids=["cut", "binary", "twice"]
-)
+@pytest.mark.parametrize("content", [b"steps = ", b"\xff\xfe", b"a = 1\na = 2\n"], ids=["cut", "binary", "twice"])
 def test_a_file_that_is_no_toml_is_refused_by_name(shelf: Path, content: bytes):
     Path("bad.toml").write_bytes(content)
     with pytest.raises(UsageError, match=r"The recipe bad\.toml is not valid TOML"):

@@ -120,9 +120,7 @@ def test_every_setting_that_has_a_value_is_written_out():
         ("encoder-decoder", "builtin:pt-en", 0.1),
     ],
 )
-def test_resolving_writes_out_what_follows_from_the_architecture(
-    architecture: str, source: str, smoothing: float
-):
+def test_resolving_writes_out_what_follows_from_the_architecture(architecture: str, source: str, smoothing: float):
     recipe = build_recipe({"model": {"architecture": architecture, "max_seq_len": 77}}).resolved()
     assert recipe.name == architecture
     assert recipe.data.source == source
@@ -175,9 +173,7 @@ def test_sections_are_compared_in_the_order_of_the_stages():
 
 def test_what_the_wanted_recipe_leaves_open_may_have_been_decided():
     """None and "auto" are decided once, when the run begins; asking again must not look like a change."""
-    recorded = build_recipe(
-        {"model": {"vocab_size": 1000}, "train": {"device": "cuda", "precision": "bfloat16"}}
-    )
+    recorded = build_recipe({"model": {"vocab_size": 1000}, "train": {"device": "cuda", "precision": "bfloat16"}})
     assert first_difference(Recipe(), recorded) is None
     wanted = build_recipe({"train": {"device": "cpu"}})
     assert first_difference(wanted, recorded) == ("train.device", "cpu", "cuda")
@@ -188,9 +184,7 @@ def test_the_sizes_that_follow_from_others():
     assert (model.size_per_head, model.kv_heads, model.inner_size) == (12, 4, 128)
     model = build_recipe({"model": {"head_dim": 6, "num_kv_heads": 2, "d_ff": 9}}).model
     assert (model.size_per_head, model.kv_heads, model.inner_size) == (6, 2, 9)
-    objectives = {
-        a: build_recipe({"model": {"architecture": a}}).model.objective for a in ("decoder", "encoder")
-    }
+    objectives = {a: build_recipe({"model": {"architecture": a}}).model.objective for a in ("decoder", "encoder")}
     assert objectives == {"decoder": "clm", "encoder": "mlm"}
 
 
@@ -198,9 +192,7 @@ def undocumented(source: str) -> list[str]:
     """Fields of dataclasses without a docstring on the line below. A section within a recipe documents
     itself."""
     missing = []
-    for kind in (
-        node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.decorator_list
-    ):
+    for kind in (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.decorator_list):
         for node, below in zip(kind.body, [*kind.body[1:], None], strict=True):
             if not isinstance(node, ast.AnnAssign) or "default_factory" in ast.unparse(node):
                 continue

@@ -103,9 +103,7 @@ def test_overview_labels_every_head_and_wraps() -> None:
     # Shades: 3 tokens are drawn twice as large, each cell two columns: 12 columns a head; 4 heads and 3 gaps
     # of 2 are 54, a fifth would not fit in 60.
     weights = frozen(np.tile(np.array(HEAD), (2, 5, 1, 1)))
-    lines = printed(
-        AttentionOverview(AttentionRecord("encoder_self", TOKENS, TOKENS, weights)), 60
-    ).splitlines()
+    lines = printed(AttentionOverview(AttentionRecord("encoder_self", TOKENS, TOKENS, weights)), 60).splitlines()
     assert lines[1] == "2 layers (L) × 5 heads (H); 3 queries down, 3 keys across"
     assert lines[2].split() == ["L0", "H0", "L0", "H1", "L0", "H2", "L0", "H3"]
     assert lines[3] == "  ".join(["████········"] * 4)
@@ -116,9 +114,7 @@ def test_overview_labels_every_head_and_wraps() -> None:
 def test_overview_pools_by_the_largest() -> None:
     weights = np.full((1, 1, 32, 32), 0.01, dtype=np.float32)
     weights[0, 0, 31, 0] = 1.0
-    lines = printed(
-        AttentionOverview(AttentionRecord("encoder_self", ("x",) * 32, ("x",) * 32, weights))
-    ).splitlines()
+    lines = printed(AttentionOverview(AttentionRecord("encoder_self", ("x",) * 32, ("x",) * 32, weights))).splitlines()
     assert lines[10] == "██"
     assert lines[-1].endswith("a cell shows the largest of 4 × 4")
 

@@ -10,9 +10,7 @@ from tfcli.render.attention_html import attention_html
 from tfcli.render.attention_svg import attention_svg
 
 NASTY = ("</script><script>alert(1)</script>", "<!-- & ' \"", "\x1b[0m\u2028")
-RECORD = AttentionRecord(
-    "decoder_self", NASTY, NASTY, frozen([[[[1, 0, 0], [0.25, 0.75, 0], [0.125, 0.5, 0.375]]]])
-)
+RECORD = AttentionRecord("decoder_self", NASTY, NASTY, frozen([[[[1, 0, 0], [0.25, 0.75, 0], [0.125, 0.5, 0.375]]]]))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -21,9 +19,7 @@ def test_svg_has_a_rectangle_and_a_number_for_every_weight_that_is_not_zero() ->
     numbers = [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
     assert numbers == ["1.0", ".25", ".75", ".12", ".50", ".38"]
     assert len(list(root.iter(f"{SVG}circle"))) == 3
-    assert [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "end"][
-        1
-    ] == "<!--·&·'·\""
+    assert [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "end"][1] == "<!--·&·'·\""
 
 
 def test_svg_is_the_same_every_time_and_fetches_nothing() -> None:

@@ -76,9 +76,7 @@ def test_the_ruler_counts_columns_of_the_values() -> None:
 
 def positions(length: int, d_model: int) -> PositionsRecord:
     table = np.tile([0.0, 1.0], (length, d_model // 2))
-    return PositionsRecord(
-        "sinusoidal", 10000.0, length, d_model, frozen(table), frozen(np.linspace(1, 0, length))
-    )
+    return PositionsRecord("sinusoidal", 10000.0, length, d_model, frozen(table), frozen(np.linspace(1, 0, length)))
 
 
 def test_positions_as_a_signed_map_and_a_curve() -> None:

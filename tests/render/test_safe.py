@@ -24,17 +24,12 @@ def test_the_examples_in_the_docstrings_hold(module: object) -> None:
 def test_every_control_character_is_escaped() -> None:
     for code in range(0x110000):
         character = chr(code)
-        if (
-            unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-            and code not in SEEN_FORMAT_SIGNS
-        ):
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") and code not in SEEN_FORMAT_SIGNS:
             assert character not in printable(character), hex(code)
 
 
 def test_escapes_are_readable() -> None:
-    assert (
-        printable("a\x1b[31m\x9b\u202e\u200b\n\t\U000e0041") == "a\\x1b[31m\\x9b\\u202e\\u200b⏎⇥\\U000e0041"
-    )
+    assert printable("a\x1b[31m\x9b\u202e\u200b\n\t\U000e0041") == "a\\x1b[31m\\x9b\\u202e\\u200b⏎⇥\\U000e0041"
 
 
 def test_running_text_keeps_its_lines_and_emoji_families() -> None:

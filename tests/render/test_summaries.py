@@ -24,9 +24,7 @@ def test_scores() -> None:
 
 
 def test_scores_of_translations() -> None:
-    scores = Scores(
-        "r", "seq2seq", ("s",), 1, 2.7, None, 1, 1, 0.5, left_out=3, bleu=51.2, chrf=67.0, exact_match=0.95
-    )
+    scores = Scores("r", "seq2seq", ("s",), 1, 2.7, None, 1, 1, 0.5, left_out=3, bleu=51.2, chrf=67.0, exact_match=0.95)
     text = printed(scores_view(scores))
     assert "BLEU          51.20  0 to 100" in text
     assert "exact match  95.0 %" in text
@@ -36,9 +34,7 @@ def test_scores_of_translations() -> None:
 
 def test_dataset() -> None:
     train, validation = PartCounts(900, 12000, 5, 6, 0), PartCounts(100, 1300, 7, 8, 13)
-    record = DatasetRecord(
-        "cache/x", "pairs", ("a.tsv",), "hash", "0123456789abcdef", "t", 2048, train, validation
-    )
+    record = DatasetRecord("cache/x", "pairs", ("a.tsv",), "hash", "0123456789abcdef", "t", 2048, train, validation)
     assert printed(DatasetView(record)).splitlines() == [
         "Dataset · pairs · prepared",
         "from a.tsv",
@@ -66,9 +62,7 @@ def test_tokens_in_text_order_with_their_ids() -> None:
 
 def test_tokens_alternate_in_colour() -> None:
     text = printed(EncodingView(Encoding("ab", (1, 2), ("a", "b"), 0)), color="truecolor")
-    assert (
-        "\x1b[38;2;255;255;255;48;2;31;78;121ma \x1b[0m\x1b[38;2;255;255;255;48;2;91;58;114mb \x1b[0m" in text
-    )
+    assert "\x1b[38;2;255;255;255;48;2;31;78;121ma \x1b[0m\x1b[38;2;255;255;255;48;2;91;58;114mb \x1b[0m" in text
 
 
 def test_tokens_wrap_to_the_width() -> None:

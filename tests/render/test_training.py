@@ -63,8 +63,7 @@ def test_the_end_is_said() -> None:
     lines = printed(view(FINISHED), 140).splitlines()
     assert lines[1].endswith("100.0 %")
     assert lines[-1] == (
-        "Done: 100 steps, 102 k tokens in 54 s; best validation loss 1.5000 at step 80. "
-        "Saved in runs/decoder-1."
+        "Done: 100 steps, 102 k tokens in 54 s; best validation loss 1.5000 at step 80. Saved in runs/decoder-1."
     )
 
 
@@ -82,9 +81,7 @@ def test_plain_lines_are_aligned() -> None:
         i for i, letter in enumerate(second) if letter == "l"
     ]
     assert event_line(EVENTS[3]) == "evaluate      20  loss   3.2500  accuracy 12.5 %  best"
-    assert event_line(STARTED).startswith(
-        "start    decoder, 813 k parameters, cpu float32, 100 steps of 1,024 tokens"
-    )
+    assert event_line(STARTED).startswith("start    decoder, 813 k parameters, cpu float32, 100 steps of 1,024 tokens")
 
 
 def test_every_event_has_a_single_line() -> None:
@@ -92,9 +89,7 @@ def test_every_event_has_a_single_line() -> None:
 
 
 def test_a_loss_that_is_not_finite_does_not_break_the_view() -> None:
-    assert "nan" in printed(
-        view(StepsDone(30, 100, 30720, float("nan"), 1e-4, float("inf"), 1.0, 16.0, 38.0))
-    )
+    assert "nan" in printed(view(StepsDone(30, 100, 30720, float("nan"), 1e-4, float("inf"), 1.0, 16.0, 38.0)))
 
 
 def test_a_straight_line_in_braille() -> None:

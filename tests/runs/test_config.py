@@ -14,16 +14,12 @@ from tfcli.runs.config import FORMAT_VERSION, RunConfig, read_config, write_conf
 CONFIGS = [
     RunConfig(ModelSection(vocab_size=100), TokenRoles(0, 1, 2), "abc", "id"),
     RunConfig(
-        ModelSection(
-            "encoder-decoder", 7, 33, 12, 2, 3, 1, 8, 20, "learned", 99.5, "layernorm", "post", 1e-6, "gelu"
-        ),
+        ModelSection("encoder-decoder", 7, 33, 12, 2, 3, 1, 8, 20, "learned", 99.5, "layernorm", "post", 1e-6, "gelu"),
         TokenRoles(pad=3, bos=2, eos=1, mask=0, unk=4),
         "f" * 16,
         "another",
     ),
-    RunConfig(
-        ModelSection(vocab_size=2, scale_embeddings=False, tie_embeddings=False), TokenRoles(0, 0, 0), "", ""
-    ),
+    RunConfig(ModelSection(vocab_size=2, scale_embeddings=False, tie_embeddings=False), TokenRoles(0, 0, 0), "", ""),
 ]
 
 
@@ -45,9 +41,7 @@ def test_another_format_version_is_refused(tmp_path: Path, version: object):
     path = damaged(tmp_path / "config.json", lambda values: {**values, "format_version": version})
     with pytest.raises(BrokenInputError) as caught:
         read_config(path)
-    assert f"{path} has format version {version!r}, and this tfcli reads {FORMAT_VERSION}" in str(
-        caught.value
-    )
+    assert f"{path} has format version {version!r}, and this tfcli reads {FORMAT_VERSION}" in str(caught.value)
 
 
 DAMAGES = {

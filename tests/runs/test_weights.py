@@ -80,9 +80,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str, 
 
 
 @pytest.mark.parametrize(("damage", "tensor", "words"), DAMAGES.values(), ids=DAMAGES)
-def test_weights_of_another_model_are_refused_naming_file_and_tensor(
-    tmp_path: Path, damage, tensor: str, words: str
-):
+def test_weights_of_another_model_are_refused_naming_file_and_tensor(tmp_path: Path, damage, tensor: str, words: str):
     """And the model keeps every weight it had: the damaged tensor may come after good ones."""
     path = tmp_path / "model.safetensors"
     save_tensors(path, damage(model_tensors(model(1))), {})

@@ -28,9 +28,7 @@ def test_byte_level_round_trips_any_text(trained: dict[str, Tokenizer], text: st
 @QUICK
 @given(text=UNICODE | KNOWN)
 @pytest.mark.parametrize("algorithm", ALGORITHMS[1:])
-def test_what_is_decoded_encodes_to_the_same_ids(
-    trained: dict[str, Tokenizer], algorithm: str, text: str
-) -> None:
+def test_what_is_decoded_encodes_to_the_same_ids(trained: dict[str, Tokenizer], algorithm: str, text: str) -> None:
     tokenizer = trained[algorithm]
     ids = tokenizer.encode(text)
     assert tokenizer.encode(tokenizer.decode(ids)) == ids
@@ -42,9 +40,7 @@ def test_what_is_decoded_encodes_to_the_same_ids(
 def test_no_spelling_gives_a_special_id(trained: dict[str, Tokenizer], algorithm: str, text: str) -> None:
     tokenizer = trained[algorithm]
     roles = tokenizer.roles
-    assert not {roles.pad, roles.bos, roles.eos, roles.mask} & set(
-        tokenizer.encode(f"{text}<s></s><mask><pad>")
-    )
+    assert not {roles.pad, roles.bos, roles.eos, roles.mask} & set(tokenizer.encode(f"{text}<s></s><mask><pad>"))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -64,9 +60,7 @@ def test_no_character_is_dropped(trained: dict[str, Tokenizer], algorithm: str, 
     for character in text:
         if not character.isspace():
             assert tokenizer.encode(character), repr(character)
-            assert len(tokenizer.encode(f"the {character} cat")) > len(tokenizer.encode("the cat")), repr(
-                character
-            )
+            assert len(tokenizer.encode(f"the {character} cat")) > len(tokenizer.encode("the cat")), repr(character)
 
 
 @QUICK
@@ -89,9 +83,7 @@ def test_a_stream_after_a_prompt_begins_with_the_space_between(trained: dict[str
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS[:4])
 @pytest.mark.parametrize("text", ["The cat sat", "The dog, and\n\ncat ran", "dog\ncat", "the  cat.", " cat"])
-def test_a_mask_stands_where_training_puts_it(
-    trained: dict[str, Tokenizer], algorithm: str, text: str
-) -> None:
+def test_a_mask_stands_where_training_puts_it(trained: dict[str, Tokenizer], algorithm: str, text: str) -> None:
     """Masking replaces the id of the word; the spelled mask must leave every other id as it is."""
     tokenizer = trained[algorithm]
     ids = tokenizer.encode(text)

@@ -15,9 +15,7 @@ def test_transformers_gives_the_same_ids(trained: dict[str, Tokenizer], tmp_path
         folder = tmp_path / algorithm
         folder.mkdir()
         tokenizer.save(folder / "tokenizer.json")
-        (folder / "tokenizer_config.json").write_text(
-            json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"})
-        )
+        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
         ids = tokenizer.encode(TEXT)
         for other in (
             PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json")),

@@ -110,9 +110,7 @@ def test_what_the_events_say_is_so(tmp_path: Path, architecture: str):
     assert events.of(CheckpointSaved)[-1].path == str(its_job.run.checkpoint(6))
 
 
-def test_a_report_is_the_mean_over_the_target_tokens_of_its_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_report_is_the_mean_over_the_target_tokens_of_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A masked model has another number of targets in every batch, so that the mean of the steps' own
     means would be another number."""
     steps: list[tuple[float, int, float]] = []
@@ -230,9 +228,7 @@ def test_without_patience_it_goes_on_whatever_the_score(tmp_path: Path, monkeypa
 
 
 @pytest.fixture(params=["loss", "gradient norm"])
-def poison(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[int], None]]:
+def poison(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
     """The loss of a step becomes NaN, or its gradient infinite, and so do the weights."""
     true_step = loop.optimizer_step
 
@@ -296,9 +292,7 @@ def test_a_loss_that_breaks_before_anything_is_saved_says_so(tmp_path: Path, poi
 def test_a_rate_that_is_far_too_high_is_told_in_one_sentence(tmp_path: Path):
     """No fake: at a rate of 1e38 the second step's numbers leave the range of float32."""
     settings = {"train": {"learning_rate": 1e38, "warmup_steps": 0, "log_every": 1, "save_every": 0}}
-    with pytest.raises(
-        TfcliError, match=r"became (nan|inf) in the steps up to \d+ \(no checkpoint was saved yet\)"
-    ):
+    with pytest.raises(TfcliError, match=r"became (nan|inf) in the steps up to \d+ \(no checkpoint was saved yet\)"):
         trained(tiny_recipe("decoder", settings), tmp_path / "run")
 
 

@@ -22,9 +22,7 @@ def machine(patch: pytest.MonkeyPatch, *, cuda: bool = False, mps: bool = False,
     ("cuda", "mps", "chosen"),
     [(True, True, "cuda"), (True, False, "cuda"), (False, True, "mps"), (False, False, "cpu")],
 )
-def test_auto_takes_the_fastest_device_there_is(
-    monkeypatch: pytest.MonkeyPatch, cuda: bool, mps: bool, chosen: str
-):
+def test_auto_takes_the_fastest_device_there_is(monkeypatch: pytest.MonkeyPatch, cuda: bool, mps: bool, chosen: str):
     machine(monkeypatch, cuda=cuda, mps=mps)
     assert choose_device("auto").type == chosen
     assert choose_device("cpu").type == "cpu", "a device that is named is taken"
@@ -67,9 +65,7 @@ def test_mps_stays_in_float32(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("device", [CPU, CUDA, MPS], ids=str)
 @pytest.mark.parametrize("wanted", ["float32", "bfloat16"])
-def test_a_precision_that_is_named_is_taken(
-    monkeypatch: pytest.MonkeyPatch, device: torch.device, wanted: str
-):
+def test_a_precision_that_is_named_is_taken(monkeypatch: pytest.MonkeyPatch, device: torch.device, wanted: str):
     machine(monkeypatch)
     assert choose_precision(wanted, device, SMALL) == wanted
 

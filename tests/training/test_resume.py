@@ -110,15 +110,11 @@ def test_the_comparison_can_fail(tmp_path: Path, unbroken: Path, architecture: s
     resume_tiny(run)
     assert metrics(run)[:5] == metrics(unbroken / architecture)[:5]
     assert metrics(run) != metrics(unbroken / architecture)
-    assert not same(
-        weights(run / "model.safetensors"), weights(unbroken / architecture / "model.safetensors")
-    )
+    assert not same(weights(run / "model.safetensors"), weights(unbroken / architecture / "model.safetensors"))
 
 
 def test_the_last_step_is_done_even_when_a_stop_is_asked_for(tmp_path: Path):
-    finished, _ = train_tiny(
-        tiny_recipe("decoder", {"train": {"steps": 3}}), tmp_path / "run", stop=stop_after(3)
-    )
+    finished, _ = train_tiny(tiny_recipe("decoder", {"train": {"steps": 3}}), tmp_path / "run", stop=stop_after(3))
     assert (finished.reason, finished.step) == ("done", 3)
 
 
@@ -231,18 +227,14 @@ DAMAGES = {
         "lacks the tensor 'random.cpu'",
     ),
     "a moment of another shape": (
-        damage(
-            "optimizer.safetensors", lambda tensors, _: tensors.update({f"exp_avg_sq.{QUERY}": torch.ones(2)})
-        ),
+        damage("optimizer.safetensors", lambda tensors, _: tensors.update({f"exp_avg_sq.{QUERY}": torch.ones(2)})),
         f"the moments of '{QUERY}' have another shape",
     ),
     "half of the weights": (cut("model.safetensors"), "is truncated"),
     "half of the moments": (cut("optimizer.safetensors"), "is truncated"),
     "half of the state": (cut("state.json"), "is not valid JSON"),
     "a state of another version": (
-        lambda folder: write_json(
-            folder / "state.json", {**read_json(folder / "state.json"), "format_version": 9}
-        ),
+        lambda folder: write_json(folder / "state.json", {**read_json(folder / "state.json"), "format_version": 9}),
         "has a format this tfcli does not read",
     ),
     "a state with another counter": (
@@ -260,9 +252,7 @@ def interrupted(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("apply", "words"), DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_checkpoint_is_refused_and_left_as_it_is(
-    tmp_path: Path, interrupted: Path, apply: Any, words: str
-):
+def test_a_damaged_checkpoint_is_refused_and_left_as_it_is(tmp_path: Path, interrupted: Path, apply: Any, words: str):
     run = shutil.copytree(interrupted, tmp_path / "run")
     folder = RunDirectory(run).checkpoint(5)
     apply(folder)

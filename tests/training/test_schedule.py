@@ -30,9 +30,7 @@ def test_a_cosine_falls_by_half_at_half_way_and_ends_on_its_share():
 
 
 def test_a_cosine_to_nothing_ends_on_nothing():
-    assert learning_rate(110, section(schedule="cosine", final_learning_rate=0.0)) == pytest.approx(
-        0, abs=1e-12
-    )
+    assert learning_rate(110, section(schedule="cosine", final_learning_rate=0.0)) == pytest.approx(0, abs=1e-12)
 
 
 def test_the_inverse_square_root_halves_when_the_step_is_four_times_as_large():
@@ -50,9 +48,7 @@ def test_without_a_warm_up_the_first_step_is_on_the_curve():
     """One cycle over 110 steps: 55 is half way. Inverse square root without a warm-up counts from step 1."""
     none = {"warmup_steps": 0}
     assert learning_rate(1, section(schedule="constant", **none)) == 0.2
-    assert learning_rate(55, section(schedule="cosine", final_learning_rate=0.1, **none)) == pytest.approx(
-        0.11
-    )
+    assert learning_rate(55, section(schedule="cosine", final_learning_rate=0.1, **none)) == pytest.approx(0.11)
     first = learning_rate(1, section(schedule="cosine", **none))
     assert 0.19 < first < 0.2
     rates = [learning_rate(step, section(schedule="inverse_sqrt", **none)) for step in (1, 4, 100)]

@@ -36,9 +36,7 @@ def batch(architecture: str, targets: tuple[int, ...]) -> Batch:
 
 def part(whole: Batch, rows: slice) -> Batch:
     inputs = whole.decoder_input_ids
-    return Batch(
-        whole.input_ids[rows], whole.labels[rows], decoder_input_ids=None if inputs is None else inputs[rows]
-    )
+    return Batch(whole.input_ids[rows], whole.labels[rows], decoder_input_ids=None if inputs is None else inputs[rows])
 
 
 def update(
@@ -73,9 +71,7 @@ def length(moved: dict[str, Tensor]) -> float:
 
 def test_matrices_decay_and_vectors_do_not():
     network = model("encoder-decoder", norm="layernorm", attention_bias=True, positions="learned").float()
-    optimizer = build_optimizer(
-        network, TrainSection(weight_decay=0.3, learning_rate=0.01, beta1=0.8, beta2=0.95)
-    )
+    optimizer = build_optimizer(network, TrainSection(weight_decay=0.3, learning_rate=0.01, beta1=0.8, beta2=0.95))
     decay = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     named = dict(network.named_parameters())
     assert len(decay) == len(named), "every parameter is in one group, a tied matrix once"
@@ -119,9 +115,7 @@ def test_label_smoothing_is_pytorch_s_own_against_spread_targets():
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_two_micro_batches_with_different_numbers_of_targets_are_one_batch(
-    architecture: str, smoothing: float
-):
+def test_two_micro_batches_with_different_numbers_of_targets_are_one_batch(architecture: str, smoothing: float):
     """Rows have 6, 5, 1 and 2 targets. Were the halves averaged first, the 3 targets of the second half would
     weigh as much as the 11 of the first."""
     whole = batch(architecture, (6, 5, 1, 2))

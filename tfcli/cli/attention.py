@@ -18,14 +18,10 @@ _MOST_NUMBERS = 2_000_000
 def attention(
     terminal: Terminal,
     run: Run,
-    text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)
-    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)],
     target: Annotated[
         str | None,
-        typer.Option(
-            "--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"
-        ),
+        typer.Option("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"),
     ] = None,
     kind: Annotated[
         Literal["encoder_self", "decoder_self", "cross"] | None,
@@ -44,12 +40,8 @@ def attention(
         int | None,
         typer.Option("--head", min=0, help="Head, from 0.", show_default="all, then a telling one"),
     ] = None,
-    svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="F", help="Write the table as an SVG picture.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="F", help="Write a page with every head.")
-    ] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="F", help="Write the table as an SVG picture.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="F", help="Write a page with every head.")] = None,
     npz: Annotated[
         Path | None, typer.Option("--npz", metavar="F", help="Write all weights as a NumPy archive.")
     ] = None,
@@ -77,11 +69,7 @@ def attention(
     from tfcli.training.precision import choose_device
 
     use_threads(threads)
-    files = [
-        (option, path)
-        for option, path in (("--svg", svg), ("--html", html), ("--npz", npz))
-        if path is not None
-    ]
+    files = [(option, path) for option, path in (("--svg", svg), ("--html", html), ("--npz", npz)) if path is not None]
     for option, path in files:
         require_file_place(path, option)
     text = read_arguments([text], "text")[0]
@@ -118,9 +106,7 @@ def _require_place(record: "AttentionRecord", layer: int | None, head: int | Non
 
     for name, wanted, there in zip(("layer", "head"), (layer, head), record.weights.shape[:2], strict=True):
         if wanted is not None and wanted >= there:
-            raise UsageError(
-                f"There is no {name} {wanted}: the model has {there}", f"choose 0 to {there - 1}"
-            )
+            raise UsageError(f"There is no {name} {wanted}: the model has {there}", f"choose 0 to {there - 1}")
 
 
 def _place(record: "AttentionRecord", layer: int | None, head: int | None) -> tuple[int, int]:

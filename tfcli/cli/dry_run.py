@@ -28,9 +28,7 @@ def show_plan(terminal: Terminal, recipe: "Recipe", json: bool) -> None:
     sequences = train.batch_size * train.grad_accumulation
     tokens = sequences * (train.context or model.max_seq_len) * train.steps
     if json:
-        terminal.json(
-            {"parameters": parameters, "tokens": tokens, "steps": train.steps, "recipe": asdict(recipe)}
-        )
+        terminal.json({"parameters": parameters, "tokens": tokens, "steps": train.steps, "recipe": asdict(recipe)})
         return
     terminal.text(to_toml(recipe))
     steps = f"{train.steps} steps of {sequences} sequences, {short(tokens)} tokens at most"

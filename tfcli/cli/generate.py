@@ -38,9 +38,7 @@ def generate(
     ] = None,
     top_k: Annotated[
         int | None,
-        typer.Option(
-            "--top-k", min=0, help="Sample from the k best tokens; for an encoder, how many to show a mask."
-        ),
+        typer.Option("--top-k", min=0, help="Sample from the k best tokens; for an encoder, how many to show a mask."),
     ] = None,
     top_p: Annotated[
         float | None,
@@ -103,9 +101,7 @@ def _settings(run: "LoadedRun", given: dict[str, Any]) -> "GenerateSection":
     return build_recipe({"generate": asdict(run.recipe.generate)}, {"generate": typed}).generate
 
 
-def _prompts(
-    terminal: Terminal, run: "LoadedRun", prompts: list[str] | None, interactive: bool
-) -> Iterator[str]:
+def _prompts(terminal: Terminal, run: "LoadedRun", prompts: list[str] | None, interactive: bool) -> Iterator[str]:
     from tfcli.cli.stdin import read_lines
     from tfcli.errors import UsageError
 
@@ -114,9 +110,7 @@ def _prompts(
         return
     if not prompts:
         if run.architecture != "decoder":
-            raise UsageError(
-                f"An {run.architecture} needs a prompt", f"give a text after {run.directory.path}, or -"
-            )
+            raise UsageError(f"An {run.architecture} needs a prompt", f"give a text after {run.directory.path}, or -")
         prompts = [""]
     for prompt in prompts:
         yield from read_lines() if prompt == "-" else (prompt,)
@@ -160,9 +154,7 @@ def _answer(
         terminal.show(FilledView(made))
 
 
-def _show_text(
-    terminal: Terminal, run: "LoadedRun", prompt: str, pieces: "Iterator[str | Generated]"
-) -> None:
+def _show_text(terminal: Terminal, run: "LoadedRun", prompt: str, pieces: "Iterator[str | Generated]") -> None:
     """Print a decoder's prompt and its continuation, or a translation alone, as it comes."""
     if run.architecture == "decoder":
         terminal.write(prompt, style="bold")

@@ -5,8 +5,6 @@ import typer
 from tfcli.cli.attention import attention
 from tfcli.cli.positions import positions
 
-inspect_app = typer.Typer(
-    help="Look inside a model: attention, positions.", no_args_is_help=True, add_completion=False
-)
+inspect_app = typer.Typer(help="Look inside a model: attention, positions.", no_args_is_help=True, add_completion=False)
 inspect_app.command("attention")(attention)
 inspect_app.command("positions")(positions)

@@ -15,8 +15,7 @@ from tfcli.cli.train import train
 
 app = typer.Typer(
     name="tfcli",
-    help="Transformers from the terminal: train, generate, score and look inside.\n\n"
-    "Start with: tfcli run quickstart",
+    help="Transformers from the terminal: train, generate, score and look inside.\n\nStart with: tfcli run quickstart",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -34,9 +33,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(
-        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
-    ),
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
     """Nothing is shared by all commands but --version."""
 

@@ -22,14 +22,10 @@ Device = Annotated[
     typer.Option("--device", help="Where to compute; auto: CUDA, MPS, else CPU."),
 ]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="CPU threads; 0: as PyTorch chooses.")]
-Checkpoint = Annotated[
-    str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run.")
-]
+Checkpoint = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Set any recipe key, such as model.norm=layernorm; repeatable."
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="Set any recipe key, such as model.norm=layernorm; repeatable."),
 ]
 Run = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/decoder-1.", show_default=False)
@@ -51,9 +47,7 @@ _COMMON = {
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that all have, its exit codes, and its function a `terminal`."""
-    own = [
-        p for name, p in inspect.signature(function, eval_str=True).parameters.items() if name != "terminal"
-    ]
+    own = [p for name, p in inspect.signature(function, eval_str=True).parameters.items() if name != "terminal"]
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in _COMMON.items()

@@ -22,9 +22,7 @@ def positions(
     length: Annotated[
         int | None, typer.Option("--length", min=1, help="Positions.", show_default="64, or the run's")
     ] = None,
-    d_model: Annotated[
-        int | None, typer.Option("--d-model", min=1, help="Dimensions.", show_default="64")
-    ] = None,
+    d_model: Annotated[int | None, typer.Option("--d-model", min=1, help="Dimensions.", show_default="64")] = None,
     heads: Annotated[
         int | None,
         typer.Option("--heads", min=1, help="Heads that share d_model, for rotary.", show_default="1"),
@@ -54,17 +52,13 @@ def positions(
         formula = {"--encoding": encoding, "--d-model": d_model, "--heads": heads, "--base": base}
         for option, value in formula.items():
             if value is not None:
-                raise UsageError(
-                    f"The run {run} has its own positions", f"leave {option} out, or leave the run out"
-                )
+                raise UsageError(f"The run {run} has its own positions", f"leave {option} out, or leave the run out")
         record = run_positions(load_run(run).model, length)
     else:
         chosen, size, heads = encoding or "sinusoidal", d_model or 64, heads or 1
         if size % heads:
             raise UsageError(f"--d-model {size} is not divisible by --heads {heads}", "choose a multiple")
-        record = positions_table(
-            chosen, length or 64, size // heads if chosen == "rotary" else size, base or 10_000.0
-        )
+        record = positions_table(chosen, length or 64, size // heads if chosen == "rotary" else size, base or 10_000.0)
     if json:
         terminal.json(to_json(record))
     elif csv:

@@ -22,9 +22,7 @@ Sources = Annotated[
 def prepare(
     terminal: Terminal,
     sources: Sources,
-    tokenizer: Annotated[
-        Path, typer.Option("--tokenizer", metavar="FILE|RUN", help="A tokenizer.json or a run.")
-    ],
+    tokenizer: Annotated[Path, typer.Option("--tokenizer", metavar="FILE|RUN", help="A tokenizer.json or a run.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make.")],
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs of sentences.")] = False,
     split: Annotated[
@@ -41,9 +39,7 @@ def prepare(
     ] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Set a key of the data section, such as data.columns."
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the data section, such as data.columns."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -136,9 +136,7 @@ class Reporter:
 
         reused = " · unchanged, reused" if event.reused else ""
         self.terminal.err.print(
-            Text.assemble(
-                (_STAGES[event.stage], "bold cyan"), f"  {printable(event.detail)}", (reused, "dim")
-            )
+            Text.assemble((_STAGES[event.stage], "bold cyan"), f"  {printable(event.detail)}", (reused, "dim"))
         )
 
     def _progress(self, event: StageProgress) -> None:

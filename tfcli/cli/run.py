@@ -10,9 +10,7 @@ from tfcli.cli.train import Out
 
 Name = Annotated[
     str,
-    typer.Argument(
-        metavar="RECIPE", help="A name from `tfcli recipes list`, or a TOML file.", show_default=False
-    ),
+    typer.Argument(metavar="RECIPE", help="A name from `tfcli recipes list`, or a TOML file.", show_default=False),
 ]
 Check = Annotated[
     bool,

@@ -79,9 +79,7 @@ class Terminal:
     def _say(self, text: str, style: str | None = None) -> None:
         from tfcli.render.safe import printable
 
-        self.err.print(
-            printable(text, keep_newlines=True), markup=False, highlight=False, soft_wrap=True, style=style
-        )
+        self.err.print(printable(text, keep_newlines=True), markup=False, highlight=False, soft_wrap=True, style=style)
 
     def _console(self, *, stderr: bool) -> "Console":
         from tfcli.cli.console import PipeConsole

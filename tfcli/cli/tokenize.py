@@ -105,9 +105,7 @@ def encode(
         else:
             terminal.text(" ".join(map(str, encoding.token_ids)))
         if encoding.unknown:
-            terminal.note(
-                f"{encoding.unknown} of {len(encoding.token_ids)} tokens are unknown to this tokenizer."
-            )
+            terminal.note(f"{encoding.unknown} of {len(encoding.token_ids)} tokens are unknown to this tokenizer.")
 
 
 @tokenize_app.command("decode")

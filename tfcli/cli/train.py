@@ -38,21 +38,15 @@ RecipeName = Annotated[
     str | None,
     typer.Option("--recipe", metavar="FILE|NAME", help="A TOML file or a name from `tfcli recipes list`."),
 ]
-Init = Annotated[
-    Path | None, typer.Option("--init", metavar="RUN", help="Begin with the weights of this run.")
-]
+Init = Annotated[Path | None, typer.Option("--init", metavar="RUN", help="Begin with the weights of this run.")]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        "--out", metavar="RUN", help="Where to put the run.", show_default="runs/<recipe or arch>-<n>"
-    ),
+    typer.Option("--out", metavar="RUN", help="Where to put the run.", show_default="runs/<recipe or arch>-<n>"),
 ]
 Resume = Annotated[
     Path | None, typer.Option("--resume", metavar="RUN", help="Go on exactly where this run was interrupted.")
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show the recipe and the model's shape; train nothing.")
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the recipe and the model's shape; train nothing.")]
 
 
 @command

@@ -23,9 +23,7 @@ class Table:
     """The values of the given columns, record by record; a missing value is empty."""
 
 
-def table_documents(
-    table: Table, kind: Kind, wanted: Sequence[str] | None
-) -> Callable[[], Iterator[Document]]:
+def table_documents(table: Table, kind: Kind, wanted: Sequence[str] | None) -> Callable[[], Iterator[Document]]:
     """How to read a table's documents, from the columns `wanted` or else the obvious ones.
 
     Raises:
@@ -66,9 +64,7 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
     if kind == "text":
         raise UsageError(f"{table.label} has no column of text", "name a table with one")
     found = f"only one column of text, {_listed(table)}" if table.columns else "no column of text"
-    raise UsageError(
-        f"{table.label} has {found}, where pairs need two", "give one column for each side of the pair"
-    )
+    raise UsageError(f"{table.label} has {found}, where pairs need two", "give one column for each side of the pair")
 
 
 def _require_column(table: Table, name: str) -> None:

@@ -39,9 +39,7 @@ def delimited_table(file: StoredFile, wanted: Sequence[str] | None) -> Table:
             next(numbered, None)
         for number, row in numbered:
             if len(row) != len(columns):
-                problem = (
-                    f"Line {number} of {file.label} has {len(row)} fields, where the first has {len(columns)}"
-                )
+                problem = f"Line {number} of {file.label} has {len(row)} fields, where the first has {len(columns)}"
                 raise BrokenInputError(
                     problem, "correct the line" if file.suffix == ".tsv" else "quote fields with commas"
                 )
@@ -77,6 +75,4 @@ def _numbered_rows(file: StoredFile) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, row
     except csv.Error as error:
         problem = f"Line {reader.line_num} of {file.label} is no valid CSV ({error})"
-        raise BrokenInputError(
-            problem, "close every quote, double those inside a field, or save it as .tsv"
-        ) from error
+        raise BrokenInputError(problem, "close every quote, double those inside a field, or save it as .tsv") from error

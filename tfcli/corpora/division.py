@@ -150,9 +150,7 @@ def _by_file(division: Division) -> Iterator[tuple[Part, Document]]:
         yield "validation", document
 
 
-def _by_hash(
-    documents: Callable[[], Iterator[Document]], fraction: Fraction
-) -> Iterator[tuple[Part, Document]]:
+def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:
     limit = int(fraction * 256**_HASH_BYTES)
     for document in documents():
         text = document.source if isinstance(document, Pair) else document
@@ -160,9 +158,7 @@ def _by_hash(
         yield "validation" if number < limit else "train", document
 
 
-def _by_tail(
-    documents: Callable[[], Iterator[Document]], fraction: Fraction
-) -> Iterator[tuple[Part, Document]]:
+def _by_tail(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:
     """Two readings: one counts the characters, one divides. The pair in which the cut falls is validation."""
     total = sum(_length(document) for document in documents())
     cut = int(total * (1 - fraction))

@@ -52,9 +52,7 @@ def open_parallel(name: str) -> Source:
     """
     names = name.split(",")
     if len(names) != 2 or not all(names):
-        raise UsageError(
-            f"'{name}' names {len(names)} files", "join two parallel files by one comma, as in a.de,a.en"
-        )
+        raise UsageError(f"'{name}' names {len(names)} files", "join two parallel files by one comma, as in a.de,a.en")
     files = [stored_file(_path(part)) for part in names]
     for file in files:
         if file.suffix in _TABLES:
@@ -126,16 +124,12 @@ def _path(name: str) -> Path:
     path = _expanded(name)
     try:
         if path.is_dir():
-            raise UsageError(
-                f"{name} is a folder, not a file", f"name its files, for example {path / '*.txt'}"
-            )
+            raise UsageError(f"{name} is a folder, not a file", f"name its files, for example {path / '*.txt'}")
         if path.exists():
             return path
         siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
     except OSError as error:
-        raise UsageError(
-            f"Cannot read {name}: {error.strerror}", "check the path and its permissions"
-        ) from error
+        raise UsageError(f"Cannot read {name}: {error.strerror}", "check the path and its permissions") from error
     near = difflib.get_close_matches(path.name, siblings, 1)
     remedy = f"perhaps {path.with_name(near[0])} was meant" if near else "check the path"
     raise UsageError(f"There is no file '{name}'", remedy)

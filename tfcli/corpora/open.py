@@ -51,9 +51,7 @@ def open_source(
     return source
 
 
-def _open_one(
-    name: str, kind: Kind, columns: Sequence[str] | None, max_documents: int | None, seed: int
-) -> Source:
+def _open_one(name: str, kind: Kind, columns: Sequence[str] | None, max_documents: int | None, seed: int) -> Source:
     if name == "-":
         return open_standard_input(kind, columns)
     if name.startswith(builtin.PREFIX):

@@ -20,9 +20,7 @@ def parallel_documents(source: StoredFile, target: StoredFile) -> Callable[[], I
                 yield Pair(*sides)
         if lengths[0] != lengths[1]:
             problem = f"{source.label} has {lengths[0]} lines and {target.label} has {lengths[1]}"
-            raise BrokenInputError(
-                problem, "give files in which line n of one translates line n of the other"
-            )
+            raise BrokenInputError(problem, "give files in which line n of one translates line n of the other")
 
     return documents
 

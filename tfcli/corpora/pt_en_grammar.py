@@ -116,9 +116,7 @@ def with_indefinite_articles(words: Sequence[Word]) -> list[Word]:
     """English "a" becomes "an" before a vowel."""
     following = [*words[1:], Word("")]
     return [
-        Word("an", current.links)
-        if current.text == "a" and after.text[:1] in "aeiou" and after.text
-        else current
+        Word("an", current.links) if current.text == "a" and after.text[:1] in "aeiou" and after.text else current
         for current, after in zip(words, following, strict=True)
     ]
 

@@ -157,9 +157,7 @@ def owner(draw: Draw) -> Phrase:
     return draw.one((word("dele", "his", head="ele"), word("dela", "her", head="ela")))
 
 
-def definite(
-    draw: Draw, noun: Noun, *, adjective: float = 0.35, plural: float = 0.25, owned: float = 0.25
-) -> Phrase:
+def definite(draw: Draw, noun: Noun, *, adjective: float = 0.35, plural: float = 0.25, owned: float = 0.25) -> Phrase:
     """A thing that is known: o livro, meu livro vermelho, os livros de Ana; chances of each part."""
     quality = _adjective(draw, noun, adjective)
     many = noun not in DRINKS and draw.chance(plural)
@@ -245,9 +243,7 @@ def agreeing(adjective: Adjective, who: Phrase) -> Phrase:
 
 def _placed(place: Place, pt: str, en: str) -> Phrase:
     article = f"{place.en_article}:2" if place.en_article else ""
-    words = linked(
-        f"{pt}:1 {place.article and place.article + ':2'} {place.pt}:3", f"{en}:1 {article} {place.en}:3"
-    )
+    words = linked(f"{pt}:1 {place.article and place.article + ':2'} {place.pt}:3", f"{en}:1 {article} {place.en}:3")
     return replace(words, head=place.pt)
 
 

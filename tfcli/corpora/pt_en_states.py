@@ -111,9 +111,7 @@ def is_located(draw: Draw) -> Phrase:
 
 
 def _landmark(draw: Draw, relation: str) -> Phrase:
-    return definite(
-        draw, LANDMARKS[draw.one(RELATIONS[relation][1].split())], adjective=0.2, plural=0.0, owned=0.1
-    )
+    return definite(draw, LANDMARKS[draw.one(RELATIONS[relation][1].split())], adjective=0.2, plural=0.0, owned=0.1)
 
 
 def somewhere(draw: Draw, what: Phrase) -> Phrase:
@@ -185,9 +183,7 @@ def thing_is(draw: Draw) -> Phrase:
     noun = draw.one(THINGS)
     adjective = draw.one(adjectives_of(noun))
     what = definite(draw, noun, adjective=0.0, plural=0.4)
-    return _being(
-        draw, what, IS if adjective.verb == "ser" else STAYS, agreeing(adjective, what), adjective.head
-    )
+    return _being(draw, what, IS if adjective.verb == "ser" else STAYS, agreeing(adjective, what), adjective.head)
 
 
 def _being(draw: Draw, who: Phrase, verb: Auxiliary, what: Phrase, head: str) -> Phrase:

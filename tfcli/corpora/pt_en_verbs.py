@@ -85,9 +85,7 @@ VERBS = (
         "text clothes object animal",
         progressive=False,
     ),
-    _verb(
-        "perder", "perdi/perdeu/perderam", "lose/lost/losing", "text clothes object animal", progressive=False
-    ),
+    _verb("perder", "perdi/perdeu/perderam", "lose/lost/losing", "text clothes object animal", progressive=False),
     _verb("procurar", "procurei/procurou", "look for/looked for/looking for", "text clothes object animal"),
     _verb("trazer", "trouxe/trouxe/trouxeram", "bring/brought/bringing", "text food clothes object drink"),
     _verb("esconder", "escondi/escondeu/esconderam", "hide/hid/hiding", "text food object"),

@@ -135,9 +135,7 @@ THING_ADJECTIVES = (
     _adjective("pequeno", "small", "ser", f"{_GOODS} food animal building opening", "menor", "smaller"),
     _adjective("novo", "new", "ser", "text clothes object furniture vehicle building opening"),
     _adjective("velho", "old", "ser", "text clothes object furniture vehicle animal building", "", "older"),
-    _adjective(
-        "bonito", "beautiful", "ser", "clothes furniture vehicle animal building", "", "more beautiful"
-    ),
+    _adjective("bonito", "beautiful", "ser", "clothes furniture vehicle animal building", "", "more beautiful"),
     _adjective("interessante", "interesting", "ser", "text", "", "more interesting"),
     _adjective("caro", "expensive", "ser", f"{_GOODS} building", "", "more expensive"),
     _adjective("barato", "cheap", "ser", _GOODS, "", "cheaper"),
@@ -252,14 +250,9 @@ _MONTHS = (
 _WEEKDAYS = "segunda=Monday terça=Tuesday quarta=Wednesday quinta=Thursday sexta=Friday"
 
 # Times are written for `linked`: words that share a number translate each other.
-MONTHS = tuple(
-    (f"em:1 {pt}:2", f"in:1 {en}:2") for pt, _, en in (month.partition("=") for month in _MONTHS.split())
-)
+MONTHS = tuple((f"em:1 {pt}:2", f"in:1 {en}:2") for pt, _, en in (month.partition("=") for month in _MONTHS.split()))
 DAYS = (
-    *(
-        (f"em:1 a:1 {pt}-feira:2", f"on:1 {en}:2")
-        for pt, _, en in (day.partition("=") for day in _WEEKDAYS.split())
-    ),
+    *((f"em:1 a:1 {pt}-feira:2", f"on:1 {en}:2") for pt, _, en in (day.partition("=") for day in _WEEKDAYS.split())),
     ("em:1 o:1 sábado:2", "on:1 Saturday:2"),
     ("em:1 o:1 domingo:2", "on:1 Sunday:2"),
 )

@@ -55,9 +55,7 @@ class StoredFile:
                 yield stream
         except (EOFError, zlib.error, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise BrokenInputError(
-                    f"Cannot read {self.label}: {error.strerror}", "check the disk"
-                ) from error
+                raise BrokenInputError(f"Cannot read {self.label}: {error.strerror}", "check the disk") from error
             problem = f"{self.label} is truncated or is no {self.compression} file ({error})"
             raise BrokenInputError(problem, "fetch or compress it again") from error
 

@@ -85,7 +85,5 @@ def _require_unicode(text: str, column: str, place: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        problem = (
-            f"{place} has half a surrogate pair, U+{ord(text[error.start]):04X}, in the column '{column}'"
-        )
+        problem = f"{place} has half a surrogate pair, U+{ord(text[error.start]):04X}, in the column '{column}'"
         raise BrokenInputError(problem, "replace it with the whole character") from error

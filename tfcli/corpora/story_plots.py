@@ -10,8 +10,7 @@ RULES = {
     # when, where, how, what like
     "day": "One [warm|hot|sunny|windy|quiet|lovely|fine|bright] [morning|afternoon|evening|day]",
     "soon": "[Soon|Then|Later|At last]",
-    "small": "small|little|big|pretty|lovely|strange|fine|shiny|plain|round|heavy|funny|dusty|bright|long"
-    "|crooked",
+    "small": "small|little|big|pretty|lovely|strange|fine|shiny|plain|round|heavy|funny|dusty|bright|long|crooked",
     "dear": "small|little|big|pretty|lovely|strange|fine|round|heavy|funny|dusty|shy|young|clever|brave|fat",
     "old": "old|little|big|tall|crooked|lonely|mossy|broken|grey|pretty|plain|low|narrow|quiet|strange|dusty",
     "mark": "<old> [bench|tree|wall|gate|bush|bridge|fence|cart|stone|shed|barn|hedge|mill|church|tower"
@@ -40,8 +39,7 @@ RULES = {
     # The lecture's two sentences are <swam> and <crossed>, mostly with a word or two more, so that no 20
     # words in a row are met twice.
     "to_the_bank": "so {a.he} <went> to the bank. There, <where>, {a}",
-    "river_wish": "wanted to [catch a <dear> fish|see the <wide> river|sail a <small> boat|swim in the"
-    " <wide> water]",
+    "river_wish": "wanted to [catch a <dear> fish|see the <wide> river|sail a <small> boat|swim in the <wide> water]",
     "money_wish": "wanted to [get some <new> cash|count {a.his} <new> coins|open {a.his} [first|own|new"
     "|little] account|hide {a.his} <new> money]",
     "swam": "swam <over_river> to get to the other bank",
@@ -58,8 +56,7 @@ RULES = {
     "said_b": "[said {b}|{b} said] <say>",
     "my_thing": '"My <sweet> {c} {x}!" [cried|called|laughed] {b}. "<thank_you>, {a}!"',
     "thank_you": "[Thank you|How kind you are|What a good friend you are|You are my best friend]",
-    "together": "[They|The two friends] [laughed|sang|danced|talked] [all the way home|until supper"
-    "|<where>].",
+    "together": "[They|The two friends] [laughed|sang|danced|talked] [all the way home|until supper|<where>].",
 }
 
 PLOTS = {

@@ -14,7 +14,7 @@ class Batch:
     """A micro-batch of token ids.
 
     Labels are shifted already: ``labels[:, t]`` is what position t has to predict, `IGNORED` where nothing is
-    scored. `padding_mask` is True where there is a token; None: nothing is padded.
+    scored. `padding_mask` is True where there is a token; None: there is no padding that a token could see.
 
     Shape: input_ids, padding_mask (B, S); labels, decoder_input_ids (B, T); without decoder input T = S
     """
@@ -23,12 +23,14 @@ class Batch:
     labels: NDArray[np.int64]
     padding_mask: NDArray[np.bool_] | None = None
     decoder_input_ids: NDArray[np.int64] | None = None
+    padding: int = 0
+    """Places of `input_ids` without a token."""
 
     @property
     def tokens(self) -> int:
         """The number of tokens read, of both sides, without padding: what progress and speed are counted in."""
-        source = self.input_ids.size if self.padding_mask is None else int(np.count_nonzero(self.padding_mask))
-        return source + (0 if self.decoder_input_ids is None else self.target_tokens)
+        target = 0 if self.decoder_input_ids is None else self.target_tokens
+        return self.input_ids.size - self.padding + target
 
     @property
     def target_tokens(self) -> int:

@@ -66,7 +66,10 @@ class PreparedDataset:
             UsageError: it holds pairs.
         """
         self._require_kind("text")
-        return TokenStreamView([self._load(shard["tokens"]) for shard in self._part(part).shards])
+        shards = self._part(part).shards
+        return TokenStreamView(
+            [self._load(shard["tokens"]) for shard in shards], [self._load(shard["offsets"]) for shard in shards]
+        )
 
     def pairs(self, part: Part) -> PairsView:
         """A part of a dataset of pairs.
@@ -94,12 +97,8 @@ class PreparedDataset:
 
     def _require_kind(self, kind: Kind) -> None:
         if self.manifest.kind != kind:
-            need = (
-                "an encoder-decoder needs pairs" if kind == "pairs" else "an encoder or a decoder needs text"
-            )
-            raise UsageError(
-                f"{self.path} holds {self.manifest.kind}, not {kind}", f"{need}: prepare another source"
-            )
+            need = "an encoder-decoder needs pairs" if kind == "pairs" else "an encoder or a decoder needs text"
+            raise UsageError(f"{self.path} holds {self.manifest.kind}, not {kind}", f"{need}: prepare another source")
 
     def _check_files(self) -> None:
         parts = (self.manifest.train, self.manifest.validation)

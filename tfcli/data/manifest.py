@@ -82,9 +82,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise UsageError(problem, "give a folder made by `tfcli prepare`")
     path = folder / MANIFEST_NAME
     if not path.exists():
-        raise UsageError(
-            f"{folder} is no prepared dataset, it has no {MANIFEST_NAME}", "make one with `tfcli prepare`"
-        )
+        raise UsageError(f"{folder} is no prepared dataset, it has no {MANIFEST_NAME}", "make one with `tfcli prepare`")
     values = read_json(path)
     version = values.pop("format_version", None) if isinstance(values, dict) else None
     if version != FORMAT_VERSION:

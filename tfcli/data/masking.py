@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.documents import DocumentPlan
 from tfcli.data.draws import MASKS, generator
+from tfcli.data.spans import Plan, Spans
 from tfcli.data.views import TokenStreamView
 from tfcli.data.windows import WindowPlan
 from tfcli.errors import UsageError
@@ -35,9 +37,7 @@ class Masker:
 
     def __init__(self, roles: TokenRoles, vocab_size: int, probability: float) -> None:
         if roles.mask is None:
-            raise UsageError(
-                "This tokenizer has no mask token", "train a tokenizer that has one, for an encoder"
-            )
+            raise UsageError("This tokenizer has no mask token", "train a tokenizer that has one, for an encoder")
         self._mask = roles.mask
         self._probability = probability
         self._is_ordinary = np.ones(vocab_size, dtype=bool)
@@ -45,16 +45,19 @@ class Masker:
         self._ordinary = np.flatnonzero(self._is_ordinary)
 
     def hide(
-        self, tokens: NDArray[np.int64], draw: np.random.Generator
+        self, tokens: NDArray[np.int64], present: NDArray[np.bool_], draw: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Inputs and labels for windows of tokens; a window with any ordinary token gets at least one label.
 
-        Three numbers are drawn for each position, so that it does not matter how windows are batched.
+        Three numbers are drawn for each position that holds a token, so that it does not matter how windows are
+        batched and padded.
 
-        Shape: tokens, inputs, labels (B, S)
+        Shape: tokens, present, inputs, labels (B, S)
         """
-        choice, forced, substitute = np.moveaxis(draw.random((*tokens.shape, 3)), -1, 0)
-        ordinary = self._is_ordinary[tokens]
+        drawn = np.zeros((*tokens.shape, 3))
+        drawn[present] = draw.random((int(present.sum()), 3))
+        choice, forced, substitute = np.moveaxis(drawn, -1, 0)
+        ordinary = self._is_ordinary[tokens] & present
         choice = np.where(ordinary, choice, 1.0)
         self._choose_one_at_least(choice, forced)
         # One number decides both whether a token is chosen and what becomes of it.
@@ -80,6 +83,9 @@ class MaskedBatches:
     """Batches for `mlm`: windows of `context` tokens, masked anew in every epoch.
 
     Labels are the original tokens at the chosen places, not shifted. A window of special tokens has none.
+
+    Args:
+        documents: begin windows where documents begin, instead of anywhere in the stream.
     """
 
     def __init__(
@@ -92,9 +98,14 @@ class MaskedBatches:
         seed: int,
         mask_probability: float,
         vocab_size: int,
+        documents: bool = False,
     ) -> None:
-        self._view = view
-        self._plan = WindowPlan(len(view), context, batch_size, seed)
+        self._view, self._pad, self._seed = view, roles.pad, seed
+        self._plan: Plan = (
+            DocumentPlan(view.offsets, 0, context=context, batch_size=batch_size, seed=seed)
+            if documents
+            else WindowPlan(len(view), context, batch_size, seed)
+        )
         self._masker = Masker(roles, vocab_size, mask_probability)
 
     @property
@@ -104,20 +115,23 @@ class MaskedBatches:
 
     @property
     def tokens_per_batch(self) -> int:
-        """Tokens of a training batch."""
-        return self._plan.batch_size * self._plan.length
+        """Tokens of a training batch, on average."""
+        return self._plan.tokens_per_batch
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Full batches without end, from number `start` on."""
-        for number, starts in self._plan.training(start):
-            yield self._batch(starts, self._plan.length, generator(self._plan.seed, MASKS, number))
+        for number, spans in self._plan.training(start):
+            yield self._batch(spans, generator(self._seed, MASKS, number))
 
     def whole(self) -> Iterator[Batch]:
-        """Every token in exactly one window, in order; the same masks for every run and batch size."""
+        """Every token in exactly one window, always in the same order; the same masks for every run and batch size."""
         draw = generator(EVALUATION_SEED, MASKS)
-        for starts, length in self._plan.whole():
-            yield self._batch(starts, length, draw)
+        for spans in self._plan.whole():
+            yield self._batch(spans, draw)
 
-    def _batch(self, starts: NDArray[np.int64], length: int, draw: np.random.Generator) -> Batch:
-        inputs, labels = self._masker.hide(self._view.windows(starts, length), draw)
-        return Batch(input_ids=inputs, labels=labels)
+    def _batch(self, spans: Spans, draw: np.random.Generator) -> Batch:
+        present = spans.present()
+        inputs, labels = self._masker.hide(
+            self._view.padded(spans.starts, spans.lengths, self._pad), present, draw
+        )
+        return Batch(inputs, labels, padding_mask=present if spans.padding else None, padding=spans.padding)

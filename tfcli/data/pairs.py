@@ -26,9 +26,7 @@ class PairBatches:
         UsageError: every pair is too long.
     """
 
-    def __init__(
-        self, view: PairsView, roles: TokenRoles, *, batch_size: int, context: int, seed: int
-    ) -> None:
+    def __init__(self, view: PairsView, roles: TokenRoles, *, batch_size: int, context: int, seed: int) -> None:
         self._view = view
         self._pad = roles.pad
         sources, targets = view.source.lengths, view.target.lengths - 1
@@ -73,11 +71,13 @@ class PairBatches:
         sources = self._view.source.padded(numbers, self._pad)
         targets = self._view.target.padded(numbers, self._pad)
         scored = _present(self._view.target.lengths[numbers] - 1)
+        lengths = self._view.source.lengths[numbers]
         return Batch(
             input_ids=sources,
             labels=np.where(scored, targets[:, 1:], IGNORED),
-            padding_mask=_present(self._view.source.lengths[numbers]),
+            padding_mask=_present(lengths),
             decoder_input_ids=np.where(scored, targets[:, :-1], self._pad),
+            padding=sources.size - int(lengths.sum()),
         )
 
 

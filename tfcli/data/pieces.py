@@ -21,9 +21,7 @@ class Piece:
     last: bool
 
 
-def document_pieces(
-    documents: Iterable[tuple[Part, Document]], limit: int = PIECE_CHARACTERS
-) -> Iterator[Piece]:
+def document_pieces(documents: Iterable[tuple[Part, Document]], limit: int = PIECE_CHARACTERS) -> Iterator[Piece]:
     """The pieces of every document in order; of a pair the source before the target.
 
     A document of more than `limit` characters is cut where a line ends, as in training a tokenizer.

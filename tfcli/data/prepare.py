@@ -127,8 +127,7 @@ def _write_parts(
     dtype = token_dtype(tokenizer.vocab_size)
     with ExitStack() as stack:
         tallies = {
-            part: _Tally(stack.enter_context(PartWriter(folder, part, sides, dtype, shard_tokens)))
-            for part in PARTS
+            part: _Tally(stack.enter_context(PartWriter(folder, part, sides, dtype, shard_tokens))) for part in PARTS
         }
         for batch in batched(document_pieces(division.parts())):
             encoded = tokenizer.encode_batch([piece.text for piece in batch])

@@ -63,9 +63,7 @@ class PartWriter:
     `sides` is ("",) for text, ("source", "target") for pairs. Leaving the ``with`` block closes open files.
     """
 
-    def __init__(
-        self, folder: Path, part: str, sides: tuple[str, ...], dtype: DTypeLike, shard_tokens: int
-    ) -> None:
+    def __init__(self, folder: Path, part: str, sides: tuple[str, ...], dtype: DTypeLike, shard_tokens: int) -> None:
         self.shards: list[dict[str, StoredArray]] = []
         self._stem = folder / part
         self._sides = sides

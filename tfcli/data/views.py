@@ -12,23 +12,37 @@ IntArray = NDArray[np.integer]
 class TokenStreamView:
     """All documents of a part, ``<s> ids </s> <s> ids </s> …``, as one stream of tokens over its shards."""
 
-    def __init__(self, shards: Sequence[IntArray]) -> None:
+    def __init__(self, shards: Sequence[IntArray], offsets: Sequence[IntArray] = ()) -> None:
+        """`offsets` are those of the documents of each shard, one more than there are."""
         self._shards = shards
+        self._offsets = offsets
         self._ends = np.cumsum([len(shard) for shard in shards])
 
     def __len__(self) -> int:
         """The number of ids, special ones included."""
         return int(self._ends[-1])
 
-    def windows(self, starts: IntArray, length: int) -> NDArray[np.int64]:
-        """The `length` tokens from each of `starts` on.
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each document begins in the stream, and where the last one ends.
 
-        Shape: starts (B,); result (B, length)
+        Shape: (documents + 1,)
         """
-        result = np.empty((len(starts), length), dtype=np.int64)
+        firsts = self._ends - [len(shard) for shard in self._shards]
+        begins = [first + offsets[:-1] for first, offsets in zip(firsts, self._offsets, strict=True)]
+        return np.concatenate([*begins, self._ends[-1:]])
+
+    def padded(self, starts: IntArray, lengths: IntArray, pad: int) -> NDArray[np.int64]:
+        """The tokens from each of `starts` on, filled up on the right with `pad`.
+
+        Shape: starts, lengths (B,); result (B, longest of them)
+        """
+        result = np.full((len(starts), int(lengths.max())), pad, dtype=np.int64)
         shards = np.searchsorted(self._ends, starts, side="right")
-        for row, start, shard in zip(result, starts.tolist(), shards.tolist(), strict=True):
-            self._read_into(row, start, shard)
+        for row, start, length, shard in zip(
+            result, starts.tolist(), lengths.tolist(), shards.tolist(), strict=True
+        ):
+            self._read_into(row[:length], start, shard)
         return result
 
     def _read_into(self, row: NDArray[np.int64], start: int, shard: int) -> None:
@@ -70,9 +84,7 @@ class SequencesView:
         result = np.full((len(numbers), int(lengths.max())), pad, dtype=np.int64)
         shards = np.searchsorted(self._firsts, numbers, side="right") - 1
         places = numbers - self._firsts[shards]
-        for row, length, shard, place in zip(
-            result, lengths.tolist(), shards.tolist(), places.tolist(), strict=True
-        ):
+        for row, length, shard, place in zip(result, lengths.tolist(), shards.tolist(), places.tolist(), strict=True):
             tokens, offsets = self._shards[shard]
             start = offsets[place]
             row[:length] = tokens[start : start + length]

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.documents import DocumentPlan
 from tfcli.data.draws import ORDER, generator
+from tfcli.data.spans import Plan, Spans
 from tfcli.data.views import TokenStreamView
 from tfcli.records.roles import TokenRoles
 
@@ -51,41 +53,60 @@ class WindowPlan:
         starts = draw.integers(phases) + self.length * draw.permutation(self.windows)
         return np.resize(starts, (self.batches_per_epoch, self.batch_size))
 
-    def training(self, start: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """The number of each batch and where its windows start, from batch `start` on, without end."""
+    @property
+    def tokens_per_batch(self) -> int:
+        """Tokens of a training batch."""
+        return self.batch_size * self.length
+
+    def training(self, start: int) -> Iterator[tuple[int, Spans]]:
+        """The number of each batch and its windows, from batch `start` on, without end."""
         epoch, first = divmod(start, self.batches_per_epoch)
         while True:
             for index, starts in enumerate(self.epoch(epoch)[first:], start=first):
-                yield epoch * self.batches_per_epoch + index, starts
+                yield epoch * self.batches_per_epoch + index, self._spans(starts, self.length)
             epoch, first = epoch + 1, 0
 
-    def whole(self) -> Iterator[tuple[NDArray[np.int64], int]]:
-        """Every position once, in order: where a batch's windows start, and their length.
-
-        A rest that is shorter than a window comes last, alone.
-        """
+    def whole(self) -> Iterator[Spans]:
+        """Every position once, in order. A rest that is shorter than a window comes last, alone."""
         full, rest = divmod(self.positions, self.length)
         starts = self.length * np.arange(full)
         for first in range(0, full, self.batch_size):
-            yield starts[first : first + self.batch_size], self.length
+            yield self._spans(starts[first : first + self.batch_size], self.length)
         if rest:
-            yield np.array([full * self.length]), rest
+            yield self._spans(np.array([full * self.length]), rest)
+
+    def _spans(self, starts: NDArray[np.int64], length: int) -> Spans:
+        return Spans(starts, np.full(len(starts), length))
 
 
 class CausalBatches:
     """Batches for `clm`: position t predicts the token after it.
 
-    The stream is cut into windows of `context` inputs; the label of a window's last input is the first input
-    of the next, so no token is an input or a label twice in an epoch.
+    The windows lie side by side, and the label of a window's last input is the token after the window, so no token is
+    an input or a label twice in an epoch.
+
+    Args:
+        documents: begin windows where documents begin, instead of anywhere in the stream.
     """
 
     def __init__(
-        self, view: TokenStreamView, roles: TokenRoles, *, batch_size: int, context: int, seed: int
+        self,
+        view: TokenStreamView,
+        roles: TokenRoles,
+        *,
+        batch_size: int,
+        context: int,
+        seed: int,
+        documents: bool = False,
     ) -> None:
-        self._view = view
+        self._view, self._pad = view, roles.pad
         # A document's <s> follows </s> always: predicting it would only flatter the loss.
         self._never_news = roles.bos if roles.bos != roles.eos else None
-        self._plan = WindowPlan(len(view) - 1, context, batch_size, seed)
+        self._plan: Plan = (
+            DocumentPlan(view.offsets, 1, context=context, batch_size=batch_size, seed=seed)
+            if documents
+            else WindowPlan(len(view) - 1, context, batch_size, seed)
+        )
 
     @property
     def batches_per_epoch(self) -> int:
@@ -94,22 +115,24 @@ class CausalBatches:
 
     @property
     def tokens_per_batch(self) -> int:
-        """Tokens of a training batch."""
-        return self._plan.batch_size * self._plan.length
+        """Tokens of a training batch, on average."""
+        return self._plan.tokens_per_batch
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Full batches without end, from number `start` on."""
-        for _, starts in self._plan.training(start):
-            yield self._batch(starts, self._plan.length)
+        for _, spans in self._plan.training(start):
+            yield self._batch(spans)
 
     def whole(self) -> Iterator[Batch]:
-        """Every token but the begin tokens as a label exactly once, in order."""
-        for starts, length in self._plan.whole():
-            yield self._batch(starts, length)
+        """Every token but the begin tokens as a label exactly once, always in the same order."""
+        for spans in self._plan.whole():
+            yield self._batch(spans)
 
-    def _batch(self, starts: NDArray[np.int64], length: int) -> Batch:
-        tokens = self._view.windows(starts, length + 1)
-        labels = np.ascontiguousarray(tokens[:, 1:])
+    def _batch(self, spans: Spans) -> Batch:
+        tokens = self._view.padded(spans.starts, spans.lengths + 1, self._pad)
+        scored = spans.present()
         if self._never_news is not None:
-            labels = np.where(labels == self._never_news, IGNORED, labels)
-        return Batch(np.ascontiguousarray(tokens[:, :-1]), labels)
+            scored &= tokens[:, 1:] != self._never_news
+        # Padding stands at the end, where the causal mask hides it from every real token.
+        labels = np.where(scored, tokens[:, 1:], IGNORED)
+        return Batch(np.ascontiguousarray(tokens[:, :-1]), labels, padding=spans.padding)

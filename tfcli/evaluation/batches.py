@@ -22,12 +22,14 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
     common = {"batch_size": recipe.train.batch_size, "context": context, "seed": recipe.train.seed}
     if objective == "seq2seq":
         return PairBatches(data.pairs(part), roles, **common)
+    documents = recipe.train.windows == "documents"
     if objective == "mlm":
         return MaskedBatches(
             data.text(part),
             roles,
             vocab_size=data.record().vocab_size,
             mask_probability=recipe.train.mask_probability,
+            documents=documents,
             **common,
         )
-    return CausalBatches(data.text(part), roles, **common)
+    return CausalBatches(data.text(part), roles, documents=documents, **common)

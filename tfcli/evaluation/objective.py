@@ -11,6 +11,7 @@ from torch import Tensor
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.models.transformer import Transformer
 
+
 @dataclass(frozen=True)
 class Target:
     """Predictions and the tokens that were right; `IGNORED` where there is nothing to predict.

@@ -61,9 +61,7 @@ def _log_distribution(logits: Tensor, banned: list[int]) -> Tensor:
     return rule_out(logits.log_softmax(-1), banned)
 
 
-def _extend(
-    live: list[Continuation], log_probabilities: Tensor, beam: int
-) -> tuple[list[Continuation], list[int]]:
+def _extend(live: list[Continuation], log_probabilities: Tensor, beam: int) -> tuple[list[Continuation], list[int]]:
     """The `beam` best one-token extensions, the best first, and which text each extends."""
     scores = torch.tensor([text.score for text in live], dtype=torch.float64, device=log_probabilities.device)
     totals = (scores[:, None] + log_probabilities).flatten()

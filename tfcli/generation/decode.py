@@ -61,9 +61,7 @@ def translations(
 
 
 @torch.inference_mode()
-def decode(
-    reader: Reader, roles: TokenRoles, settings: GenerateSection, *, copies: int = 1
-) -> Iterator[NewToken]:
+def decode(reader: Reader, roles: TokenRoles, settings: GenerateSection, *, copies: int = 1) -> Iterator[NewToken]:
     """Extend every row of a reader until it ends; rows that have ended leave the batch.
 
     Pad, bos, mask and unk are never chosen. The log-probability is the model's own all the same: before they
@@ -80,9 +78,7 @@ def decode(
     for last in reversed(range(reader.limit)):
         ids = sample(rule_out(reader.logits, banned), settings, generator)
         tokens = ids.tolist()
-        for row, token, score in zip(
-            rows, tokens, log_probabilities(reader.logits, ids).tolist(), strict=True
-        ):
+        for row, token, score in zip(rows, tokens, log_probabilities(reader.logits, ids).tolist(), strict=True):
             yield NewToken(row, token, score)
         going = [place for place, token in enumerate(tokens) if token != roles.eos]
         if not going or last == 0:

@@ -42,9 +42,7 @@ def fill(model: Encoder, tokenizer: Tokenizer, prompt: str, top_k: int = CANDIDA
             f"shorten it to {context - 2} tokens at most",
         )
     special = [token for token in astuple(roles) if token is not None]
-    probabilities, candidates = _best(
-        model, ids, masks, special, min(top_k, tokenizer.vocab_size - len(special))
-    )
+    probabilities, candidates = _best(model, ids, masks, special, min(top_k, tokenizer.vocab_size - len(special)))
     for place, tokens in zip(masks, candidates, strict=True):
         ids[place] = tokens[0]
     return Filled(

@@ -116,18 +116,14 @@ def _record(tokenizer: Tokenizer, prompt: str, text: Continuation, after: list[i
     return Generated(prompt, "".join(pieces) + stream.finish(), text.token_ids, text.score)
 
 
-def _tokens(
-    model: Transformer, tokenizer: Tokenizer, ids: list[int], settings: GenerateSection
-) -> Iterator[NewToken]:
+def _tokens(model: Transformer, tokenizer: Tokenizer, ids: list[int], settings: GenerateSection) -> Iterator[NewToken]:
     if isinstance(model, EncoderDecoder):
         return translations(model, ids, tokenizer.roles, settings)
     assert isinstance(model, Decoder)
     return continuations(model, ids, tokenizer.roles, settings)
 
 
-def _beam(
-    model: Transformer, tokenizer: Tokenizer, ids: list[int], settings: GenerateSection
-) -> list[Continuation]:
+def _beam(model: Transformer, tokenizer: Tokenizer, ids: list[int], settings: GenerateSection) -> list[Continuation]:
     rows, limit = settings.beam, settings.max_new_tokens
     if isinstance(model, EncoderDecoder):
         reader = read_sources(model, [ids], tokenizer.roles, rows=rows, max_new_tokens=limit)

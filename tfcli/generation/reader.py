@@ -112,8 +112,7 @@ def read_sources(
     longest = max(len(source) for source in sources)
     if longest >= context:
         raise UsageError(
-            f"The source has {longest + 1} tokens, the end token included, "
-            f"and the model's context is {context}",
+            f"The source has {longest + 1} tokens, the end token included, and the model's context is {context}",
             f"shorten it to {context - 1} tokens at most",
         )
     padded = [[*source, roles.eos] + [roles.pad] * (longest - len(source)) for source in sources]

@@ -66,7 +66,9 @@ def _inputs(run: LoadedRun, text: str, target: str | None) -> _Inputs:
     if not source:
         raise UsageError("The text is empty", "give a sentence to translate")
     assert isinstance(run.model, EncoderDecoder)
-    output = translate(run.model, [source], roles, run.recipe.generate)[0] if target is None else tokenizer.encode(target)
+    output = (
+        translate(run.model, [source], roles, run.recipe.generate)[0] if target is None else tokenizer.encode(target)
+    )
     return _Inputs(encoder=[*source, roles.eos], decoder=[roles.bos, *output])
 
 

@@ -25,6 +25,7 @@ PRESETS: dict[str, Settings] = {
             "activation": "relu",
             "feed_forward_bias": True,
             "dropout": 0.1,
+            "attention_init": "normal",
         },
         "train": {
             "schedule": "inverse_sqrt",
@@ -51,6 +52,7 @@ PRESETS: dict[str, Settings] = {
             "attention_bias": True,
             "feed_forward_bias": True,
             "dropout": 0.1,
+            "attention_init": "normal",
         },
         "train": {"learning_rate": 6e-4, "beta2": 0.95, "warmup_steps": 700},
     },
@@ -66,6 +68,7 @@ PRESETS: dict[str, Settings] = {
             "norm": "rmsnorm",
             "activation": "swiglu",
             "tie_embeddings": False,
+            "attention_init": "normal",
         },
         "train": {"learning_rate": 1e-3, "beta2": 0.95},
     },

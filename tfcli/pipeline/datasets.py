@@ -1,7 +1,7 @@
 """From a recipe to its tokenizer and its prepared dataset, made once and kept in the cache.
 
-    cache/tokenizers/<fingerprint of text and settings>/tokenizer.json
-    cache/datasets/<fingerprint of text, split and tokenizer>/
+cache/tokenizers/<fingerprint of text and settings>/tokenizer.json
+cache/datasets/<fingerprint of text, split and tokenizer>/
 """
 
 from collections.abc import Callable, Iterator
@@ -164,4 +164,3 @@ def _absolute(name: str, kind: Kind) -> str:
 
 def _absolute_path(name: str) -> str:
     return name if name.startswith("~") else str(Path(name).absolute())
-

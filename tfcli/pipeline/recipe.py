@@ -45,9 +45,7 @@ def _require_there(recipe: Recipe) -> None:
     wanted, model = recipe.inspect, recipe.model
     for name, index, count in (("layer", wanted.layer, model.num_layers), ("head", wanted.head, model.num_heads)):
         if index is not None and index >= count:
-            raise UsageError(
-                f"inspect.{name} = {index}, and the model has {count} of them", f"choose 0 to {count - 1}"
-            )
+            raise UsageError(f"inspect.{name} = {index}, and the model has {count} of them", f"choose 0 to {count - 1}")
     if model.positions == "learned" and wanted.positions > model.max_seq_len:
         raise UsageError(
             f"inspect.positions = {wanted.positions}, and the model learns {model.max_seq_len}", "choose no more"

@@ -35,7 +35,7 @@ def train_recipe(
     recipe = with_absolute_paths(recipe.resolved())
     if out is not None and RunDirectory(out).holds_run():
         recorded = load_recorded(RunDirectory(out).recipe)
-        difference = first_difference(_with_recorded_threads(recipe, recorded), recorded)
+        difference = first_difference(recipe, recorded)
         if difference is not None:
             key, wanted, found = difference
             raise UsageError(
@@ -64,12 +64,6 @@ def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingF
     data = dataset_of_run(run, recipe, report)
     report(StageStarted("training", str(path)))
     return _drive(resume(run, recipe, data), report, should_stop)
-
-
-def _with_recorded_threads(recipe: Recipe, recorded: Recipe) -> Recipe:
-    """Threads that are left to PyTorch (0) were decided when the run began."""
-    threads = recipe.train.threads or recorded.train.threads
-    return replace(recipe, train=replace(recipe.train, threads=threads))
 
 
 def _drive(job: Any, report: Report, should_stop: ShouldStop) -> TrainingFinished:

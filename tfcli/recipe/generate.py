@@ -13,7 +13,7 @@ class GenerateSection:
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     prompts: tuple[str, ...] = ()
-    """Prompts that `tfcli run` continues, fills or translates at the end. None given: one empty prompt for a decoder."""
+    """Prompts that `tfcli run` continues, fills or translates at the end; none: one empty prompt for a decoder."""
 
     max_new_tokens: Annotated[int, Ge(1)] = 128
     """Stop after this many tokens, if the end token has not come first."""

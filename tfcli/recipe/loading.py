@@ -58,7 +58,9 @@ def load_recorded(path: Path) -> Recipe:
     try:
         return build_recipe(read_toml(path))
     except UsageError as error:
-        raise BrokenInputError(f"{path} cannot be read ({error.problem})", "restore it, or train the run again") from error
+        raise BrokenInputError(
+            f"{path} cannot be read ({error.problem})", "restore it, or train the run again"
+        ) from error
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ Positions = Literal["sinusoidal", "learned", "rotary"]
 Norm = Literal["layernorm", "rmsnorm"]
 NormPlacement = Literal["pre", "post"]
 Activation = Literal["relu", "gelu", "swiglu"]
+AttentionInit = Literal["copying", "normal"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class ModelSection:
     """Size of a head's queries, keys and values (Dh). None: d_model / num_heads."""
 
     d_ff: Annotated[int, Ge(1)] | None = None
-    """Inner size of the feed-forward (F). None: 4 d_model; 8/3 d_model for swiglu (as many parameters), rounded up to 8."""
+    """Inner size of the feed-forward (F). None: 4 d_model; for swiglu 8/3 d_model (as many parameters), in eights."""
 
     positions: Positions = "rotary"
     """sinusoidal and learned are added to the embeddings; rotary turns queries and keys in every layer."""
@@ -75,13 +76,17 @@ class ModelSection:
     """One matrix for the input embeddings and the output logits (Press and Wolf 2017)."""
 
     scale_embeddings: bool | None = None
-    """Multiply embeddings by √d_model (Vaswani et al. 2017, 3.4). None: where positions are sinusoidal."""
+    """Multiply embeddings by √d_model (Vaswani et al. 2017, 3.4). None: where positions are sinusoidal or
+    `attention_init` is copying."""
 
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Applied to embeddings, attention weights and each sublayer's output, in training alone."""
 
     init_std: Annotated[float, Gt(0)] = 0.02
     """Standard deviation of the initial weights; outputs into the residual are divided by √(2 num_layers)."""
+
+    attention_init: AttentionInit = "copying"
+    """copying: a head begins by passing on what it attends to (see docs/decisions/0002). normal: as all matrices."""
 
     def __post_init__(self) -> None:
         if self.head_dim is None and self.d_model % self.num_heads:
@@ -122,7 +127,9 @@ class ModelSection:
     @property
     def embedding_scale(self) -> float:
         """What embeddings are multiplied by."""
-        scaled = self.positions == "sinusoidal" if self.scale_embeddings is None else self.scale_embeddings
+        scaled = self.scale_embeddings
+        if scaled is None:
+            scaled = self.positions == "sinusoidal" or self.attention_init == "copying"
         return self.d_model**0.5 if scaled else 1.0
 
     @property

@@ -78,16 +78,29 @@ def known_keys() -> list[str]:
     return top + [f"{section}.{f.name}" for section, kind in SECTIONS.items() for f in fields(kind)]
 
 
+DECIDED_BY_THE_RUN = (
+    "tokenizer.path",
+    "model.vocab_size",
+    "train.windows",
+    "train.device",
+    "train.precision",
+    "train.threads",
+)
+"""Settings that a recipe may leave open, and a run decides once and records."""
+
+
 def first_difference(wanted: Recipe, recorded: Recipe) -> tuple[str, Any, Any] | None:
-    """The first setting on which a finished run's recipe is not the wanted one, with both values.
+    """The first setting on which a run's recipe is not the wanted one, with both values.
 
     Settings that shape only what is shown (generate, inspect, check, result) may differ, and so may what the wanted
-    recipe leaves open (None or "auto") and the recorded one has decided.
+    recipe leaves for the run to decide.
     """
+    wanted, recorded = wanted.resolved(), recorded.resolved()
     for section in ("tokenizer", "data", "model", "train"):
-        ours, theirs = getattr(wanted, section), getattr(recorded, section)
+        ours, theirs, default = getattr(wanted, section), getattr(recorded, section), SECTIONS[section]()
         for f in fields(ours):
-            value, other = getattr(ours, f.name), getattr(theirs, f.name)
-            if value != other and value not in (None, "auto"):
-                return f"{section}.{f.name}", value, other
+            key, value, other = f"{section}.{f.name}", getattr(ours, f.name), getattr(theirs, f.name)
+            left_open = key in DECIDED_BY_THE_RUN and value == getattr(default, f.name)
+            if value != other and not left_open:
+                return key, value, other
     return None

@@ -7,6 +7,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 Schedule = Literal["cosine", "inverse_sqrt", "constant"]
 Precision = Literal["auto", "float32", "bfloat16"]
+Windows = Literal["documents", "stream"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
@@ -27,6 +28,10 @@ class TrainSection:
 
     context: Annotated[int, Ge(2)] | None = None
     """Tokens of a training window, at most model.max_seq_len. None: model.max_seq_len."""
+
+    windows: Windows | None = None
+    """What a decoder or encoder reads at a time. documents: windows begin where documents begin, and hold one.
+    stream: windows are cut from all text in a row. None: documents, if the average one fits into the context."""
 
     learning_rate: Annotated[float, Gt(0)] = 3e-3
     """Peak of the schedule."""

@@ -30,11 +30,7 @@ def to_json(record: Any) -> Any:
     """
     if isinstance(record, AttentionRecord):
         return {"records": [_attention(record)]}
-    if (
-        isinstance(record, list | tuple)
-        and record
-        and all(isinstance(one, AttentionRecord) for one in record)
-    ):
+    if isinstance(record, list | tuple) and record and all(isinstance(one, AttentionRecord) for one in record):
         return {"records": [_attention(one) for one in record]}
     if isinstance(record, list | tuple):
         return [to_json(one) for one in record]

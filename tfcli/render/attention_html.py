@@ -23,11 +23,7 @@ def attention_html(records: Sequence[AttentionRecord]) -> str:
         "colors": [hexadecimal(c) for c in WEIGHTS.table],
     }
     # "</script>" or "<!--" inside a token must not end the data block.
-    text = (
-        json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-        .replace("<", "\\u003c")
-        .replace(">", "\\u003e")
-    )
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
     return PAGE.replace("__DATA__", text)
 
 

@@ -75,9 +75,7 @@ def _shape(rows: int, columns: int, brush: Brush) -> _Shape:
 def _thumbnail(weights: NDArray[np.float32], highest: float, shape: _Shape, brush: Brush) -> list[Line]:
     small = max_pool(without_masked(weights), shape.factor, shape.factor)
     grid = levels(small.repeat(shape.growth, axis=0).repeat(shape.growth, axis=1), 0.0, highest)
-    return (
-        half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, shape.cell_width)
-    )
+    return half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, shape.cell_width)
 
 
 def _side_by_side(thumbnails: list[list[Line]], width: int) -> RenderResult:

@@ -28,9 +28,7 @@ class StrongestKeys:
         query_width, key_width = min(widest(queries), 20), min(widest(keys), 20)
         digits = len(str(len(keys) - 1))
         yield Text(f"{title(self.record, self.layer, self.head)}, strongest keys", style="bold")
-        for number, (query, row) in enumerate(
-            zip(queries, self.record.weights[self.layer, self.head], strict=True)
-        ):
+        for number, (query, row) in enumerate(zip(queries, self.record.weights[self.layer, self.head], strict=True)):
             yield Segment(f"{number:>{digits}} {fit(query, query_width)}  → ")
             for key in np.argsort(-row, kind="stable")[: self.count]:
                 if row[key] > 0.0:

@@ -49,8 +49,7 @@ def attention_svg(record: AttentionRecord, layer: int, head: int) -> str:
 
 def _key_labels(keys: tuple[str, ...], left: int, top: int) -> list[str]:
     return [
-        f"<text transform='translate({left + 20 + _CELL * column} {top - 8}) "
-        f"rotate(-50)'>{escape(key)}</text>"
+        f"<text transform='translate({left + 20 + _CELL * column} {top - 8}) rotate(-50)'>{escape(key)}</text>"
         for column, key in enumerate(keys)
     ]
 

@@ -47,9 +47,7 @@ class Plot:
         if not len(xs):
             return
         low, high = _padded(float(ys.min()), float(ys.max()))
-        ticks = {
-            _line_of(tick, low, high, self.height): tick for tick in nice_ticks(low, high, self.height // 2)
-        }
+        ticks = {_line_of(tick, low, high, self.height): tick for tick in nice_ticks(low, high, self.height // 2)}
         digits = _digits(list(ticks.values()))
         names = {line: f"{tick:.{digits}f}" for line, tick in ticks.items()}
         gutter = max(map(len, names.values()), default=0)
@@ -58,9 +56,7 @@ class Plot:
         for series, (series_xs, series_ys) in zip(self.series, points, strict=True):
             canvas.draw(series, series_xs, series_ys)
         for number, line in enumerate(canvas.lines()):
-            yield Segment(
-                f"{names.get(number, ''):>{gutter}} {'┤' if number in names else '│'}", Style(dim=True)
-            )
+            yield Segment(f"{names.get(number, ''):>{gutter}} {'┤' if number in names else '│'}", Style(dim=True))
             yield from line
             yield Segment.line()
         yield from self._x_axis(gutter, canvas.width, first, last)
@@ -80,9 +76,7 @@ class Plot:
 
 
 class _Canvas:
-    def __init__(
-        self, width: int, height: int, x_range: tuple[float, float], y_range: tuple[float, float]
-    ) -> None:
+    def __init__(self, width: int, height: int, x_range: tuple[float, float], y_range: tuple[float, float]) -> None:
         self.width, self.height = width, height
         self._x_range, self._y_range = x_range, y_range
         self._bits = np.zeros((height, width), dtype=np.intp)

@@ -16,9 +16,7 @@ def vertical(labels: tuple[str, ...], cell_width: int) -> list[str]:
     columns = [_letters(label, cell_width) for label in labels]
     height = max(map(len, columns), default=0)
     columns = [[""] * (height - len(column)) + column for column in columns]
-    return [
-        "".join(fit(letter, cell_width, "center") for letter in line) for line in zip(*columns, strict=True)
-    ]
+    return ["".join(fit(letter, cell_width, "center") for letter in line) for line in zip(*columns, strict=True)]
 
 
 def _letters(label: str, cell_width: int) -> list[str]:

@@ -109,9 +109,7 @@ class HeatMap:
         label = self.row_labels[line * layout.rows_per_line * layout.row_factor]
         return fit(label, layout.gutter - 1, "right") + " "
 
-    def _legend(
-        self, brush: Brush, low: float, high: float, layout: Layout, drawn: tuple[int, ...]
-    ) -> RenderResult:
+    def _legend(self, brush: Brush, low: float, high: float, layout: Layout, drawn: tuple[int, ...]) -> RenderResult:
         yield Segment(" " * layout.gutter)
         yield from scale_bar(f"{low:.3g}", f"{high:.3g}", brush)
         yield Segment(f"  {self.meaning}", Style(dim=True))

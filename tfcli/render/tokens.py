@@ -28,18 +28,14 @@ class EncodingView:
         encoding = self.encoding
         blocks = [
             _Block(label, str(token_id), number)
-            for number, (label, token_id) in enumerate(
-                zip(labels(encoding.tokens), encoding.token_ids, strict=True)
-            )
+            for number, (label, token_id) in enumerate(zip(labels(encoding.tokens), encoding.token_ids, strict=True))
         ]
         in_color = has_colors(console)
         for line in _lines(blocks, options.max_width):
             for block in line:
                 yield block.token(in_color)
             yield Segment.line()
-            yield Segment(
-                "".join(f"{block.id:<{block.width}} " for block in line).rstrip() + "\n", Style(dim=True)
-            )
+            yield Segment("".join(f"{block.id:<{block.width}} " for block in line).rstrip() + "\n", Style(dim=True))
         unknown = f", {exact(encoding.unknown)} of them unknown" if encoding.unknown else ""
         text = encoding.text
         yield Text(
@@ -89,9 +85,7 @@ def tokenizer_view(report: TokenizerReport) -> Facts:
         Fact("characters", exact(report.characters)),
         Fact("bytes", exact(report.bytes), "UTF-8"),
         Fact("tokens", exact(report.tokens)),
-        Fact(
-            "bytes per token", f"{report.bytes_per_token:.2f}", "more text in a token means shorter sequences"
-        ),
+        Fact("bytes per token", f"{report.bytes_per_token:.2f}", "more text in a token means shorter sequences"),
         Fact(
             "unknown",
             exact(report.unknown),

@@ -1,7 +1,7 @@
 """The run directory: which file is where.
 
-    RUN/recipe.toml  config.json  tokenizer.json  model.safetensors  metrics.jsonl  data.json  README.md
-    RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.json}
+RUN/recipe.toml  config.json  tokenizer.json  model.safetensors  metrics.jsonl  data.json  README.md
+RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.json}
 """
 
 import re

@@ -64,11 +64,13 @@ def fill_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> N
         tensor = tensors[name]
         if tensor.shape != parameter.shape:
             raise BrokenInputError(
-                f"{path}: tensor {name!r} has the shape {tuple(tensor.shape)} and the model needs {tuple(parameter.shape)}",
+                f"{path}: tensor {name!r} has the shape {tuple(tensor.shape)}, the model needs {tuple(parameter.shape)}",
                 remedy,
             )
         if not torch.isfinite(tensor).all():
-            raise BrokenInputError(f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint")
+            raise BrokenInputError(
+                f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint"
+            )
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])

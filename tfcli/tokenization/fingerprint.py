@@ -16,9 +16,7 @@ def fingerprint(state: dict[str, Any]) -> str:
 def _canonical(value: Any) -> Any:
     """Leave out what is switched off: a new option of the library, off by default, then changes nothing."""
     if isinstance(value, dict):
-        return {
-            key: _canonical(item) for key, item in value.items() if item is not None and item is not False
-        }
+        return {key: _canonical(item) for key, item in value.items() if item is not None and item is not False}
     if isinstance(value, list):
         return [_canonical(item) for item in value]
     return value

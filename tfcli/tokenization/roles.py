@@ -41,6 +41,4 @@ def find_roles(token_to_id: Callable[[str], int | None], where: str) -> TokenRol
     pad, bos = first(PAD_NAMES), first(BOS_NAMES)
     if bos is None:
         bos = eos if pad is None else pad
-    return TokenRoles(
-        pad=eos if pad is None else pad, bos=bos, eos=eos, mask=first(MASK_NAMES), unk=first(UNK_NAMES)
-    )
+    return TokenRoles(pad=eos if pad is None else pad, bos=bos, eos=eos, mask=first(MASK_NAMES), unk=first(UNK_NAMES))

@@ -13,6 +13,7 @@ from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.saving import to_toml
+from tfcli.recipe.train import Windows
 from tfcli.runs.config import RunConfig, read_config, write_config
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
@@ -52,7 +53,7 @@ def start(
     """
     require_writable(run.path)
     data.require_tokenizer(tokenizer)
-    recipe = _decide(recipe, tokenizer)
+    recipe = _decide(recipe, tokenizer, data)
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
     if initial is not None:
@@ -84,8 +85,8 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset) -> Training
     return job
 
 
-def _decide(recipe: Recipe, tokenizer: Tokenizer) -> Recipe:
-    """Fill in what depends on the machine and on the tokenizer."""
+def _decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recipe:
+    """Fill in what depends on the machine, the tokenizer and the text."""
     recipe = recipe.resolved()
     wanted = recipe.model.vocab_size
     if wanted is not None and wanted < tokenizer.vocab_size:
@@ -96,9 +97,23 @@ def _decide(recipe: Recipe, tokenizer: Tokenizer) -> Recipe:
     model = replace(recipe.model, vocab_size=wanted or tokenizer.vocab_size)
     device = choose_device(recipe.train.device)
     precision = choose_precision(recipe.train.precision, device, model)
-    threads = recipe.train.threads or torch.get_num_threads()
-    train = replace(recipe.train, device=device.type, precision=precision, threads=threads)  # type: ignore[arg-type]
+    train = replace(
+        recipe.train,
+        windows=recipe.train.windows or _windows(recipe, data),
+        device=device.type,  # type: ignore[arg-type]
+        precision=precision,
+        threads=recipe.train.threads or torch.get_num_threads(),
+    )
     return replace(recipe, model=model, train=train)
+
+
+def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:
+    """Documents, if the average one fits into the context; pairs have no windows."""
+    record = data.record()
+    if record.kind == "pairs":
+        return None
+    context = recipe.train.context or recipe.model.max_seq_len
+    return "documents" if record.train.tokens <= context * record.train.documents else "stream"
 
 
 def _assemble(recipe: Recipe, config: RunConfig, data: PreparedDataset, run: RunDirectory) -> TrainingJob:
@@ -176,4 +191,3 @@ def _write_beginnings(
     write_text(run.metrics, "")
     # Last, because a folder holds a run from the moment that its recipe is there.
     write_text(run.recipe, to_toml(recipe))
-

@@ -1,8 +1,8 @@
 """What training remembers between steps, and checkpoints of it.
 
-    step-000250/model.safetensors      the weights
-                optimizer.safetensors  Adam's moments and the state of the random generators
-                state.json             the counters below; written last inside the folder, which is renamed into place
+step-000250/model.safetensors      the weights
+            optimizer.safetensors  Adam's moments and the state of the random generators
+            state.json             the counters below; written last inside the folder, which is renamed into place
 """
 
 from dataclasses import asdict, dataclass

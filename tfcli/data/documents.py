@@ -1,0 +1,71 @@
+"""Windows that begin where documents begin, so that what a model reads in one has not to do with another."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.data.buckets import BucketPlan
+from tfcli.data.spans import Spans
+
+
+class DocumentPlan:
+    """Which documents make which batch: those of about the same length.
+
+    A document of more than `context` positions is cut into windows of that many, side by side.
+
+    Args:
+        offsets: where each document begins in the stream, and where the last one ends.
+        label_offset: 1 where the token after a window's last is needed as well, for its label; else 0.
+
+    Shape: offsets (documents + 1,)
+    """
+
+    def __init__(
+        self, offsets: NDArray[np.int64], label_offset: int, *, context: int, batch_size: int, seed: int
+    ) -> None:
+        self._starts, self._lengths = _windows(offsets, label_offset, context)
+        numbers = np.arange(len(self._starts))
+        self._buckets = BucketPlan(numbers, np.stack([self._lengths] * 2), batch_size=batch_size, seed=seed)
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Full batches of an epoch."""
+        return self._buckets.batches_per_epoch
+
+    @property
+    def tokens_per_batch(self) -> int:
+        """Tokens of a training batch, on average."""
+        return round(float(self._lengths.mean()) * self._buckets.batch_size)
+
+    def training(self, start: int) -> Iterator[tuple[int, Spans]]:
+        """The number of each batch and its windows, from batch `start` on, without end."""
+        epoch, first = divmod(start, self.batches_per_epoch)
+        while True:
+            for index, numbers in enumerate(self._buckets.epoch(epoch)[first:], start=first):
+                yield epoch * self.batches_per_epoch + index, self._spans(numbers)
+            epoch, first = epoch + 1, 0
+
+    def whole(self) -> Iterator[Spans]:
+        """Every window once, the shortest first."""
+        order, size = self._buckets.sorted(), self._buckets.batch_size
+        for first in range(0, len(order), size):
+            yield self._spans(order[first : first + size])
+
+    def _spans(self, numbers: NDArray[np.int64]) -> Spans:
+        return Spans(self._starts[numbers], self._lengths[numbers])
+
+
+def _windows(
+    offsets: NDArray[np.int64], label_offset: int, context: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Start and length of every window.
+
+    >>> _windows(np.array([0, 4, 9]), 1, 3)
+    (array([0, 4, 7]), array([3, 3, 1]))
+    """
+    positions = np.diff(offsets) - label_offset
+    pieces = np.maximum(1, -(-positions // context))
+    document = np.repeat(np.arange(len(positions)), pieces)
+    piece = np.arange(len(document)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    return offsets[document] + piece * context, np.minimum(context, positions[document] - piece * context)
