@@ -33,7 +33,11 @@ def test_text_reads_across_shards(folder: Path) -> None:
     view = PreparedDataset.open(folder).text("train")
     # Shards [1 5 6 2 1 7 2] and [1 8 8 2].
     assert len(view) == 11
-    assert view.padded(np.array([0, 5, 7]), np.array([4, 4, 4]), 0).tolist() == [[1, 5, 6, 2], [7, 2, 1, 8], [1, 8, 8, 2]]
+    assert view.padded(np.array([0, 5, 7]), np.array([4, 4, 4]), 0).tolist() == [
+        [1, 5, 6, 2],
+        [7, 2, 1, 8],
+        [1, 8, 8, 2],
+    ]
 
 
 def test_pairs_read_across_shards(pairs_folder: Path) -> None:

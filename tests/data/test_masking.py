@@ -37,9 +37,9 @@ def letters(tokens: int) -> np.ndarray:
 
 
 class Scripted:
-    """A generator that returns the numbers it was given."""
+    """A generator that returns the numbers it was given, three for each token."""
 
-    def __init__(self, numbers: list[list[list[float]]]) -> None:
+    def __init__(self, numbers: list[list[float]]) -> None:
         self.numbers = np.array(numbers)
 
     def random(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -51,7 +51,7 @@ def test_numbers_decide_what_becomes_of_a_token() -> None:
     # Probability 0.5: below 0.40 masked, below 0.45 replaced, below 0.50 kept, else not chosen; </s> never.
     # The replacement is ordinary token number floor(0.1 x 95) = 9, the id 5 + 9 = 14.
     choice = [0.39, 0.44, 0.49, 0.51, 0.01]
-    draw = Scripted([[[number, 0.0, 0.1] for number in choice]])
+    draw = Scripted([[number, 0.0, 0.1] for number in choice])
     inputs, labels = Masker(ROLES, VOCAB, 0.5).hide(np.array([[10, 11, 12, 13, 2]]), np.ones((1, 5), dtype=bool), draw)  # type: ignore[arg-type]
     assert inputs.tolist() == [[3, 14, 12, 13, 2]]
     assert labels.tolist() == [[10, 11, 12, IGNORED, IGNORED]]
@@ -60,10 +60,22 @@ def test_numbers_decide_what_becomes_of_a_token() -> None:
 def test_a_window_with_nothing_chosen_gets_its_nearest_miss() -> None:
     # Row 0: 0.6 is the smallest number of an ordinary token; 0.5 x 0.9 = 0.45 decides its fate: kept.
     # Row 1 has special tokens alone and stays without a label.
-    draw = Scripted([[[0.1, 0, 0], [0.7, 0, 0], [0.6, 0.9, 0]], [[0.1, 0, 0], [0.1, 0, 0], [0.1, 0, 0]]])
-    inputs, labels = Masker(ROLES, VOCAB, 0.5).hide(np.array([[1, 10, 11], [2, 1, 4]]), np.ones((2, 3), dtype=bool), draw)  # type: ignore[arg-type]
+    draw = Scripted([[0.1, 0, 0], [0.7, 0, 0], [0.6, 0.9, 0], [0.1, 0, 0], [0.1, 0, 0], [0.1, 0, 0]])
+    inputs, labels = Masker(ROLES, VOCAB, 0.5).hide(
+        np.array([[1, 10, 11], [2, 1, 4]]), np.ones((2, 3), dtype=bool), draw
+    )  # type: ignore[arg-type]
     assert inputs.tolist() == [[1, 10, 11], [2, 1, 4]]
     assert labels.tolist() == [[IGNORED, IGNORED, 11], [IGNORED] * 3]
+
+
+def test_no_number_is_drawn_for_padding_and_none_is_hidden() -> None:
+    # Four tokens take four triples, row by row: 0.39 and 0.41 in row 0, 0.51 and 0.38 in row 1. The 20 in the
+    # padding of row 0 is an ordinary token, and yet it is neither hidden nor scored.
+    present = np.array([[True, True, False], [True, True, False]])
+    draw = Scripted([[number, 0.0, 0.1] for number in (0.39, 0.41, 0.51, 0.38)])
+    inputs, labels = Masker(ROLES, VOCAB, 0.5).hide(np.array([[10, 11, 20], [12, 13, 0]]), present, draw)  # type: ignore[arg-type]
+    assert inputs.tolist() == [[3, 14, 20], [12, 3, 0]]
+    assert labels.tolist() == [[10, 11, IGNORED], [IGNORED, 13, IGNORED]]
 
 
 def test_shares_are_15_percent_and_80_10_10() -> None:

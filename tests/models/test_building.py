@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tfcli.errors import UsageError
+from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.build import ARCHITECTURES as CLASSES
 from tfcli.models.build import build_model
 from tfcli.models.presets import PRESETS, SIZES, preset, size
@@ -101,6 +102,7 @@ def test_initial_weights_have_their_standard_deviations(architecture: str):
         attention_bias=True,
         feed_forward_bias=True,
         tie_embeddings=False,
+        attention_init="normal",
     )
     for name, parameter in build_model(wanted).named_parameters():
         if "norm" in name:
@@ -111,6 +113,63 @@ def test_initial_weights_have_their_standard_deviations(architecture: str):
             residual = name.endswith("output.weight")
             assert parameter.std().item() == pytest.approx(0.005 if residual else 0.02, rel=0.05), name
             assert abs(parameter.mean().item()) < 0.002, name
+
+
+HEADS = [
+    {},
+    {"num_heads": 1, "num_layers": 3, "attention_bias": True},
+    {"num_heads": 4, "num_kv_heads": 2, "head_dim": 8},
+    {"num_heads": 4, "num_kv_heads": 1, "head_dim": 16},
+]
+
+
+@pytest.mark.parametrize("heads", HEADS, ids=str)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_copying_attention_begins_by_passing_on_what_it_attends_to(architecture: str, heads: dict[str, int]):
+    """With W^v W^vᵀ = I and W^o = √(2/L) · W^vᵀ, shared by the query heads of a group, attention to a single token
+    returns √(2/L) · x, for L = 8 one half. Key-value heads that together have as many dimensions as x lose nothing
+    of it."""
+    wanted = section(architecture, **{"num_layers": 8, **heads})
+    attentions = [part for part in build_model(wanted).modules() if isinstance(part, MultiHeadAttention)]
+    assert len(attentions) == wanted.num_layers * (3 if architecture == "encoder-decoder" else 1)
+    generator = torch.Generator().manual_seed(0)
+    query, token = (torch.randn(2, 1, 16, generator=generator) for _ in range(2))
+    gain = (2 / wanted.num_layers) ** 0.5
+    for attention in attentions:
+        values = attention.value.weight
+        torch.testing.assert_close(values @ values.T, torch.eye(16), atol=1e-5, rtol=0)
+        if wanted.kv_heads == wanted.num_heads:
+            torch.testing.assert_close(attention.output.weight, gain * values.T)
+        # As cross-attention, and as self-attention of one token.
+        torch.testing.assert_close(attention(query, token), gain * token, atol=1e-5, rtol=0)
+        torch.testing.assert_close(attention(token, causal=True), gain * token, atol=1e-5, rtol=0)
+
+
+def test_copying_attention_returns_the_mean_of_what_it_weighs_alike():
+    """Queries of 0 weigh all keys alike: half the mean for L = 8."""
+    (attention, *_) = (m for m in build_model(section(num_layers=8)).modules() if isinstance(m, MultiHeadAttention))
+    memory = torch.randn(1, 5, 16, generator=torch.Generator().manual_seed(0))
+    mean = memory.mean(dim=1, keepdim=True)
+    torch.testing.assert_close(attention(torch.zeros(1, 1, 16), memory), mean / 2, atol=1e-5, rtol=0)
+
+
+def test_few_key_value_heads_pass_on_the_part_of_a_token_that_they_hold():
+    """Two key-value heads of 4 hold 8 of 16 dimensions: a token within their rows passes, one at right angles to
+    them is not seen."""
+    wanted = section(num_layers=8, num_heads=4, num_kv_heads=2)
+    attention = next(part for part in build_model(wanted).modules() if isinstance(part, MultiHeadAttention))
+    values = attention.value.weight
+    torch.testing.assert_close(values @ values.T, torch.eye(8), atol=1e-5, rtol=0)
+    token = torch.randn(1, 1, 16, generator=torch.Generator().manual_seed(0))
+    held = token @ values.T @ values
+    assert held.norm() > 0.1 and (token - held).norm() > 0.1
+    torch.testing.assert_close(attention(held), held / 2, atol=1e-5, rtol=0)
+    torch.testing.assert_close(attention(token - held), torch.zeros_like(token), atol=1e-5, rtol=0)
+
+
+def test_layers_copy_by_different_matrices():
+    values = [p for name, p in build_model(section()).named_parameters() if name.endswith("value.weight")]
+    assert not torch.allclose(*values)
 
 
 def test_scaled_embeddings_start_small_so_that_a_token_and_its_position_weigh_alike():
@@ -124,7 +183,7 @@ def test_scaled_embeddings_start_small_so_that_a_token_and_its_position_weigh_al
 def test_before_training_the_loss_is_that_of_guessing(architecture: str):
     """Small initial weights give nearly equal logits: the cross-entropy over 11 tokens starts near ln 11 =
     2.398."""
-    built = build_model(section(architecture)).eval()
+    built = build_model(section(architecture, attention_init="normal")).eval()
     ids = torch.arange(11)[None]
     logits = built(ids, ids) if architecture == "encoder-decoder" else built(ids)
     losses = torch.nn.functional.cross_entropy(logits[0], (ids[0] + 5) % 11)

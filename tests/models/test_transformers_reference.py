@@ -34,7 +34,12 @@ def gpt2() -> tuple[Transformer, torch.nn.Module]:
     )
     theirs = lively(transformers.GPT2LMHeadModel(config))
     wanted = section(
-        positions="learned", norm="layernorm", activation="gelu", attention_bias=True, feed_forward_bias=True
+        positions="learned",
+        norm="layernorm",
+        activation="gelu",
+        attention_bias=True,
+        feed_forward_bias=True,
+        scale_embeddings=False,
     )
     ours = build_model(wanted).double().eval()
     body = theirs.transformer
@@ -78,7 +83,8 @@ def llama() -> tuple[Transformer, torch.nn.Module]:
         tie_word_embeddings=False,
     )
     theirs = lively(transformers.LlamaForCausalLM(config))
-    ours = build_model(section(num_heads=4, num_kv_heads=2, d_ff=24, tie_embeddings=False)).double().eval()
+    wanted = section(num_heads=4, num_kv_heads=2, d_ff=24, tie_embeddings=False, scale_embeddings=False)
+    ours = build_model(wanted).double().eval()
     pairs = [
         (ours.embedding.weight, theirs.model.embed_tokens.weight),
         (ours.head.weight, theirs.lm_head.weight),

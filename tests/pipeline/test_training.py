@@ -1,5 +1,6 @@
 """Begin a run, continue the one that is there, take over another's weights, or refuse."""
 
+import math
 import shutil
 from pathlib import Path
 
@@ -20,12 +21,16 @@ from tests.support.runs import (
 )
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.evaluation.loss import total_loss
+from tfcli.pipeline.datasets import obtain_data
 from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.training import Evaluated, StepsDone, TrainingStarted
+from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
+from tfcli.runs.weights import model_tensors
+from tfcli.training.job import TrainingJob
 from tfcli.training.job import start as start_job
 
 
@@ -105,6 +110,76 @@ def test_another_recipe_into_the_same_folder_is_refused_by_its_first_difference(
         train_tiny(tiny_recipe("decoder", {section: {name: value}}), run)
     assert f"{run} holds a run with {words}" in str(caught.value)
     assert contents(run) == before
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "words"),
+    [
+        ("data", "max_documents", 120, "data.max_documents = 120, and the default is asked for"),
+        ("model", "d_ff", 48, "model.d_ff = 48, and the default is asked for"),
+    ],
+)
+def test_leaving_out_what_the_run_was_told_is_another_recipe(
+    tmp_path: Path, section: str, name: str, value: int, words: str
+):
+    run = interrupted(tiny_recipe("decoder", {section: {name: value}}), tmp_path / "run")
+    before = contents(run)
+    with pytest.raises(UsageError) as caught:
+        train_tiny(tiny_recipe("decoder", {section: {name: None}}), run)
+    assert f"{run} holds a run with {words}" in str(caught.value)
+    assert contents(run) == before
+
+
+def begun(recipe: Recipe, out: Path) -> TrainingJob:
+    """A run that has written down all that it decides, and has not trained yet."""
+    tokenizer, data = obtain_data(recipe.resolved(), lambda event: None)
+    return start_job(recipe, data, tokenizer, RunDirectory(out))
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder"])
+@pytest.mark.parametrize("asked", [None, "documents", "stream"])
+@pytest.mark.parametrize("spare", [0, -1], ids=["the average document fits", "it is one token longer"])
+def test_windows_hold_documents_where_the_average_one_fits_unless_said_otherwise(
+    tmp_path: Path, architecture: str, asked: str | None, spare: int
+):
+    """Decided once, and written into the run; a window of text cut anywhere needs no padding."""
+    recipe = tiny_recipe(architecture)
+    _, data = obtain_data(recipe.resolved(), lambda event: None)
+    counts = data.record().train
+    context = math.ceil(counts.tokens / counts.documents) + spare
+    settings = {"model": {"max_seq_len": context}, "train": {"windows": asked}}
+    job = begun(tiny_recipe(architecture, {"model": {"positions": "rotary"}}, settings), tmp_path / "run")
+    decided = asked or ("stream" if spare else "documents")
+    assert job.recipe.train.windows == decided
+    assert load_recorded(tmp_path / "run" / "recipe.toml").train.windows == decided
+    for batches in (job.training, job.validation):
+        assert any(batch.padding for batch in batches.whole()) == (decided == "documents")
+
+
+def test_the_context_that_is_trained_on_decides_not_what_the_model_could_read(tmp_path: Path):
+    settings = {"model": {"max_seq_len": 2000}}
+    assert begun(tiny_recipe("decoder", settings), tmp_path / "long").recipe.train.windows == "documents"
+    short = tiny_recipe("decoder", settings, {"train": {"context": 16}})
+    assert begun(short, tmp_path / "short").recipe.train.windows == "stream"
+
+
+def test_pairs_have_no_windows(tmp_path: Path):
+    job = begun(tiny_recipe("encoder-decoder"), tmp_path / "run")
+    assert job.recipe.train.windows is None
+    assert "windows" not in (tmp_path / "run" / "recipe.toml").read_text()
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder"])
+def test_a_run_on_documents_that_is_interrupted_ends_as_if_it_had_not_been(tmp_path: Path, architecture: str):
+    """The folder's recipe says documents; the one that goes on leaves it open."""
+    recipe = tiny_recipe(architecture, {"model": {"max_seq_len": 512, "dropout": 0.1}, "train": {"log_every": 1}})
+    with one_thread():
+        whole, _ = train_tiny(recipe, tmp_path / "whole")
+        run = interrupted(recipe, tmp_path / "run")
+        finished, _ = train_tiny(recipe, run)
+    assert load_recorded(run / "recipe.toml").train.windows == "documents"
+    assert (finished.tokens, finished.best_loss) == (whole.tokens, whole.best_loss)
+    assert same(weights(run / "model.safetensors"), weights(tmp_path / "whole" / "model.safetensors"))
 
 
 def test_what_is_only_shown_may_differ(tmp_path: Path):
@@ -192,8 +267,6 @@ def test_a_text_that_has_changed_does_no_harm_while_the_cache_has_the_old_one(tm
 
 
 def test_a_prepared_folder_trains_and_resumes(tmp_path: Path, own_cache: Path):
-    from tfcli.pipeline.datasets import obtain_data
-
     _, data = obtain_data(on(write_text(tmp_path / "text.txt")), lambda event: None)
     folder = data.path.rename(tmp_path / "prepared")
     run = interrupted(on(folder), tmp_path / "run")
@@ -237,10 +310,6 @@ def test_init_goes_on_from_the_weights_of_another_run(tmp_path: Path):
 
 
 def test_init_copies_every_weight_and_leaves_the_old_run_alone(tmp_path: Path, trained):
-    from tfcli.pipeline.datasets import obtain_data
-    from tfcli.runs.directory import RunDirectory
-    from tfcli.runs.weights import model_tensors
-
     old = load_run(trained("encoder-decoder"))
     recipe = old.recipe
     tokenizer, data = obtain_data(recipe, lambda event: None)
@@ -265,6 +334,20 @@ def test_init_may_change_what_only_training_sees(tmp_path: Path, trained):
     }
     finished, _ = train_tiny(tiny_recipe("decoder", settings), tmp_path / "new", init=trained("decoder"))
     assert finished.reason == "done"
+
+
+def test_init_may_name_other_initial_weights_since_it_takes_none_of_them(tmp_path: Path, trained):
+    """The embeddings' scale is written out: a copying start has scaled ones, and those are part of the model."""
+    start = {"attention_init": "normal", "init_std": 0.1, "scale_embeddings": True}
+    recipe = tiny_recipe("decoder", {"model": {"num_layers": 2, **start}, "train": {"steps": 1}})
+    finished, _ = train_tiny(recipe, tmp_path / "new", init=trained("decoder"))
+    assert finished.reason == "done"
+
+
+def test_init_refuses_a_start_that_scales_embeddings_otherwise(tmp_path: Path, trained):
+    recipe = tiny_recipe("decoder", {"model": {"num_layers": 2, "attention_init": "normal"}})
+    with pytest.raises(UsageError, match=r"its model\.scale_embeddings is True, not False"):
+        train_tiny(recipe, tmp_path / "new", init=trained("decoder"))
 
 
 @pytest.mark.parametrize(
@@ -297,8 +380,6 @@ def test_init_refuses_another_model_even_of_the_same_shapes(
 
 
 def test_init_refuses_a_dataset_of_another_tokenizer(tmp_path: Path, trained):
-    from tfcli.pipeline.datasets import obtain_data
-
     other = tiny_recipe("decoder", {"tokenizer": {"algorithm": "bpe", "vocab_size": 300}})
     _, data = obtain_data(other.resolved(), lambda event: None)
     with pytest.raises(UsageError, match="was prepared with another tokenizer"):

@@ -173,10 +173,22 @@ def test_sections_are_compared_in_the_order_of_the_stages():
 
 def test_what_the_wanted_recipe_leaves_open_may_have_been_decided():
     """None and "auto" are decided once, when the run begins; asking again must not look like a change."""
-    recorded = build_recipe({"model": {"vocab_size": 1000}, "train": {"device": "cuda", "precision": "bfloat16"}})
+    decided = {"windows": "documents", "device": "cuda", "precision": "bfloat16", "threads": 8}
+    recorded = build_recipe({"model": {"vocab_size": 1000}, "train": decided})
     assert first_difference(Recipe(), recorded) is None
+    wanted = build_recipe({"train": {"windows": "stream"}})
+    assert first_difference(wanted, recorded) == ("train.windows", "stream", "documents")
     wanted = build_recipe({"train": {"device": "cpu"}})
     assert first_difference(wanted, recorded) == ("train.device", "cpu", "cuda")
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "recorded"), [("data", "max_documents", 100), ("model", "d_ff", 48), ("model", "head_dim", 64)]
+)
+def test_a_default_of_none_is_a_wish_where_the_run_decides_nothing(section: str, name: str, recorded: int):
+    """A run with another inner size is another model, although the wanted recipe does not name one."""
+    difference = first_difference(Recipe(), build_recipe({section: {name: recorded}}))
+    assert difference == (f"{section}.{name}", None, recorded)
 
 
 def test_the_sizes_that_follow_from_others():
@@ -186,6 +198,24 @@ def test_the_sizes_that_follow_from_others():
     assert (model.size_per_head, model.kv_heads, model.inner_size) == (6, 2, 9)
     objectives = {a: build_recipe({"model": {"architecture": a}}).model.objective for a in ("decoder", "encoder")}
     assert objectives == {"decoder": "clm", "encoder": "mlm"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "scale"),
+    [
+        ({}, 8.0),
+        ({"attention_init": "normal"}, 1.0),
+        ({"attention_init": "normal", "positions": "sinusoidal"}, 8.0),
+        ({"scale_embeddings": False}, 1.0),
+        ({"attention_init": "normal", "scale_embeddings": True}, 8.0),
+    ],
+    ids=str,
+)
+def test_embeddings_are_scaled_for_copying_and_for_sinusoids_unless_said_otherwise(
+    settings: dict[str, Any], scale: float
+):
+    """√64 = 8."""
+    assert build_recipe({"model": {"d_model": 64, **settings}}).model.embedding_scale == scale
 
 
 def undocumented(source: str) -> list[str]:

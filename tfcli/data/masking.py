@@ -131,7 +131,5 @@ class MaskedBatches:
 
     def _batch(self, spans: Spans, draw: np.random.Generator) -> Batch:
         present = spans.present()
-        inputs, labels = self._masker.hide(
-            self._view.padded(spans.starts, spans.lengths, self._pad), present, draw
-        )
+        inputs, labels = self._masker.hide(self._view.padded(spans.starts, spans.lengths, self._pad), present, draw)
         return Batch(inputs, labels, padding_mask=present if spans.padding else None, padding=spans.padding)

@@ -39,9 +39,7 @@ class TokenStreamView:
         """
         result = np.full((len(starts), int(lengths.max())), pad, dtype=np.int64)
         shards = np.searchsorted(self._ends, starts, side="right")
-        for row, start, length, shard in zip(
-            result, starts.tolist(), lengths.tolist(), shards.tolist(), strict=True
-        ):
+        for row, start, length, shard in zip(result, starts.tolist(), lengths.tolist(), shards.tolist(), strict=True):
             self._read_into(row[:length], start, shard)
         return result
 

@@ -130,9 +130,8 @@ class CausalBatches:
 
     def _batch(self, spans: Spans) -> Batch:
         tokens = self._view.padded(spans.starts, spans.lengths + 1, self._pad)
-        scored = spans.present()
-        if self._never_news is not None:
-            scored &= tokens[:, 1:] != self._never_news
+        present = spans.present()
         # Padding stands at the end, where the causal mask hides it from every real token.
-        labels = np.where(scored, tokens[:, 1:], IGNORED)
-        return Batch(np.ascontiguousarray(tokens[:, :-1]), labels, padding=spans.padding)
+        inputs = np.where(present, tokens[:, :-1], self._pad)
+        scored = present if self._never_news is None else present & (tokens[:, 1:] != self._never_news)
+        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), padding=spans.padding)

@@ -35,7 +35,8 @@ def initialize(model: nn.Module, section: ModelSection, generator: torch.Generat
 
 
 def _pass_on(attention: MultiHeadAttention, gain: float, generator: torch.Generator) -> None:
-    """W^v orthogonal and W^o = gain · (W^v)ᵀ: together the heads add to a token what they attend to, unturned.
+    """W^v orthogonal and W^o = gain · (W^v)ᵀ: together the heads add to a token what they attend to, unturned (with
+    fewer key-value dimensions than D, its projection on them).
 
     After Trockman and Kolter 2023, who begin with value-output products near a multiple of the identity. It spares a
     small model the long plateau before it learns to copy from its context.

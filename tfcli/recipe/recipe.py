@@ -41,6 +41,11 @@ class Recipe:
                 f"train.context = {context} is longer than model.max_seq_len = {self.model.max_seq_len}",
                 "shorten train.context or raise model.max_seq_len",
             )
+        if self.train.windows is not None and self.model.architecture == "encoder-decoder":
+            raise UsageError(
+                f"train.windows = {self.train.windows!r} says how text is cut, and an encoder-decoder reads pairs",
+                "leave train.windows out",
+            )
         if self.data.split == "file" and self.data.validation is None:
             raise UsageError("data.split = 'file' needs data.validation", "name the file of the validation part")
         if self.data.validation is not None and self.data.split in ("hash", "tail"):

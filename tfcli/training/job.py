@@ -113,7 +113,9 @@ def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:
     if record.kind == "pairs":
         return None
     context = recipe.train.context or recipe.model.max_seq_len
-    return "documents" if record.train.tokens <= context * record.train.documents else "stream"
+    # A document's tokens are counted without its <s>, and an encoder reads both ends of it at once.
+    both_ends = record.train.documents if recipe.model.objective == "mlm" else 0
+    return "documents" if record.train.tokens + both_ends <= context * record.train.documents else "stream"
 
 
 def _assemble(recipe: Recipe, config: RunConfig, data: PreparedDataset, run: RunDirectory) -> TrainingJob:
@@ -164,6 +166,7 @@ def _computed(model: ModelSection) -> ModelSection:
         max_seq_len=model.max_seq_len if model.positions == "learned" else ModelSection.max_seq_len,
         dropout=0.0,
         init_std=ModelSection.init_std,
+        attention_init=ModelSection.attention_init,
     )
 
 
