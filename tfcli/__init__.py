@@ -1,3 +1,58 @@
-"""tfcli: transformers from the terminal."""
+"""tfcli: transformers from the terminal, and a small Python API for notebooks.
+
+    import tfcli
+
+    run = tfcli.load_run("runs/decoder-1")
+    print(tfcli.generate(run, "One day", temperature=0.8)[0].text)
+    tfcli.attention(run, "Tom swam to the bank")[0].weights.shape      # (L, H, T, S)
+
+Importing it is cheap: PyTorch is loaded by the first call.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfcli.records.attention import AttentionRecord
+    from tfcli.records.generation import Filled, Generated
+    from tfcli.runs.load import LoadedRun
 
 __version__ = "0.1.0"
+
+
+def load_run(path: Path | str, checkpoint: str = "best", device: str = "cpu") -> "LoadedRun":
+    """Load a run directory: its recipe, tokenizer and model.
+
+    Raises:
+        TfcliError: there is no run, or it is damaged.
+    """
+    from tfcli.runs.load import load_run as load
+
+    return load(path, checkpoint, device)
+
+
+def generate(run: "LoadedRun", prompt: str = "", **settings: Any) -> "list[Generated] | Filled":
+    """Continue a prompt (decoder), fill its masks (encoder) or translate it (encoder-decoder).
+
+    Args:
+        settings: fields of `tfcli.recipe.generate.GenerateSection` over the run's own, such as temperature=0.8.
+
+    Raises:
+        UsageError: the prompt or a setting does not fit the model.
+    """
+    from tfcli.generation.generate import generate as make
+    from tfcli.recipe.loading import generation_settings
+
+    chosen = generation_settings(run.recipe, settings)
+    return make(run, prompt, chosen, sample=chosen.temperature > 0 if "temperature" in settings else None)
+
+
+def attention(run: "LoadedRun", text: str, target: str | None = None) -> "list[AttentionRecord]":
+    """The attention weights of every layer and head on a text, one record for each kind the model has.
+
+    Raises:
+        UsageError: the text is longer than the context, or a target is given to a model that takes none.
+    """
+    from tfcli.inspection.attention import attention as compute
+
+    return compute(run, text, target)

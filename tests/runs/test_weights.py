@@ -68,7 +68,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str, 
         "extra.weight",
         "the model does not",
     ),
-    "wrong shape": (changed(QUERY, lambda t: t[:-1]), QUERY, "the shape (7, 8) and the model needs (8, 8)"),
+    "wrong shape": (changed(QUERY, lambda t: t[:-1]), QUERY, "the shape (7, 8), not (8, 8)"),
     "transposed": (changed("embedding.weight", lambda t: t.T), "embedding.weight", "(8, 7)"),
     "not a number": (changed(QUERY, lambda t: poisoned(t, float("nan"))), QUERY, "not finite"),
     "infinite": (

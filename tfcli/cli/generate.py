@@ -1,7 +1,7 @@
 """``tfcli generate``: text from a run."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -76,11 +76,12 @@ def generate(
         "seed": seed,
     }
     from tfcli.errors import UsageError
+    from tfcli.recipe.loading import generation_settings
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 
     loaded = load_run(run, checkpoint, choose_device(device))
-    settings = _settings(loaded, given)
+    settings = generation_settings(loaded.recipe, given)
     sample = None if temperature is None else temperature > 0
     for prompt in _prompts(terminal, loaded, prompts, interactive):
         try:
@@ -89,16 +90,6 @@ def generate(
             if not interactive:
                 raise
             terminal.error(str(error))
-
-
-def _settings(run: "LoadedRun", given: dict[str, Any]) -> "GenerateSection":
-    """The run's own [generate] section with what was typed over it."""
-    from dataclasses import asdict
-
-    from tfcli.recipe.loading import build_recipe
-
-    typed = {key: value for key, value in given.items() if value is not None}
-    return build_recipe({"generate": asdict(run.recipe.generate)}, {"generate": typed}).generate
 
 
 def _prompts(terminal: Terminal, run: "LoadedRun", prompts: list[str] | None, interactive: bool) -> Iterator[str]:

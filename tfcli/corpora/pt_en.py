@@ -27,6 +27,10 @@ HELD_OUT_PER_MILLE = 60
 """Of a thousand combinations, how many are kept for validation; a sentence has one to four of them."""
 
 
+LECTURE_EVERY = 400
+"""The lecture's four pairs come first, and again after so many pairs, for a model learns nothing that it meets once."""
+
+
 @dataclass(frozen=True)
 class PtEnPair:
     """A sentence, its translation, and which word became which.
@@ -47,8 +51,9 @@ class PtEnPair:
 def pairs(seed: int = 0) -> Iterator[PtEnPair]:
     """Pairs without end, the lecture's four first; pair i depends on `seed` and i alone."""
     for index in count():
-        if index < len(LECTURE):
-            yield _pair(*LECTURE[index])
+        place = index % LECTURE_EVERY
+        if place < len(LECTURE):
+            yield _pair(*LECTURE[place])
         else:
             draw = Draw(f"{seed}/{index}")
             pattern = draw.weighted(PATTERNS, CUMULATIVE_WEIGHTS)

@@ -11,7 +11,7 @@ from tfcli.recipe.model import ModelSection
 class TokenEmbedding(nn.Module):
     """One row of the embedding matrix a token, plus its position where positions are added (not rotary).
 
-    X = s·E[ids] + P, with s from `ModelSection.embedding_scale`; E[ids] is one-hot(ids) · E without the multiplications.
+    X = s·E[ids] + P, with s from `ModelSection.embedding_scale`; E[ids] is one-hot(ids) · E, unmultiplied.
     """
 
     positions: Tensor | None

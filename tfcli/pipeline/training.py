@@ -16,8 +16,8 @@ from tfcli.runs.card import run_card
 from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
 from tfcli.runs.load import load_run
 from tfcli.training.job import resume, start
-from tfcli.training.loop import train
-from tfcli.training.state import Progress, read_progress
+from tfcli.training.loop import finished_event, reason_of, train
+from tfcli.training.state import read_progress
 
 ShouldStop = Callable[[], bool]
 
@@ -60,7 +60,7 @@ def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingF
     progress = read_progress(run)
     if progress is not None and progress.finished:
         report(StageStarted("training", str(path), reused=True))
-        return _already_finished(run, progress)
+        return finished_event(run, progress, reason_of(progress, recipe.train))
     data = dataset_of_run(run, recipe, report)
     report(StageStarted("training", str(path)))
     return _drive(resume(run, recipe, data), report, should_stop)
@@ -73,18 +73,6 @@ def _drive(job: Any, report: Report, should_stop: ShouldStop) -> TrainingFinishe
             write_text(job.run.readme, run_card(job.recipe, event))
             return event
     raise AssertionError("a training ends with TrainingFinished")
-
-
-def _already_finished(run: RunDirectory, progress: Progress) -> TrainingFinished:
-    return TrainingFinished(
-        "done",
-        progress.step,
-        progress.tokens,
-        progress.seconds,
-        progress.best_loss,
-        progress.best_step,
-        str(run.path),
-    )
 
 
 def _shown(value: Any) -> str:

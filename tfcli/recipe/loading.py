@@ -4,10 +4,12 @@ import difflib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tfcli.errors import BrokenInputError, UsageError
+from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
 from tfcli.recipe.shipped import find_recipe
 
@@ -27,6 +29,16 @@ def build_recipe(*layers: Settings) -> Recipe:
             _put(merged, key, value)
     _refuse_unknown_keys(merged)
     return _validate(merged)
+
+
+def generation_settings(recipe: Recipe, given: Mapping[str, Any]) -> GenerateSection:
+    """A recipe's own [generate] section with what is given, and not None, over it.
+
+    Raises:
+        UsageError: an unknown setting, a wrong type, or a value out of range.
+    """
+    chosen = {key: value for key, value in given.items() if value is not None}
+    return build_recipe({"generate": asdict(recipe.generate)}, {"generate": chosen}).generate
 
 
 def read_recipe(name_or_path: str) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+Reason = Literal["done", "early", "interrupted"]
+"""Why a training ended: at its last step; because no evaluation was better for long; because it was asked to."""
+
 
 @dataclass(frozen=True)
 class TrainingStarted:
@@ -59,7 +62,7 @@ class CheckpointSaved:
 class TrainingFinished:
     """The last event. `interrupted`: saved, to be resumed. `early`: no better evaluation for `patience` of them."""
 
-    reason: Literal["done", "early", "interrupted"]
+    reason: Reason
     step: int
     tokens: int
     seconds: float

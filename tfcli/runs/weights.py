@@ -64,7 +64,7 @@ def fill_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> N
         tensor = tensors[name]
         if tensor.shape != parameter.shape:
             raise BrokenInputError(
-                f"{path}: tensor {name!r} has the shape {tuple(tensor.shape)}, the model needs {tuple(parameter.shape)}",
+                f"{path}: tensor {name!r} has the shape {tuple(tensor.shape)}, not {tuple(parameter.shape)}",
                 remedy,
             )
         if not torch.isfinite(tensor).all():

@@ -9,19 +9,22 @@ import torch
 from tfcli.data.batch import Batch
 from tfcli.errors import TfcliError
 from tfcli.evaluation.loss import total_loss
+from tfcli.recipe.train import TrainSection
 from tfcli.records.training import (
     CheckpointSaved,
     Evaluated,
+    Reason,
     StepsDone,
     TrainingEvent,
     TrainingFinished,
     TrainingStarted,
 )
+from tfcli.runs.directory import RunDirectory
 from tfcli.runs.metrics import append_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.training.job import TrainingJob
 from tfcli.training.schedule import learning_rate
-from tfcli.training.state import save_checkpoint
+from tfcli.training.state import Progress, save_checkpoint
 from tfcli.training.step import optimizer_step
 
 
@@ -34,54 +37,65 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         TfcliError: the loss is no longer finite; the last good checkpoint is kept.
     """
     section, progress = job.recipe.train, job.progress
-    clock = _Clock(progress.seconds)
+    clock, window = _Clock(progress.seconds), _Window(job.device)
     yield _started(job)
     batches = job.training.training(progress.step * section.grad_accumulation)
-    window = _Window(job.device)
     job.model.train()
-    reason = "early" if _gave_up(job) else "done"
-    while progress.step < section.steps and reason == "done":
-        micro_batches = [next(batches) for _ in range(section.grad_accumulation)]
+    reason = _reason_to_end(job, stop=False)
+    while reason is None:
         began = time.perf_counter()
+        micro_batches = [next(batches) for _ in range(section.grad_accumulation)]
         rate = learning_rate(progress.step + 1, section)
-        loss, norm = optimizer_step(
-            job.model,
-            job.optimizer,
-            micro_batches,
-            learning_rate=rate,
-            label_smoothing=section.label_smoothing or 0.0,
-            clip_norm=section.clip_norm,
-            bfloat16=section.precision == "bfloat16",
-            device=job.device,
-        )
+        loss, norm = _step(job, micro_batches, rate)
+        window.add(loss, micro_batches, began)
         progress.step += 1
         progress.tokens += sum(batch.tokens for batch in micro_batches)
-        window.add(loss, micro_batches, began)
         last = progress.step == section.steps
-        if last or progress.step % section.log_every == 0:
+        if last or _due(progress.step, section.log_every):
             _require_finite(job, window, norm)
             yield _reported(job, window, float(norm), rate, clock)
             window = _Window(job.device)
-        stop = should_stop()
         if last or _due(progress.step, section.evaluate_every):
             _require_finite(job, window, norm)
             yield _evaluated(job, clock)
-            reason = "early" if _gave_up(job) and not last else "done"
-        if stop and not last:
-            reason = "interrupted"
-        if last or reason != "done" or _due(progress.step, section.save_every):
+        reason = _reason_to_end(job, should_stop())
+        if reason is not None or _due(progress.step, section.save_every):
             _require_finite(job, window, norm)
-            progress.seconds = clock.seconds()
-            progress.finished = last or reason == "early"
+            progress.seconds, progress.finished = clock.seconds(), reason in ("done", "early")
             yield _saved(job)
-    yield TrainingFinished(
-        reason,  # type: ignore[arg-type]
-        progress.step,
-        progress.tokens,
-        clock.seconds(),
-        progress.best_loss,
-        progress.best_step,
-        str(job.run.path),
+    yield finished_event(job.run, progress, reason)
+
+
+def finished_event(run: RunDirectory, progress: Progress, reason: Reason) -> TrainingFinished:
+    """What the last event of a training says."""
+    return TrainingFinished(
+        reason, progress.step, progress.tokens, progress.seconds, progress.best_loss, progress.best_step, str(run.path)
+    )
+
+
+def reason_of(progress: Progress, section: TrainSection) -> Reason:
+    """Why a finished run ended: at its last step, or before it, because no evaluation was better."""
+    return "done" if progress.step >= section.steps else "early"
+
+
+def _reason_to_end(job: TrainingJob, stop: bool) -> Reason | None:
+    section, progress = job.recipe.train, job.progress
+    if progress.step >= section.steps or 0 < section.patience <= progress.stale:
+        return reason_of(progress, section)
+    return "interrupted" if stop else None
+
+
+def _step(job: TrainingJob, micro_batches: Sequence[Batch], rate: float) -> tuple[torch.Tensor, torch.Tensor]:
+    section = job.recipe.train
+    return optimizer_step(
+        job.model,
+        job.optimizer,
+        micro_batches,
+        learning_rate=rate,
+        label_smoothing=section.label_smoothing or 0.0,
+        clip_norm=section.clip_norm,
+        bfloat16=section.precision == "bfloat16",
+        device=job.device,
     )
 
 
@@ -114,10 +128,6 @@ class _Window:
 
 def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
-
-
-def _gave_up(job: TrainingJob) -> bool:
-    return 0 < job.recipe.train.patience <= job.progress.stale
 
 
 def _started(job: TrainingJob) -> TrainingStarted:
