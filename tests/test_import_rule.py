@@ -60,6 +60,7 @@ class Import:
     name: str
     line: int
     in_function: bool
+    for_types: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,15 @@ class Module:
             if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             for inner in ast.walk(outer)
         }
+        for_types = {
+            id(inner)
+            for outer in ast.walk(tree)
+            if isinstance(outer, ast.If) and ast.unparse(outer.test) == "TYPE_CHECKING"
+            for inner in ast.walk(outer)
+        }
         for node in ast.walk(tree):
             for name in self._names(node):
-                yield Import(name, node.lineno, id(node) in in_functions)
+                yield Import(name, node.lineno, id(node) in in_functions, id(node) in for_types)
 
     def _names(self, node: ast.AST) -> list[str]:
         if isinstance(node, ast.Import):
@@ -132,7 +139,7 @@ def check_rows(module: Module) -> Iterator[str]:
         if imported in ("", "__version__", "__file__"):
             continue
         if module.part == "":
-            if not found.in_function:
+            if not found.in_function and not found.for_types:
                 yield f"{module.name}:{found.line} imports {found.name} before anybody asks for it"
         elif imported not in {*ROW, "render"}:
             yield f"{module.name}:{found.line} imports {found.name}, which is on no row"

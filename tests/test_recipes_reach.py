@@ -54,7 +54,7 @@ def test_the_quickstart_writes_stories_of_its_own(tmp_path: Path) -> None:
 def test_the_translator_translates_held_out_pairs_and_its_attention_crosses(tmp_path: Path) -> None:
     run = trained("pt-en", tmp_path / "run")
     assert (scores(run).exact_match or 0) >= 0.95
-    assert crossing_share(run) >= 0.8
+    assert crossing_share(run) >= 0.7
 
 
 def crossing_share(run: LoadedRun) -> float:

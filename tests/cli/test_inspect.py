@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tfcli.inspection.attention import attention
+from tfcli.inspection.focus import focused
 from tfcli.runs.load import load_run
 
 
@@ -20,10 +21,15 @@ def test_files_are_written_beside_the_result_and_their_folders_made(trained: Cal
         *("--svg", svg, "--html", html, "--npz", npz, "--json"),
     )
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout) == {"records": [], "npz": str(npz)}
+    shown = json.loads(result.stdout)
+    assert shown["npz"] == str(npz)
     assert svg.read_text().startswith("<svg")
     assert "<html" in html.read_text()
     arrays = np.load(npz)
+    for record in shown["records"]:
+        assert record.keys() == {"kind", "query_tokens", "key_tokens"}, "the weights are in the file"
+        assert record["key_tokens"] == arrays[f"{record['kind']}.key_tokens"].tolist()
+    assert [record["kind"] for record in shown["records"]] == ["encoder_self", "decoder_self", "cross"]
     weights = arrays["cross.weights"]
     assert weights.shape[2:] == (len(arrays["cross.query_tokens"]), len(arrays["cross.key_tokens"]))
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
@@ -71,3 +77,31 @@ def test_the_table_is_of_the_head_that_says_most_unless_one_is_asked_for(trained
     asked = tfcli(*command, "--layer", str(other[0]), "--head", str(other[1])).stdout
     assert "every head" not in asked
     assert f"layer {other[0]}, head {other[1]}" in asked
+
+
+def test_one_layer_is_shown_by_the_head_that_says_most_in_it(trained: Callable[[str], Path]):
+    [record] = attention(load_run(trained("decoder")), "Tom swam across")
+    for layer in (0, 1):
+        shown = tfcli("inspect", "attention", trained("decoder"), "Tom swam across", "--layer", str(layer)).stdout
+        assert f"layer {layer}, head {focused(record, layer).focus[1]}" in shown
+
+
+def test_the_newline_that_ends_stdin_is_no_part_of_the_text(trained: Callable[[str], Path]):
+    command = ("inspect", "attention", trained("decoder"))
+    typed = tfcli(*command, "Tom", "--json").stdout
+    assert tfcli(*command, "-", "--json", stdin="Tom\n").stdout == typed
+    assert tfcli(*command, "-", "--json", stdin="Tom\r\n").stdout == typed
+    assert tfcli(*command, "-", "--json", stdin="Tom\n\n").stdout != typed
+
+
+@pytest.mark.parametrize("base", ["0", "1", "-5"])
+def test_a_base_that_makes_no_wavelengths_is_refused(base: str):
+    result = tfcli("inspect", "positions", "--base", base)
+    assert result.exit_code == 2
+    assert f"A base of {base} gives no growing wavelengths" in result.stderr
+
+
+def test_a_table_has_one_form():
+    result = tfcli("inspect", "positions", "--csv", "--json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--csv and --json" in result.stderr

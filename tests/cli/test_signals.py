@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, sent to real processes."""
+"""Ctrl-C, SIGTERM and closed pipes, for real processes."""
 
 import re
 import shlex
@@ -99,3 +99,37 @@ def test_a_signal_before_training_leaves_nothing(tmp_path: Path, monkeypatch: py
     assert err.splitlines()[-1] == "tfcli: Stopped; nothing is left half-written."
     assert not (tmp_path / "run").exists()
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
+
+
+def test_a_closed_pipe_stops_a_training_as_a_signal_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As in `tfcli train --json | grep -m1 started`: it is stopped, saved and told, not ended as if it were done."""
+    monkeypatch.chdir(tmp_path)
+    command = process("train", *LONG, "--out", "run", "--json", "--quiet")
+    assert command.stdout is not None
+    assert command.stderr is not None
+    for line in command.stdout:
+        if '"event": "started"' in line:
+            break
+    command.stdout.close()
+    [sentence] = command.stderr.read().splitlines()
+    assert command.wait(timeout=60) == 1
+    step = re.fullmatch(
+        r"tfcli: Stopped after step (\d+), which is saved in run, for nobody reads the output any more; "
+        r"go on with `tfcli train --resume run`\.",
+        sentence,
+    )
+    assert step is not None, sentence
+    assert list(RunDirectory(Path("run")).checkpoints()) == [int(step[1])]
+
+
+def test_a_pipe_that_closes_before_training_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    command = process("train", *LONG, "--out", "run", "--json", "--quiet")
+    assert command.stdout is not None
+    assert command.stderr is not None
+    command.stdout.close()
+    assert command.stderr.read() == (
+        "tfcli: Nobody reads the output any more, so nothing was trained; write it to a file.\n"
+    )
+    assert command.wait(timeout=60) == 1
+    assert not Path("run").exists()

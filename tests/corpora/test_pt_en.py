@@ -7,11 +7,14 @@ from itertools import islice, pairwise
 
 import pytest
 
-from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, is_held_out, pairs
+from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, FORMAT_VERSION, LECTURE_EVERY, is_held_out, pairs
 from tfcli.corpora.pt_en_draw import Draw
+from tfcli.corpora.pt_en_grammar import text
 from tfcli.corpora.pt_en_patterns import PATTERNS
 from tfcli.corpora.pt_en_phrases import adjectives_of
+from tfcli.corpora.pt_en_states import FAMILIES, compares_things
 from tfcli.corpora.pt_en_words import DRINKS, THINGS
+from tfcli.files import digest
 
 LECTURE = [
     ("Olá, como vai você?", "Hello, how are you?"),
@@ -20,8 +23,8 @@ LECTURE = [
     ("Em Dezembro, Lucas irá viajar ao Rio.", "Lucas is travelling to Rio in December."),
 ]
 
-# When this changes, what users prepared from the old pairs must be made again: raise FORMAT_VERSION with it.
-PAIR_1000 = ("Quantas facas há na praia?", "How many knives are there at the beach?")
+# When the digest changes, what users prepared from the old pairs must be made again: raise FORMAT_VERSION with it.
+VERSION_AND_DIGEST = (2, "11d1ef007aac161e")
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +119,25 @@ def test_every_pattern_has_both_sides(pattern):
 def test_a_pair_depends_on_the_seed_and_its_number_alone():
     assert list(islice(pairs(3), 50)) == list(islice(pairs(3), 50))
     assert list(islice(pairs(3), 4, 50)) != list(islice(pairs(4), 4, 50))
-    later = next(islice(pairs(0), 1000, None))
-    assert (later.source, later.target) == PAIR_1000
+
+
+def test_other_pairs_have_another_version(many):
+    """5,000 pairs hold the lecture's again (every 400) and every pattern."""
+    first = digest(*(f"{pair.source}\t{pair.target}" for pair in many[:5000]))
+    assert (FORMAT_VERSION, first) == VERSION_AND_DIGEST
+
+
+def test_the_lectures_pairs_come_again(many):
+    for start in range(0, 4000, LECTURE_EVERY):
+        assert [(pair.source, pair.target) for pair in many[start : start + 4]] == LECTURE
+
+
+def test_things_are_compared_within_their_family():
+    family_of = {form: noun.kinds & FAMILIES for noun in THINGS for form in (noun.pt, noun.pt_plural)}
+    for index in range(500):
+        source, _ = text(compares_things(Draw(str(index))))
+        one, other = (family_of[word] for word in source.split() if word in family_of)
+        assert one == other != set(), source
 
 
 def test_word_order_differs_by_design(many):

@@ -11,6 +11,7 @@ from tfcli.corpora.pt_en_phrases import (
     THE_MANY,
     A,
     agreeing,
+    arriving,
     inside,
     named,
     noun_phrase,
@@ -115,6 +116,9 @@ def test_states_agree_with_people():
         (toward(PLACES["Rio"]), ("ao Rio", "to Rio")),
         (out_of(PLACES["mercado"]), ("do mercado", "from the market")),
         (inside(PLACES["Londres"]), ("em Londres", "in London")),
+        (arriving(PLACES["parque"]), ("ao parque", "at the park")),
+        (arriving(PLACES["jardim"]), ("ao jardim", "in the garden")),
+        (inside(PLACES["escritório"]), ("no escritório", "at the office")),
     ],
 )
 def test_places_contract_in_portuguese_and_lose_their_article_in_english(phrase, expected):

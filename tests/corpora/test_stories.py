@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfcli.corpora.stories import DEFAULT_DOCUMENTS, bank_sentences, is_story, parse_story, stories
+from tfcli.corpora.stories import DEFAULT_DOCUMENTS, is_story, parse_story, stories
 from tfcli.corpora.story_plots import PLOTS, RULES
-from tfcli.corpora.story_words import FRIENDS, HEROES, MONEY_WORDS, RIVER_WORDS, SLOTS
+from tfcli.corpora.story_words import FRIENDS, HEROES, SLOTS
 
 STORIES = list(islice(stories(seed=1), 3000))
 
@@ -199,10 +199,10 @@ def test_between_the_deciding_word_and_bank_both_senses_can_say_the_same() -> No
     # "…fish, so she walked slowly along the long road to the bank" against "…cash, so she walked…": between
     # stands the same text, so that only the deciding word tells how to go on.
     between: dict[str, set[str]] = {"river": set(), "money": set()}
-    for sentence in islice(bank_sentences(seed=3), 20_000):
-        middle = re.search(r", so s?he ((?:\w+ ){2}\w+ the \w+ \w+ to the bank)", sentence.text)
-        if middle:
-            between[sentence.sense].add(middle.group(1))
+    for story in islice(stories(seed=3), 10_000):
+        middle = re.search(r", so s?he ((?:\w+ ){2}\w+ the \w+ \w+ to the bank)", story)
+        if middle and (parse := parse_story(story)):
+            between[parse.banks[story[: middle.end()].count("bank") - 1]].add(middle.group(1))
     assert len(between["river"] & between["money"]) > 10
 
 
@@ -212,13 +212,6 @@ def test_the_two_sentences_of_the_lecture_are_told_too() -> None:
     assert '"And I walked across the road to get cash from the bank,' in text
     assert re.search(r"\w+ swam across the river to get to the other bank\.", text)
     assert re.search(r"\w+ walked across the road to get cash from the bank\.", text)
-
-
-def test_bank_sentences_carry_their_deciding_word() -> None:
-    for sentence in islice(bank_sentences(seed=2), 500):
-        before = sentence.text.split("bank")[0]
-        assert sentence.deciding_word in words(before)
-        assert sentence.deciding_word in (RIVER_WORDS if sentence.sense == "river" else MONEY_WORDS)
 
 
 def test_a_fresh_story_shares_no_20_words_with_a_training_text() -> None:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tfcli.inspection.focus import telling_head
-from tfcli.records.attention import AttentionKind
+from tfcli.errors import UsageError
+from tfcli.inspection.focus import focused, narrowed, telling_head
+from tfcli.records.attention import AttentionKind, AttentionRecord
 
 
 def heads(*tables: list[list[float]]) -> NDArray[np.float32]:
@@ -37,3 +38,37 @@ def test_the_layer_is_told_too():
 
 def test_one_token_has_a_head_as_well():
     assert telling_head("decoder_self", np.ones((2, 2, 1, 1), dtype=np.float32)) == (0, 0)
+
+
+TOKENS = ("a", "b", "c", "d")
+TWO_LAYERS = AttentionRecord(
+    "decoder_self",
+    TOKENS,
+    TOKENS,
+    np.concatenate([heads(HABIT, FOUND), heads([[0.9 * w for w in row] for row in FOUND], HABIT)]),
+)
+"""The head that says most is 1 in layer 0, and 0, a little weaker, in layer 1."""
+
+
+@pytest.mark.parametrize(
+    ("layer", "head", "focus"),
+    [(None, None, (0, 1)), (1, None, (1, 0)), (None, 0, (1, 0)), (0, 0, (0, 0)), (1, 1, (1, 1))],
+)
+def test_what_is_not_asked_for_is_the_telling_one_of_the_rest(
+    layer: int | None, head: int | None, focus: tuple[int, int]
+):
+    record = focused(TWO_LAYERS, layer, head)
+    assert record.focus == focus
+    assert record.weights is TWO_LAYERS.weights
+
+
+@pytest.mark.parametrize(("layer", "head", "name"), [(2, None, "layer"), (None, 2, "head")])
+def test_a_place_that_is_not_there(layer: int | None, head: int | None, name: str):
+    with pytest.raises(UsageError, match=f"There is no {name} 2: the model has 2; choose 0 to 1"):
+        focused(TWO_LAYERS, layer, head)
+
+
+def test_narrowed_keeps_the_axes():
+    assert narrowed(TWO_LAYERS, None, None).weights.shape == (2, 2, 4, 4)
+    one = narrowed(TWO_LAYERS, 0, 1).weights
+    assert np.array_equal(one, heads(FOUND))

@@ -169,7 +169,7 @@ def test_a_cache_that_cannot_be_is_told_before_work(tmp_path: Path, monkeypatch:
 ABSOLUTE = {
     "a path": ("decoder", "data/a.txt", "{here}/data/a.txt"),
     "a path from the root": ("decoder", "/data/a.txt", "/data/a.txt"),
-    "a path from home": ("decoder", "~/a.txt", "~/a.txt"),
+    "a path from home": ("decoder", "~/a.txt", f"{Path.home()}/a.txt"),
     "a glob": ("decoder", "data/*.txt", "{here}/data/*.txt"),
     "standard input": ("decoder", "-", "-"),
     "a built-in source": ("encoder", "builtin:stories", "builtin:stories"),

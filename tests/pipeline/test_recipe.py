@@ -81,8 +81,8 @@ def test_the_layer_and_the_head_that_are_asked_for_are_looked_at_first(tmp_path:
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        ({"layer": 1}, "inspect.layer = 1, and the model has 1 of them; choose 0 to 0"),
-        ({"head": 2}, "inspect.head = 2, and the model has 2 of them; choose 0 to 1"),
+        ({"layer": 1}, "There is no layer 1: the model has 1; choose 0 to 0"),
+        ({"head": 2}, "There is no head 2: the model has 2; choose 0 to 1"),
         ({"positions": 33}, "inspect.positions = 33, and the model learns 32"),
     ],
     ids=str,

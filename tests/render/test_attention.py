@@ -9,7 +9,6 @@ from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionKind, AttentionRecord
 from tfcli.render.attention import AttentionTable
 from tfcli.render.attention_overview import AttentionOverview
-from tfcli.render.attention_strongest import StrongestKeys
 from tfcli.render.colors import WEIGHTS
 
 TOKENS = ("Lucas", " will", " travel")
@@ -117,9 +116,3 @@ def test_overview_pools_by_the_largest() -> None:
     lines = printed(AttentionOverview(AttentionRecord("encoder_self", ("x",) * 32, ("x",) * 32, weights))).splitlines()
     assert lines[10] == "██"
     assert lines[-1].endswith("a cell shows the largest of 4 × 4")
-
-
-def test_strongest_keys_come_first() -> None:
-    lines = printed(StrongestKeys(record(), 0, 0, count=2)).splitlines()
-    assert lines[1].split() == ["0", "Lucas", "→", "1.0", "0", "Lucas"]
-    assert lines[3].split() == ["2", "·travel", "→", ".50", "1", "·will", ".38", "2", "·travel"]

@@ -39,6 +39,14 @@ def test_html_carries_the_weights_and_ends_its_data_only_once() -> None:
     assert "alert(1)</script>" not in page
 
 
+def test_a_weight_of_the_page_is_0_only_where_it_is_exactly_0() -> None:
+    """0.00001 and 1e-30 round to 0.0000, which the page calls masked: they are written as 0.0001."""
+    record = AttentionRecord("decoder_self", ("a",) * 4, ("a",) * 4, frozen([[[[0.99999, 0.00001, 1e-30, 0]] * 4]]))
+    data = re.search(r'id="data">(.*?)</script>', attention_html([record]), re.DOTALL)
+    assert data
+    assert json.loads(data.group(1))["records"][0]["weights"][0][0][0] == [1, 0.0001, 0.0001, 0]
+
+
 def test_html_fetches_nothing() -> None:
     page = attention_html([RECORD])
     assert "http://" not in page

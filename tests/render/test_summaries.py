@@ -60,6 +60,12 @@ def test_tokens_in_text_order_with_their_ids() -> None:
     ]
 
 
+def test_a_line_feed_ends_its_line_and_its_spellings_do_not() -> None:
+    r"""A token of a line feed is ⏎; one of a backslash and an n, and one of the sign ⏎, are what they are."""
+    encoding = Encoding("a.\nb\\n⏎c", (1, 2, 3, 4, 5, 6), ("a", ".\n", "b", "\\n", "⏎", "c"), 0)
+    assert printed(EncodingView(encoding)).splitlines()[:4] == ["a│.⏎│", "1 2", "b│\\n│⏎│c│", "3 4  5 6"]
+
+
 def test_tokens_alternate_in_colour() -> None:
     text = printed(EncodingView(Encoding("ab", (1, 2), ("a", "b"), 0)), color="truecolor")
     assert "\x1b[38;2;255;255;255;48;2;31;78;121ma \x1b[0m\x1b[38;2;255;255;255;48;2;91;58;114mb \x1b[0m" in text

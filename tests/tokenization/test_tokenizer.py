@@ -1,10 +1,14 @@
 """Encoding, decoding, masks, labels and streams of every algorithm."""
 
+import doctest
+import re
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tfcli.errors import BrokenInputError, UsageError
+from tfcli.tokenization import labels
 from tfcli.tokenization.tokenizer import Tokenizer
 
 from .conftest import ALGORITHMS, train
@@ -113,14 +117,33 @@ def test_words_read_as_they_were_written(trained: dict[str, Tokenizer]) -> None:
     assert trained["word"].decode(trained["word"].encode("The zebra sat")) == "The � sat"
 
 
-def test_labels_are_text_and_never_control_characters(trained: dict[str, Tokenizer]) -> None:
-    """The euro sign is E2 82 AC: no merge was learned for it, so each byte is a token of its own."""
+def test_labels_are_the_true_text_of_a_token(trained: dict[str, Tokenizer]) -> None:
+    r"""The euro sign is E2 82 AC: no merge was learned for it, so each byte is a token of its own.
+
+    A line end is not spelled out: ``\n`` would be the label of a backslash and an n.
+    """
     bpe = trained["bpe"]
-    assert bpe.labels(bpe.encode("The cat\n€\x00")) == ["The", " cat", "\\n", "⟨E2⟩", "⟨82⟩", "⟨AC⟩", "\\x00"]
+    assert bpe.labels(bpe.encode("The cat\n€\x00")) == ["The", " cat", "\n", "⟨E2⟩", "⟨82⟩", "⟨AC⟩", "\x00"]
     assert bpe.labels([bpe.roles.bos]) == ["<s>"]
     unigram = trained["unigram"]
     assert unigram.labels(unigram.encode("the cat"))[-1] == " cat"
-    assert trained["char"].labels(trained["char"].encode("a\né")) == ["a", "\\n", "<unk>"]
+    assert trained["char"].labels(trained["char"].encode("a\né")) == ["a", "\n", "<unk>"]
+
+
+@QUICK
+@given(text=UNICODE | KNOWN)
+def test_the_labels_of_whole_characters_join_to_the_text(trained: dict[str, Tokenizer], text: str) -> None:
+    """Byte by byte: with every lone byte put back, the labels are the text."""
+    labels = "".join(trained["bpe"].labels(trained["bpe"].encode(text.replace("⟨", ""))))
+    joined = b"".join(
+        bytes([int(part[1:3], 16)]) if part.startswith("⟨") else part.encode()
+        for part in re.findall(r"⟨..⟩|[^⟨]+", labels)
+    )
+    assert joined.decode() == text.replace("⟨", "")
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(labels).failed == 0
 
 
 def test_unknowns_are_counted(trained: dict[str, Tokenizer]) -> None:

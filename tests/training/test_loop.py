@@ -292,14 +292,16 @@ def test_a_loss_that_is_no_number_ends_the_run_and_spares_what_was_saved(
 
 def test_a_loss_that_breaks_before_anything_is_saved_says_so(tmp_path: Path, poison: Callable[[int], None]):
     poison(2)
-    with pytest.raises(TfcliError, match="no checkpoint was saved yet"):
+    with pytest.raises(TfcliError, match="the checkpoint of step 0 is kept"):
         trained(tiny_recipe("decoder"), tmp_path / "run")
 
 
 def test_a_rate_that_is_far_too_high_is_told_in_one_sentence(tmp_path: Path):
     """No fake: at a rate of 1e38 the second step's numbers leave the range of float32."""
     settings = {"train": {"learning_rate": 1e38, "warmup_steps": 0, "log_every": 1, "save_every": 0}}
-    with pytest.raises(TfcliError, match=r"became (nan|inf) in the steps up to \d+ \(no checkpoint was saved yet\)"):
+    with pytest.raises(
+        TfcliError, match=r"became (nan|inf) in the steps up to \d+ \(the checkpoint of step 0 is kept\)"
+    ):
         trained(tiny_recipe("decoder", settings), tmp_path / "run")
 
 

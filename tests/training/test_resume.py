@@ -22,12 +22,14 @@ from tests.support.runs import (
 )
 from tfcli.errors import BrokenInputError
 from tfcli.files import read_json, write_json
+from tfcli.pipeline.datasets import obtain_data
 from tfcli.records.training import StepsDone, TrainingStarted
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
 from tfcli.runs.metrics import read_metrics
 from tfcli.runs.weights import load_tensors, save_tensors
 from tfcli.training import job
+from tfcli.training.job import start
 
 BUSY: Settings = {
     "model": {"dropout": 0.2, "num_layers": 2},
@@ -133,14 +135,24 @@ def test_a_kill_goes_back_to_the_last_checkpoint_and_forgets_later_lines(tmp_pat
         assert same(weights(ours), weights(theirs)), ours
 
 
-def test_a_kill_before_the_first_checkpoint_begins_again(tmp_path: Path, unbroken: Path):
-    run = tmp_path / "run"
-    train_tiny(tiny_recipe("decoder", BUSY), run, stop=stop_after(1))
-    shutil.rmtree(run / "checkpoints")
-    (run / "model.safetensors").unlink()
+def test_a_run_that_was_only_begun_loads_and_goes_on(tmp_path: Path, unbroken: Path):
+    """A kill before the first step: the folder holds the initial weights, as a checkpoint and to be loaded."""
+    run, recipe = tmp_path / "run", tiny_recipe("decoder", BUSY)
+    tokenizer, data = obtain_data(recipe.resolved(), lambda event: None)
+    start(recipe.resolved(), data, tokenizer, RunDirectory(run))
+    assert [*RunDirectory(run).checkpoints()] == [0]
+    load_run(run)
     resume_tiny(run)
     assert metrics(run) == metrics(unbroken / "decoder")
     assert same(weights(run / "model.safetensors"), weights(unbroken / "decoder" / "model.safetensors"))
+
+
+def test_a_run_that_lost_its_checkpoints_is_refused(tmp_path: Path):
+    run = tmp_path / "run"
+    train_tiny(tiny_recipe("decoder", BUSY), run, stop=stop_after(1))
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(BrokenInputError, match="has lost its checkpoints"):
+        resume_tiny(run)
 
 
 def test_the_first_report_after_a_resume_covers_the_steps_since_it(tmp_path: Path, unbroken: Path):

@@ -61,9 +61,10 @@ def attention(
       tfcli inspect attention runs/decoder-1 "Tom swam" --layer 1 --head 0
       tfcli inspect attention runs/pt-en-1 "o livro" --kind cross --html page.html
     """
-    from tfcli.cli.stdin import read_arguments
+    from tfcli.cli.stdin import read_text
     from tfcli.files import write_text
     from tfcli.inspection.attention import attention as compute
+    from tfcli.inspection.focus import focused, narrowed
     from tfcli.render.as_json import to_json
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
@@ -72,13 +73,11 @@ def attention(
     files = [(option, path) for option, path in (("--svg", svg), ("--html", html), ("--npz", npz)) if path is not None]
     for option, path in files:
         require_file_place(path, option)
-    text = read_arguments([text], "text")[0]
+    text = read_text(text)
     loaded = load_run(run, checkpoint, choose_device(device))
-    records = compute(loaded, text, target, kind)
-    for record in records:
-        _require_place(record, layer, head)
+    records = [focused(record, layer, head) for record in compute(loaded, text, target, kind)]
     picture = records[-1]  # of an encoder-decoder, the cross-attention
-    chosen = [_narrowed(record, layer, head) for record in records]
+    chosen = [narrowed(record, layer, head) for record in records]
     if json and npz is None:
         _require_few(chosen)
     for _, path in files:
@@ -90,47 +89,26 @@ def attention(
     if svg is not None:
         from tfcli.render.attention_svg import attention_svg
 
-        write_text(svg, attention_svg(picture, *_place(picture, layer, head)))
+        write_text(svg, attention_svg(picture, *picture.focus))
     if npz is not None:
         _write_npz(npz, records)
     if not json:
-        _show(terminal, picture, layer, head)
+        _show(terminal, picture, overview=layer is None and head is None)
     elif npz is not None:
-        terminal.json({"records": [], "npz": str(npz)})
+        named = [{"kind": r.kind, "query_tokens": r.query_tokens, "key_tokens": r.key_tokens} for r in records]
+        terminal.json({"records": named, "npz": str(npz)})
     else:
         terminal.json(to_json(chosen))
 
 
-def _require_place(record: "AttentionRecord", layer: int | None, head: int | None) -> None:
-    from tfcli.errors import UsageError
-
-    for name, wanted, there in zip(("layer", "head"), (layer, head), record.weights.shape[:2], strict=True):
-        if wanted is not None and wanted >= there:
-            raise UsageError(f"There is no {name} {wanted}: the model has {there}", f"choose 0 to {there - 1}")
-
-
-def _place(record: "AttentionRecord", layer: int | None, head: int | None) -> tuple[int, int]:
-    """The layer and head to draw: where none is asked for, those that say most."""
-    return record.focus[0] if layer is None else layer, record.focus[1] if head is None else head
-
-
-def _show(terminal: Terminal, record: "AttentionRecord", layer: int | None, head: int | None) -> None:
+def _show(terminal: Terminal, record: "AttentionRecord", *, overview: bool) -> None:
     from tfcli.render.attention import AttentionTable
     from tfcli.render.attention_overview import AttentionOverview
 
-    if layer is None and head is None:
+    if overview:
         terminal.show(AttentionOverview(record))
         terminal.text("")
-    terminal.show(AttentionTable(record, *_place(record, layer, head)))
-
-
-def _narrowed(record: "AttentionRecord", layer: int | None, head: int | None) -> "AttentionRecord":
-    """The record with the asked layer and head alone; the axes stay."""
-    from dataclasses import replace
-
-    layers = slice(None) if layer is None else slice(layer, layer + 1)
-    heads = slice(None) if head is None else slice(head, head + 1)
-    return replace(record, weights=record.weights[layers, heads])
+    terminal.show(AttentionTable(record, *record.focus))
 
 
 def _require_few(records: "list[AttentionRecord]") -> None:

@@ -23,7 +23,7 @@ def exit_codes(terminal: Terminal, *, debug: bool = False) -> Iterator[None]:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has gone (`| head`): the end of the output is no error.
-        _discard_output()
+        discard_closed_pipes()
         raise SystemExit(0) from None
     except (Exception, KeyboardInterrupt) as error:
         if debug:
@@ -48,8 +48,10 @@ def _explained(error: BaseException) -> tuple[str, int]:
     return f"tfcli has a fault: {type(error).__name__}: {error}; --debug shows where it happened.", 1
 
 
-def _discard_output() -> None:
-    """What is still buffered for a reader that has gone is written nowhere, and Python ends in peace."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+def discard_closed_pipes() -> None:
+    """What is still buffered for a reader that has gone, and all that follows, is written nowhere."""
     for stream in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -12,9 +12,11 @@ from tfcli.cli.recipes import recipes_app
 from tfcli.cli.run import run
 from tfcli.cli.tokenize import tokenize_app
 from tfcli.cli.train import train
+from tfcli.cli.usage import Commands
 
 app = typer.Typer(
     name="tfcli",
+    cls=Commands,
     help="Transformers from the terminal: train, generate, score and look inside.\n\nStart with: tfcli run quickstart",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -53,4 +55,4 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal's encoding lacks is shown as "?", and stops nothing.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    app()
+    app(prog_name="tfcli")

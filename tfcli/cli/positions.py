@@ -7,6 +7,9 @@ import typer
 
 from tfcli.cli.options import Json, command
 from tfcli.cli.terminal import Terminal
+from tfcli.recipe.model import ModelSection
+
+_SIZE = 64  # of a table that still fits into a terminal
 
 
 @command
@@ -16,19 +19,22 @@ def positions(
         Path | None, typer.Argument(metavar="RUN", help="A run, to see its own.", show_default=False)
     ] = None,
     encoding: Annotated[
-        Literal["sinusoidal", "rotary", "learned"] | None,
+        Literal["sinusoidal", "rotary"] | None,
         typer.Option("--encoding", help="A formula, without a run."),
     ] = None,
     length: Annotated[
-        int | None, typer.Option("--length", min=1, help="Positions.", show_default="64, or the run's")
+        int | None, typer.Option("--length", min=1, help="Positions.", show_default=f"{_SIZE}, or the run's")
     ] = None,
-    d_model: Annotated[int | None, typer.Option("--d-model", min=1, help="Dimensions.", show_default="64")] = None,
+    d_model: Annotated[
+        int | None, typer.Option("--d-model", min=1, help="Dimensions.", show_default=str(_SIZE))
+    ] = None,
     heads: Annotated[
         int | None,
         typer.Option("--heads", min=1, help="Heads that share d_model, for rotary.", show_default="1"),
     ] = None,
     base: Annotated[
-        float | None, typer.Option("--base", help="Base L of the wavelengths.", show_default="10000")
+        float | None,
+        typer.Option("--base", help="Base L of the wavelengths.", show_default=f"{ModelSection.position_base:.0f}"),
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV, a position a line.")] = False,
     json: Json = False,
@@ -48,6 +54,8 @@ def positions(
     from tfcli.render.positions import PositionsView
     from tfcli.runs.load import load_run
 
+    if csv and json:
+        raise UsageError("--csv and --json are two forms of one table", "give one of the two")
     if run is not None:
         formula = {"--encoding": encoding, "--d-model": d_model, "--heads": heads, "--base": base}
         for option, value in formula.items():
@@ -55,10 +63,11 @@ def positions(
                 raise UsageError(f"The run {run} has its own positions", f"leave {option} out, or leave the run out")
         record = run_positions(load_run(run).model, length)
     else:
-        chosen, size, heads = encoding or "sinusoidal", d_model or 64, heads or 1
+        chosen, size, heads = encoding or "sinusoidal", d_model or _SIZE, heads or 1
         if size % heads:
             raise UsageError(f"--d-model {size} is not divisible by --heads {heads}", "choose a multiple")
-        record = positions_table(chosen, length or 64, size // heads if chosen == "rotary" else size, base or 10_000.0)
+        base = ModelSection.position_base if base is None else base
+        record = positions_table(chosen, length or _SIZE, size // heads if chosen == "rotary" else size, base)
     if json:
         terminal.json(to_json(record))
     elif csv:

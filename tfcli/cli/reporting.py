@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tfcli.cli.events import drawn, is_result, named
-from tfcli.cli.signals import INTERRUPTED, TERMINATED, StopRequest, Terminated, stop_on_signals
+from tfcli.cli.exits import discard_closed_pipes
+from tfcli.cli.signals import INTERRUPTED, TERMINATED, UNREAD, StopRequest, Terminated, stop_on_signals
 from tfcli.cli.terminal import Terminal, is_terminal
-from tfcli.errors import Interrupted
+from tfcli.errors import Interrupted, TfcliError
 from tfcli.records.pipeline import StageProgress, StageStarted
 from tfcli.records.training import TrainingEvent, TrainingFinished, TrainingStarted
 
@@ -49,6 +50,14 @@ class Reporter:
         self.redraws = is_terminal(sys.stderr) and not terminal.err.is_dumb_terminal
 
     def __call__(self, event: Any) -> None:
+        try:
+            self._report(event)
+        except BrokenPipeError:
+            if not self.stream:
+                raise
+            self._reader_gone()
+
+    def _report(self, event: Any) -> None:
         if isinstance(event, StageStarted | StageProgress):
             self._stage(event)
         elif isinstance(event, TrainingEvent):
@@ -94,8 +103,9 @@ class Reporter:
         """Raise the documented exit where training was stopped by a signal."""
         finished = self.finished
         if finished is not None and finished.reason == "interrupted":
+            unread = ", for nobody reads the output any more" if self.stop.exit_code == UNREAD else ""
             raise Interrupted(
-                f"Stopped after step {finished.step}, which is saved in {finished.run}",
+                f"Stopped after step {finished.step}, which is saved in {finished.run}{unread}",
                 self._remedy(finished.run),
                 exit_code=self.stop.exit_code or INTERRUPTED,
             )
@@ -138,6 +148,14 @@ class Reporter:
         self.terminal.err.print(
             Text.assemble((_STAGES[event.stage], "bold cyan"), f"  {printable(event.detail)}", (reused, "dim"))
         )
+
+    def _reader_gone(self) -> None:
+        """A training is stopped and saved; what follows one is finished unseen, and ends with its own code."""
+        discard_closed_pipes()
+        if self.stop.armed:
+            self.stop.reader_gone()
+        elif self.finished is None:
+            raise TfcliError("Nobody reads the output any more, so nothing was trained", "write it to a file")
 
     def _progress(self, event: StageProgress) -> None:
         from rich.text import Text

@@ -1,11 +1,11 @@
-"""Ctrl-C and SIGTERM during training: finish the step, save, and say how to go on."""
+"""Ctrl-C, SIGTERM and a closed pipe during training: finish the step, save, and say how to go on."""
 
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED, TERMINATED, UNREAD = 130, 143, 1
 
 
 class Terminated(KeyboardInterrupt):
@@ -13,7 +13,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Set by the first signal while it is armed. An unarmed or second signal stops at once."""
+    """Set by the first signal, or the loss of the reader, while it is armed. An unarmed or second signal stops at once."""
 
     def __init__(self) -> None:
         self.armed = False
@@ -22,6 +22,11 @@ class StopRequest:
     def asked(self) -> bool:
         """Whether to stop after this step."""
         return self.exit_code is not None
+
+    def reader_gone(self) -> None:
+        """Nobody reads what the training says."""
+        if not self.asked():
+            self.exit_code = UNREAD
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""

@@ -11,6 +11,11 @@ def read_arguments(values: list[str] | None, what: str) -> list[str]:
     return [_whole(what) if value == "-" else value for value in values or ["-"]]
 
 
+def read_text(value: str) -> str:
+    """The argument; of `-`, the whole of stdin without the one newline that ends it."""
+    return _whole("text").removesuffix("\n").removesuffix("\r") if value == "-" else value
+
+
 def read_lines() -> Iterator[str]:
     """The lines of stdin, as they come, without their ends; empty lines are passed over."""
     for number, line in enumerate(sys.stdin.buffer, start=1):

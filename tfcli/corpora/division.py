@@ -55,7 +55,11 @@ class Division:
                 raise self._empty(part)
 
     def only(self, part: Part) -> Iterator[Document]:
-        """The documents of one part; raises as `parts` does."""
+        """The documents of one part; of a division by file, only that file is read.
+
+        Raises:
+            UsageError: at the end, when a part holds no text; a division by file does not look.
+        """
         if self.validation:
             return (self.source if part == "train" else self.validation).documents()
         return (document for its_part, document in self.parts() if its_part == part)

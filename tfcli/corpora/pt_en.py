@@ -17,7 +17,7 @@ from tfcli.corpora.pt_en_grammar import Combination, Phrase, alignment, text
 from tfcli.corpora.pt_en_lecture import LECTURE
 from tfcli.corpora.pt_en_patterns import CUMULATIVE_WEIGHTS, PATTERNS
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised whenever the same seed gives other pairs, so that what was made from the old ones is made again."""
 
 DEFAULT_DOCUMENTS = 60_000
@@ -26,9 +26,8 @@ DEFAULT_DOCUMENTS = 60_000
 HELD_OUT_PER_MILLE = 60
 """Of a thousand combinations, how many are kept for validation; a sentence has one to four of them."""
 
-
 LECTURE_EVERY = 400
-"""The lecture's four pairs come first, and again after so many pairs, for a model learns nothing that it meets once."""
+"""The lecture's four pairs begin every block of so many pairs: a model learns nothing that it meets once."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class PtEnPair:
 
 
 def pairs(seed: int = 0) -> Iterator[PtEnPair]:
-    """Pairs without end, the lecture's four first; pair i depends on `seed` and i alone."""
+    """Pairs without end, the lecture's four first and again every `LECTURE_EVERY`; pair i depends on `seed` and i alone."""
     for index in count():
         place = index % LECTURE_EVERY
         if place < len(LECTURE):

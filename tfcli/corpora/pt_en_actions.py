@@ -241,7 +241,7 @@ def gave(draw: Draw) -> Phrase:
 
 
 def met(draw: Draw) -> Phrase:
-    """Ana visitou a tia de Pedro; Ana não me viu no parque = Ana did not see me in the park."""
+    """Ana visitou a tia de Pedro; Ana não me viu no parque = Ana did not see me at the park."""
     verb, who = draw.one(MEETING), subject(draw, PAST_PERSONS)
     clitic = draw.chance(0.5)
     clitics = HIM_HER if who.person == "1s" else (*ME_US, *HIM_HER)

@@ -49,7 +49,7 @@ NEEDED = tuple(
 
 
 def when_arrived(draw: Draw) -> Phrase:
-    """Quando Ana chegou ao parque, Lucas estava lendo = When Ana arrived in the park, Lucas was reading."""
+    """Quando Ana chegou ao parque, Lucas estava lendo = When Ana arrived at the park, Lucas was reading."""
     who, verb = anyone(draw), draw.one(PROGRESSIVE)
     someone = other(draw, who)
     where = draw.one(PLACES)

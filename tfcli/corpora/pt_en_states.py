@@ -41,7 +41,8 @@ from tfcli.corpora.pt_en_words import (
 
 MOVABLE = {"text", "food", "clothes", "object", "animal"}
 SMALL_THINGS = tuple(noun for noun in THINGS if noun.kinds & MOVABLE and "large" not in noun.kinds)
-COMPARED = tuple(noun for noun in THINGS if noun.kinds & {"text", "clothes", "furniture", "vehicle"})
+FAMILIES = {"text", "clothes", "furniture", "vehicle"}
+COMPARED = tuple(noun for noun in THINGS if noun.kinds & FAMILIES)
 LANDMARKS = {noun.pt: noun for noun in THINGS if "landmark" in noun.kinds}
 
 
@@ -124,7 +125,7 @@ def somewhere(draw: Draw, what: Phrase) -> Phrase:
 
 
 def is_somewhere(draw: Draw) -> Phrase:
-    """Meus primos estão na praia; Ana não está na escola."""
+    """Meu irmão está na praia; Ana não está na escola."""
     who, place = subject(draw), draw.one(PLACES)
     return join(
         "{who} {no} {am} {where}",
@@ -199,10 +200,11 @@ def _being(draw: Draw, who: Phrase, verb: Auxiliary, what: Phrase, head: str) ->
 
 
 def compares_things(draw: Draw) -> Phrase:
-    """O carro é mais caro do que a bicicleta = The car is more expensive than the bicycle."""
+    """O carro é mais caro do que a bicicleta = The car is more expensive than the bicycle: within one family."""
     noun = draw.one(COMPARED)
+    rivals = [rival for rival in COMPARED if rival != noun and rival.kinds & noun.kinds & FAMILIES]
     adjective = draw.one([adjective for adjective in adjectives_of(noun) if adjective.more_en])
-    against = draw.one([rival for rival in COMPARED if rival != noun and adjective in adjectives_of(rival)])
+    against = draw.one([rival for rival in rivals if adjective in adjectives_of(rival)])
     what = definite(draw, noun, adjective=0.0, plural=0.4)
     return _comparing(draw, what, adjective, definite(draw, against, adjective=0.0))
 
@@ -253,7 +255,7 @@ def age(draw: Draw) -> Phrase:
 
 
 def dwells(draw: Draw) -> Phrase:
-    """Ana mora em Lisboa; os alunos não estudam na biblioteca."""
+    """Ana mora em Lisboa; os alunos não trabalham na biblioteca."""
     who, verb = subject(draw), draw.one(tuple(DWELLING))
     place = draw.one(CITIES if verb == "morar" else (*PLACES, *CITIES))
     forms = DWELLING[verb]

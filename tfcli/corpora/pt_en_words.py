@@ -33,7 +33,10 @@ class Adjective(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A place one can be in and go to; cities mostly have no Portuguese article, and no English one."""
+    """A place one can be in and go to; `inside` is the English preposition for being there and for arriving.
+
+    Cities mostly have no Portuguese article, and no English one.
+    """
 
     pt: str
     article: str
@@ -66,7 +69,7 @@ def _adjective(pt: str, en: str, verb: str, fits: str, more_pt: str = "", more_e
     return Adjective(shapes, en, verb, frozenset(fits.split()), more_pt, more_en)
 
 
-# The first kind is the family: comparisons stay inside it.
+# The first kind is the family.
 THINGS = (
     _noun("livro", "m", "book", "text written closable"),
     _noun("carta", "f", "letter", "text written openable"),
@@ -201,7 +204,7 @@ RELATIVES = (
 )
 
 PLACES = (
-    Place("parque", "o", "the", "park", "in"),
+    Place("parque", "o", "the", "park", "at"),
     Place("jardim", "o", "the", "garden", "in"),
     Place("escola", "a", "the", "school", "at"),
     Place("mercado", "o", "the", "market", "at"),
@@ -214,7 +217,7 @@ PLACES = (
     Place("loja", "a", "the", "shop", "at"),
     Place("hotel", "o", "the", "hotel", "at"),
     Place("cozinha", "a", "the", "kitchen", "in"),
-    Place("escritório", "o", "the", "office", "in"),
+    Place("escritório", "o", "the", "office", "at"),
 )
 
 CITIES = (

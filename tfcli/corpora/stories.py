@@ -29,7 +29,6 @@ DEFAULT_DOCUMENTS = 20_000
 Sense = Literal["river", "money"]
 
 _WORD = re.compile(r"[A-Za-z]+")
-_SENTENCE_END = re.compile(r'(?<=[.!?]) (?=["A-Z])|(?<=[.!?]") (?=[A-Z])')
 
 
 @dataclass(frozen=True)
@@ -40,15 +39,6 @@ class StoryParse:
     characters: tuple[str, ...]
     objects: tuple[str, ...]
     banks: tuple[Sense, ...]
-
-
-@dataclass(frozen=True)
-class BankSentence:
-    """A sentence with "bank" in it, its sense, and the word before "bank" that decides it."""
-
-    text: str
-    sense: Sense
-    deciding_word: str
 
 
 def stories(seed: int = 0) -> Iterator[str]:
@@ -65,7 +55,7 @@ def parse_story(text: str) -> StoryParse | None:
                 plot,
                 characters=tuple(binding[slot] for slot in ("a", "b") if slot in binding),
                 objects=tuple(binding[slot] for slot in ("x", "f", "z") if slot in binding),
-                banks=tuple(sense for sense, _ in _banks(text)),
+                banks=_banks(text),
             )
     return None
 
@@ -73,15 +63,6 @@ def parse_story(text: str) -> StoryParse | None:
 def is_story(text: str) -> bool:
     """Whether the grammar could have written this text as one whole story."""
     return parse_story(text) is not None
-
-
-def bank_sentences(seed: int = 0) -> Iterator[BankSentence]:
-    """Sentences with one "bank" whose deciding word stands before it in the same sentence, without end."""
-    for story in stories(seed):
-        for sentence in _SENTENCE_END.split(story):
-            banks = _banks(sentence)
-            if len(banks) == 1:
-                yield BankSentence(sentence, *banks[0])
 
 
 def _story(seed: int, number: int) -> str:
@@ -111,19 +92,19 @@ def _person(slot: str, name: str, gender: str) -> dict[str, str]:
     return {slot: name} | {f"{slot}.{form}": pronoun for form, pronoun in PRONOUNS[gender].items()}
 
 
-def _banks(text: str) -> list[tuple[Sense, str]]:
-    """Sense and deciding word of each "bank" that has a deciding word since the "bank" before it."""
-    banks: list[tuple[Sense, str]] = []
-    decided: tuple[Sense, str] | None = None
+def _banks(text: str) -> tuple[Sense, ...]:
+    """The sense of each "bank" that has a deciding word since the "bank" before it."""
+    banks: list[Sense] = []
+    decided: Sense | None = None
     for word in _WORD.findall(text):
         if word in RIVER_WORDS:
-            decided = ("river", word)
+            decided = "river"
         elif word in MONEY_WORDS:
-            decided = ("money", word)
+            decided = "money"
         elif word == "bank" and decided:
             banks.append(decided)
             decided = None
-    return banks
+    return tuple(banks)
 
 
 def _plot(lines: str) -> Node:

@@ -16,6 +16,9 @@ from tfcli.records.evaluation import Scores
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 
+_SCORED_TOKENS = 8192
+"""Tokens scored at a time: enough to keep two cores busy, few enough for the logits of a large vocabulary."""
+
 
 def evaluate(run: LoadedRun, data: PreparedDataset) -> Scores:
     """Loss and accuracy over the validation part of `data`; for pairs, translations of all of it as well.
@@ -66,8 +69,10 @@ def evaluate_translations(run: LoadedRun, data: PreparedDataset) -> TranslationS
 
 
 def _scored(run: LoadedRun) -> Recipe:
-    """The run's recipe with larger batches: scoring needs no gradients, so more fits."""
-    train = replace(run.recipe.train, batch_size=max(run.recipe.train.batch_size, 64))
+    """The run's recipe with batches of some thousand tokens: without gradients, more fits than in training."""
+    train = run.recipe.train
+    context = train.context or run.config.model.max_seq_len
+    train = replace(train, batch_size=max(train.batch_size, _SCORED_TOKENS // context))
     return replace(run.recipe, train=train)
 
 

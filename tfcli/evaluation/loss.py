@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from tfcli.data.batch import Batch
+from tfcli.errors import UsageError
 from tfcli.evaluation.objective import target_of
 from tfcli.models.transformer import Transformer
 
@@ -42,14 +43,23 @@ class Totals:
 
 @torch.inference_mode()
 def total_loss(model: Transformer, batches: Iterable[Batch], device: torch.device) -> Totals:
-    """Score every labelled token of the batches once, in float32 and without dropout."""
+    """Score every labelled token of the batches once, in float32 and without dropout.
+
+    Raises:
+        UsageError: there is none.
+    """
     was_training = model.training
     model.eval()
     nats, tokens, correct = 0.0, 0, 0
     for batch in batches:
         target = target_of(model, batch, device)
-        nats += F.cross_entropy(target.logits.float(), target.labels, reduction="sum").double().item()
+        nats += F.cross_entropy(target.logits.float(), target.labels, reduction="sum").item()
         correct += int((target.logits.argmax(-1) == target.labels).sum())
         tokens += batch.target_tokens
     model.train(was_training)
+    if tokens == 0:
+        raise UsageError(
+            "The validation part has no token to score: all are special or unknown to the tokenizer",
+            "score text in the alphabet that the tokenizer was trained on",
+        )
     return Totals(nats, tokens, correct)

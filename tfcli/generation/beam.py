@@ -63,8 +63,9 @@ def _log_distribution(logits: Tensor, banned: list[int]) -> Tensor:
 
 def _extend(live: list[Continuation], log_probabilities: Tensor, beam: int) -> tuple[list[Continuation], list[int]]:
     """The `beam` best one-token extensions, the best first, and which text each extends."""
-    scores = torch.tensor([text.score for text in live], dtype=torch.float64, device=log_probabilities.device)
-    totals = (scores[:, None] + log_probabilities).flatten()
+    # On the CPU, where there is float64 whatever the device: float32 sums would reorder beams that are nearly equal.
+    scores = torch.tensor([text.score for text in live], dtype=torch.float64)
+    totals = (scores[:, None] + log_probabilities.cpu()).flatten()
     values, places = totals.topk(min(beam, len(totals)))
     extended, parents = [], []
     for score, place in zip(values.tolist(), places.tolist(), strict=True):

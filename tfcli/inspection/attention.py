@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tfcli.errors import UsageError
 from tfcli.generation.translate import translate
-from tfcli.inspection.focus import telling_head
+from tfcli.inspection.focus import focused
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.transformer import AttentionWeights
 from tfcli.records.arrays import frozen
@@ -85,10 +85,5 @@ def _record(run: LoadedRun, kind: AttentionKind, inputs: _Inputs, layers: list[T
     keys = inputs.decoder if kind == "decoder_self" else inputs.encoder
     assert queries is not None and keys is not None
     table = frozen(torch.stack([layer[0] for layer in layers]).cpu().numpy())
-    return AttentionRecord(
-        kind,
-        tuple(run.tokenizer.labels(queries)),
-        tuple(run.tokenizer.labels(keys)),
-        table,
-        focus=telling_head(kind, table),
-    )
+    labels = run.tokenizer.labels
+    return focused(AttentionRecord(kind, tuple(labels(queries)), tuple(labels(keys)), table))

@@ -1,9 +1,42 @@
 """Which head to show first."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.records.attention import AttentionKind
+from tfcli.errors import UsageError
+from tfcli.records.attention import AttentionKind, AttentionRecord
+
+
+def focused(record: AttentionRecord, layer: int | None = None, head: int | None = None) -> AttentionRecord:
+    """The record with the layer and head to look at first: those asked for; of what is left open, the telling ones.
+
+    Raises:
+        UsageError: the model has no such layer or head.
+    """
+    layers, heads = record.weights.shape[:2]
+    require_place("layer", layer, layers)
+    require_place("head", head, heads)
+    found = telling_head(record.kind, narrowed(record, layer, head).weights)
+    return replace(record, focus=(found[0] if layer is None else layer, found[1] if head is None else head))
+
+
+def narrowed(record: AttentionRecord, layer: int | None, head: int | None) -> AttentionRecord:
+    """The record with the asked layer and head alone; the axes stay."""
+    layers = slice(None) if layer is None else slice(layer, layer + 1)
+    heads = slice(None) if head is None else slice(head, head + 1)
+    return replace(record, weights=record.weights[layers, heads])
+
+
+def require_place(name: str, index: int | None, count: int) -> None:
+    """Refuse a layer or a head that a model with `count` of them does not have.
+
+    Raises:
+        UsageError: naming both numbers.
+    """
+    if index is not None and index >= count:
+        raise UsageError(f"There is no {name} {index}: the model has {count}", f"choose 0 to {count - 1}")
 
 
 def telling_head(kind: AttentionKind, weights: NDArray[np.float32]) -> tuple[int, int]:

@@ -28,6 +28,7 @@ PRESETS: dict[str, Settings] = {
             "attention_init": "normal",
         },
         "train": {
+            "steps": 100_000,
             "schedule": "inverse_sqrt",
             "warmup_steps": 4000,
             "learning_rate": 7e-4,
@@ -54,7 +55,7 @@ PRESETS: dict[str, Settings] = {
             "dropout": 0.1,
             "attention_init": "normal",
         },
-        "train": {"learning_rate": 6e-4, "beta2": 0.95, "warmup_steps": 700},
+        "train": {"steps": 100_000, "learning_rate": 6e-4, "beta2": 0.95, "warmup_steps": 700},
     },
     # Touvron et al. 2023: the layout, at a size for one machine
     "llama": {
@@ -70,7 +71,7 @@ PRESETS: dict[str, Settings] = {
             "tie_embeddings": False,
             "attention_init": "normal",
         },
-        "train": {"learning_rate": 1e-3, "beta2": 0.95},
+        "train": {"steps": 20_000, "learning_rate": 1e-3, "beta2": 0.95},
     },
 }
 

@@ -4,7 +4,7 @@ cache/tokenizers/<fingerprint of text and settings>/tokenizer.json
 cache/datasets/<fingerprint of text, split and tokenizer>/
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ from tfcli.data.dataset import PreparedDataset
 from tfcli.data.manifest import MANIFEST_NAME
 from tfcli.data.prepare import dataset_fingerprint, prepare
 from tfcli.errors import UsageError
-from tfcli.files import cache_folder, digest, read_json, require_writable, write_text
+from tfcli.files import cache_folder, digest, require_writable, write_text
 from tfcli.recipe.data import DataSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.records.pipeline import StageProgress, StageStarted
 from tfcli.runs.config import read_config
+from tfcli.runs.data import RunData, read_run_data
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
 from tfcli.tokenization.load import load_tokenizer
@@ -70,9 +71,8 @@ def obtain_tokenizer(section: TokenizerSection, division: Division, report: Repo
     if file.is_file():
         report(StageStarted("tokenizer", what, reused=True))
         return load_tokenizer(file)
+    require_writable_cache()
     report(StageStarted("tokenizer", what))
-
-    require_writable(file.parent)
 
     def training_texts() -> Iterator[str]:
         for number, document in enumerate(division.only("train"), start=1):
@@ -92,14 +92,28 @@ def cached_dataset(division: Division, tokenizer: Tokenizer, report: Report) -> 
     folder = cache_folder() / "datasets" / dataset_fingerprint(division, tokenizer)
     names = ", ".join(division.source.names)
     report(StageStarted("data", names, reused=folder.is_dir()))
+    require_writable_cache()
     record = prepare(
         division,
         tokenizer,
         folder,
         progress=lambda documents, tokens: report(StageProgress("data", documents, tokens)),
     )
-    report(record)
-    return PreparedDataset.open(folder)
+    data = _renamed(PreparedDataset.open(folder), division.source.names)
+    report(data.record(reused=record.reused))
+    return data
+
+
+def require_writable_cache() -> None:
+    """Raises:
+    UsageError: tokenizers and datasets cannot be kept; names the folder.
+    """
+    try:
+        require_writable(cache_folder())
+    except UsageError as error:
+        raise UsageError(
+            f"The cache cannot be written: {error.problem}", "name another folder in TFCLI_CACHE"
+        ) from error
 
 
 def prepared_folder(section: DataSection) -> Path | None:
@@ -112,24 +126,56 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
     """The dataset a run was trained on: from the cache by its fingerprint, else made again from the sources.
 
     Raises:
-        UsageError: the sources are no longer what they were.
+        UsageError: the sources are no longer what they were, or were standard input.
     """
-    fingerprint = read_json(run.data)["fingerprint"]
-    cached = cache_folder() / "datasets" / fingerprint
+    trained_on = read_run_data(run.data)
+    cached = cache_folder() / "datasets" / trained_on.fingerprint
     if cached.is_dir():
-        return PreparedDataset.open(cached)
+        return _renamed(PreparedDataset.open(cached), trained_on.sources)
     folder = prepared_folder(recipe.data)
     if folder is not None:
         data = PreparedDataset.open(folder)
-    else:
-        division = open_division(recipe.data, kind_of(recipe))
-        data = cached_dataset(division, load_run_tokenizer(run, read_config(run.config)), report)
-    if data.record().fingerprint != fingerprint:
+        _require_fingerprint(run, trained_on, data.record().fingerprint)
+        return data
+    if "-" in trained_on.sources:
         raise UsageError(
-            f"The text of {', '.join(data.record().sources)} has changed since {run.path} was trained on it",
+            f"The text of {run.path} came from standard input and is no longer in the cache", "train again from a file"
+        )
+    division, tokenizer = _division_of_run(run, recipe)
+    _require_fingerprint(run, trained_on, dataset_fingerprint(division, tokenizer))
+    return cached_dataset(division, tokenizer, report)
+
+
+def require_same_text(run: RunDirectory, recipe: Recipe) -> None:
+    """Refuse to go on with a run whose text has changed since. Standard input cannot be compared.
+
+    Raises:
+        UsageError: it has.
+    """
+    trained_on = read_run_data(run.data)
+    folder = prepared_folder(recipe.data)
+    if folder is not None:
+        _require_fingerprint(run, trained_on, PreparedDataset.open(folder).record().fingerprint)
+    elif "-" not in trained_on.sources:
+        _require_fingerprint(run, trained_on, dataset_fingerprint(*_division_of_run(run, recipe)))
+
+
+def _division_of_run(run: RunDirectory, recipe: Recipe) -> tuple[Division, Tokenizer]:
+    division = open_division(recipe.data, kind_of(recipe))
+    return division, load_run_tokenizer(run, read_config(run.config))
+
+
+def _require_fingerprint(run: RunDirectory, trained_on: RunData, fingerprint: str) -> None:
+    if fingerprint != trained_on.fingerprint:
+        raise UsageError(
+            f"The text of {', '.join(trained_on.sources)} has changed since {run.path} was trained on it",
             "restore it, or train a new run",
         )
-    return data
+
+
+def _renamed(data: PreparedDataset, sources: Sequence[str]) -> PreparedDataset:
+    """Equal texts share a dataset in the cache; this one is called by the names it was asked for with."""
+    return PreparedDataset(data.path, replace(data.manifest, sources=tuple(sources)))
 
 
 def dataset_for_evaluation(run: LoadedRun, names: tuple[str, ...], report: Report) -> PreparedDataset:
@@ -147,11 +193,11 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     if source is not None:
         source = _absolute(source, kind) if isinstance(source, str) else tuple(_absolute(name, kind) for name in source)
     validation = data.validation and _absolute(data.validation, kind)
-    path = tokenizer.path and str(Path(tokenizer.path).absolute())
     return replace(
         recipe,
         data=replace(data, source=source, validation=validation),
-        tokenizer=replace(tokenizer, path=path),
+        tokenizer=replace(tokenizer, path=tokenizer.path and _absolute_path(tokenizer.path)),
+        train=replace(recipe.train, init=recipe.train.init and _absolute_path(recipe.train.init)),
     )
 
 
@@ -163,4 +209,4 @@ def _absolute(name: str, kind: Kind) -> str:
 
 
 def _absolute_path(name: str) -> str:
-    return name if name.startswith("~") else str(Path(name).absolute())
+    return str(Path(name).expanduser().absolute())

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 from tfcli.errors import UsageError
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.generation.generate import generate
 from tfcli.inspection.attention import attention
+from tfcli.inspection.focus import focused, require_place
 from tfcli.inspection.positions import run_positions
 from tfcli.pipeline.datasets import Report, dataset_of_run
 from tfcli.pipeline.training import ShouldStop, train_recipe
@@ -43,9 +44,8 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
 
 def _require_there(recipe: Recipe) -> None:
     wanted, model = recipe.inspect, recipe.model
-    for name, index, count in (("layer", wanted.layer, model.num_layers), ("head", wanted.head, model.num_heads)):
-        if index is not None and index >= count:
-            raise UsageError(f"inspect.{name} = {index}, and the model has {count} of them", f"choose 0 to {count - 1}")
+    require_place("layer", wanted.layer, model.num_layers)
+    require_place("head", wanted.head, model.num_heads)
     if model.positions == "learned" and wanted.positions > model.max_seq_len:
         raise UsageError(
             f"inspect.positions = {wanted.positions}, and the model learns {model.max_seq_len}", "choose no more"
@@ -93,8 +93,6 @@ def _inspection(run: LoadedRun, recipe: Recipe, report: Report) -> None:
     report(StageStarted("inspection", "attention and positions"))
     if wanted.attention is not None:
         record = attention(run, wanted.attention, wanted.target)[-1]  # of an encoder-decoder, the cross-attention
-        layer, head = record.focus
-        chosen = (layer if wanted.layer is None else wanted.layer, head if wanted.head is None else wanted.head)
-        report(replace(record, focus=chosen))
+        report(focused(record, wanted.layer, wanted.head))
     if wanted.positions:
         report(run_positions(run.model, wanted.positions))

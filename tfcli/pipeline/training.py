@@ -7,7 +7,7 @@ from typing import Any
 
 from tfcli.errors import UsageError
 from tfcli.files import require_writable, write_text
-from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, with_absolute_paths
+from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, require_same_text, with_absolute_paths
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe, first_difference
 from tfcli.records.pipeline import StageStarted
@@ -15,7 +15,7 @@ from tfcli.records.training import TrainingFinished
 from tfcli.runs.card import run_card
 from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
 from tfcli.runs.load import load_run
-from tfcli.training.job import resume, start
+from tfcli.training.job import TrainingJob, resume, start
 from tfcli.training.loop import finished_event, reason_of, train
 from tfcli.training.state import read_progress
 
@@ -32,22 +32,17 @@ def train_recipe(
     Raises:
         UsageError: the folder holds a run of another recipe (names the first setting that differs) or something else.
     """
+    if init is not None:
+        recipe = replace(recipe, train=replace(recipe.train, init=str(init)))
     recipe = with_absolute_paths(recipe.resolved())
     if out is not None and RunDirectory(out).holds_run():
-        recorded = load_recorded(RunDirectory(out).recipe)
-        difference = first_difference(recipe, recorded)
-        if difference is not None:
-            key, wanted, found = difference
-            raise UsageError(
-                f"{out} holds a run with {key} = {_shown(found)}, and {_shown(wanted)} is asked for",
-                "choose another --out, or the same settings",
-            )
+        _require_same_recipe(recipe, RunDirectory(out))
         return resume_run(out, report, should_stop)
     run = free_run(out or next_run_path(recipe.name))
     require_writable(run.path)
-    initial = load_run(init) if init is not None else None
+    initial = load_run(recipe.train.init) if recipe.train.init is not None else None
     if initial is not None:
-        recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer.absolute())))
+        recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer)))
     tokenizer, data = obtain_data(recipe, report)
     report(StageStarted("training", str(run.path)))
     return _drive(start(recipe, data, tokenizer, run, initial), report, should_stop)
@@ -66,7 +61,18 @@ def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingF
     return _drive(resume(run, recipe, data), report, should_stop)
 
 
-def _drive(job: Any, report: Report, should_stop: ShouldStop) -> TrainingFinished:
+def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
+    difference = first_difference(recipe, load_recorded(run.recipe))
+    if difference is not None:
+        key, wanted, found = difference
+        raise UsageError(
+            f"{run.path} holds a run with {key} = {_shown(found)}, and {_shown(wanted)} is asked for",
+            "choose another --out, or the same settings",
+        )
+    require_same_text(run, recipe)
+
+
+def _drive(job: TrainingJob, report: Report, should_stop: ShouldStop) -> TrainingFinished:
     for event in train(job, should_stop):
         report(event)
         if isinstance(event, TrainingFinished):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Gt
+from annotated_types import Gt, Le
 
 
 @dataclass(frozen=True)
@@ -15,13 +15,13 @@ class CheckSection:
     max_loss: Annotated[float, Gt(0)] | None = None
     """Largest validation loss, nats a token."""
 
-    min_accuracy: Annotated[float, Gt(0)] | None = None
+    min_accuracy: Annotated[float, Gt(0), Le(1)] | None = None
     """Smallest share of masked tokens predicted right, 0 to 1."""
 
-    min_bleu: Annotated[float, Gt(0)] | None = None
+    min_bleu: Annotated[float, Gt(0), Le(100)] | None = None
     """Smallest BLEU, 0 to 100."""
 
-    min_exact_match: Annotated[float, Gt(0)] | None = None
+    min_exact_match: Annotated[float, Gt(0), Le(1)] | None = None
     """Smallest share of validation pairs translated word for word, 0 to 1."""
 
     max_minutes: Annotated[float, Gt(0)] | None = None

@@ -78,6 +78,9 @@ class TrainSection:
     log_every: Annotated[int, Ge(1)] = 10
     """Steps between reports of the loss."""
 
+    init: str | None = None
+    """A run whose weights and tokenizer to begin with, instead of new ones."""
+
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
     """Seed of the initial weights, the order of the data, masks and dropout."""
 

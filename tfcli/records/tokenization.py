@@ -24,7 +24,7 @@ class TokenizerReport:
 
 @dataclass(frozen=True)
 class Encoding:
-    """One text as ids, with a label for each that is safe to print."""
+    """One text as ids, and the text that each stands for, as it is; `render` makes it safe to print."""
 
     text: str
     token_ids: tuple[int, ...]

@@ -21,11 +21,16 @@ class TrainingStarted:
     validation_tokens: int
     device: str
     precision: str
+    left_out: int = 0
+    """Pairs that are too long for the context and take no part."""
 
 
 @dataclass(frozen=True)
 class StepsDone:
-    """Sent every `log_every` steps; `loss` is the mean over the target tokens since the last one."""
+    """Sent every `log_every` steps; `loss` is the mean over the target tokens since the last one.
+
+    It is what training minimises: with label smoothing, more than the loss of an evaluation on the same tokens.
+    """
 
     step: int
     total_steps: int

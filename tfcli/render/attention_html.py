@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.attention_page import PAGE
@@ -12,11 +13,13 @@ from tfcli.render.attention_svg import hexadecimal
 from tfcli.render.attention_text import KIND_NAMES, labels
 from tfcli.render.colors import WEIGHTS
 
+_DECIMALS = 4
+
 
 def attention_html(records: Sequence[AttentionRecord]) -> str:
     """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights.
 
-    Weights are rounded to four decimals. Tokens are data, written into the page by the script as text only.
+    Weights are rounded to four decimals, and one that is not 0 never becomes 0. Tokens are data, written into the page by the script as text only.
     """
     data = {
         "records": [_record(record) for record in records],
@@ -32,5 +35,11 @@ def _record(record: AttentionRecord) -> dict[str, Any]:
         "kind": KIND_NAMES[record.kind],
         "queries": labels(record.query_tokens),
         "keys": labels(record.key_tokens),
-        "weights": np.round(record.weights.astype(np.float64), 4).tolist(),
+        "weights": _rounded(record.weights).tolist(),
     }
+
+
+def _rounded(weights: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The page shows 0 as "exactly 0, masked", so what is merely small stays above it."""
+    exact = weights.astype(np.float64)
+    return np.where(exact == 0.0, 0.0, np.maximum(np.round(exact, _DECIMALS), 10.0**-_DECIMALS))

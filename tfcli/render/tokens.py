@@ -9,11 +9,10 @@ from rich.style import Style
 from rich.text import Text
 
 from tfcli.records.tokenization import Encoding, TokenizerReport
-from tfcli.render.attention_text import labels
 from tfcli.render.brush import has_colors
 from tfcli.render.facts import Fact, Facts
 from tfcli.render.numbers import exact, percent, plural
-from tfcli.render.safe import fit
+from tfcli.render.safe import fit, token_label
 
 _PAPERS = ("#1f4e79", "#5b3a72")
 
@@ -27,8 +26,8 @@ class EncodingView:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         encoding = self.encoding
         blocks = [
-            _Block(label, str(token_id), number)
-            for number, (label, token_id) in enumerate(zip(labels(encoding.tokens), encoding.token_ids, strict=True))
+            _Block(token_label(token), str(token_id), number, ends_line=token.endswith("\n"))
+            for number, (token, token_id) in enumerate(zip(encoding.tokens, encoding.token_ids, strict=True))
         ]
         in_color = has_colors(console)
         for line in _lines(blocks, options.max_width):
@@ -50,6 +49,7 @@ class _Block:
     label: str
     id: str
     number: int
+    ends_line: bool
 
     @property
     def width(self) -> int:
@@ -68,7 +68,7 @@ def _lines(blocks: list[_Block], width: int) -> list[list[_Block]]:
     lines: list[list[_Block]] = []
     used = width
     for block in blocks:
-        if used + block.width + 1 > width or (lines and lines[-1][-1].label.endswith("⏎")):
+        if used + block.width + 1 > width or (lines and lines[-1][-1].ends_line):
             lines.append([])
             used = 0
         lines[-1].append(block)

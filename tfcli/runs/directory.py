@@ -68,13 +68,13 @@ class RunDirectory:
                 found[int(name.group(1))] = folder
         return dict(sorted(found.items()))
 
-    def prune(self, keep: int) -> None:
-        """Remove all but the last `keep` checkpoints, at least one."""
-        for folder in list(self.checkpoints().values())[: -max(keep, 1)]:
+    def prune(self) -> None:
+        """Remove all checkpoints but the last one, and what a kill has left of others."""
+        for folder in list(self.checkpoints().values())[:-1]:
             # Renamed first: a removal that is cut short must not leave half a checkpoint under its name.
-            folder.rename(folder.with_name(f".{folder.name}.old"))
-        for doomed in (self.path / "checkpoints").glob(".step-*.old"):
-            shutil.rmtree(doomed, ignore_errors=True)
+            folder.rename(folder.with_name(f".{folder.name}.tmp"))
+        for left in (self.path / "checkpoints").glob(".step-*.tmp"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def holds_run(self) -> bool:
         """Whether a run was begun here."""

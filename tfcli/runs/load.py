@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from tfcli.errors import BrokenInputError, UsageError
-from tfcli.models.build import build_model
+from tfcli.models.build import ARCHITECTURES
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe
@@ -48,10 +48,14 @@ def load_run(path: Path | str, checkpoint: str = "best", device: torch.device | 
     recipe = load_recorded(directory.recipe)
     config = read_config(directory.config)
     tokenizer = load_run_tokenizer(directory, config)
-    model = build_model(config.model)
+    if recipe.model != config.model:
+        raise BrokenInputError(
+            f"{directory.recipe} and {directory.config} describe different models", "restore the run's own files"
+        )
+    model = ARCHITECTURES[config.model.architecture](config.model)  # every weight is read, so none is initialised
     weights = checkpoint_weights(directory, checkpoint)
     tensors, metadata = load_tensors(weights)
-    if metadata.get("run_id", config.run_id) != config.run_id:
+    if metadata.get("run_id") != config.run_id:
         raise BrokenInputError(f"{weights} belongs to another run", "restore the run's own file")
     fill_model(model, tensors, weights)
     return LoadedRun(directory, recipe, config, tokenizer, model.to(device).eval(), torch.device(device))

@@ -33,7 +33,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         BrokenInputError: it is truncated or no safetensors file.
     """
     if not path.is_file():
-        raise UsageError(f"There are no weights at {path}", "finish the training with `tfcli train --resume`")
+        raise UsageError(f"There are no weights at {path}", "restore the file, or train again")
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118

@@ -1,47 +1,43 @@
-"""What to call a token in a table: the text it stands for, safe to print."""
+"""What to call a token in a record: the text it stands for, as it is. Escaping it is for whoever prints it."""
 
+import re
 from collections.abc import Callable
 from functools import cache
 
-
-def escape(text: str) -> str:
-    r"""Show what cannot be printed as Python would write it: a line end as ``\n``, a NUL as ``\x00``.
-
-    Bytes that are no whole character (decoded with ``surrogateescape``) become ``⟨E2⟩``.
-    """
-    return "".join(map(_escape_character, text))
+_LONE_BYTE = re.compile("[\udc80-\udcff]")
+"""How `surrogateescape` decodes a byte that is no whole character."""
 
 
 def byte_level_label(token: str) -> str:
     r"""The label of a byte-level token, whose every character stands for one byte.
 
+    Bytes that are no whole character become ``⟨E2⟩``, for no text holds them alone.
+
     >>> byte_level_label("Ġbank"), byte_level_label("Ċ"), byte_level_label("ĠâĤ")
-    (' bank', '\\n', ' ⟨E2⟩⟨82⟩')
+    (' bank', '\n', ' ⟨E2⟩⟨82⟩')
     """
     table = _byte_of_character()
     if not all(character in table for character in token):
-        return escape(token)
-    return escape(bytes(table[character] for character in token).decode("utf-8", "surrogateescape"))
+        return token
+    text = bytes(table[character] for character in token).decode("utf-8", "surrogateescape")
+    return _LONE_BYTE.sub(lambda lone: f"⟨{ord(lone.group()) - 0xDC00:02X}⟩", text)
 
 
 def metaspace_label(token: str) -> str:
     """The label of a token that spells the space as ▁."""
-    return escape(token.replace("▁", " "))
+    return token.replace("▁", " ")
+
+
+def plain_label(token: str) -> str:
+    """The label of a token that is spelled as it is read."""
+    return token
 
 
 def labeller(pipeline: str) -> Callable[[str], str]:
     """Choose how to label a token, from the pipeline's serialised form."""
     if '"ByteLevel"' in pipeline:
         return byte_level_label
-    return metaspace_label if "▁" in pipeline else escape
-
-
-def _escape_character(character: str) -> str:
-    if character == " " or character.isprintable():
-        return character
-    if "\udc80" <= character <= "\udcff":
-        return f"⟨{ord(character) - 0xDC00:02X}⟩"
-    return character.encode("unicode_escape").decode("ascii")
+    return metaspace_label if "▁" in pipeline else plain_label
 
 
 @cache

@@ -96,10 +96,10 @@ class Tokenizer:
         return self._backend.decode(self._checked(ids), skip_special_tokens=True)
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        r"""One label an id for tables: the text it stands for, with the space before it.
+        """One label an id for tables: the true text it stands for, with the space before it.
 
-        What cannot be printed is escaped (``\n``, ``\x00``), a part of a character is shown by its bytes
-        (``⟨E2⟩``), a special token by its name, and a word's continuation keeps its ``##``.
+        A part of a character is named by its bytes (``⟨E2⟩``), a special token by its name, and a word's
+        continuation keeps its ``##``. Nothing is escaped: a line end is a line end.
         """
         label = labeller(self._pipeline)
         named = self._special if self.roles.unk is None else self._special | {self.roles.unk}

@@ -1,28 +1,31 @@
 """Everything one training needs, put together fresh or from a checkpoint."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 
 from tfcli.data.dataset import PreparedDataset
-from tfcli.errors import TfcliError, UsageError
+from tfcli.data.pairs import PairBatches
+from tfcli.errors import BrokenInputError, UsageError
 from tfcli.evaluation.batches import Batches, build_batches
-from tfcli.files import digest, require_writable, write_json, write_text
+from tfcli.files import digest, replacing_folder, require_writable, write_text
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
-from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.saving import to_toml
 from tfcli.recipe.train import Windows
+from tfcli.records.dataset import DatasetRecord
 from tfcli.runs.config import RunConfig, read_config, write_config
+from tfcli.runs.data import write_run_data
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
 from tfcli.runs.metrics import truncate_metrics
-from tfcli.runs.weights import model_tensors
+from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.training.initial import take_weights
 from tfcli.training.optimizer import build_optimizer
 from tfcli.training.precision import choose_device, choose_precision
-from tfcli.training.state import Progress, load_checkpoint
+from tfcli.training.state import Progress, load_checkpoint, save_checkpoint
 
 
 @dataclass
@@ -32,12 +35,14 @@ class TrainingJob:
     run: RunDirectory
     recipe: Recipe
     config: RunConfig
+    data: DatasetRecord
     model: Transformer
     optimizer: torch.optim.Optimizer
     training: Batches
     validation: Batches
     device: torch.device
     progress: Progress
+    left_out: int
 
 
 def start(
@@ -56,31 +61,27 @@ def start(
     recipe = _decide(recipe, tokenizer, data)
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
-    if initial is not None:
-        _require_same(initial, config)
     job = _assemble(recipe, config, data, run)
     if initial is not None:
-        with torch.no_grad():
-            for ours, theirs in zip(
-                model_tensors(job.model).values(), model_tensors(initial.model).values(), strict=True
-            ):
-                ours.copy_(theirs)
-    _write_beginnings(run, recipe, config, data, tokenizer)
+        take_weights(job.model, config, initial)
+    _write_beginnings(job, data, tokenizer)
     return job
 
 
 def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset) -> TrainingJob:
-    """Go on with a run exactly where its last checkpoint left it; from the start, where it has none.
+    """Go on with a run exactly where its last checkpoint left it.
 
     Raises:
-        BrokenInputError: the checkpoint, the config or the tokenizer is damaged.
+        UsageError: it was trained on a device that is not here.
+        BrokenInputError: the checkpoint, the config or the tokenizer is damaged, or there is no checkpoint left.
     """
     config = read_config(run.config)
     data.require_tokenizer(load_run_tokenizer(run, config))
     job = _assemble(recipe, config, data, run)
     checkpoints = run.checkpoints()
-    if checkpoints:
-        job.progress = load_checkpoint(checkpoints[max(checkpoints)], config.run_id, job.model, job.optimizer)
+    if not checkpoints:
+        raise BrokenInputError(f"The run {run.path} has lost its checkpoints", "begin a new one from it with --init")
+    job.progress = load_checkpoint(checkpoints[max(checkpoints)], config.run_id, job.model, job.optimizer)
     truncate_metrics(run.metrics, job.progress.step)
     return job
 
@@ -119,78 +120,41 @@ def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:
 
 
 def _assemble(recipe: Recipe, config: RunConfig, data: PreparedDataset, run: RunDirectory) -> TrainingJob:
-    torch.set_num_threads(recipe.train.threads or torch.get_num_threads())
+    torch.set_num_threads(recipe.train.threads)
     device = choose_device(recipe.train.device)
     model = build_model(config.model, recipe.train.seed).to(device)
     torch.manual_seed(recipe.train.seed)  # dropout draws from here
+    training = build_batches(recipe, data, "train", config.roles)
     return TrainingJob(
         run,
         recipe,
         config,
+        data.record(),
         model,
         build_optimizer(model, recipe.train),
-        build_batches(recipe, data, "train", config.roles),
+        training,
         build_batches(recipe, data, "validation", config.roles),
         device,
         Progress(),
+        training.left_out if isinstance(training, PairBatches) else 0,
     )
 
 
-def _require_same(initial: LoadedRun, config: RunConfig) -> None:
-    where = initial.directory.path
-    if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
-        raise UsageError(
-            f"The run {where} has another tokenizer", f"use its own: --set tokenizer.path={where / 'tokenizer.json'}"
-        )
-    ours, theirs = _computed(config.model), _computed(initial.config.model)
-    for field in fields(ModelSection):
-        here, there = getattr(ours, field.name), getattr(theirs, field.name)
-        if here != there:
-            raise UsageError(
-                f"The run {where} is another model: its model.{field.name} is {there!r}, not {here!r}",
-                "use the same [model] settings as that run",
-            )
+def _write_beginnings(job: TrainingJob, data: PreparedDataset, tokenizer: Tokenizer) -> None:
+    """The folder appears whole, with weights to load, so that a kill at any instant leaves nothing or a run."""
+    if job.run.path.exists():  # an empty folder that the user has made
+        _write_into(job.run, job, data, tokenizer)
+        return
+    with replacing_folder(job.run.path) as temporary:
+        _write_into(RunDirectory(temporary), job, data, tokenizer)
 
 
-def _computed(model: ModelSection) -> ModelSection:
-    """What decides which function weights stand for: defaults written out, and left out what only training sees.
-
-    Equal shapes are not enough: the number of heads, for one, changes no shape.
-    """
-    return replace(
-        model,
-        num_kv_heads=model.kv_heads,
-        head_dim=model.size_per_head,
-        d_ff=model.inner_size,
-        scale_embeddings=model.embedding_scale != 1.0,
-        max_seq_len=model.max_seq_len if model.positions == "learned" else ModelSection.max_seq_len,
-        dropout=0.0,
-        init_std=ModelSection.init_std,
-        attention_init=ModelSection.attention_init,
-    )
-
-
-def _write_beginnings(
-    run: RunDirectory, recipe: Recipe, config: RunConfig, data: PreparedDataset, tokenizer: Tokenizer
-) -> None:
-    try:
-        run.path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TfcliError(f"Cannot make the folder {run.path}: {error.strerror}", "choose another --out") from error
-    record = data.record()
+def _write_into(run: RunDirectory, job: TrainingJob, data: PreparedDataset, tokenizer: Tokenizer) -> None:
     tokenizer.save(run.tokenizer)
-    write_config(run.config, config)
-    write_json(
-        run.data,
-        {
-            "format_version": 1,
-            "kind": record.kind,
-            "sources": list(record.sources),
-            "split": record.split,
-            "fingerprint": record.fingerprint,
-            "documents": {"train": record.train.documents, "validation": record.validation.documents},
-        },
-    )
+    write_config(run.config, job.config)
+    write_run_data(run.data, data.record())
     write_text(run.metrics, "")
+    save_checkpoint(run, job.config.run_id, job.model, job.optimizer, job.progress)
+    save_tensors(run.weights, model_tensors(job.model), {"run_id": job.config.run_id})
     # Last, because a folder holds a run from the moment that its recipe is there.
-    write_text(run.recipe, to_toml(recipe))
+    write_text(run.recipe, to_toml(job.recipe))

@@ -43,14 +43,13 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     job.model.train()
     reason = _reason_to_end(job, stop=False)
     while reason is None:
-        began = time.perf_counter()
         micro_batches = [next(batches) for _ in range(section.grad_accumulation)]
         rate = learning_rate(progress.step + 1, section)
         loss, norm = _step(job, micro_batches, rate)
-        window.add(loss, micro_batches, began)
+        window.add(loss, micro_batches)
         progress.step += 1
         progress.tokens += sum(batch.tokens for batch in micro_batches)
-        last = progress.step == section.steps
+        last, stop = progress.step == section.steps, should_stop()
         if last or _due(progress.step, section.log_every):
             _require_finite(job, window, norm)
             yield _reported(job, window, float(norm), rate, clock)
@@ -58,11 +57,12 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         if last or _due(progress.step, section.evaluate_every):
             _require_finite(job, window, norm)
             yield _evaluated(job, clock)
-        reason = _reason_to_end(job, should_stop())
+            window.pause(clock.evaluation)
+        reason = _reason_to_end(job, stop)
         if reason is not None or _due(progress.step, section.save_every):
             _require_finite(job, window, norm)
             progress.seconds, progress.finished = clock.seconds(), reason in ("done", "early")
-            yield _saved(job)
+            yield _saved(job, window)
     yield finished_event(job.run, progress, reason)
 
 
@@ -115,15 +115,23 @@ class _Window:
 
     def __init__(self, device: torch.device) -> None:
         self.loss = torch.zeros((), device=device)
-        self.targets, self.tokens, self.steps, self.seconds = 0, 0, 0, 0.0
+        self.targets, self.tokens, self.steps = 0, 0, 0
+        self.began = time.perf_counter()
 
-    def add(self, loss: torch.Tensor, batches: Sequence[Batch], began: float) -> None:
+    def pause(self, seconds: float) -> None:
+        """Leave out time that was not spent on steps."""
+        self.began += seconds
+
+    def seconds(self) -> float:
+        """Spent on the steps so far; true once the device has caught up, as reading the loss makes it."""
+        return time.perf_counter() - self.began
+
+    def add(self, loss: torch.Tensor, batches: Sequence[Batch]) -> None:
         targets = sum(batch.target_tokens for batch in batches)
         self.loss += loss * targets
         self.targets += targets
         self.tokens += sum(batch.tokens for batch in batches)
         self.steps += 1
-        self.seconds += time.perf_counter() - began
 
 
 def _due(step: int, every: int) -> bool:
@@ -139,10 +147,11 @@ def _started(job: TrainingJob) -> TrainingStarted:
         step=job.progress.step,
         total_steps=section.steps,
         tokens_per_step=job.training.tokens_per_batch * section.grad_accumulation,
-        train_tokens=job.training.tokens_per_batch * job.training.batches_per_epoch,
-        validation_tokens=job.validation.tokens_per_batch * job.validation.batches_per_epoch,
+        train_tokens=job.data.train.tokens,
+        validation_tokens=job.data.validation.tokens,
         device=str(job.device),
         precision=section.precision,
+        left_out=job.left_out,
     )
 
 
@@ -151,17 +160,16 @@ def _require_finite(job: TrainingJob, window: _Window, norm: torch.Tensor) -> No
     that is not finite has spoilt the weights already, one step before the loss shows it."""
     for what, value in (("loss", float(window.loss)), ("gradient norm", float(norm))):
         if not math.isfinite(value):
-            kept = max(job.run.checkpoints(), default=None)
-            saved = "no checkpoint was saved yet" if kept is None else f"the checkpoint of step {kept} is kept"
+            kept = max(job.run.checkpoints())
             raise TfcliError(
-                f"The {what} became {value} in the steps up to {job.progress.step} ({saved})",
+                f"The {what} became {value} in the steps up to {job.progress.step} (the checkpoint of step {kept} is kept)",
                 f"lower train.learning_rate (now {job.recipe.train.learning_rate:g}) and train again",
             )
 
 
 def _reported(job: TrainingJob, window: _Window, norm: float, rate: float, clock: _Clock) -> StepsDone:
     section, progress = job.recipe.train, job.progress
-    loss = float(window.loss) / max(window.targets, 1)
+    loss, seconds = float(window.loss) / max(window.targets, 1), window.seconds()
     steps_left = section.steps - progress.step
     evaluations_left = 1 + (steps_left // section.evaluate_every if section.evaluate_every else 0)
     event = StepsDone(
@@ -171,9 +179,9 @@ def _reported(job: TrainingJob, window: _Window, norm: float, rate: float, clock
         loss=loss,
         learning_rate=rate,
         grad_norm=norm,
-        tokens_per_second=window.tokens / window.seconds,
+        tokens_per_second=window.tokens / seconds,
         seconds=clock.seconds(),
-        seconds_left=steps_left * window.seconds / window.steps + evaluations_left * clock.evaluation,
+        seconds_left=steps_left * seconds / window.steps + evaluations_left * clock.evaluation,
     )
     append_metrics(job.run.metrics, event)
     return event
@@ -194,10 +202,12 @@ def _evaluated(job: TrainingJob, clock: _Clock) -> Evaluated:
     return event
 
 
-def _saved(job: TrainingJob) -> CheckpointSaved:
+def _saved(job: TrainingJob, window: _Window) -> CheckpointSaved:
+    began = time.perf_counter()
     folder = save_checkpoint(job.run, job.config.run_id, job.model, job.optimizer, job.progress)
     if job.progress.best_step is None:  # not evaluated yet: the run shall load all the same
         _save_best(job)
+    window.pause(time.perf_counter() - began)
     return CheckpointSaved(job.progress.step, str(folder))
 
 

@@ -32,7 +32,7 @@ def choose_precision(wanted: str, device: torch.device, model: ModelSection) -> 
     if wanted != "auto":
         return "bfloat16" if wanted == "bfloat16" else "float32"
     if device.type == "cuda":
-        return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
     if device.type == "cpu" and model.d_model >= _SMALLEST_BFLOAT16_D_MODEL and _cpu_flags() & _BFLOAT16_UNITS:
         return "bfloat16"
     return "float32"

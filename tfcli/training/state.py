@@ -7,6 +7,7 @@ step-000250/model.safetensors      the weights
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,12 +39,11 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint of this step, whole or not at all, then remove the older ones."""
     folder = run.checkpoint(progress.step)
-    if not folder.exists():
-        with replacing_folder(folder) as temporary:
-            save_tensors(temporary / "model.safetensors", model_tensors(model), {"run_id": run_id})
-            save_tensors(temporary / "optimizer.safetensors", _optimizer_tensors(model, optimizer), {"run_id": run_id})
-            write_json(temporary / "state.json", {"format_version": FORMAT_VERSION, **asdict(progress)})
-    run.prune(keep=1)
+    with replacing_folder(folder) as temporary:
+        save_tensors(temporary / "model.safetensors", model_tensors(model), {"run_id": run_id})
+        save_tensors(temporary / "optimizer.safetensors", _optimizer_tensors(model, optimizer), {"run_id": run_id})
+        write_json(temporary / "state.json", {"format_version": FORMAT_VERSION, **asdict(progress)})
+    run.prune()
     return folder
 
 
@@ -56,7 +56,10 @@ def load_checkpoint(folder: Path, run_id: str, model: Transformer, optimizer: to
     progress = _read_state(folder)
     weights, moments = folder / "model.safetensors", folder / "optimizer.safetensors"
     fill_model(model, _tensors_of_run(weights, run_id), weights)
-    _restore_optimizer(model, optimizer, _tensors_of_run(moments, run_id), moments)
+    stored = _tensors_of_run(moments, run_id)
+    _restore_random_state(model, stored, moments)
+    if progress.step > 0:  # Adam has no moments before its first step
+        _restore_moments(model, optimizer, stored, moments)
     return progress
 
 
@@ -85,28 +88,45 @@ def _tensors_of_run(path: Path, run_id: str) -> dict[str, Tensor]:
 
 def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     tensors = {"random.cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    accelerator = _generators(model)
+    if accelerator is not None:
+        tensors["random.accelerator"] = accelerator.get_rng_state()
     for name, parameter in model_tensors(model).items():
         for key, value in optimizer.state[parameter].items():
             tensors[f"{key}.{name}"] = value
     return tensors
 
 
-def _restore_optimizer(
+def _generators(model: Transformer) -> Any:
+    """The module that holds the random state of the model's device; None on the CPU, whose state is always kept."""
+    kind = model.head.weight.device.type
+    return None if kind == "cpu" else getattr(torch, kind)
+
+
+def _restore_random_state(model: Transformer, tensors: dict[str, Tensor], path: Path) -> None:
+    accelerator = _generators(model)
+    try:
+        torch.set_rng_state(_stored(tensors, "random.cpu", path))
+        if accelerator is not None:
+            accelerator.set_rng_state(_stored(tensors, "random.accelerator", path))
+    except (RuntimeError, TypeError) as error:
+        raise BrokenInputError(
+            f"{path}: the random state is damaged ({error})", "restore the run's own file"
+        ) from error
+
+
+def _restore_moments(
     model: Transformer, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], path: Path
 ) -> None:
-    def stored(name: str) -> Tensor:
-        if name not in tensors:
-            raise BrokenInputError(f"{path} lacks the tensor {name!r}", "restore the file, or train again")
-        return tensors[name]
-
-    torch.set_rng_state(stored("random.cpu"))
-    if "random.cuda" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(tensors["random.cuda"])
     for name, parameter in model_tensors(model).items():
-        state = {key: stored(f"{key}.{name}") for key in ("step", "exp_avg", "exp_avg_sq")}
+        state = {key: _stored(tensors, f"{key}.{name}", path) for key in ("step", "exp_avg", "exp_avg_sq")}
         if not state["exp_avg"].shape == state["exp_avg_sq"].shape == parameter.shape:
             raise BrokenInputError(f"{path}: the moments of {name!r} have another shape", "restore the run's own file")
-        # The step counter stays where the fused kernel wants it; the moments go to the parameter's device.
+        # The fused kernel wants even its step counter on the parameter's device.
         optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in state.items()}
+
+
+def _stored(tensors: dict[str, Tensor], name: str, path: Path) -> Tensor:
+    if name not in tensors:
+        raise BrokenInputError(f"{path} lacks the tensor {name!r}", "restore the file, or train again")
+    return tensors[name]
