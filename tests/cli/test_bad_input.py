@@ -76,6 +76,16 @@ TABLE = [
     Bad("top-p 0", "generate decoder Tom --top-p 0", 2, "top_p = 0", "more than 0"),
     Bad("top-p 2", "generate decoder Tom --top-p 2", 2, "top_p = 2", "at most 1"),
     Bad("top-k above the vocabulary", "generate decoder Tom --top-k 5000", 2, "top_k = 5000", "at most"),
+    *(
+        Bad(f"encoder with {option}", f"generate encoder a<mask> {option} 2", 2, option, "leave it out")
+        for option in ("--beam", "--num-samples", "--max-new-tokens", "--temperature")
+    ),
+    *(
+        Bad(f"translator with {option}", f"generate encoder-decoder gato {option}", 2, word, "add --temperature 1")
+        for option in ("--top-k 2", "--top-p 0.5", "--num-samples 2", "--top-k 2 --temperature 0")
+        for word in option.split()[:1]
+    ),
+    Bad("prompt and --interactive", "generate decoder Tom --interactive", 2, "--interactive", "leave one of the two"),
     Bad("prompt longer than a decoder's context", "generate decoder", 2, "context of 32", "shorten", LONG),
     Bad(
         "prompt longer than an encoder's context",
@@ -159,6 +169,10 @@ TABLE = [
     Bad("resume with other settings", "train --resume decoder --size tiny", 2, "takes no other", "--init"),
     Bad("resume nothing", "train --resume nowhere", 2, "no run 'nowhere'", "check the path"),
     Bad("id outside the vocabulary", "tokenize decode decoder 5 99999", 2, "99999", "use ids from 0"),
+    Bad("an id of 5,000 digits", f"tokenize decode decoder {'9' * 5000}", 2, "…' is no token id", "whole numbers"),
+    Bad("a name that is no UTF-8", "train --out runs/\udcff", 2, r"'runs/\udcff' is not valid UTF-8", "rename it"),
+    Bad("a prompt that is no UTF-8", "generate decoder T\udcffm", 2, r"'T\udcffm' is not valid UTF-8", "in UTF-8"),
+    Bad("a recipe with NaN as JSON", "recipes show nan.toml --json", 2, "learning_rate = NaN", "recipes show"),
     Bad("a word for an id", "tokenize decode decoder five", 2, "'five'", "whole numbers"),
     Bad("half a formula", "inspect positions --d-model 8 --heads 3", 2, "not divisible", "choose a multiple"),
     Bad("formula and run", "inspect positions decoder --base 100", 2, "its own positions", "leave --base out"),
@@ -187,6 +201,7 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     (folder / "two.txt").write_text("one line of text\nand another one\n")
     (folder / "three.txt").write_text("um\ndois\ntrês\n")
     (folder / "unknown-key.toml").write_text("[train]\nstep = 5\n")
+    (folder / "nan.toml").write_text("[train]\nlearning_rate = nan\n")
     (folder / "broken.toml").write_text("[train\n")
     prepared = tfcli("prepare", folder / "two.txt", "--tokenizer", folder / "decoder", "--out", folder / "prepared")
     assert prepared.exit_code == 0, prepared.stderr

@@ -17,7 +17,7 @@ CONTRACT = {
     "tokenize train": "SOURCE --algorithm --vocab-size --out --json --seed",
     "tokenize encode": "TOKENIZER|RUN TEXT|- --json",
     "tokenize decode": "TOKENIZER|RUN ID|- --json",
-    "prepare": "SOURCE --tokenizer --out --pairs --split --validation --json",
+    "prepare": "SOURCE --tokenizer --out --pairs --split --validation --seed --json",
     "train": "--arch --data --preset --size --recipe --set --init --out --dry-run --resume"
     " --seed --device --threads --json",
     "generate": "RUN PROMPT|- --max-new-tokens --temperature --top-k --top-p --beam --num-samples"

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.commands import SHRUNK, process, tfcli
 from tfcli.cli.terminal import Terminal
+from tfcli.tokenization.load import load_tokenizer
 
 ESCAPE = "\x1b[31mred\x07\x9b"
 
@@ -59,7 +60,7 @@ def test_verbose_shows_the_resolved_recipe_before_training(tmp_path: Path):
 def test_dry_run_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     result = tfcli("train", "--preset", "gpt2", "--size", "tiny", "--dry-run", "--json")
-    assert json.loads(result.stdout).keys() == {"parameters", "tokens", "steps", "recipe"}
+    assert json.loads(result.stdout).keys() == {"parameters", "vocab_size", "tokens", "steps", "recipe"}
     assert list(tmp_path.iterdir()) == []
 
 
@@ -203,3 +204,50 @@ def test_a_bad_prompt_ends_no_conversation(trained: Callable[[str], Path]):
     assert result.exit_code == 0
     assert "has no <mask>" in result.stderr
     assert json.loads(result.stdout)["prompt"] == "a<mask>b"
+
+
+def test_json_escapes_all_that_a_terminal_may_not_get(decoder: Path):
+    """One list for both, so zero-width spaces, isolates and tags too; as surrogate pairs above U+FFFF."""
+    unsafe = "\x7f\x9b\u061c\u200b\u2060\u2066\ufeff\U000e0041"
+    shown = tfcli("tokenize", "encode", decoder, f"a{unsafe}é", "--json", "--quiet").stdout
+    assert not set(unsafe) & set(shown)
+    assert r"\u007f\u009b\u061c\u200b\u2060\u2066\ufeff\udb40\udc41é" in shown
+    assert json.loads(shown)["text"] == f"a{unsafe}é"
+
+
+def test_dry_run_counts_the_vocabulary_that_is_there(decoder: Path, tmp_path: Path):
+    ids = load_tokenizer(decoder).vocab_size
+    text = tmp_path / "a.txt"
+    text.write_text("Tom swam.\n" * 20)
+    tfcli("prepare", text, "--tokenizer", decoder, "--out", tmp_path / "prepared")
+    known = [("--set", f"tokenizer.path={decoder}"), ("--init", decoder), ("--data", tmp_path / "prepared")]
+    for options in known:
+        planned = tfcli("train", "--size", "tiny", *options, "--dry-run")
+        assert f"with a vocabulary of {ids};" in planned.stdout, planned.stderr
+    assert "with a vocabulary of 2048 at most;" in tfcli("train", "--size", "tiny", "--dry-run").stdout
+
+
+def test_the_seed_is_that_of_training_and_of_samples():
+    planned = tfcli("train", "--size", "tiny", "--seed", "7", "--dry-run", "--json")
+    recipe = json.loads(planned.stdout)["recipe"]
+    assert (recipe["train"]["seed"], recipe["generate"]["seed"], recipe["data"]["seed"]) == (7, 7, 0)
+
+
+def test_a_bad_byte_ends_no_conversation(decoder: Path):
+    result = tfcli("generate", decoder, "-i", "--max-new-tokens", "2", "--json", stdin=b"An\xffna\nTom\n")
+    assert result.exit_code == 0
+    assert "the prompt on stdin is not valid UTF-8 (byte 2 is 0xff); convert it to UTF-8." in result.stderr
+    assert json.loads(result.stdout)["prompt"] == "Tom"
+
+
+@pytest.mark.parametrize("how", [[], ["--json"], ["--num-samples", "2"]], ids=" ".join)
+def test_a_full_context_is_noted(how: list[str], decoder: Path):
+    """The context holds 32 tokens; greedy or not, a text of 10 ends before, by its length."""
+    # Of many seeds, one at least writes no end token before the context is full.
+    for seed in range(20):
+        result = tfcli("generate", decoder, "Tom", "--max-new-tokens", "500", "--seed", str(seed), *how)
+        if "the context of 32 tokens is full" in result.stderr:
+            break
+    else:
+        raise AssertionError("no text was cut off, or none was noted")
+    assert "full" not in tfcli("generate", decoder, "Tom", "--max-new-tokens", "10", *how).stderr

@@ -48,6 +48,37 @@ def test_every_shipped_recipe_runs_shrunk(name: str, texts: None):
     assert ("attention" in kinds) == ("attention" in settings.get("inspect", {}))
 
 
+@pytest.mark.parametrize("command", ["run shakespeare-char", "train --recipe shakespeare-char"])
+def test_a_recipe_without_its_text_says_how_to_give_it(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    result = tfcli(*command.split())
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "tfcli: The recipe shakespeare-char needs your own text, and there is no file 'input.txt'; "
+        "give it with `--set data.source=FILE`.\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+    # A file that the user named himself is missed in the usual words.
+    named = tfcli(*command.split(), "--set", "data.source=mine.txt")
+    assert "mine.txt" in named.stderr
+    assert "give it with" not in named.stderr
+
+
+def test_dates_of_a_recipe_are_text_in_json(tmp_path: Path):
+    path = tmp_path / "dated.toml"
+    path.write_text("[result]\ndate = 2026-11-20\n")
+    assert json.loads(tfcli("recipes", "show", path, "--json").stdout) == {"result": {"date": "2026-11-20"}}
+
+
+def test_check_wants_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text('name = "mine"\n')
+    result = tfcli("run", "mine.toml", "--check")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "The recipe mine.toml has no [check] limits; leave --check out" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
 def test_the_list_names_and_describes_every_recipe():
     lines = tfcli("recipes", "list").stdout.splitlines()
     for name, path in shipped_recipes().items():

@@ -74,6 +74,7 @@ def test_a_second_ctrl_c_stops_at_once_and_the_run_still_resumes(tmp_path: Path,
     monkeypatch.chdir(tmp_path)
     code, out, err = interrupted(
         *("run", "quickstart", *LONG, "--set", "train.save_every=1", "--out", "run"),
+        *("--check", "--device", "cpu", "--threads", "1", "--seed", "3"),
         number=signal.SIGINT,
         behind="save",
         times=2,
@@ -84,7 +85,7 @@ def test_a_second_ctrl_c_stops_at_once_and_the_run_still_resumes(tmp_path: Path,
     command = re.search(r"go on with `(tfcli run quickstart .+)`\.$", err.splitlines()[-1])
     assert command is not None
     again = shlex.split(command[1])
-    assert again[-2:] == ["--out", "run"]
+    assert again[-9:] == ["--check", "--seed", "3", "--device", "cpu", "--threads", "1", "--out", "run"]
     assert again[3 : 3 + len(LONG)] == LONG
     assert RunDirectory(Path("run")).checkpoints()
 

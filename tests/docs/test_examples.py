@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.docs.generate import DOCS, ROOT
 from tests.docs.pages import PAGES, blocks, commands, links
 from tfcli.cli.main import app
 from tfcli.corpora.division import open_division
-from tfcli.corpora.pt_en import pairs
+from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, pairs
 from tfcli.corpora.pt_en_patterns import PATTERNS
 from tfcli.corpora.stories import stories
 from tfcli.corpora.story_plots import PLOTS
@@ -21,6 +22,7 @@ from tfcli.data.prepare import prepare
 from tfcli.recipe.data import DataSection
 from tfcli.recipe.loading import build_recipe, parse_assignments
 from tfcli.recipe.tokenizer import TokenizerSection
+from tfcli.runs.directory import RunDirectory
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.train import train_tokenizer
 
@@ -56,6 +58,17 @@ def test_the_tokenizer_loads_in_transformers_as_the_page_says(tokenizer: Tokeniz
     pytest.importorskip("transformers")
     [code] = blocks(DOCS / "tokenizers.md", "python")
     assert output_of(code) == f"{tokenizer.encode(SENTENCE)} {SENTENCE}\n"
+
+
+def test_the_python_api_works_as_the_page_says(
+    trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two layers of two heads read characters: <s> and the 20 of "Tom swam to the bank"."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "decoder").symlink_to(trained("decoder"))
+    monkeypatch.chdir(tmp_path)
+    [code] = blocks(ROOT / "README.md", "python")
+    assert output_of(code).splitlines()[-1] == "(2, 2, 21, 21)"
 
 
 def test_transformers_reads_special_tokens_unless_told_otherwise(tokenizer: Tokenizer) -> None:
@@ -103,6 +116,21 @@ def test_every_file_of_the_code_that_is_named_is_there(page: str) -> None:
         assert (ROOT / name).is_file() or (ROOT / "tfcli" / name).is_file(), name
 
 
+def test_the_tree_of_the_house_is_that_of_the_package() -> None:
+    [house, *_] = blocks(DOCS / "architecture.md", "text")
+    named = re.findall(r"^  (\S+) ", house, re.MULTILINE)
+    there = [path.name + "/" * path.is_dir() for path in (ROOT / "tfcli").iterdir() if path.name != "__pycache__"]
+    assert sorted(named) == sorted(there)
+
+
+def test_the_files_of_a_run_are_those_the_page_names() -> None:
+    [tree] = [block for block in blocks(DOCS / "architecture.md", "text") if block.startswith("RUN/")]
+    run = RunDirectory(Path("RUN"))
+    files = {run.recipe, run.config, run.tokenizer, run.weights, run.metrics, run.data, run.readme}
+    in_run = tree.split("$TFCLI_CACHE")[0]
+    assert set(re.findall(r"^  ([\w.]+\.\w+)", in_run, re.MULTILINE)) == {file.name for file in files}
+
+
 def test_the_figures_of_the_built_in_corpora() -> None:
     """Word types of 2,000 stories are all but a few of those of 20,000; the mean hardly moves."""
     text = (DOCS / "data.md").read_text(encoding="utf-8")
@@ -112,6 +140,12 @@ def test_the_figures_of_the_built_in_corpora() -> None:
     assert "82 words a story" in " ".join(text.split())
     assert abs(sum(map(len, words)) / len(words) - 82) < 2
     assert f"{len(PATTERNS)} sentence patterns" in text
-    lecture = {(pair.source, pair.target) for pair in islice(pairs(), 4)}
+    drawn = list(islice(pairs(), DEFAULT_DOCUMENTS))
+    different = len({pair.source for pair in drawn})
+    assert f"{DEFAULT_DOCUMENTS:,} draws" in text and f"about {round(different, -2):,} different" in text
+    sides = ([pair.source for pair in drawn], [pair.target for pair in drawn])
+    portuguese, english = (len(set(re.findall(r"[\w'-]+", " ".join(side).lower()))) for side in sides)
+    assert f"{portuguese} Portuguese and {english} English word types" in text
+    lecture = {(pair.source, pair.target) for pair in drawn[:4]}
     for source, target in re.findall(r"^\| (.*Rio.*) \| (.*) \|$", text, re.MULTILINE):
         assert (source, target) in lecture

@@ -132,12 +132,12 @@ def test_labels_are_the_true_text_of_a_token(trained: dict[str, Tokenizer]) -> N
 
 @QUICK
 @given(text=UNICODE | KNOWN)
-def test_the_labels_of_whole_characters_join_to_the_text(trained: dict[str, Tokenizer], text: str) -> None:
+def test_labels_join_to_the_text(trained: dict[str, Tokenizer], text: str) -> None:
     """Byte by byte: with every lone byte put back, the labels are the text."""
-    labels = "".join(trained["bpe"].labels(trained["bpe"].encode(text.replace("⟨", ""))))
+    spelled = "".join(trained["bpe"].labels(trained["bpe"].encode(text.replace("⟨", ""))))
     joined = b"".join(
         bytes([int(part[1:3], 16)]) if part.startswith("⟨") else part.encode()
-        for part in re.findall(r"⟨..⟩|[^⟨]+", labels)
+        for part in re.findall(r"⟨..⟩|[^⟨]+", spelled)
     )
     assert joined.decode() == text.replace("⟨", "")
 

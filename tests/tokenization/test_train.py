@@ -61,8 +61,7 @@ def test_the_report_counts_by_hand() -> None:
     """ "aab" and "é\\n": 5 characters, é takes two bytes; three slots beside five specials keep a, b and the
     line end of four equally rare characters (a twice; then by code point \\n, b, é): é is unknown."""
     section = TokenizerSection(algorithm="char", vocab_size=8)
-    read: list[int] = []
-    tokenizer, report = train_tokenizer(lambda: iter(["aab", "é\n"]), section, read.append)
+    tokenizer, report = train_tokenizer(lambda: iter(["aab", "é\n"]), section)
     assert tokenizer.encode("\nab") == [5, 6, 7]
     assert (report.documents, report.characters, report.bytes, report.tokens, report.unknown) == (
         2,
@@ -72,7 +71,21 @@ def test_the_report_counts_by_hand() -> None:
         1,
     )
     assert (report.algorithm, report.vocab_size, report.bytes_per_token) == ("char", 8, 1.2)
-    assert sum(read) == 5
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_documents_are_opened_as_often_as_promised(algorithm: str) -> None:
+    """What is streamed from elsewhere is fetched at every opening."""
+    opened: list[int] = []
+
+    def texts() -> Iterator[str]:
+        opened.append(0)
+        for text in (TEXT, TEXT):
+            opened[-1] += 1
+            yield text
+
+    train_tokenizer(texts, TokenizerSection(algorithm=algorithm, vocab_size=400))  # type: ignore[arg-type]
+    assert opened == ([1, 2, 2, 2] if algorithm in ("wordpiece", "unigram") else [1, 2, 2])
 
 
 def test_lowercase_folds_before_anything_else() -> None:

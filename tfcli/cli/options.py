@@ -11,11 +11,21 @@ import typer
 
 from tfcli.cli.exits import exit_codes
 from tfcli.cli.terminal import Color, Terminal
+from tfcli.recipe.data import DataSection
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", min=0, help="Seed of everything random.", show_default="0, or the recipe's"),
+    typer.Option(
+        "--seed",
+        min=0,
+        help="Seed of weights, order, masks, dropout and samples; data.seed is the text's.",
+        show_default="the recipe's, else 0",
+    ),
+]
+TextSeed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Seed of the built-in generators of text.", show_default=str(DataSection.seed)),
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"],
@@ -58,6 +68,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
         with exit_codes(terminal, debug=values.pop("debug")):
             began = time.perf_counter()
+            for value in values.values():
+                _require_utf8(value)
             function(terminal=terminal, **values)
             terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
 
@@ -65,6 +77,18 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapper
+
+
+def _require_utf8(value: Any) -> None:
+    """Refuse bytes that are no text: they could be written into no recipe, no manifest and no JSON."""
+    from tfcli.errors import UsageError
+
+    for text in value if isinstance(value, list) else [value]:
+        if isinstance(text, str | Path):
+            try:
+                str(text).encode()
+            except UnicodeEncodeError:
+                raise UsageError(f"{str(text)!a} is not valid UTF-8", "write or rename it in UTF-8") from None
 
 
 def use_threads(threads: int) -> None:

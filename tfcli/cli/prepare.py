@@ -1,12 +1,13 @@
 """``tfcli prepare``: text to a dataset of token ids on disk."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from tfcli.cli.options import Json, command
+from tfcli.cli.options import Json, TextSeed, command
 from tfcli.cli.terminal import Terminal
+from tfcli.recipe.data import Split
 
 Sources = Annotated[
     list[str],
@@ -26,7 +27,7 @@ def prepare(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make.")],
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs of sentences.")] = False,
     split: Annotated[
-        Literal["hash", "tail", "file"] | None,
+        Split | None,
         typer.Option(
             "--split",
             help="How the validation part is held out.",
@@ -41,6 +42,7 @@ def prepare(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the data section, such as data.columns."),
     ] = None,
+    seed: TextSeed = None,
     json: Json = False,
 ) -> None:
     """Turn text into a dataset of token ids on disk.
@@ -52,8 +54,6 @@ def prepare(
       tfcli prepare books/*.txt --tokenizer tokenizer.json --out data/books
       tfcli prepare train.tsv --pairs --tokenizer runs/translator --out data/pairs --split hash
     """
-    from dataclasses import replace
-
     from tfcli.cli.reporting import reporting
     from tfcli.corpora.division import open_division
     from tfcli.data.prepare import prepare as prepare_dataset
@@ -63,7 +63,8 @@ def prepare(
     from tfcli.records.pipeline import StageProgress, StageStarted
     from tfcli.tokenization.load import load_tokenizer
 
-    given = {"source": tuple(sources), "split": split, "validation": validation}
+    names = sources[0] if len(sources) == 1 else sources
+    given = {"source": names, "split": split, "validation": validation, "seed": seed}
     flags = {"data": {key: value for key, value in given.items() if value is not None}}
     settings = parse_assignments(assignments or [])
     for name in settings.keys() - {"data"}:
@@ -72,10 +73,9 @@ def prepare(
             "set keys that begin with data, such as data.columns",
         )
     section = build_recipe(settings, flags).data
-    names = sources[0] if len(sources) == 1 else tuple(sources)
     require_writable(out)
     with reporting(terminal, json=json) as reporter:
-        division = open_division(replace(section, source=names), "pairs" if pairs else "text")
+        division = open_division(section, "pairs" if pairs else "text")
         loaded = load_tokenizer(tokenizer)
         reporter(StageStarted("data", ", ".join(sources)))
         reporter.result(

@@ -1,6 +1,6 @@
 """``tfcli recipes``: what ships."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,7 +39,9 @@ def list_recipes(terminal: Terminal, json: Json = False) -> None:
 @command
 def show_recipe(
     terminal: Terminal,
-    name: Annotated[str, typer.Argument(metavar="RECIPE", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A name from the list, or a TOML file.", show_default=False)
+    ],
     json: Json = False,
 ) -> None:
     """Print a recipe's TOML, to read or to start one of your own.
@@ -50,12 +52,24 @@ def show_recipe(
 
       tfcli recipes show quickstart > mine.toml
     """
-    from tfcli.recipe.loading import read_toml
+    from tfcli.recipe.loading import build_recipe, read_toml
     from tfcli.recipe.shipped import find_recipe
 
     path = find_recipe(name)
     settings = read_toml(path)
     if json:
-        terminal.json(settings)
+        build_recipe(settings)  # refuses what JSON cannot hold, with the key
+        terminal.json(_dates_as_text(settings))
     else:
         terminal.text(path.read_text(encoding="utf-8").rstrip())
+
+
+def _dates_as_text(value: Any) -> Any:
+    """TOML has dates and times, JSON has none."""
+    from datetime import date, time
+
+    if isinstance(value, dict):
+        return {key: _dates_as_text(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_dates_as_text(one) for one in value]
+    return str(value) if isinstance(value, date | time) else value

@@ -42,15 +42,24 @@ def run(
       tfcli run pt-en --set train.steps=500 --out runs/short
     """
     from tfcli.cli.reporting import reporting
-    from tfcli.cli.settings import recipe_from
-    from tfcli.errors import TfcliError
+    from tfcli.cli.settings import recipe_from, require_own_text
+    from tfcli.errors import TfcliError, UsageError
     from tfcli.pipeline.recipe import run_recipe
+    from tfcli.recipe.check import CheckSection
     from tfcli.recipe.saving import to_toml
 
     settings = recipe_from(recipe=recipe, assignments=assignments, seed=seed, device=device, threads=threads)
+    if check and settings.check == CheckSection():
+        raise UsageError(
+            f"The recipe {recipe} has no [check] limits", "leave --check out, or set one: --set check.max_loss=3"
+        )
+    require_own_text(recipe, settings)
     terminal.detail(to_toml(settings.resolved()))
     again = ["tfcli", "run", recipe, *(word for one in assignments or [] for word in ("--set", one))]
+    again += ["--check"] if check else []
     again += ["--seed", str(seed)] if seed is not None else []
+    again += ["--device", device] if device != "auto" else []
+    again += ["--threads", str(threads)] if threads else []
     translates = settings.model.architecture == "encoder-decoder"
     with reporting(terminal, json=json, stream=True, again=again, translates=translates) as reporter:
         results = run_recipe(settings, out, reporter, reporter.should_stop)

@@ -26,6 +26,7 @@ def recipe_from(
         "model": {"architecture": arch},
         "data": {"source": data},
         "train": {"seed": seed, "device": None if device == "auto" else device, "threads": threads or None},
+        "generate": {"seed": seed},
     }
     given = {section: {k: v for k, v in values.items() if v is not None} for section, values in flags.items()}
     return build_recipe(
@@ -35,3 +36,29 @@ def recipe_from(
         parse_assignments(assignments or []),
         given,
     )
+
+
+def require_own_text(name: str | None, recipe: "Recipe") -> None:
+    """Refuse to begin with a shipped recipe that is given no text for the file it names in its place.
+
+    Raises:
+        UsageError: naming the setting that takes the text.
+    """
+    from pathlib import Path
+
+    from tfcli.errors import UsageError
+    from tfcli.recipe.loading import read_toml
+    from tfcli.recipe.shipped import shipped_recipes
+
+    shipped = shipped_recipes()
+    if name not in shipped:
+        return
+    written = read_toml(shipped[name]).get("data", {})
+    for key in ("source", "validation"):
+        file = getattr(recipe.data, key)
+        if file is None or file != written.get(key) or file.startswith(("builtin:", "hf:")) or Path(file).exists():
+            continue
+        raise UsageError(
+            f"The recipe {name} needs your own text, and there is no file {file!r}",
+            f"give it with `--set data.{key}=FILE`",
+        )

@@ -13,7 +13,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Set by the first signal, or the loss of the reader, while it is armed. An unarmed or second signal stops at once."""
+    """Set, while it is armed, by the first signal or a closed pipe. An unarmed or second signal stops at once."""
 
     def __init__(self) -> None:
         self.armed = False

@@ -24,6 +24,20 @@ def read_lines() -> Iterator[str]:
             yield text
 
 
+def keep_bad_bytes() -> None:
+    """Let a line with invalid UTF-8 be read, for `as_typed` to refuse. Before anything has been read."""
+    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
+
+
+def as_typed(line: str) -> str:
+    """A line that was asked for.
+
+    Raises:
+        BrokenInputError: it is not valid UTF-8.
+    """
+    return _decoded(line.encode("utf-8", "surrogateescape"), "the prompt")
+
+
 def _whole(what: str) -> str:
     return _decoded(sys.stdin.buffer.read(), f"the {what}")
 

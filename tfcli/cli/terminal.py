@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +11,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Color = Literal["auto", "always", "never"]
-
-# JSON leaves these as they are: DEL, C1 and marks of direction, which steer terminals; half a surrogate pair.
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass
@@ -71,10 +67,12 @@ class Terminal:
         self._say(printable(f"tfcli: {sentence}"))
 
     def json(self, value: Any) -> None:
-        """Print one JSON value on one line."""
+        """Print one JSON value on one line. What could steer a terminal is escaped, which changes no value."""
+        from tfcli.render.safe import UNSAFE
+
         ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
         line = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)
-        print(_UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", line), flush=True)
+        print(UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line), flush=True)
 
     def _say(self, text: str, style: str | None = None) -> None:
         from tfcli.render.safe import printable

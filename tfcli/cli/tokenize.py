@@ -2,17 +2,23 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from tfcli.cli.options import Json, command, require_file_place
+from tfcli.cli.options import Json, TextSeed, command, require_file_place
 from tfcli.cli.prepare import Sources
 from tfcli.cli.terminal import Terminal, is_terminal
+from tfcli.recipe.data import DataSection
+from tfcli.recipe.tokenizer import Algorithm, TokenizerSection
+
+_REPORT_EVERY = 256  # documents
 
 tokenize_app = typer.Typer(
     help="Train a tokenizer; turn text into token ids and back.", no_args_is_help=True, add_completion=False
 )
+
+_MOST_DIGITS = 18  # of an id; Python refuses to read thousands
 
 TokenizerPath = Annotated[
     Path, typer.Argument(metavar="TOKENIZER|RUN", help="A tokenizer.json or a run.", show_default=False)
@@ -26,17 +32,17 @@ def train(
     sources: Sources,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The tokenizer.json to write.")],
     algorithm: Annotated[
-        Literal["bpe", "wordpiece", "unigram", "word", "char"],
+        Algorithm,
         typer.Option(
             "--algorithm",
             metavar="NAME",
             help="bpe (byte-level: spells any text), wordpiece, unigram, word, char.",
         ),
-    ] = "bpe",
-    vocab_size: Annotated[int, typer.Option("--vocab-size", help="Ids at most.")] = 2048,
+    ] = TokenizerSection.algorithm,
+    vocab_size: Annotated[int, typer.Option("--vocab-size", help="Ids at most.")] = TokenizerSection.vocab_size,
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs; both sides are used.")] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Fold case first.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of a built-in corpus.")] = 0,
+    seed: TextSeed = None,
     json: Json = False,
 ) -> None:
     """Train a tokenizer on text, and write it as one tokenizer.json.
@@ -59,15 +65,16 @@ def train(
     settings = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase}
     section = build_recipe({"tokenizer": settings}).tokenizer
     with reporting(terminal, json=json) as reporter:
-        source = open_source(sources, "pairs" if pairs else "text", seed=seed)
+        source = open_source(sources, "pairs" if pairs else "text", seed=DataSection.seed if seed is None else seed)
 
         def training_texts() -> Iterator[str]:
-            return (text for document in source.documents() for text in texts(document))
+            for number, document in enumerate(source.documents(), start=1):
+                if number % _REPORT_EVERY == 0:
+                    reporter(StageProgress("tokenizer", number))
+                yield from texts(document)
 
         reporter(StageStarted("tokenizer", f"{algorithm} on {', '.join(sources)}"))
-        tokenizer, report = train_tokenizer(
-            training_texts, section, lambda documents: reporter(StageProgress("tokenizer", documents))
-        )
+        tokenizer, report = train_tokenizer(training_texts, section)
         out.parent.mkdir(parents=True, exist_ok=True)
         tokenizer.save(out)
         reporter.result(report)
@@ -78,7 +85,10 @@ def train(
 def encode(
     terminal: Terminal,
     tokenizer: TokenizerPath,
-    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT|-", show_default="stdin")] = None,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT|-", help="Texts; -: the whole of stdin is one text.", show_default="-"),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show how text is cut into tokens.
@@ -113,12 +123,15 @@ def encode(
 def decode(
     terminal: Terminal,
     tokenizer: TokenizerPath,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID|-", show_default="stdin")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID|-", help="The ids of one text; -: a text a line of stdin.", show_default="-"),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Turn token ids back into text.
 
-    From stdin, a line of ids is one text. A terminal shows control characters as escapes.
+    A terminal shows control characters as escapes.
 
     Examples:
 
@@ -142,6 +155,7 @@ def decode(
 def _id(word: str) -> int:
     from tfcli.errors import UsageError
 
-    if not word.isdecimal():
-        raise UsageError(f"{word!r} is no token id", "give whole numbers, such as 52 318 77")
+    if not word.isdecimal() or len(word) > _MOST_DIGITS:
+        shown = word if len(word) <= _MOST_DIGITS else f"{word[:_MOST_DIGITS]}…"
+        raise UsageError(f"{shown!r} is no token id", "give whole numbers, such as 52 318 77")
     return int(word)

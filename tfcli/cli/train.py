@@ -79,7 +79,7 @@ def train(
       tfcli train --arch encoder-decoder --data train.tsv --set train.steps=5000
       tfcli train --resume runs/decoder-1
     """
-    from tfcli.cli.settings import recipe_from
+    from tfcli.cli.settings import recipe_from, require_own_text
     from tfcli.errors import UsageError
 
     settled = [arch, data, preset, size, recipe, assignments, init, out, dry_run, threads]
@@ -105,8 +105,9 @@ def train(
     if dry_run:
         from tfcli.cli.dry_run import show_plan
 
-        show_plan(terminal, settings, json)
+        show_plan(terminal, settings, init, json)
         return
+    require_own_text(recipe, settings)
     from tfcli.cli.reporting import reporting
     from tfcli.pipeline.training import train_recipe
     from tfcli.recipe.saving import to_toml

@@ -48,7 +48,7 @@ class PtEnPair:
 
 
 def pairs(seed: int = 0) -> Iterator[PtEnPair]:
-    """Pairs without end, the lecture's four first and again every `LECTURE_EVERY`; pair i depends on `seed` and i alone."""
+    """Pairs without end, the lecture's four at the head of every block; pair i depends on `seed` and i alone."""
     for index in count():
         place = index % LECTURE_EVERY
         if place < len(LECTURE):

@@ -19,7 +19,8 @@ _DECIMALS = 4
 def attention_html(records: Sequence[AttentionRecord]) -> str:
     """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights.
 
-    Weights are rounded to four decimals, and one that is not 0 never becomes 0. Tokens are data, written into the page by the script as text only.
+    Weights are rounded to four decimals, and one that is not 0 never becomes 0. Tokens are data, written into the
+    page by the script as text only.
     """
     data = {
         "records": [_record(record) for record in records],

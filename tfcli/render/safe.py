@@ -14,7 +14,8 @@ _ALWAYS = (
 )
 # These shape running text (emoji families, Persian, layout) and only break the alignment of a label.
 _SHAPING = "\t\n\u200c\u200d\ufe00-\ufe0f"
-_UNSAFE = re.compile(f"[{_ALWAYS}]")
+UNSAFE = re.compile(f"[{_ALWAYS}]")
+"""A character that no terminal may get as it is."""
 _UNSAFE_OR_SHAPING = re.compile(f"[{_ALWAYS}{_SHAPING}]")
 _ODD_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _SIGNS = {"\n": "⏎", "\t": "⇥"}
@@ -29,7 +30,7 @@ def printable(text: str, keep_newlines: bool = False) -> str:
     >>> printable("a\x1b[31mb\n")
     'a\\x1b[31mb⏎'
     """
-    return (_UNSAFE if keep_newlines else _UNSAFE_OR_SHAPING).sub(_escaped, text)
+    return (UNSAFE if keep_newlines else _UNSAFE_OR_SHAPING).sub(_escaped, text)
 
 
 def token_label(token: str) -> str:

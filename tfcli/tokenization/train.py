@@ -13,15 +13,13 @@ from tfcli.tokenization.tokenizer import Tokenizer
 Texts = Callable[[], Iterator[str]]
 
 
-def train_tokenizer(
-    texts: Texts, section: TokenizerSection, progress: Callable[[int], None] | None = None
-) -> tuple[Tokenizer, TokenizerReport]:
+def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer, TokenizerReport]:
     """Learn a tokenizer and count what it makes of its own training text.
 
     Args:
-        texts: opens the documents anew; they are read two or three times and never held in memory together.
+        texts: opens the documents anew. They are opened three times, for wordpiece and unigram four times: up to the
+            first text, to learn, and to count. They are never held in memory together.
         section: the algorithm, the vocabulary's size and what is too rare to learn.
-        progress: told how many characters were read, piece by piece, while the vocabulary is learned.
 
     Raises:
         UsageError: there is no text, or the vocabulary is too small for the alphabet.
@@ -30,7 +28,7 @@ def train_tokenizer(
         raise UsageError("There is no text to train a tokenizer on", "name a source that holds text")
     learner = learn.LEARNERS[section.algorithm]
     cutter = pipeline(section.algorithm, lowercase=section.lowercase)
-    model = learner(cutter, lambda: _training_pieces(texts(), section, progress), section)
+    model = learner(cutter, lambda: _training_pieces(texts(), section), section)
     tokenizer = Tokenizer(pipeline(section.algorithm, lowercase=section.lowercase, model=model))
     return tokenizer, report(tokenizer, texts)
 
@@ -64,12 +62,8 @@ def report(tokenizer: Tokenizer, texts: Texts) -> TokenizerReport:
     )
 
 
-def _training_pieces(
-    documents: Iterator[str], section: TokenizerSection, progress: Callable[[int], None] | None
-) -> Iterator[str]:
+def _training_pieces(documents: Iterator[str], section: TokenizerSection) -> Iterator[str]:
     for document in documents:
         for piece in pieces(document):
             # U+FFFD stands for the unknown and must stay out of every vocabulary that has one.
             yield piece if section.algorithm == "bpe" else piece.replace(REPLACEMENT, " ")
-            if progress is not None:
-                progress(len(piece))
