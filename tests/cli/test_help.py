@@ -11,6 +11,9 @@ import typer
 
 from tests.cli.commands import tfcli
 from tfcli.cli.main import app
+from tfcli.recipe.data import DataSection
+from tfcli.recipe.model import ModelSection
+from tfcli.recipe.tokenizer import TokenizerSection
 
 # The signatures that the commands promise: arguments as their names stand in the usage line.
 CONTRACT = {
@@ -110,3 +113,19 @@ def test_help_takes_at_most_twice_the_time_of_importing_what_draws_it(tmp_path: 
         if turn >= 5 and min(ours) <= 2 * min(least):
             return
     raise AssertionError(f"help took {min(ours):.3f} s, the imports alone {min(least):.3f} s")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "default"),
+    [
+        ("tokenize train", "--algorithm", TokenizerSection.algorithm),
+        ("tokenize train", "--vocab-size", TokenizerSection.vocab_size),
+        ("tokenize train", "--seed", DataSection.seed),
+        ("prepare", "--seed", DataSection.seed),
+        ("inspect positions", "--base", f"{ModelSection.position_base:.0f}"),
+    ],
+)
+def test_defaults_that_help_shows_are_those_of_the_recipe(command: str, option: str, default: object):
+    """Help leaves the sections unloaded, to be quick, so it says their defaults itself."""
+    described = " ".join(tfcli(*command.split(), "--help").stdout.replace("│", " ").split())
+    assert f"[default: ({default})]" in described.rpartition(f" {option} ")[2].partition(" --")[0]

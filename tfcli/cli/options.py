@@ -11,7 +11,6 @@ import typer
 
 from tfcli.cli.exits import exit_codes
 from tfcli.cli.terminal import Color, Terminal
-from tfcli.recipe.data import DataSection
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
 Seed = Annotated[
@@ -25,7 +24,7 @@ Seed = Annotated[
 ]
 TextSeed = Annotated[
     int | None,
-    typer.Option("--seed", min=0, help="Seed of the built-in generators of text.", show_default=str(DataSection.seed)),
+    typer.Option("--seed", min=0, help="Seed of the built-in generators of text.", show_default="0"),
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"],

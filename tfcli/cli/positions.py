@@ -7,7 +7,6 @@ import typer
 
 from tfcli.cli.options import Json, command
 from tfcli.cli.terminal import Terminal
-from tfcli.recipe.model import ModelSection
 
 _SIZE = 64  # of a table that still fits into a terminal
 
@@ -34,7 +33,7 @@ def positions(
     ] = None,
     base: Annotated[
         float | None,
-        typer.Option("--base", help="Base L of the wavelengths.", show_default=f"{ModelSection.position_base:.0f}"),
+        typer.Option("--base", help="Base L of the wavelengths.", show_default="10000"),
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV, a position a line.")] = False,
     json: Json = False,
@@ -50,6 +49,7 @@ def positions(
     """
     from tfcli.errors import UsageError
     from tfcli.inspection.positions import positions_table, run_positions
+    from tfcli.recipe.model import ModelSection
     from tfcli.render.as_json import to_json
     from tfcli.render.positions import PositionsView
     from tfcli.runs.load import load_run

@@ -1,13 +1,12 @@
 """``tfcli prepare``: text to a dataset of token ids on disk."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from tfcli.cli.options import Json, TextSeed, command
 from tfcli.cli.terminal import Terminal
-from tfcli.recipe.data import Split
 
 Sources = Annotated[
     list[str],
@@ -27,7 +26,7 @@ def prepare(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make.")],
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs of sentences.")] = False,
     split: Annotated[
-        Split | None,
+        Literal["hash", "tail", "file"] | None,
         typer.Option(
             "--split",
             help="How the validation part is held out.",

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from tfcli.cli.options import Json, TextSeed, command, require_file_place
 from tfcli.cli.prepare import Sources
 from tfcli.cli.terminal import Terminal, is_terminal
-from tfcli.recipe.data import DataSection
-from tfcli.recipe.tokenizer import Algorithm, TokenizerSection
 
 _REPORT_EVERY = 256  # documents
 
@@ -32,14 +30,15 @@ def train(
     sources: Sources,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The tokenizer.json to write.")],
     algorithm: Annotated[
-        Algorithm,
+        Literal["bpe", "wordpiece", "unigram", "word", "char"] | None,
         typer.Option(
             "--algorithm",
             metavar="NAME",
             help="bpe (byte-level: spells any text), wordpiece, unigram, word, char.",
+            show_default="bpe",
         ),
-    ] = TokenizerSection.algorithm,
-    vocab_size: Annotated[int, typer.Option("--vocab-size", help="Ids at most.")] = TokenizerSection.vocab_size,
+    ] = None,
+    vocab_size: Annotated[int | None, typer.Option("--vocab-size", help="Ids at most.", show_default="2048")] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs; both sides are used.")] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Fold case first.")] = False,
     seed: TextSeed = None,
@@ -62,10 +61,14 @@ def train(
     from tfcli.tokenization.train import train_tokenizer
 
     require_file_place(out, "--out")
-    settings = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase}
-    section = build_recipe({"tokenizer": settings}).tokenizer
+    given = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase}
+    recipe = build_recipe(
+        {"tokenizer": {name: value for name, value in given.items() if value is not None}},
+        {"data": {} if seed is None else {"seed": seed}},
+    )
+    section = recipe.tokenizer
     with reporting(terminal, json=json) as reporter:
-        source = open_source(sources, "pairs" if pairs else "text", seed=DataSection.seed if seed is None else seed)
+        source = open_source(sources, "pairs" if pairs else "text", seed=recipe.data.seed)
 
         def training_texts() -> Iterator[str]:
             for number, document in enumerate(source.documents(), start=1):
@@ -73,7 +76,7 @@ def train(
                     reporter(StageProgress("tokenizer", number))
                 yield from texts(document)
 
-        reporter(StageStarted("tokenizer", f"{algorithm} on {', '.join(sources)}"))
+        reporter(StageStarted("tokenizer", f"{section.algorithm} on {', '.join(sources)}"))
         tokenizer, report = train_tokenizer(training_texts, section)
         out.parent.mkdir(parents=True, exist_ok=True)
         tokenizer.save(out)
