@@ -9,10 +9,11 @@
 Importing it is cheap: PyTorch is loaded by the first call.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tfcli.records.attention import AttentionRecord
     from tfcli.records.generation import Filled, Generated
     from tfcli.runs.load import LoadedRun
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def load_run(path: Path | str, checkpoint: str = "best", device: str = "cpu") -> "LoadedRun":
+def load_run(path: "Path | str", checkpoint: str = "best", device: str = "cpu") -> "LoadedRun":
     """Load a run directory: its recipe, tokenizer and model.
 
     Raises:

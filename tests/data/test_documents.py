@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import ROLES
 from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.causal import CausalBatches
 from tfcli.data.documents import DocumentPlan, _windows
 from tfcli.data.masking import MaskedBatches
 from tfcli.data.views import TokenStreamView
-from tfcli.data.windows import CausalBatches
 
 FIRST = 5  # the first id that is no special token
 lengths = st.lists(st.integers(2, 25), min_size=1, max_size=30)

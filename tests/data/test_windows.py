@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import ROLES
 from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.causal import CausalBatches
 from tfcli.data.views import TokenStreamView
-from tfcli.data.windows import CausalBatches
 
 # One token both ends and begins a document, so that every token is a label.
 ONE_BOUNDARY = replace(ROLES, bos=ROLES.eos)

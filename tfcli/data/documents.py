@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.data.buckets import BucketPlan
+from tfcli.data.draws import endless
 from tfcli.data.spans import Spans
 
 
@@ -40,11 +41,8 @@ class DocumentPlan:
 
     def training(self, start: int) -> Iterator[tuple[int, Spans]]:
         """The number of each batch and its windows, from batch `start` on, without end."""
-        epoch, first = divmod(start, self.batches_per_epoch)
-        while True:
-            for index, numbers in enumerate(self._buckets.epoch(epoch)[first:], start=first):
-                yield epoch * self.batches_per_epoch + index, self._spans(numbers)
-            epoch, first = epoch + 1, 0
+        for number, documents in endless(self._buckets.epoch, self.batches_per_epoch, start):
+            yield number, self._spans(documents)
 
     def whole(self) -> Iterator[Spans]:
         """Every window once, the shortest first."""

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.documents import DocumentPlan
 from tfcli.data.draws import MASKS, generator
-from tfcli.data.spans import Plan, Spans
+from tfcli.data.spans import Spans
 from tfcli.data.views import TokenStreamView
-from tfcli.data.windows import WindowPlan
+from tfcli.data.window_batches import WindowBatches
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
 
@@ -79,7 +78,7 @@ class Masker:
         choice[rows, places] = self._probability * forced[rows, places]
 
 
-class MaskedBatches:
+class MaskedBatches(WindowBatches):
     """Batches for `mlm`: windows of `context` tokens, masked anew in every epoch.
 
     Labels are the original tokens at the chosen places, not shifted. A window of special tokens has none.
@@ -100,23 +99,10 @@ class MaskedBatches:
         vocab_size: int,
         documents: bool = False,
     ) -> None:
-        self._view, self._pad, self._seed = view, roles.pad, seed
-        self._plan: Plan = (
-            DocumentPlan(view.offsets, 0, context=context, batch_size=batch_size, seed=seed)
-            if documents
-            else WindowPlan(len(view), context, batch_size, seed)
+        super().__init__(
+            view, roles, label_offset=0, batch_size=batch_size, context=context, seed=seed, documents=documents
         )
         self._masker = Masker(roles, vocab_size, mask_probability)
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Training batches of one pass over the part."""
-        return self._plan.batches_per_epoch
-
-    @property
-    def tokens_per_batch(self) -> int:
-        """Tokens of a training batch, on average."""
-        return self._plan.tokens_per_batch
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Full batches without end, from number `start` on."""

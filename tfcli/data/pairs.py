@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.buckets import BucketPlan
+from tfcli.data.draws import endless
 from tfcli.data.views import PairsView
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
@@ -56,11 +57,8 @@ class PairBatches:
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Full batches without end, from number `start` on."""
-        epoch, first = divmod(start, self.batches_per_epoch)
-        while True:
-            for numbers in self._plan.epoch(epoch)[first:]:
-                yield self._batch(numbers)
-            epoch, first = epoch + 1, 0
+        for _, numbers in endless(self._plan.epoch, self.batches_per_epoch, start):
+            yield self._batch(numbers)
 
     def whole(self) -> Iterator[Batch]:
         """Every pair that fits exactly once, in the order of `order`, the shortest first."""

@@ -1,4 +1,4 @@
-"""Causal batches: windows cut from the stream of tokens, in a new order every epoch."""
+"""Windows cut from the stream of tokens wherever they fall, in a new order every epoch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,12 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.documents import DocumentPlan
-from tfcli.data.draws import ORDER, generator
-from tfcli.data.spans import Plan, Spans
-from tfcli.data.views import TokenStreamView
-from tfcli.records.roles import TokenRoles
+from tfcli.data.draws import ORDER, endless, generator
+from tfcli.data.spans import Spans
 
 
 @dataclass(frozen=True)
@@ -60,11 +56,8 @@ class WindowPlan:
 
     def training(self, start: int) -> Iterator[tuple[int, Spans]]:
         """The number of each batch and its windows, from batch `start` on, without end."""
-        epoch, first = divmod(start, self.batches_per_epoch)
-        while True:
-            for index, starts in enumerate(self.epoch(epoch)[first:], start=first):
-                yield epoch * self.batches_per_epoch + index, self._spans(starts, self.length)
-            epoch, first = epoch + 1, 0
+        for number, starts in endless(self.epoch, self.batches_per_epoch, start):
+            yield number, self._spans(starts, self.length)
 
     def whole(self) -> Iterator[Spans]:
         """Every position once, in order. A rest that is shorter than a window comes last, alone."""
@@ -77,61 +70,3 @@ class WindowPlan:
 
     def _spans(self, starts: NDArray[np.int64], length: int) -> Spans:
         return Spans(starts, np.full(len(starts), length))
-
-
-class CausalBatches:
-    """Batches for `clm`: position t predicts the token after it.
-
-    The windows lie side by side, and the label of a window's last input is the token after the window, so no token is
-    an input or a label twice in an epoch.
-
-    Args:
-        documents: begin windows where documents begin, instead of anywhere in the stream.
-    """
-
-    def __init__(
-        self,
-        view: TokenStreamView,
-        roles: TokenRoles,
-        *,
-        batch_size: int,
-        context: int,
-        seed: int,
-        documents: bool = False,
-    ) -> None:
-        self._view, self._pad = view, roles.pad
-        # A document's <s> follows </s> always: predicting it would only flatter the loss.
-        self._never_news = roles.bos if roles.bos != roles.eos else None
-        self._plan: Plan = (
-            DocumentPlan(view.offsets, 1, context=context, batch_size=batch_size, seed=seed)
-            if documents
-            else WindowPlan(len(view) - 1, context, batch_size, seed)
-        )
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Training batches of one pass over the part."""
-        return self._plan.batches_per_epoch
-
-    @property
-    def tokens_per_batch(self) -> int:
-        """Tokens of a training batch, on average."""
-        return self._plan.tokens_per_batch
-
-    def training(self, start: int = 0) -> Iterator[Batch]:
-        """Full batches without end, from number `start` on."""
-        for _, spans in self._plan.training(start):
-            yield self._batch(spans)
-
-    def whole(self) -> Iterator[Batch]:
-        """Every token but the begin tokens as a label exactly once, always in the same order."""
-        for spans in self._plan.whole():
-            yield self._batch(spans)
-
-    def _batch(self, spans: Spans) -> Batch:
-        tokens = self._view.padded(spans.starts, spans.lengths + 1, self._pad)
-        present = spans.present()
-        # Padding stands at the end, where the causal mask hides it from every real token.
-        inputs = np.where(present, tokens[:, :-1], self._pad)
-        scored = present if self._never_news is None else present & (tokens[:, 1:] != self._never_news)
-        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), padding=spans.padding)

@@ -1,10 +1,10 @@
 """The batches an architecture is trained and scored on."""
 
 from tfcli.corpora.source import Part
+from tfcli.data.causal import CausalBatches
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.masking import MaskedBatches
 from tfcli.data.pairs import PairBatches
-from tfcli.data.windows import CausalBatches
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
 

@@ -109,9 +109,9 @@ def _decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Reci
 
 
 def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:
-    """Documents, if the average one fits into the context; pairs have no windows."""
+    """Documents, if the average one fits into the context; an encoder-decoder has no windows."""
     record = data.record()
-    if record.kind == "pairs":
+    if recipe.model.architecture == "encoder-decoder":
         return None
     context = recipe.train.context or recipe.model.max_seq_len
     # A document's tokens are counted without its <s>, and an encoder reads both ends of it at once.

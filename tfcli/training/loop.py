@@ -162,7 +162,7 @@ def _require_finite(job: TrainingJob, window: _Window, norm: torch.Tensor) -> No
         if not math.isfinite(value):
             kept = max(job.run.checkpoints())
             raise TfcliError(
-                f"The {what} became {value} in the steps up to {job.progress.step} (the checkpoint of step {kept} is kept)",
+                f"The {what} became {value} up to step {job.progress.step} (the checkpoint of step {kept} is kept)",
                 f"lower train.learning_rate (now {job.recipe.train.learning_rate:g}) and train again",
             )
 

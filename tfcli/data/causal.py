@@ -1,0 +1,55 @@
+"""Causal batches: every token is predicted from those before it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.spans import Spans
+from tfcli.data.views import TokenStreamView
+from tfcli.data.window_batches import WindowBatches
+from tfcli.records.roles import TokenRoles
+
+
+class CausalBatches(WindowBatches):
+    """Batches for `clm`: position t predicts the token after it.
+
+    The label of a window's last input is the token after the window.
+
+    Args:
+        documents: begin windows where documents begin, instead of anywhere in the stream.
+    """
+
+    def __init__(
+        self,
+        view: TokenStreamView,
+        roles: TokenRoles,
+        *,
+        batch_size: int,
+        context: int,
+        seed: int,
+        documents: bool = False,
+    ) -> None:
+        super().__init__(
+            view, roles, label_offset=1, batch_size=batch_size, context=context, seed=seed, documents=documents
+        )
+        # A document's <s> follows </s> always: predicting it would only flatter the loss.
+        self._never_news = roles.bos if roles.bos != roles.eos else None
+
+    def training(self, start: int = 0) -> Iterator[Batch]:
+        """Full batches without end, from number `start` on."""
+        for _, spans in self._plan.training(start):
+            yield self._batch(spans)
+
+    def whole(self) -> Iterator[Batch]:
+        """Every token but the begin tokens as a label exactly once, always in the same order."""
+        for spans in self._plan.whole():
+            yield self._batch(spans)
+
+    def _batch(self, spans: Spans) -> Batch:
+        tokens = self._view.padded(spans.starts, spans.lengths + 1, self._pad)
+        present = spans.present()
+        # Padding stands at the end, where the causal mask hides it from every real token.
+        inputs = np.where(present, tokens[:, :-1], self._pad)
+        scored = present if self._never_news is None else present & (tokens[:, 1:] != self._never_news)
+        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), padding=spans.padding)

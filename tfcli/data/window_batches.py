@@ -1,0 +1,44 @@
+"""What causal and masked batches share: both read windows of text."""
+
+from tfcli.data.documents import DocumentPlan
+from tfcli.data.spans import Plan
+from tfcli.data.views import TokenStreamView
+from tfcli.data.windows import WindowPlan
+from tfcli.records.roles import TokenRoles
+
+
+class WindowBatches:
+    """Batches of windows, side by side in the stream, so that no token is read twice in an epoch.
+
+    Args:
+        label_offset: 1 where the token after a window's last is needed as well, for its label; else 0.
+        documents: begin windows where documents begin, instead of anywhere in the stream.
+    """
+
+    def __init__(
+        self,
+        view: TokenStreamView,
+        roles: TokenRoles,
+        *,
+        label_offset: int,
+        batch_size: int,
+        context: int,
+        seed: int,
+        documents: bool,
+    ) -> None:
+        self._view, self._pad, self._seed = view, roles.pad, seed
+        self._plan: Plan = (
+            DocumentPlan(view.offsets, label_offset, context=context, batch_size=batch_size, seed=seed)
+            if documents
+            else WindowPlan(len(view) - label_offset, context, batch_size, seed)
+        )
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Training batches of one pass over the part."""
+        return self._plan.batches_per_epoch
+
+    @property
+    def tokens_per_batch(self) -> int:
+        """Tokens of a training batch, on average."""
+        return self._plan.tokens_per_batch
