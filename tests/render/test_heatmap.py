@@ -90,7 +90,7 @@ def test_positions_as_a_signed_map_and_a_curve() -> None:
         "1 ░░==  ≡≡",
         "  -1 [##≡≡==--  ░░▒▒▓▓██] 1  value, centred on 0",
     ]
-    assert lines[7] == "Similarity of two positions by their distance"
+    assert lines[7] == "Dot product of two positions by their distance"
     assert lines[-1].split() == ["0", "distance", "k", "━", "similarity", "1"]
 
 

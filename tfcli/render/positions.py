@@ -40,8 +40,8 @@ class PositionsView:
                 style="dim",
             )
         yield Text()
-        yield Text("Similarity of two positions by their distance", style="bold")
-        yield Text("cosine of the angle between position n and position n + k, mean over n", style="dim")
+        yield Text("Dot product of two positions by their distance", style="bold")
+        yield Text("r_n · r_n+k of vectors scaled to length 1 (their cosine), mean over n", style="dim")
         distances = tuple(float(k) for k in range(len(record.similarity)))
         curve = Series("similarity", distances, tuple(record.similarity.tolist()), "cyan")
         yield Plot((curve,), "distance k")
