@@ -124,7 +124,7 @@ IDS = torch.tensor([[3, 0, 3], [4, 1, 2]])
 
 
 def test_an_embedding_is_the_one_hot_product():
-    module = embedding(positions="rotary")
+    module = embedding(positions="rotary", scale_embeddings=False)
     torch.testing.assert_close(module(IDS), F.one_hot(IDS, 5).float() @ module.weight)
 
 
@@ -133,9 +133,10 @@ def test_an_embedding_is_the_one_hot_product():
     [
         ("sinusoidal", None, 2.0),  # √4
         ("sinusoidal", False, 1.0),
-        ("learned", None, 1.0),
-        ("learned", True, 2.0),
-        ("rotary", None, 1.0),
+        ("learned", None, 2.0),  # attention begins by copying
+        ("learned", False, 1.0),
+        ("rotary", None, 2.0),
+        ("rotary", False, 1.0),
     ],
 )
 def test_embeddings_are_scaled_where_the_recipe_says_and_positions_never(positions, scale_embeddings, scale):

@@ -2,7 +2,8 @@
 
 import pickle
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -134,19 +135,24 @@ def test_weights_that_are_not_there_are_a_usage_error(tmp_path: Path):
         load_tensors(tmp_path / "model.safetensors")
 
 
-@pytest.fixture
-def small_disk():
-    """No file may grow beyond 1,000 bytes: the kernel itself refuses the write, as it does on a full disk."""
+@contextmanager
+def small_disk() -> Iterator[None]:
+    """No file may grow beyond 1,000 bytes: the kernel itself refuses the write, as it does on a full disk.
+
+    Around the one call alone: pytest's own output may be a file.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_leaves_the_old_weights(tmp_path: Path, small_disk: None):
+def test_a_full_disk_leaves_the_old_weights(tmp_path: Path):
     path = tmp_path / "model.safetensors"
     save_tensors(path, {"a": torch.ones(3)}, {})
-    with pytest.raises(TfcliError, match="Cannot write"):
+    with pytest.raises(TfcliError, match="Cannot write"), small_disk():
         save_tensors(path, {"a": torch.zeros(5000)}, {})
     assert load_tensors(path)[0]["a"].tolist() == [1, 1, 1]
     assert [*tmp_path.iterdir()] == [path]

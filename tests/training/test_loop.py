@@ -280,7 +280,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_spares_what_was_saved(
         trained(tiny_recipe("decoder", {"train": {"steps": 20, **rhythm}}), run)
     message = str(caught.value)
     assert f"The {poison.what} became" in message  # type: ignore[attr-defined]
-    assert "steps up to 6" in message
+    assert "up to step 6" in message
     assert "the checkpoint of step 4 is kept" in message
     assert "lower train.learning_rate (now 0.01)" in message
     assert caught.value.exit_code == 1
