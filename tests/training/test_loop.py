@@ -299,9 +299,7 @@ def test_a_loss_that_breaks_before_anything_is_saved_says_so(tmp_path: Path, poi
 def test_a_rate_that_is_far_too_high_is_told_in_one_sentence(tmp_path: Path):
     """No fake: at a rate of 1e38 the second step's numbers leave the range of float32."""
     settings = {"train": {"learning_rate": 1e38, "warmup_steps": 0, "log_every": 1, "save_every": 0}}
-    with pytest.raises(
-        TfcliError, match=r"became (nan|inf) up to step \d+ \(the checkpoint of step 0 is kept\)"
-    ):
+    with pytest.raises(TfcliError, match=r"became (nan|inf) up to step \d+ \(the checkpoint of step 0 is kept\)"):
         trained(tiny_recipe("decoder", settings), tmp_path / "run")
 
 
