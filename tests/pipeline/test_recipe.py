@@ -121,7 +121,6 @@ def test_nothing_more_is_shown_than_is_asked_for(tmp_path: Path):
 
 
 SCORES = Scores("run", "seq2seq", (), 2.0, math.exp(2), 1.0, 10, 1, 0.5, bleu=30.0, exact_match=0.25)
-FINISHED = TrainingFinished("done", 1, 1, 1.0, 2.0, 1, "run")
 
 
 @pytest.mark.parametrize(
@@ -140,30 +139,30 @@ FINISHED = TrainingFinished("done", 1, 1, 1.0, 2.0, 1, "run")
     ],
 )
 def test_a_limit_is_compared_with_its_figure(name: str, limit: float, measured: float, passed: bool):
-    results = list(check_results(CheckSection(**{name: limit}), SCORES, FINISHED, 3.0))
+    results = list(check_results(CheckSection(**{name: limit}), SCORES, 3.0))
     assert results == [CheckResult(name, limit, measured, passed)]
 
 
 def test_a_figure_that_is_not_there_passes_no_limit():
     """A decoder has no BLEU: a limit on it is not met, rather than passed over."""
     without = Scores("run", "clm", (), 2.0, math.exp(2), 1.0, 10, 1, 0.5)
-    results = list(check_results(CheckSection(min_bleu=1.0), without, FINISHED, 3.0))
+    results = list(check_results(CheckSection(min_bleu=1.0), without, 3.0))
     assert results == [CheckResult("min_bleu", 1.0, None, False)]
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_passes_no_limit(loss: float):
     broken = Scores("run", "clm", (), loss, loss, loss, 10, 1, 0.5)
-    assert not next(check_results(CheckSection(max_loss=1e9), broken, FINISHED, 1.0)).passed
+    assert not next(check_results(CheckSection(max_loss=1e9), broken, 1.0)).passed
 
 
 def test_without_limits_nothing_is_compared():
-    assert list(check_results(CheckSection(), SCORES, FINISHED, 3.0)) == []
+    assert list(check_results(CheckSection(), SCORES, 3.0)) == []
 
 
 def test_limits_come_in_the_order_of_the_section():
     check = CheckSection(max_minutes=5, min_bleu=1, max_loss=3)
-    assert [result.name for result in check_results(check, SCORES, FINISHED, 1.0)] == [
+    assert [result.name for result in check_results(check, SCORES, 1.0)] == [
         "max_loss",
         "min_bleu",
         "max_minutes",

@@ -153,8 +153,10 @@ def _settled(
 
 
 def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None) -> None:
-    """Raises:
-    UsageError: the settings contradict each other or the vocabulary.
+    """Refuse settings that contradict each other or the vocabulary.
+
+    Raises:
+        UsageError: says which, and what would fit.
     """
     if settings.top_k > tokenizer.vocab_size:
         raise UsageError(

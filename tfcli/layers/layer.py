@@ -61,11 +61,13 @@ class TransformerLayer(nn.Module):
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Shape:
-        x: (B, T, D)
-        padding_mask: (B, T), True at real tokens
-        memory: (B, S, D), the encoder's output; memory_padding_mask: (B, S)
-        returns: (B, T, D)
+        """Run the sublayers one after the other, each inside its residual.
+
+        Shape:
+            x: (B, T, D)
+            padding_mask: (B, T), True at real tokens
+            memory: (B, S, D), the encoder's output; memory_padding_mask: (B, S)
+            returns: (B, T, D)
         """
 
         def self_attend(h: Tensor) -> Tensor:

@@ -51,11 +51,13 @@ class Stack(nn.Module):
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Shape:
-        x: (B, T, D), embedded tokens; the first stands at position `cache.length`
-        memory: (B, S, D), the encoder's output
-        self_weights, cross_weights: receive a (B, H, T, S) a layer
-        returns: (B, T, D)
+        """Run the layers in order.
+
+        Shape:
+            x: (B, T, D), embedded tokens; the first stands at position `cache.length`
+            memory: (B, S, D), the encoder's output
+            self_weights, cross_weights: receive a (B, H, T, S) a layer
+            returns: (B, T, D)
         """
         offset = cache.length if cache is not None else 0
         turned = self._rotation(offset, offset + x.shape[1])

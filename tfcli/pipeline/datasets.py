@@ -105,8 +105,10 @@ def cached_dataset(division: Division, tokenizer: Tokenizer, report: Report) -> 
 
 
 def require_writable_cache() -> None:
-    """Raises:
-    UsageError: tokenizers and datasets cannot be kept; names the folder.
+    """Refuse, before any work, a cache in which nothing can be kept.
+
+    Raises:
+        UsageError: names the folder and the remedy.
     """
     try:
         require_writable(cache_folder())

@@ -17,8 +17,8 @@ from tfcli.recipe.check import CheckSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.evaluation import Scores
 from tfcli.records.pipeline import CheckResult, StageStarted
-from tfcli.records.training import TrainingFinished
 from tfcli.runs.load import LoadedRun, load_run
+from tfcli.training.precision import choose_device
 
 
 def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: ShouldStop) -> list[CheckResult]:
@@ -30,19 +30,22 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
     Returns:
         the recipe's limits with what was measured; empty where it has none, or was interrupted.
     """
-    _require_there(recipe)
+    _require_inspectable(recipe)
     began = time.perf_counter()
     finished = train_recipe(recipe, out, report, should_stop)
     if finished.reason == "interrupted":
         return []
-    run = load_run(finished.run)
+    trained = time.perf_counter()
+    run = load_run(finished.run, device=choose_device(recipe.train.device))
     scores = _evaluation(run, report)
     _samples(run, recipe, report)
     _inspection(run, recipe, report)
-    return list(check_results(recipe.check, scores, finished, (time.perf_counter() - began) / 60))
+    now = time.perf_counter()
+    seconds = max(now - began, finished.seconds + now - trained)  # a resumed run took longer than this process
+    return list(check_results(recipe.check, scores, seconds / 60))
 
 
-def _require_there(recipe: Recipe) -> None:
+def _require_inspectable(recipe: Recipe) -> None:
     wanted, model = recipe.inspect, recipe.model
     require_place("layer", wanted.layer, model.num_layers)
     require_place("head", wanted.head, model.num_heads)
@@ -52,9 +55,7 @@ def _require_there(recipe: Recipe) -> None:
         )
 
 
-def check_results(
-    check: CheckSection, scores: Scores, finished: TrainingFinished, minutes: float
-) -> Iterator[CheckResult]:
+def check_results(check: CheckSection, scores: Scores, minutes: float) -> Iterator[CheckResult]:
     """Compare every limit that is set with its figure."""
     measured = {
         "max_loss": scores.loss,
