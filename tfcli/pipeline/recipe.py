@@ -18,6 +18,7 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.records.evaluation import Scores
 from tfcli.records.pipeline import CheckResult, StageStarted
 from tfcli.runs.load import LoadedRun, load_run
+from tfcli.tokenization.roles import MASK
 from tfcli.training.precision import choose_device
 
 
@@ -31,6 +32,7 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
         the recipe's limits with what was measured; empty where it has none, or was interrupted.
     """
     _require_inspectable(recipe)
+    _require_masks(recipe)
     began = time.perf_counter()
     finished = train_recipe(recipe, out, report, should_stop)
     if finished.reason == "interrupted":
@@ -53,6 +55,16 @@ def _require_inspectable(recipe: Recipe) -> None:
         raise UsageError(
             f"inspect.positions = {wanted.positions}, and the model learns {model.max_seq_len}", "choose no more"
         )
+
+
+def _require_masks(recipe: Recipe) -> None:
+    """An encoder's prompts, before minutes of training. A tokenizer that is not trained here may spell its mask
+    otherwise, and is asked later."""
+    if recipe.model.architecture != "encoder" or recipe.tokenizer.path is not None:
+        return
+    for prompt in recipe.generate.prompts:
+        if MASK not in prompt:
+            raise UsageError(f"The prompt {prompt!r} in generate.prompts has no {MASK}", "put it where a word is missing")
 
 
 def check_results(check: CheckSection, scores: Scores, minutes: float) -> Iterator[CheckResult]:
