@@ -171,6 +171,6 @@ def test_limits_come_in_the_order_of_the_section():
 
 def test_a_prompt_without_a_mask_is_refused_before_training(tmp_path: Path):
     recipe = tiny_recipe("encoder", {"generate": {"prompts": ["A <mask> day", "A fine day"]}})
-    with pytest.raises(UsageError, match="'A fine day' in generate.prompts has no <mask>"):
+    with pytest.raises(UsageError, match="'A fine day' has no <mask>"):
         run_recipe(recipe, tmp_path / "run", lambda event: None, lambda: False)
     assert not (tmp_path / "run").exists()

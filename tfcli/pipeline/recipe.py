@@ -64,7 +64,7 @@ def _require_masks(recipe: Recipe) -> None:
         return
     for prompt in recipe.generate.prompts:
         if MASK not in prompt:
-            raise UsageError(f"The prompt {prompt!r} in generate.prompts has no {MASK}", "put it where a word is missing")
+            raise UsageError(f"The prompt {prompt!r} has no {MASK}", "put it where a word is missing")
 
 
 def check_results(check: CheckSection, scores: Scores, minutes: float) -> Iterator[CheckResult]:
