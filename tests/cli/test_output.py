@@ -1,6 +1,7 @@
 """What goes where: results to stdout, the rest to stderr, and both as the reader can take it."""
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -251,3 +252,16 @@ def test_a_full_context_is_noted(how: list[str], decoder: Path):
     else:
         raise AssertionError("no text was cut off, or none was noted")
     assert "full" not in tfcli("generate", decoder, "Tom", "--max-new-tokens", "10", *how).stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_stream_that_the_caller_has_closed_is_no_fault(decoder: Path, closed: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m tfcli tokenize encode {shlex.quote(str(decoder))} - {closed}"
+    done = subprocess.run(["bash", "-c", command], input="One", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_colour_that_is_forced_into_a_pipe_escapes_control_characters_too(decoder: Path) -> None:
+    command = [sys.executable, "-m", "tfcli", "generate", str(decoder), "a\x1b[31mb", "--max-new-tokens", "1"]
+    done = subprocess.run([*command, "--color", "always"], capture_output=True, text=True, check=True)
+    assert "\x1b[31m" not in done.stdout and "\\x1b[31m" in done.stdout

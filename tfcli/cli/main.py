@@ -1,5 +1,6 @@
 """The entry point: the commands under their names."""
 
+import os
 import sys
 
 import typer
@@ -52,6 +53,10 @@ app.add_typer(inspect_app, name="inspect")
 
 def main() -> None:
     """Run the command line and exit with the documented code."""
+    # A stream that the caller has closed (`>&-`) is None: what is meant for it is written nowhere, and nothing is read.
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal's encoding lacks is shown as "?", and stops nothing.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]

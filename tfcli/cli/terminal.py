@@ -41,7 +41,7 @@ class Terminal:
 
     def write(self, text: str, style: str = "") -> None:
         """Print a piece of the result at once: as it is into a pipe, without control characters to people."""
-        if is_terminal():
+        if is_terminal() or self.out.is_terminal:  # the latter by --color always, too
             from tfcli.render.safe import printable
 
             text = printable(text, keep_newlines=True)
