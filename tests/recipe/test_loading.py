@@ -7,7 +7,7 @@ import pytest
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.recipe import shipped
-from tfcli.recipe.loading import build_recipe, load_recorded, parse_assignments, read_recipe
+from tfcli.recipe.loading import build_recipe, load_recorded, parse_assignments, read_recipe, read_toml
 from tfcli.recipe.recipe import Recipe, known_keys
 from tfcli.recipe.saving import to_toml
 from tfcli.recipe.shipped import find_recipe
@@ -285,3 +285,16 @@ def test_bytes_of_the_command_line_that_are_no_text_are_refused():
     r"""The shell hands the byte 0xFF over as the lone surrogate \udcff, which no file can hold."""
     with pytest.raises(TfcliError, match=r"^name = "):
         build_recipe(parse_assignments(["name=\udcff"]))
+
+
+def test_a_recipe_with_a_byte_order_mark_is_read(tmp_path: Path):
+    path = tmp_path / "bom.toml"
+    path.write_bytes(b'\xef\xbb\xbfname = "x"\n')
+    assert read_toml(path) == {"name": "x"}
+
+
+def test_a_recipe_that_is_nested_beyond_reason_is_refused(tmp_path: Path):
+    path = tmp_path / "deep.toml"
+    path.write_text("a = " + "[" * 100_000)
+    with pytest.raises(UsageError, match="is not valid TOML"):
+        read_toml(path)

@@ -71,3 +71,12 @@ def test_truncating_keeps_every_number(path: Path):
     before = read_metrics(path)
     truncate_metrics(path, 31)
     assert read_metrics(path) == before
+
+
+def test_a_damaged_file_ends_where_it_stops_being_metrics(tmp_path: Path):
+    """Random bytes, or JSON that is no line of ours, are passed over with all that follows."""
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"event": "step", "step": 1}\n[1]\n{"event": "step", "step": 2}\n')
+    assert [line["step"] for line in read_metrics(path)] == [1]
+    path.write_bytes(b"\xff\xfe\x00\n")
+    assert read_metrics(path) == []

@@ -32,7 +32,7 @@ def recipe_from(
     return build_recipe(
         presets.preset(preset) if preset else {},
         presets.size(size) if size else {},
-        read_recipe(recipe) if recipe else {},
+        {} if recipe is None else read_recipe(recipe),
         parse_assignments(assignments or []),
         given,
     )

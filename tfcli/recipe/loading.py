@@ -53,10 +53,10 @@ def read_recipe(name_or_path: str) -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """The settings in a TOML file."""
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"Cannot read the recipe {path}: {error.strerror}", "check the path") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"The recipe {path} is not valid TOML ({error})", "correct it at that place") from error
     return settings
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 
@@ -17,7 +17,7 @@ class TokenizerSection:
     algorithm: Algorithm = "bpe"
     """bpe is byte-level: it can spell any text. The others count what they cannot spell as unknown."""
 
-    vocab_size: Annotated[int, Ge(6)] = 2048
+    vocab_size: Annotated[int, Ge(6), Le(2_000_000)] = 2048
     """Ids at most, special tokens included; a small text may give fewer. char and word keep the most frequent."""
 
     min_frequency: Annotated[int, Ge(1)] = 2

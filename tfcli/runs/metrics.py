@@ -20,15 +20,18 @@ def append_metrics(path: Path, event: StepsDone | Evaluated) -> None:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Every whole line, oldest first; a last line cut short by a kill is passed over."""
+    """Every whole line, oldest first, up to one that was cut short by a kill or is no line of metrics."""
     if not path.is_file():
         return []
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    lines: list[dict[str, Any]] = []
+    for line in path.read_bytes().splitlines():
         try:
-            lines.append(json.loads(line))
+            values = json.loads(line)
         except ValueError:
             break
+        if not isinstance(values, dict) or not isinstance(values.get("step"), int):
+            break
+        lines.append(values)
     return lines
 
 

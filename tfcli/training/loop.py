@@ -163,7 +163,7 @@ def _require_finite(job: TrainingJob, window: _Window, norm: torch.Tensor) -> No
             kept = max(job.run.checkpoints())
             raise TfcliError(
                 f"The {what} became {value} up to step {job.progress.step} (the checkpoint of step {kept} is kept)",
-                f"lower train.learning_rate (now {job.recipe.train.learning_rate:g}) and train again",
+                f"lower train.learning_rate (now {job.recipe.train.learning_rate:g}) and train into a new --out",
             )
 
 
