@@ -4,7 +4,6 @@ The shares are those of Devlin et al. 2019 (BERT), section 3.1.
 """
 
 from collections.abc import Iterator
-from dataclasses import astuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +39,7 @@ class Masker:
         self._mask = roles.mask
         self._probability = probability
         self._is_ordinary = np.ones(vocab_size, dtype=bool)
-        self._is_ordinary[[token for token in astuple(roles) if token is not None]] = False
+        self._is_ordinary[roles.ids()] = False
         self._ordinary = np.flatnonzero(self._is_ordinary)
 
     def hide(

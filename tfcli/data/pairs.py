@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.buckets import BucketPlan
 from tfcli.data.draws import endless
+from tfcli.data.spans import present
 from tfcli.data.views import PairsView
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
@@ -68,21 +69,12 @@ class PairBatches:
     def _batch(self, numbers: NDArray[np.int64]) -> Batch:
         sources = self._view.source.padded(numbers, self._pad)
         targets = self._view.target.padded(numbers, self._pad)
-        scored = _present(self._view.target.lengths[numbers] - 1)
+        scored = present(self._view.target.lengths[numbers] - 1)
         lengths = self._view.source.lengths[numbers]
         return Batch(
             input_ids=sources,
             labels=np.where(scored, targets[:, 1:], IGNORED),
-            padding_mask=_present(lengths),
+            padding_mask=present(lengths),
             decoder_input_ids=np.where(scored, targets[:, :-1], self._pad),
             padding=sources.size - int(lengths.sum()),
         )
-
-
-def _present(lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where sequences of these lengths have tokens, once padded to the longest.
-
-    Shape: lengths (B,); result (B, longest of them)
-    """
-    present: NDArray[np.bool_] = np.arange(lengths.max()) < lengths[:, None]
-    return present

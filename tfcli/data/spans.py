@@ -8,6 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def present(lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where sequences of these lengths have tokens, once padded to the longest.
+
+    Shape: lengths (B,); result (B, longest of them)
+    """
+    places: NDArray[np.bool_] = np.arange(lengths.max()) < lengths[:, None]
+    return places
+
+
 @dataclass(frozen=True, eq=False)
 class Spans:
     """The windows of one batch: where each starts in the stream, and how many tokens it has.
@@ -28,8 +37,7 @@ class Spans:
 
         Shape: (B, longest of them)
         """
-        present: NDArray[np.bool_] = np.arange(self.lengths.max()) < self.lengths[:, None]
-        return present
+        return present(self.lengths)
 
 
 class Plan(Protocol):

@@ -1,7 +1,5 @@
 """Fill the masks of a text: what an encoder was trained to do (Devlin et al. 2019, section 3.1)."""
 
-from dataclasses import astuple
-
 import torch
 from torch import Tensor
 
@@ -41,7 +39,7 @@ def fill(model: Encoder, tokenizer: Tokenizer, prompt: str, top_k: int = CANDIDA
             f"and the model's context is {context}",
             f"shorten it to {context - 2} tokens at most",
         )
-    special = [token for token in astuple(roles) if token is not None]
+    special = roles.ids()
     probabilities, candidates = _best(model, ids, masks, special, min(top_k, tokenizer.vocab_size - len(special)))
     for place, tokens in zip(masks, candidates, strict=True):
         ids[place] = tokens[0]

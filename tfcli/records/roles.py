@@ -1,6 +1,6 @@
 """The ids of the special tokens, by what they are for."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 
 @dataclass(frozen=True)
@@ -12,3 +12,7 @@ class TokenRoles:
     eos: int
     mask: int | None = None
     unk: int | None = None
+
+    def ids(self) -> list[int]:
+        """The ids of all the roles that there are."""
+        return [token for token in astuple(self) if token is not None]
