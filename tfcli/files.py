@@ -23,6 +23,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
+        temporary.chmod(0o666 & ~_umask())  # safetensors writes files that their owner alone can read
         _flush(temporary)
         temporary.replace(path)
         _flush(path.parent)
@@ -78,9 +79,11 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        UsageError: it is not there.
+        UsageError: it is not there, or is a pipe.
         BrokenInputError: it is no JSON.
     """
+    if path.is_fifo():
+        raise UsageError(f"{path} is a pipe, which may never end", "name a file")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -89,6 +92,8 @@ def read_json(path: Path) -> Any:
         raise UsageError(f"Cannot read {path}: {error.strerror}", "check the path and its permissions") from error
     except ValueError as error:
         raise BrokenInputError(f"{path} is not valid JSON ({error})", "restore the file or make it again") from error
+    except RecursionError as error:
+        raise BrokenInputError(f"{path} is nested too deeply", "restore the file or make it again") from error
 
 
 def require_writable(folder: Path) -> None:

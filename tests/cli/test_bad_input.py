@@ -191,7 +191,7 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     weights.write_bytes(weights.read_bytes()[:-100])
     shutil.copy(folder / "encoder" / "model.safetensors", folder / "swapped")
     shutil.copy(folder / "encoder-decoder" / "tokenizer.json", folder / "mismatched")
-    (folder / "damaged" / "config.json").write_text('{"format_version": 1,')
+    (folder / "damaged" / "config.json").write_text('{"format_version": 2,')
     (folder / "folder").mkdir()
     (folder / "folder" / "note.txt").write_text("mine\n")
     (folder / "empty.txt").touch()

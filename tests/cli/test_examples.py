@@ -8,7 +8,10 @@ import pytest
 import typer
 
 from tests.cli.commands import shell
+from tests.support.runs import Settings, tiny_recipe, train_tiny
 from tfcli.cli.main import app
+from tfcli.interop.exporting import export_run
+from tfcli.runs.load import load_run
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -58,18 +61,23 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
         for run in runs:
             shutil.copytree(trained(architecture), folder / "runs" / run)
     shutil.copy(folder / "runs" / "translator" / "tokenizer.json", folder)
+    # Rows enough for whatever tokenizer the examples put in the place of its own.
+    rows: Settings = {"model": {"vocab_size": 20_000}, "train": {"steps": 1}}
+    train_tiny(tiny_recipe("decoder", rows), folder / "made")
+    export_run(load_run(folder / "made"), folder / "checkpoint")
     text = "Tom swam across the river to the bank. " * 40
     (folder / "books").mkdir()
     for file in ("books/one.txt", "books/two.txt", "book.txt", "other.txt", "input.txt"):
         (folder / file).write_text(text)
-    rows = ["pt\ten", *(f"O gato {n} dorme.\tCat {n} sleeps." for n in range(200))]
-    (folder / "train.tsv").write_text("\n".join(rows) + "\n")
+    pairs = ["pt\ten", *(f"O gato {n} dorme.\tCat {n} sleeps." for n in range(200))]
+    (folder / "train.tsv").write_text("\n".join(pairs) + "\n")
     return folder
 
 
 @pytest.mark.parametrize("line", [*help_examples()])
 def test_every_help_example_runs(line: str, workspace: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(workspace)
+    monkeypatch.setattr("tfcli.interop.importing.fetch", lambda _: workspace / "checkpoint")  # in place of the hub
     results = shell(line)
     assert results
     for result in results:

@@ -28,6 +28,8 @@ CONTRACT = {
     "evaluate": "RUN SOURCE --checkpoint --device --threads --json",
     "inspect attention": "RUN TEXT --target --kind --layer --head --svg --html --npz --checkpoint --json",
     "inspect positions": "RUN --encoding --length --d-model --heads --base --json",
+    "import": "FOLDER|hf:NAME --out --tokenizer --json",
+    "export": "RUN --format --out --checkpoint --json",
     "run": "RECIPE --set --out --check --seed --device --threads --json",
     "recipes list": "--json",
     "recipes show": "RECIPE --json",

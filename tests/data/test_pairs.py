@@ -65,6 +65,25 @@ def test_teacher_forcing_and_padding() -> None:
     assert batch.input_ids.dtype == batch.labels.dtype == batch.decoder_input_ids.dtype == np.int64
 
 
+def test_two_tokens_before_a_target() -> None:
+    """As BART has them: "</s> <s> 7 8 </s>" is read but for its end, and predicted but for its first token."""
+    pairs = PairsView(side([[BOS, 5, EOS]]), side([[EOS, BOS, 7, 8, EOS]]))
+    batch = next(batches(pairs).whole())
+    assert batch.decoder_input_ids is not None
+    assert batch.input_ids.tolist() == [[BOS, 5, EOS]]
+    assert batch.decoder_input_ids.tolist() == [[EOS, BOS, 7, 8]]
+    assert batch.labels.tolist() == [[BOS, 7, 8, EOS]]
+
+
+def test_targets_that_begin_with_padding() -> None:
+    """As T5 has them: the first token is read, and later ones of the same id are none."""
+    pairs = PairsView(side([[5, EOS], [6, EOS]]), side([[PAD, 7, EOS], [PAD, 7, 8, EOS]]))
+    batch = next(batches(pairs).whole())
+    assert batch.decoder_input_ids is not None
+    assert batch.decoder_input_ids.tolist() == [[PAD, 7, PAD], [PAD, 7, 8]]
+    assert batch.labels.tolist() == [[7, EOS, IGNORED], [7, 8, EOS]]
+
+
 @given(lengths, st.integers(1, 6), st.integers(1, 3))
 def test_whole_has_every_pair_once_and_order_leads_back(
     sizes: list[tuple[int, int]], batch_size: int, shards: int

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.support.fakes import FakeDivision, FakeTokenizer, as_any, pairs
+from tests.support.fakes import ROLES, FakeDivision, FakeTokenizer, as_any, pairs
 from tfcli.data import pieces
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import prepare
@@ -53,6 +54,28 @@ def test_pairs_are_stored_side_by_side(tmp_path: Path) -> None:
     assert load(tmp_path / "data/train-00000.target.offsets.npy") == [0, 4, 7]
     # Sources 2 + 3 tokens, targets 3 + 2; bytes and characters of the targets "bc" and "é".
     assert record.train == PartCounts(documents=2, tokens=10, bytes=4, characters=3, unknown=1)
+
+
+def test_pairs_begin_as_the_roles_say(tmp_path: Path) -> None:
+    """As BART's: sources are "<s> ids </s>" and targets "</s> <s> ids </s>"; what begins them counts for nothing."""
+    roles = replace(ROLES, source_start=(1,), target_start=(2, 1))
+    record = prepared(PAIRS, tmp_path / "data", FakeTokenizer(roles=roles))
+    assert load(tmp_path / "data/train-00000.source.tokens.npy") == [1, 5, 2, 1, 5, 6, 2]
+    assert load(tmp_path / "data/train-00000.target.tokens.npy") == [2, 1, 6, 7, 2, 2, 1, 4, 2]
+    assert record.train == prepared(PAIRS, tmp_path / "plain").train
+    assert PreparedDataset.open(tmp_path / "data").manifest.roles == roles
+    # Text knows no source and no target.
+    prepared(TEXT, tmp_path / "text", FakeTokenizer(roles=roles))
+    assert load(tmp_path / "text/train-00000.tokens.npy") == [1, 5, 6, 2, 1, 7, 2, 1, 4, 2]
+
+
+def test_a_manifest_from_before_the_beginnings_is_read(tmp_path: Path) -> None:
+    prepared(PAIRS, tmp_path / "data")
+    path = tmp_path / "data/manifest.json"
+    values = json.loads(path.read_text())
+    values["roles"] = {"pad": 0, "bos": 1, "eos": 2, "mask": 3, "unk": 4}
+    path.write_text(json.dumps(values))
+    assert PreparedDataset.open(tmp_path / "data").manifest.roles == ROLES
 
 
 def test_ids_take_two_bytes_up_to_65536_and_four_above(tmp_path: Path) -> None:
@@ -196,7 +219,7 @@ def test_manifest_is_plain_json(tmp_path: Path) -> None:
     prepared(TEXT, tmp_path / "data")
     manifest = json.loads((tmp_path / "data/manifest.json").read_text())
     assert manifest["format_version"] == 1
-    assert manifest["roles"] == {"pad": 0, "bos": 1, "eos": 2, "mask": 3, "unk": 4}
+    assert {"pad": 0, "bos": 1, "eos": 2, "mask": 3, "unk": 4}.items() <= manifest["roles"].items()
     tokens = manifest["train"]["shards"][0]["tokens"]
     assert tokens["file"] == "train-00000.tokens.npy"
     assert tokens["size"] == (tmp_path / "data/train-00000.tokens.npy").stat().st_size

@@ -10,8 +10,10 @@ import torch
 from torch.nn import functional as F
 
 from tests.pipeline.corpora import write_pairs, write_text
+from tests.support.fakes import FakeDivision, as_any, pairs
 from tests.support.runs import ARCHITECTURES, Events, tiny_recipe, train_tiny
 from tfcli.data.dataset import PreparedDataset
+from tfcli.data.prepare import prepare
 from tfcli.errors import UsageError
 from tfcli.evaluation import evaluate as module
 from tfcli.evaluation.batches import build_batches
@@ -147,6 +149,31 @@ def test_translations_are_compared_in_the_order_of_the_part(
     assert 0 < scores.bleu < 100
     assert all(run.config.roles.eos not in ids for ids in handed), "sources are handed over without their frame"
     assert len(handed) == data.record().validation.documents
+
+
+def test_sources_and_references_lose_the_frame_that_the_roles_gave_them(
+    tmp_path: Path, trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    """As BART's: "<s> ids </s>" and "</s> <s> ids </s>". A source fills the context with its frame, and no more."""
+    run = load_run(trained("encoder-decoder"))
+    roles = run.config.roles
+    roles = replace(roles, source_start=(roles.bos,), target_start=(roles.eos, roles.bos))
+    run = replace(run, tokenizer=run.tokenizer.with_roles(roles), config=replace(run.config, roles=roles))
+    division = FakeDivision(pairs(("o", "the")), pairs(("o gato", "the cat"), ("o " * 50, "the")))
+    prepare(as_any(division), run.tokenizer, tmp_path / "data")
+    handed: list[list[int]] = []
+
+    def perfect(model: object, sources: list[list[int]], *_: object) -> list[list[int]]:
+        handed.extend(sources)
+        return [run.tokenizer.encode("the cat"), run.tokenizer.encode("the")]
+
+    monkeypatch.setattr(module, "translate", perfect)
+    scores = evaluate_translations(run, PreparedDataset.open(tmp_path / "data"))
+    assert scores.exact_match == 1
+    assert handed == [
+        run.tokenizer.encode("o gato"),
+        run.tokenizer.encode("o " * 50)[: run.config.model.max_seq_len - 2],
+    ]
 
 
 def test_a_pair_that_is_too_long_is_translated_all_the_same(tmp_path: Path):

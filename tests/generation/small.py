@@ -24,7 +24,7 @@ def small_model(seed: int = 0, **section: Any) -> Transformer:
         "num_layers": 2,
         "num_heads": 2,
     }
-    lively: dict[str, Any] = {"init_std": 0.7, "attention_init": "normal"}
+    lively: dict[str, Any] = {"init_std": 0.7, "initialization": "gpt2"}
     return build_model(ModelSection(**(sizes | lively | section)), seed).double().eval()
 
 

@@ -135,8 +135,9 @@ def test_log_probabilities_are_of_the_whole_softmax():
 
 
 def test_what_is_never_generated():
-    assert never_generated(TokenRoles(pad=0, bos=1, eos=2, mask=3, unk=4)) == [0, 1, 3, 4]
-    assert never_generated(TokenRoles(pad=0, bos=1, eos=2)) == [0, 1]
+    assert never_generated(TokenRoles(pad=0, bos=1, eos=2, mask=3, unk=4), 9) == [0, 1, 3, 4]
+    assert never_generated(TokenRoles(pad=0, bos=1, eos=2), 9) == [0, 1]
     # GPT-2 has one token for all: texts must still be able to end
-    assert never_generated(TokenRoles(pad=7, bos=7, eos=7)) == []
+    assert never_generated(TokenRoles(pad=7, bos=7, eos=7), 9) == []
+    assert never_generated(TokenRoles(pad=0, bos=1, eos=2, known=7), 9) == [0, 1, 7, 8], "rows without a token"
     assert kept(rule_out(torch.zeros(2, 4), [0, 3])[1]) == [1, 2]

@@ -10,6 +10,25 @@ from torch.nn import functional as F
 
 from tfcli.layers.attention import explicit_attention, fused_attention
 from tfcli.layers.masks import causal_mask
+from tfcli.layers.scores import dot_scores
+
+Tensor = torch.Tensor
+
+
+def scaled(query: Tensor, key: Tensor) -> Tensor:
+    """Q Kᵀ / √Dh."""
+    return dot_scores(query, key, query.shape[-1] ** -0.5)
+
+
+def explicit(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    scores = scaled(query, key)
+    return explicit_attention(scores if bias is None else scores + bias, value, mask)[0]
+
+
+def fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    return fused_attention(query, key, value, mask, scale=query.shape[-1] ** -0.5, bias=bias)
 
 
 def random_heads(target: int, source: int, head_dim: int = 4, *, seed: int = 0, dtype: torch.dtype = torch.float64):
@@ -33,6 +52,7 @@ def masks(target: int, source: int) -> dict[str, torch.Tensor | None]:
         "padding": padding,
         "causal and padding": causal_mask(target, source) & padding,
         "a row that sees nothing": nothing,
+        "nothing is seen": torch.zeros(1, 1, target, source, dtype=torch.bool),
     }
 
 
@@ -42,15 +62,15 @@ def test_both_paths_equal_pytorchs_kernel(lengths: tuple[int, int], name: str):
     query, key, value = random_heads(*lengths)
     mask = masks(*lengths)[name]
     expected = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    output, _ = explicit_attention(query, key, value, mask)
-    torch.testing.assert_close(output, expected, atol=1e-12, rtol=0)
-    torch.testing.assert_close(fused_attention(query, key, value, mask), output, atol=1e-12, rtol=0)
+    torch.testing.assert_close(explicit(query, key, value, mask), expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(fused(query, key, value, mask), expected, atol=1e-12, rtol=0)
 
 
 def test_the_causal_shortcut_of_the_fused_path_is_the_triangular_mask():
     query, key, value = random_heads(5, 5)
-    expected, _ = explicit_attention(query, key, value, causal_mask(5, 5))
-    torch.testing.assert_close(fused_attention(query, key, value, causal=True), expected, atol=1e-12, rtol=0)
+    expected = explicit(query, key, value, causal_mask(5, 5))
+    shortcut = fused_attention(query, key, value, scale=0.5, causal=True)
+    torch.testing.assert_close(shortcut, expected, atol=1e-12, rtol=0)
 
 
 def test_two_tokens_by_hand():
@@ -62,10 +82,10 @@ def test_two_tokens_by_hand():
     query = torch.tensor([0.0, math.log(3)]).view(1, 1, 2, 1)
     key = torch.tensor([0.0, 1.0]).view(1, 1, 2, 1)
     value = torch.tensor([10.0, 20.0]).view(1, 1, 2, 1)
-    output, weights = explicit_attention(query, key, value)
+    output, weights = explicit_attention(scaled(query, key), value)
     torch.testing.assert_close(weights[0, 0], torch.tensor([[0.5, 0.5], [0.25, 0.75]]))
     torch.testing.assert_close(output.flatten(), torch.tensor([15.0, 17.5]))
-    torch.testing.assert_close(fused_attention(query, key, value).flatten(), torch.tensor([15.0, 17.5]))
+    torch.testing.assert_close(fused(query, key, value).flatten(), torch.tensor([15.0, 17.5]))
 
 
 def test_the_scores_are_divided_by_the_root_of_the_head_size():
@@ -73,7 +93,7 @@ def test_the_scores_are_divided_by_the_root_of_the_head_size():
     9/10, 1/10."""
     query = torch.full((1, 1, 1, 4), math.log(3))
     key = torch.stack([torch.ones(4), torch.zeros(4)]).view(1, 1, 2, 4)
-    _, weights = explicit_attention(query, key, key)
+    _, weights = explicit_attention(scaled(query, key), key)
     torch.testing.assert_close(weights.flatten(), torch.tensor([0.9, 0.1]))
 
 
@@ -93,7 +113,7 @@ def test_the_masked_scores_of_inf721():
         LECTURE_SCORES.view(1, 1, 3, 3),
         torch.eye(3).view(1, 1, 3, 3),
     )  # Q·Iᵀ = the scores, and d_k = 3
-    _, weights = explicit_attention(query, key, key, causal_mask(3, 3))
+    _, weights = explicit_attention(scaled(query, key), key, causal_mask(3, 3))
     expected = torch.tensor([[1, 0, 0], [0.00017, 0.99983, 0], [0.00017, 0.03035, 0.96949]])
     torch.testing.assert_close(weights[0, 0], expected, atol=1e-5, rtol=0)
     assert weights[0, 0].triu(1).count_nonzero() == 0, "the future weighs exactly nothing"
@@ -106,7 +126,7 @@ def test_every_row_of_weights_is_a_distribution_over_what_the_mask_allows(target
     0."""
     query, key, value = random_heads(target, source, seed=seed)
     mask = torch.rand(2, 1, target, source, generator=torch.Generator().manual_seed(seed)) < 0.6
-    output, weights = explicit_attention(query * size, key * size, value, mask)
+    output, weights = explicit_attention(scaled(query * size, key * size), value, mask)
     assert (weights >= 0).all()
     assert weights[~mask.expand_as(weights)].count_nonzero() == 0
     sees_something = mask.any(-1).expand(weights.shape[:-1]).double()
@@ -114,24 +134,72 @@ def test_every_row_of_weights_is_a_distribution_over_what_the_mask_allows(target
     assert output[sees_something == 0].count_nonzero() == 0
 
 
-@pytest.mark.parametrize("name", ["none", "causal", "padding", "a row that sees nothing"])
+NAMES = ["none", "causal", "padding", "causal and padding", "a row that sees nothing", "nothing is seen"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_gradient_of_the_explicit_path_is_its_own_derivative(name: str):
     """Against finite differences: the NaN of a row that sees nothing must not come back through the backward
     pass."""
     inputs = [tensor.requires_grad_() for tensor in random_heads(3, 4, 2)]
     mask = masks(3, 4)[name]
-    assert torch.autograd.gradcheck(lambda q, k, v: explicit_attention(q, k, v, mask), inputs)
+    assert torch.autograd.gradcheck(lambda q, k, v: explicit(q, k, v, mask), inputs)
 
 
-@pytest.mark.parametrize("name", ["none", "causal and padding", "a row that sees nothing"])
-def test_both_paths_have_the_same_gradients(name: str):
-    mask = masks(4, 4)[name]
-    gradients = []
-    for attend in (fused_attention, lambda *arguments: explicit_attention(*arguments)[0]):
-        inputs = [tensor.requires_grad_() for tensor in random_heads(4, 4)]
-        gradients.append(torch.autograd.grad(attend(*inputs, mask).pow(2).sum(), inputs))
-    for fused, explicit in zip(*gradients, strict=True):
-        torch.testing.assert_close(fused, explicit, atol=1e-10, rtol=0)
+@pytest.mark.parametrize("biased", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lengths", [(4, 4), (3, 5), (5, 3)], ids=str)
+def test_both_paths_have_the_same_outputs_and_gradients(lengths: tuple[int, int], name: str, biased: bool):
+    """With a bias the fused path takes one mask of numbers instead of a boolean one. Rows that see nothing are zeros,
+    and neither they nor their gradients are NaN; the bias has its gradient too."""
+    mask = masks(*lengths)[name]
+    bias = torch.randn(1, 3, *lengths, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    results = []
+    for attend in (fused, explicit):
+        inputs = [tensor.requires_grad_() for tensor in random_heads(*lengths)]
+        added = bias.clone().requires_grad_()
+        output = attend(*inputs, mask, added if biased else None)
+        inputs += [added] if biased else []
+        results.append([output, *torch.autograd.grad(output.pow(2).sum(), inputs)])
+    for of_fused, of_explicit in zip(*results, strict=True):
+        assert of_fused.isfinite().all()
+        torch.testing.assert_close(of_fused, of_explicit, atol=1e-10, rtol=0)
+    if mask is not None:
+        blind = ~mask.any(-1).expand(results[0][0].shape[:-1])
+        assert results[0][0][blind].count_nonzero() == 0
+
+
+@pytest.mark.parametrize("attend", [fused, explicit])
+def test_a_bias_is_added_to_the_scores(attend):
+    """Scores (0, 0) and a bias of (ln 3, 0): weights 3/4 and 1/4, so that (8, 0) gives 6. Another query sees the second
+    alone, and a third nothing."""
+    query, value = torch.zeros(1, 1, 3, 1), torch.tensor([8.0, 0.0]).view(1, 1, 2, 1)
+    bias = torch.tensor([math.log(3), 0.0]).expand(1, 1, 3, 2)
+    mask = torch.tensor([[True, True], [False, True], [False, False]])
+    output = attend(query, torch.zeros(1, 1, 2, 1), value, mask, bias)
+    torch.testing.assert_close(output.flatten(), torch.tensor([6.0, 0.0, 0.0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("biased", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize("attend", [fused, explicit])
+def test_rows_that_see_nothing_are_defined_in_every_precision(attend, biased: bool, dtype: torch.dtype):
+    inputs = [tensor.to(dtype).requires_grad_() for tensor in random_heads(4, 4)]
+    bias = torch.full((1, 3, 4, 4), -5.0, dtype=dtype) if biased else None
+    output = attend(*inputs, masks(4, 4)["a row that sees nothing"], bias)
+    assert output.dtype == dtype
+    assert output[0, :, 1].count_nonzero() == 0
+    gradients = torch.autograd.grad(output.float().pow(2).sum(), inputs)
+    assert output.isfinite().all() and all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("attend", [fused, explicit])
+def test_the_output_is_linear_in_the_values(attend):
+    """The weights do not depend on the values: twice some and thrice others give twice and thrice their outputs."""
+    query, key, value = random_heads(3, 4)
+    *_, other = random_heads(3, 4, seed=8)
+    expected = 2 * attend(query, key, value) + 3 * attend(query, key, other)
+    torch.testing.assert_close(attend(query, key, 2 * value + 3 * other), expected)
 
 
 def test_dropout_drops_weights_and_keeps_their_mean():
@@ -139,7 +207,7 @@ def test_dropout_drops_weights_and_keeps_their_mean():
     near 1."""
     query, key = torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 10_000, 1)
     torch.manual_seed(0)
-    output, weights = explicit_attention(query, key, torch.ones_like(key), dropout=0.5)
+    output, weights = explicit_attention(scaled(query, key), torch.ones_like(key), dropout=0.5)
     assert output.item() != 1.0
     assert output.item() == pytest.approx(1.0, abs=0.05)
     assert weights.sum().item() == pytest.approx(1.0, abs=1e-4), "the weights that are shown are those before dropout"

@@ -1,5 +1,7 @@
 """A whole layer, and a stack of them, against PyTorch's with the same weights."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -25,6 +27,7 @@ def section(placement: str, activation: str = "relu") -> ModelSection:
         norm_placement=placement,
         activation=activation,
         attention_bias=True,
+        query_key_norm=False,
         feed_forward_bias=True,
     )
 
@@ -54,9 +57,54 @@ def test_a_layer_with_cross_attention_equals_pytorchs_decoder_layer(placement: s
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize("cross", [False, True], ids=["alone", "with memory"])
+def test_a_layer_without_any_bias_equals_pytorchs(placement: str, cross: bool):
+    """PyTorch's bias=False leaves biases out of attention, feed-forward and norms alike."""
+    chosen = replace(section(placement), attention_bias=False, feed_forward_bias=False, norm_bias=False)
+    ours = TransformerLayer(chosen, causal=True, cross_attention=cross).double()
+    randomize(ours)
+    assert not [name for name, _ in ours.named_parameters() if "bias" in name]
+    theirs, x, memory = layer_reference(ours, chosen), draw(2, 3, 8, seed=1), draw(2, 5, 8, seed=2)
+    if cross:
+        expected = theirs(x, memory, tgt_mask=FUTURE[:3, :3])
+        torch.testing.assert_close(ours(x, memory=memory), expected, atol=1e-11, rtol=0)
+    else:
+        torch.testing.assert_close(ours(x), theirs(x, src_mask=FUTURE[:3, :3]), atol=1e-11, rtol=0)
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["layernorm", "rmsnorm"])
+def test_every_sublayer_has_a_road_of_its_own(placement: str, norm: str):
+    """pre: x + f(norm(x)); post: norm(x + f(x)), sublayer after sublayer, with norms that are not shared."""
+    chosen = replace(section(placement), norm=norm)
+    layer = TransformerLayer(chosen, causal=True, cross_attention=True).double()
+    randomize(layer)
+    x, memory = draw(2, 3, 8, seed=1), draw(2, 5, 8, seed=2)
+    h = x
+    for norm_of, f in (
+        (layer.attention_residual.norm, layer.attention),
+        (layer.cross_attention_residual.norm, lambda h: layer.cross_attention(h, memory)),
+        (layer.feed_forward_residual.norm, layer.feed_forward),
+    ):
+        h = h + f(norm_of(h)) if placement == "pre" else norm_of(h + f(h))
+    torch.testing.assert_close(layer(x, memory=memory), h, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
+def test_the_gradient_of_a_layer(placement: str):
+    chosen = ModelSection(
+        d_model=4, num_heads=2, d_ff=3, norm_placement=placement, positions="none", activation="geglu"
+    )
+    layer = TransformerLayer(chosen, causal=True, cross_attention=True).double()
+    randomize(layer)
+    inputs = [draw(1, 3, 4).requires_grad_(), draw(1, 2, 4, seed=1).requires_grad_()]
+    assert torch.autograd.gradcheck(lambda x, memory, *_: layer(x, memory=memory), [*inputs, *layer.parameters()])
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
 def test_a_stack_ends_on_a_norm_with_pre_norm_alone(placement: str):
     """Pre-norm leaves the residual stream unnormalised, so that a last norm follows the layers."""
-    ours = Stack(section(placement), causal=False).double()
+    ours = Stack(section(placement), 2, causal=False).double()
     randomize(ours)
     layers = [layer_reference(layer, section(placement)) for layer in ours.layers]
     last: nn.Module = nn.Identity()

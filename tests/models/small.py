@@ -19,17 +19,19 @@ def section(architecture: str = "decoder", **settings: Any) -> ModelSection:
     return ModelSection(architecture=architecture, **{**sizes, **settings})  # type: ignore[arg-type]
 
 
-def model(architecture: str = "decoder", *, lively: bool = True, **settings: Any) -> Transformer:
-    """A small model in float64 and evaluation mode.
+def model(architecture: str = "decoder", **settings: Any) -> Transformer:
+    """A small lively model."""
+    return lively(section(architecture, **settings))
 
-    `lively`: weights large enough that everything which can have an effect has one that is seen.
-    """
-    built = build_model(section(architecture, **settings)).double().eval()
-    if lively:
-        generator = torch.Generator().manual_seed(1)
-        with torch.no_grad():
-            for parameter in built.parameters():
-                parameter.normal_(0.0, 0.4, generator=generator)
+
+def lively(wanted: ModelSection) -> Transformer:
+    """A model in float64 and evaluation mode, with weights large enough that everything which can have an effect has
+    one that is seen."""
+    built = build_model(wanted).double().eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in built.parameters():
+            parameter.normal_(0.0, 0.4, generator=generator)
     return built
 
 

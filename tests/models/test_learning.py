@@ -45,6 +45,43 @@ VARIANTS = [
         "encoder-decoder",
         {"positions": "sinusoidal", "norm": "layernorm", "norm_placement": "post", "activation": "relu"},
     ),
+    ("decoder", {"positions": "alibi", "attention_score": "additive", "activation": "geglu"}),
+    ("decoder", {"query_key_norm": True, "attention_softcap": 5.0, "activation": "relu2", "position_layout": "halves"}),
+    (
+        "encoder",
+        {
+            "positions": "learned",
+            "norm": "layernorm",
+            "norm_placement": "post",
+            "activation": "gelu",
+            "head": "transform",
+            "head_bias": True,
+            "token_types": 2,
+            "embedding_norm": True,
+            "initialization": "bert",
+        },
+    ),
+    (
+        "encoder-decoder",
+        {
+            "positions": "t5",
+            "attention_score": "dot",
+            "activation": "relu",
+            "initialization": "t5",
+            "scale_logits": True,
+        },
+    ),
+    (
+        "encoder-decoder",
+        {
+            "positions": "learned",
+            "position_merge": "concat",
+            "tie_embeddings": False,
+            "share_embeddings": False,
+            "initialization": "vaswani2017",
+        },
+    ),
+    ("encoder-decoder", {"positions": "learned", "position_merge": "query_key", "norm_affine": False}),
 ]
 
 

@@ -339,14 +339,14 @@ def test_init_may_change_what_only_training_sees(tmp_path: Path, trained):
 
 def test_init_may_name_other_initial_weights_since_it_takes_none_of_them(tmp_path: Path, trained):
     """The embeddings' scale is written out: a copying start has scaled ones, and those are part of the model."""
-    start = {"attention_init": "normal", "init_std": 0.1, "scale_embeddings": True}
+    start = {"initialization": "gpt2", "init_std": 0.1, "scale_embeddings": True}
     recipe = tiny_recipe("decoder", {"model": {"num_layers": 2, **start}, "train": {"steps": 1}})
     finished, _ = train_tiny(recipe, tmp_path / "new", init=trained("decoder"))
     assert finished.reason == "done"
 
 
 def test_init_refuses_a_start_that_scales_embeddings_otherwise(tmp_path: Path, trained):
-    recipe = tiny_recipe("decoder", {"model": {"num_layers": 2, "attention_init": "normal"}})
+    recipe = tiny_recipe("decoder", {"model": {"num_layers": 2, "initialization": "gpt2"}})
     with pytest.raises(UsageError, match=r"its model\.scale_embeddings is True, not False"):
         train_tiny(recipe, tmp_path / "new", init=trained("decoder"))
 

@@ -14,8 +14,26 @@ from tfcli.runs.config import FORMAT_VERSION, RunConfig, read_config, write_conf
 CONFIGS = [
     RunConfig(ModelSection(vocab_size=100), TokenRoles(0, 1, 2), "abc", "id"),
     RunConfig(
-        ModelSection("encoder-decoder", 7, 33, 12, 2, 3, 1, 8, 20, "learned", 99.5, "layernorm", "post", 1e-6, "gelu"),
-        TokenRoles(pad=3, bos=2, eos=1, mask=0, unk=4),
+        ModelSection(
+            architecture="encoder-decoder",
+            vocab_size=7,
+            max_seq_len=33,
+            d_model=12,
+            num_layers=2,
+            num_decoder_layers=1,
+            num_heads=3,
+            num_kv_heads=1,
+            head_dim=8,
+            d_ff=20,
+            positions="sinusoidal",
+            position_layout="halves",
+            position_base=99.5,
+            norm="layernorm",
+            norm_placement="post",
+            norm_eps=1e-6,
+            activation="gelu",
+        ),
+        TokenRoles(pad=3, bos=2, eos=1, mask=0, unk=4, known=6, source_start=(2,), target_start=(1, 2)),
         "f" * 16,
         "another",
     ),
@@ -36,7 +54,7 @@ def damaged(path: Path, change: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None], ids=repr)
+@pytest.mark.parametrize("version", [0, 1, "2", None], ids=repr)
 def test_another_format_version_is_refused(tmp_path: Path, version: object):
     path = damaged(tmp_path / "config.json", lambda values: {**values, "format_version": version})
     with pytest.raises(BrokenInputError) as caught:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from tfcli.models.presets import preset, size
 from tfcli.pipeline.training import resume_run, train_recipe
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
@@ -49,6 +50,12 @@ def tiny_recipe(architecture: str = "decoder", *settings: Settings) -> Recipe:
     """A recipe on the built-in corpus, with a few settings of one's own; later ones win."""
     chosen: Settings = {"model": {"architecture": architecture}}
     return build_recipe(_SIZES, _KINDS[architecture], chosen, *settings)
+
+
+def preset_recipe(name: str, *settings: Settings) -> Recipe:
+    """A preset at size tiny, trained as briefly as `tiny_recipe`, with a few settings of one's own."""
+    short = {**_SIZES, "model": {"max_seq_len": 32}}
+    return build_recipe(preset(name), size("tiny"), short, *settings)
 
 
 class Events(list[Any]):

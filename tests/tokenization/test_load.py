@@ -1,6 +1,7 @@
 """Files in and out: roles, fingerprints, and what is no tokenizer."""
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,74 @@ def test_roles_go_by_well_known_names(tokens: list[str], roles: TokenRoles) -> N
     assert find_roles({token: n for n, token in enumerate(tokens)}.get, "It") == roles
 
 
+@pytest.mark.parametrize("record", ["config.json", "manifest.json"])
+def test_roles_that_are_recorded_beside_a_tokenizer_are_its_roles(
+    trained: dict[str, Tokenizer], tmp_path: Path, record: str
+) -> None:
+    roles = TokenRoles(pad=3, bos=2, eos=1, source_start=(2,), target_start=(1, 2))
+    trained["bpe"].with_roles(roles).save(tmp_path / "tokenizer.json")
+    (tmp_path / record).write_text(json.dumps({"format_version": 1, "roles": asdict(roles)}))
+    assert load_tokenizer(tmp_path).roles == load_tokenizer(tmp_path / "tokenizer.json").roles == roles
+    # A tokenizer of another name is not the one that the record is about.
+    trained["bpe"].save(tmp_path / "other.json")
+    assert load_tokenizer(tmp_path / "other.json").roles == trained["bpe"].roles
+
+
+@pytest.mark.parametrize(
+    "record", [{"model_type": "gpt2"}, {"roles": {"admin": 1}}, {"format_version": 1}, [1]], ids=str
+)
+def test_other_programs_records_say_nothing_about_roles(
+    trained: dict[str, Tokenizer], tmp_path: Path, record: Any
+) -> None:
+    trained["bpe"].save(tmp_path / "tokenizer.json")
+    (tmp_path / "config.json").write_text(json.dumps(record))
+    assert load_tokenizer(tmp_path).roles == trained["bpe"].roles
+
+
+@pytest.mark.parametrize(
+    ("roles", "part"),
+    [
+        ({"pad": 0, "bos": 1}, "config.json is damaged at roles.eos"),
+        ({"pad": 0, "bos": 1, "eos": "end"}, "config.json is damaged at roles.eos"),
+        ({"pad": 0, "bos": 1, "eos": 2, "target_start": [1, None]}, "config.json is damaged at roles.target_start.1"),
+        ({"pad": 0, "bos": 1, "eos": 9999}, "no token id 9999"),
+        ({"pad": 0, "bos": 1, "eos": 2, "source_start": [-1]}, "no token id -1"),
+        ({"pad": 0, "bos": 1, "eos": 2, "target_start": []}, "begins targets with no token"),
+    ],
+)
+def test_damaged_roles_are_refused(
+    trained: dict[str, Tokenizer], tmp_path: Path, roles: dict[str, Any], part: str
+) -> None:
+    trained["bpe"].save(tmp_path / "tokenizer.json")
+    (tmp_path / "config.json").write_text(json.dumps({"format_version": 1, "roles": roles}))
+    with pytest.raises(BrokenInputError, match=part):
+        load_tokenizer(tmp_path)
+
+
+def test_known_roles_go_before_names() -> None:
+    tokens = {"<pad>": 0, "<s>": 1, "</s>": 2, "x": 3}
+    assert find_roles(tokens.get, "It", {"eos": 3, "unk": 3}) == TokenRoles(pad=0, bos=1, eos=3, unk=3)
+    # Neither padding nor a beginning: the end, which is known, serves as both.
+    assert find_roles({"x": 3}.get, "It", {"eos": 3}) == TokenRoles(pad=3, bos=3, eos=3)
+
+
+def test_the_fingerprint_knows_what_is_put_around_texts(trained: dict[str, Tokenizer]) -> None:
+    bpe = trained["bpe"]
+    same = [
+        bpe.roles,
+        replace(bpe.roles, pad=2, mask=None, known=99),
+        replace(bpe.roles, target_start=(bpe.roles.bos,)),
+    ]
+    assert {bpe.with_roles(roles).fingerprint for roles in same} == {bpe.fingerprint}
+    others = [
+        replace(bpe.roles, eos=3),
+        replace(bpe.roles, bos=3),
+        replace(bpe.roles, source_start=(1,)),
+        replace(bpe.roles, target_start=(2, 1)),
+    ]
+    assert len({bpe.with_roles(roles).fingerprint for roles in others} | {bpe.fingerprint}) == 5
+
+
 @pytest.mark.parametrize(
     ("content", "kind", "sentence"),
     [
@@ -66,6 +135,7 @@ def test_roles_go_by_well_known_names(tokens: list[str], roles: TokenRoles) -> N
         ('{"d_model": 64}', UsageError, "no tokenizer"),
         ('{"model": {"type": "BPE"}, "version": 3}', BrokenInputError, "cannot be read|no tokenizer"),
         ("{}", UsageError, "no tokenizer"),
+        ('{"model":' * 50_000, BrokenInputError, "nested too deeply"),
     ],
 )
 def test_what_is_no_tokenizer_is_refused(

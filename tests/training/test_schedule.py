@@ -14,7 +14,7 @@ def section(**settings: Any) -> TrainSection:
     return TrainSection(**{"steps": 110, "warmup_steps": 10, "learning_rate": 0.2, **settings})
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "inverse_sqrt", "constant"])
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "inverse_sqrt", "constant"])
 def test_the_warm_up_is_a_straight_line_to_the_peak(schedule: str):
     """Step 1 of 10 has a tenth of 0.2, step 5 half of it, step 10 all of it."""
     train = section(schedule=schedule)
@@ -55,7 +55,7 @@ def test_without_a_warm_up_the_first_step_is_on_the_curve():
     assert rates == pytest.approx([0.2, 0.1, 0.02])
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "inverse_sqrt", "constant"])
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "inverse_sqrt", "constant"])
 def test_fewer_steps_than_the_warm_up_reach_the_peak_at_the_last(schedule: str):
     """With 4 steps and a warm-up of 10, the line is drawn over the 4 steps there are."""
     train = section(schedule=schedule, steps=4)

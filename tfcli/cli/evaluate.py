@@ -36,6 +36,7 @@ def evaluate(
     """
     from tfcli.cli.reporting import reporting
     from tfcli.evaluation.evaluate import evaluate as score
+    from tfcli.models.head import require_head
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
@@ -43,6 +44,7 @@ def evaluate(
     use_threads(threads)
     with reporting(terminal, json=json) as reporter:
         loaded = load_run(run, checkpoint, choose_device(device))
+        require_head(loaded.config.model)
         if sources:
             data = dataset_for_evaluation(loaded, tuple(sources), reporter)
         else:

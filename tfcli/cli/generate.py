@@ -87,6 +87,7 @@ def generate(
         "seed": seed,
     }
     from tfcli.errors import UsageError
+    from tfcli.models.head import require_head
     from tfcli.recipe.loading import generation_settings
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
@@ -94,6 +95,7 @@ def generate(
     if interactive and prompts:
         raise UsageError("--interactive asks for the prompts, and one is given", "leave one of the two out")
     loaded = load_run(run, checkpoint, choose_device(device))
+    require_head(loaded.config.model)
     settings = generation_settings(loaded.recipe, given)
     _require_use({name for name, value in given.items() if value is not None}, loaded.architecture, settings)
     sample = None if temperature is None else temperature > 0

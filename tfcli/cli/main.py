@@ -8,6 +8,7 @@ import typer
 from tfcli.cli.evaluate import evaluate
 from tfcli.cli.generate import generate
 from tfcli.cli.inspect import inspect_app
+from tfcli.cli.interop import export, import_
 from tfcli.cli.prepare import prepare
 from tfcli.cli.recipes import recipes_app
 from tfcli.cli.run import run
@@ -49,6 +50,8 @@ app.command("train")(train)
 app.command("generate")(generate)
 app.command("evaluate")(evaluate)
 app.add_typer(inspect_app, name="inspect")
+app.command("import")(import_)
+app.command("export")(export)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """From the command line to a recipe. Precedence: flag, --set, recipe, size, preset, default."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,10 +18,16 @@ def recipe_from(
     seed: int | None = None,
     device: str = "auto",
     threads: int = 0,
+    init: Path | None = None,
 ) -> "Recipe":
-    """Merge what was typed into one checked recipe."""
+    """Merge what was typed into one checked recipe. What nothing is said of comes from the run whose weights are the
+    beginning."""
+    from dataclasses import asdict
+
     from tfcli.models import presets
     from tfcli.recipe.loading import build_recipe, parse_assignments, read_recipe
+    from tfcli.runs.config import read_config
+    from tfcli.runs.directory import existing_run
 
     flags: dict[str, dict[str, Any]] = {
         "model": {"architecture": arch},
@@ -30,6 +37,7 @@ def recipe_from(
     }
     given = {section: {k: v for k, v in values.items() if v is not None} for section, values in flags.items()}
     return build_recipe(
+        {} if init is None else {"model": asdict(read_config(existing_run(init).config).model)},
         presets.preset(preset) if preset else {},
         presets.size(size) if size else {},
         {} if recipe is None else read_recipe(recipe),

@@ -28,7 +28,7 @@ Data = Annotated[
 ]
 Preset = Annotated[
     str | None,
-    typer.Option("--preset", metavar="NAME", help="A published shape: vaswani2017, gpt2 or llama."),
+    typer.Option("--preset", metavar="NAME", help="A named shape: gpt2, bert, t5, modern …"),
 ]
 Size = Annotated[
     Literal["tiny", "mini", "small", "base"] | None,
@@ -101,6 +101,7 @@ def train(
         seed=seed,
         device=device,
         threads=threads,
+        init=init,
     )
     if dry_run:
         from tfcli.cli.dry_run import show_plan

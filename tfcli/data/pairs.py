@@ -17,8 +17,9 @@ from tfcli.records.roles import TokenRoles
 class PairBatches:
     """Batches for `seq2seq`: pairs of about the same length, padded on the right.
 
-    ``decoder_input_ids`` are ``<s> ids``, ``labels`` are ``ids </s>``. Pairs whose source (``ids </s>``) or
-    decoder input has more than `context` tokens take no part, in training and in `whole`.
+    ``decoder_input_ids`` are ``<s> ids``, ``labels`` are ``ids </s>``. Where two tokens begin a target, the second is
+    predicted as well, as in BART's own training: ``</s> <s> ids`` and ``<s> ids </s>``. Pairs whose source
+    (``ids </s>``) or decoder input has more than `context` tokens take no part, in training and in `whole`.
 
     Attributes:
         left_out: the number of pairs that are too long.

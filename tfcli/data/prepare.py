@@ -35,9 +35,10 @@ def prepare(
     """Encode a corpus into `out`, with the tokenizer beside it, or find it there already.
 
     A text document is stored as ``<s> ids </s>``; of a pair the source as ``ids </s>`` and the target as
-    ``<s> ids </s>``. `progress` receives the documents and tokens done so far.
+    ``<s> ids </s>``, or as the roles of the tokenizer say: ``<s> ids </s>`` and ``</s> <s> ids </s>`` for BART's.
+    `progress` receives the documents and tokens done so far.
 
-    The counts of a part: `tokens` are the stored ids but the ``<s>`` of each document, which is never news (a
+    The counts of a part: `tokens` are the stored ids but those that begin a document, which are never news (a
     document of n ids counts n + 1, and a pair counts both sides); `bytes` (UTF-8) and `characters` are of the
     text itself, of a pair's target; `unknown` are ids of the unknown token, of both sides.
 
@@ -174,6 +175,7 @@ class _Tally:
 
 
 def _framed(piece: Piece, ids: list[int], roles: TokenRoles) -> list[int]:
-    before = [roles.bos] if piece.first and piece.side != "source" else []
-    after = [roles.eos] if piece.last else []
+    starts = {"source": roles.source_start, "target": roles.target_prefix}
+    before = starts.get(piece.side, (roles.bos,)) if piece.first else ()
+    after = (roles.eos,) if piece.last else ()
     return [*before, *ids, *after]

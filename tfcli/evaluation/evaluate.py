@@ -13,7 +13,6 @@ from tfcli.generation.translate import translate
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.evaluation import Scores
-from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 
 _SCORED_TOKENS = 8192
@@ -61,8 +60,9 @@ def evaluate_translations(run: LoadedRun, data: PreparedDataset) -> TranslationS
     """
     pairs, roles = data.pairs("validation"), run.config.roles
     assert isinstance(run.model, EncoderDecoder)
-    sources = _ids(pairs.source, roles, longest=run.config.model.max_seq_len - 1)  # room for the end token
-    references = [run.tokenizer.decode(ids) for ids in _ids(pairs.target, roles)]
+    room = run.config.model.max_seq_len - len(roles.source_start) - 1  # and for the end token
+    sources = [ids[:room] for ids in _ids(pairs.source, roles.source_start)]
+    references = [run.tokenizer.decode(ids) for ids in _ids(pairs.target, roles.target_prefix)]
     settings = replace(run.recipe.generate, max_new_tokens=run.config.model.max_seq_len)
     outputs = translate(run.model, sources, roles, settings)
     return score_translations([run.tokenizer.decode(ids) for ids in outputs], references)
@@ -88,8 +88,6 @@ def _bits_per_byte(batches: Batches, totals: Totals, number_of_bytes: int) -> fl
     return totals.bits_per_byte(number_of_bytes)
 
 
-def _ids(view: SequencesView, roles: TokenRoles, longest: int | None = None) -> list[list[int]]:
-    """Every sequence without its begin and end tokens, cut to `longest` tokens."""
-    framing = (roles.bos, roles.eos)
-    sequences = (view.sequence(number).tolist() for number in range(len(view)))
-    return [[token for token in ids if token not in framing][:longest] for ids in sequences]
+def _ids(view: SequencesView, start: tuple[int, ...]) -> list[list[int]]:
+    """Every sequence without the tokens that begin and the one that ends it."""
+    return [view.sequence(number)[len(start) : -1].tolist() for number in range(len(view))]

@@ -33,7 +33,7 @@ def target_of(model: Transformer, batch: Batch, device: torch.device) -> Target:
     if batch.decoder_input_ids is not None:
         inputs.append(_on(batch.decoder_input_ids, device))
     padding_mask = None if batch.padding_mask is None else _on(batch.padding_mask, device)
-    hidden = model.hidden(*inputs, padding_mask)  # type: ignore[operator]
+    hidden = model.hidden(*inputs, padding_mask)
     if 2 * batch.target_tokens > batch.labels.size:
         return Target(model.head(hidden.flatten(0, 1)), labels.flatten())
     labelled = labels != IGNORED

@@ -35,7 +35,7 @@ def beam_search(reader: Reader, roles: TokenRoles, *, beam: int, best: int = 1) 
     overtake the texts found: its log-probability can only fall, and its penalty is that of the
     longest text at most.
     """
-    banned = never_generated(roles)
+    banned = never_generated(roles, reader.logits.shape[-1])
     finished: list[Continuation] = []
     live = [Continuation((), 0.0)]
     for last in reversed(range(reader.limit)):

@@ -84,8 +84,8 @@ class DecodingCache:
     def __init__(self, model: Transformer, rows: int, capacity: int) -> None:
         section = model.section
         # One block of memory for all layers: moving rows is one operation.
-        shape = (section.num_layers, 2, rows, section.kv_heads, capacity, section.size_per_head)
-        self._block = torch.empty(shape, dtype=model.head.weight.dtype, device=model.head.weight.device)
+        shape = (section.decoder_layers, 2, rows, section.kv_heads, capacity, section.size_per_head)
+        self._block = torch.empty(shape, dtype=model.dtype, device=model.device)
         self._own = [SelfAttentionCache(keys, values) for keys, values in self._block]
         self._cross = [CrossAttentionCache() for _ in self._own]
         self.layers: Sequence[LayerCache] = [

@@ -71,7 +71,7 @@ def decode(reader: Reader, roles: TokenRoles, settings: GenerateSection, *, copi
         copies: texts to be made of each row.
     """
     generator = torch.Generator(reader.logits.device).manual_seed(settings.seed)
-    banned = never_generated(roles)
+    banned = never_generated(roles, reader.logits.shape[-1])
     if copies > 1:
         reader.select([row for row in range(len(reader.logits)) for _ in range(copies)])
     rows = list(range(len(reader.logits)))

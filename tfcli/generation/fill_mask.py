@@ -39,8 +39,11 @@ def fill(model: Encoder, tokenizer: Tokenizer, prompt: str, top_k: int = CANDIDA
             f"and the model's context is {context}",
             f"shorten it to {context - 2} tokens at most",
         )
-    special = roles.ids()
-    probabilities, candidates = _best(model, ids, masks, special, min(top_k, tokenizer.vocab_size - len(special)))
+    assert model.section.vocab_size is not None
+    special = [*roles.ids(), *range(tokenizer.vocab_size, model.section.vocab_size)]
+    probabilities, candidates = _best(
+        model, ids, masks, special, min(top_k, model.section.vocab_size - len(set(special)))
+    )
     for place, tokens in zip(masks, candidates, strict=True):
         ids[place] = tokens[0]
     return Filled(
@@ -58,7 +61,7 @@ def _best(
     model: Encoder, ids: list[int], masks: list[int], special: list[int], top_k: int
 ) -> tuple[list[list[float]], list[list[int]]]:
     """Probabilities and ids of the best tokens for each mask."""
-    input_ids = torch.tensor([ids], device=model.head.weight.device)
+    input_ids = torch.tensor([ids], device=model.device)
     logits: Tensor = model.head(model.hidden(input_ids)[0, masks])
     scores = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     best = rule_out(scores, special).topk(top_k)

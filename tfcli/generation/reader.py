@@ -103,28 +103,30 @@ def read_sources(
 ) -> Reader:
     """A reader at the start of the translations of `sources`, a row each. A source is read as ``ids </s>``.
 
-    ``<s>`` and the new tokens together stay within the context.
+    What a target begins with, ``<s>``, and the new tokens together stay within the context.
 
     Raises:
         UsageError: a source is longer than the context.
     """
     context = model.section.max_seq_len
-    longest = max(len(source) for source in sources)
-    if longest >= context:
+    framed = [roles.source(source) for source in sources]
+    longest = max(len(source) for source in framed)
+    if longest > context:
+        frame = len(roles.source(()))
         raise UsageError(
-            f"The source has {longest + 1} tokens, the end token included, and the model's context is {context}",
-            f"shorten it to {context - 1} tokens at most",
+            f"The source has {longest} tokens, the end token included, and the model's context is {context}",
+            f"shorten it to {context - frame} tokens at most",
         )
-    padded = [[*source, roles.eos] + [roles.pad] * (longest - len(source)) for source in sources]
-    lengths = _tensor([[len(source) + 1] for source in sources], model)
-    is_padded = any(len(source) < longest for source in sources)
+    padded = [source + [roles.pad] * (longest - len(source)) for source in framed]
+    lengths = _tensor([[len(source)] for source in framed], model)
+    is_padded = any(len(source) < longest for source in framed)
     # Told by length: a text may hold the id of padding as well.
-    mask = torch.arange(longest + 1, device=lengths.device) < lengths if is_padded else None
+    mask = torch.arange(longest, device=lengths.device) < lengths if is_padded else None
     memory = model.encode(_tensor(padded, model), mask)
-    start = _tensor([[roles.bos]] * len(sources), model)
+    start = _tensor([list(roles.target_prefix)] * len(sources), model)
     limit = min(max_new_tokens, context - start.shape[1])
     return Reader(model, start, rows=rows, limit=limit, memory=memory, padding_mask=mask)
 
 
 def _tensor(ids: list[list[int]], model: Decoder | EncoderDecoder) -> Tensor:
-    return torch.tensor(ids, dtype=torch.long, device=model.head.weight.device)
+    return torch.tensor(ids, dtype=torch.long, device=model.device)

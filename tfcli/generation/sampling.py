@@ -12,10 +12,12 @@ from tfcli.recipe.generate import GenerateSection
 from tfcli.records.roles import TokenRoles
 
 
-def never_generated(roles: TokenRoles) -> list[int]:
-    """Ids that no text may contain: pad, bos, mask and unk. Where eos serves as one of them too, it stays."""
+def never_generated(roles: TokenRoles, vocab_size: int) -> list[int]:
+    """Ids that no text may contain: pad, bos, mask and unk, and those of a model's rows that its tokenizer does not
+    know. Where eos serves as one of them too, it stays."""
     ids = {roles.pad, roles.bos, roles.mask, roles.unk} - {None, roles.eos}
-    return sorted(token for token in ids if token is not None)
+    unknown = range(vocab_size if roles.known is None else roles.known, vocab_size)
+    return [*sorted(token for token in ids if token is not None), *unknown]
 
 
 def rule_out(logits: Tensor, ids: Sequence[int]) -> Tensor:

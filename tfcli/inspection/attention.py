@@ -69,14 +69,14 @@ def _inputs(run: LoadedRun, text: str, target: str | None) -> _Inputs:
     output = (
         translate(run.model, [source], roles, run.recipe.generate)[0] if target is None else tokenizer.encode(target)
     )
-    return _Inputs(encoder=[*source, roles.eos], decoder=[roles.bos, *output])
+    return _Inputs(encoder=roles.source(source), decoder=[*roles.target_prefix, *output])
 
 
 @torch.inference_mode()
 def _weights(run: LoadedRun, inputs: _Inputs) -> AttentionWeights:
     weights: AttentionWeights = {}
     ids = [torch.tensor([side], device=run.device) for side in (inputs.encoder, inputs.decoder) if side is not None]
-    run.model.hidden(*ids, weights=weights)  # type: ignore[operator]
+    run.model.hidden(*ids, weights=weights)
     return weights
 
 

@@ -1,10 +1,8 @@
-"""Scaled dot-product attention, softmax(Q Kᵀ / √Dh) V (Vaswani et al. 2017, equation 1), on two paths.
+"""From scores to mixed values, softmax(scores) V (Vaswani et al. 2017, equation 1), on two paths.
 
 The explicit path is the formula line by line and gives the weights; the fused path is PyTorch's kernel and is fast. A
 test holds them equal. Shape legend: B batch, H heads, T queries, S keys, Dh size of a head.
 """
-
-import math
 
 import torch
 from torch import Tensor
@@ -12,17 +10,16 @@ from torch.nn import functional as F
 
 
 def explicit_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+    scores: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Attention as the lectures write it. A query that may attend to nothing gets zeros, not NaN.
 
     Shape:
-        query: (B, H, T, Dh)
-        key, value: (B, H, S, Dh)
+        scores: (B, H, T, S)
+        value: (B, H, S, Dh)
         mask: broadcastable to (B, H, T, S), True = may attend
         returns: output (B, H, T, Dh) and weights (B, H, T, S), before dropout
     """
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     weights = torch.softmax(scores, dim=-1)
@@ -32,12 +29,34 @@ def explicit_attention(
 
 
 def fused_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, causal: bool = False, dropout: float = 0.0
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
 ) -> Tensor:
-    """The same on PyTorch's fused kernel. `causal` stands for the triangular mask where T = S, which is faster.
+    """The same for the scores Q Kᵀ · scale + bias, on PyTorch's fused kernel.
+
+    `causal` stands for the triangular mask where T = S, which is faster.
 
     Shape:
-        as in `explicit_attention`; returns the output alone, (B, H, T, Dh)
+        query: (B, H, T, Dh)
+        key, value: (B, H, S, Dh)
+        mask: broadcastable to (B, H, T, S), True = may attend
+        bias: broadcastable to (B, H, T, S), added to the scores
+        returns: (B, H, T, Dh)
     """
-    assert not (causal and mask is not None), "one mask, not two"
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal, dropout_p=dropout)
+    assert not (causal and (mask is not None or bias is not None)), "one mask, not two"
+    if bias is None or mask is None:
+        both = mask if bias is None else bias
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask=both, is_causal=causal, dropout_p=dropout, scale=scale
+        )
+    # Half of the lowest number, not −∞: a row that sees nothing must give no NaN, here and in its gradient.
+    both = bias.masked_fill(~mask, torch.finfo(bias.dtype).min / 2)
+    output = F.scaled_dot_product_attention(query, key, value, attn_mask=both, dropout_p=dropout, scale=scale)
+    return output.masked_fill(~mask.any(-1, keepdim=True), 0.0)

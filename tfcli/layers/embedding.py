@@ -4,41 +4,56 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tfcli.layers.sinusoidal import sinusoidal_encoding
-from tfcli.recipe.model import ModelSection
+from tfcli.layers.norms import build_norm
+from tfcli.layers.positions import register_table, require_within
+from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection
 
 
 class TokenEmbedding(nn.Module):
-    """One row of the embedding matrix a token, plus its position where positions are added (not rotary).
+    """One row of the embedding matrix a token, joined by its position and its type where the recipe says so.
 
-    X = s·E[ids] + P, with s from `ModelSection.embedding_scale`; E[ids] is one-hot(ids) · E, unmultiplied.
+    X = s·E[ids] + P, or [s·E[ids]; P] where positions are concatenated, with s from `ModelSection.embedding_scale`;
+    E[ids] is one-hot(ids) · E, unmultiplied.
+
+    Args:
+        shared: a matrix E to use instead of one of its own.
     """
 
-    positions: Tensor | None
+    positions: Tensor
 
-    def __init__(self, model: ModelSection) -> None:
+    def __init__(self, model: ModelSection, shared: nn.Parameter | None = None) -> None:
         super().__init__()
         assert model.vocab_size is not None, "the tokenizer decides the vocabulary before a model is built"
-        self.scale, self.dropout = model.embedding_scale, model.dropout
-        self.weight = nn.Parameter(torch.empty(model.vocab_size, model.d_model))
-        if model.positions == "learned":
-            self.positions = nn.Parameter(torch.empty(model.max_seq_len, model.d_model))
-        elif model.positions == "sinusoidal":
-            table = sinusoidal_encoding(model.max_seq_len, model.d_model, model.position_base)
-            self.register_buffer("positions", table, persistent=False)
-        else:
-            self.positions = None
+        self.scale, self.dropout, self.offset = (
+            model.embedding_scale,
+            model.embedding_dropout_rate,
+            model.position_offset,
+        )
+        self.concatenates = model.concatenated_size > 0
+        size = model.d_model - model.concatenated_size
+        self.weight = nn.Parameter(torch.empty(model.vocab_size, size)) if shared is None else shared
+        self.token_types = nn.Parameter(torch.empty(model.token_types, size)) if model.token_types else None
+        self.has_positions = model.positions in JOINED_TO_EMBEDDINGS and model.position_merge != "query_key"
+        if self.has_positions:
+            register_table(self, "positions", model)
+        self.norm = build_norm(model) if model.embedding_norm else nn.Identity()
 
-    def forward(self, input_ids: Tensor, offset: int = 0) -> Tensor:
-        """Embed ids whose first one stands at position `offset`.
+    def forward(self, input_ids: Tensor, offset: int = 0, token_type_ids: Tensor | None = None) -> Tensor:
+        """Embed ids whose first one stands at position `offset`; without types, all tokens are of type 0.
 
         Shape:
-            input_ids: (B, T)
+            input_ids, token_type_ids: (B, T)
             returns: (B, T, D)
         """
         x = F.embedding(input_ids, self.weight) * self.scale
-        if self.positions is not None:
-            end = offset + input_ids.shape[1]
-            assert end <= len(self.positions), f"position {end - 1} is beyond the context of {len(self.positions)}"
-            x = x + self.positions[offset:end]
-        return F.dropout(x, self.dropout, self.training)
+        if self.token_types is not None:
+            x = x + (self.token_types[0] if token_type_ids is None else F.embedding(token_type_ids, self.token_types))
+        if self.has_positions:
+            x = self._placed(x, offset + self.offset)
+        return F.dropout(self.norm(x), self.dropout, self.training)
+
+    def _placed(self, x: Tensor, start: int) -> Tensor:
+        end = start + x.shape[1]
+        require_within(end, self.positions)
+        rows = self.positions[start:end]
+        return torch.cat((x, rows.expand(len(x), -1, -1)), dim=-1) if self.concatenates else x + rows

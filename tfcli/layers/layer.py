@@ -6,10 +6,10 @@ from typing import Protocol
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tfcli.layers.feed_forward import build_feed_forward
+from tfcli.layers.feed_forward import FeedForward
 from tfcli.layers.multi_head import KeyValueCache, MultiHeadAttention
 from tfcli.layers.norms import build_norm
-from tfcli.layers.rotary import Rotation
+from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.recipe.model import ModelSection
 
 
@@ -43,11 +43,10 @@ class TransformerLayer(nn.Module):
 
     def __init__(self, model: ModelSection, *, causal: bool, cross_attention: bool = False) -> None:
         super().__init__()
-        self.causal = causal
-        self.attention, self.attention_residual = MultiHeadAttention(model), Residual(model)
-        self.cross_attention = MultiHeadAttention(model) if cross_attention else None
+        self.attention, self.attention_residual = MultiHeadAttention(model, causal=causal), Residual(model)
+        self.cross_attention = MultiHeadAttention(model, cross=True) if cross_attention else None
         self.cross_attention_residual = Residual(model) if cross_attention else None
-        self.feed_forward, self.feed_forward_residual = build_feed_forward(model), Residual(model)
+        self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
 
     def forward(
         self,
@@ -56,7 +55,7 @@ class TransformerLayer(nn.Module):
         padding_mask: Tensor | None = None,
         memory: Tensor | None = None,
         memory_padding_mask: Tensor | None = None,
-        rotation: Rotation | None = None,
+        positions: PositionSignal = NO_SIGNAL,
         cache: LayerCache | None = None,
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
@@ -74,8 +73,7 @@ class TransformerLayer(nn.Module):
             return self.attention(
                 h,
                 padding_mask=padding_mask,
-                causal=self.causal,
-                rotation=rotation,
+                positions=positions,
                 cache=cache and cache.self_attention,
                 weights=self_weights,
             )

@@ -11,7 +11,10 @@ from torch import Tensor, nn
 
 from tfcli.layers.attention import explicit_attention, fused_attention
 from tfcli.layers.masks import attention_mask
-from tfcli.layers.rotary import Rotation, rotate
+from tfcli.layers.norms import build_norm
+from tfcli.layers.positions import NO_SIGNAL, PositionSignal
+from tfcli.layers.rotary import rotate
+from tfcli.layers.scores import Score
 from tfcli.recipe.model import ModelSection
 
 KeysValues = tuple[Tensor, Tensor]
@@ -27,18 +30,34 @@ class KeyValueCache(Protocol):
 class MultiHeadAttention(nn.Module):
     """Concat(head₁ … head_H) Wᵒ with head_i = softmax(Qᵢ Kᵢᵀ / √Dh) Vᵢ, Q = X W^q, K = M W^k, V = M W^v.
 
-    M is X itself in self-attention, and the encoder's output in cross-attention.
+    M is X itself in self-attention, and the encoder's output in cross-attention. Other scores are in `scores.py`;
+    parameter-free attention has no matrices: Q = K = V = X (Bishop and Bishop 2024, equation 12.5).
     """
 
-    def __init__(self, model: ModelSection) -> None:
+    def __init__(self, model: ModelSection, *, causal: bool = False, cross: bool = False) -> None:
         super().__init__()
+        self.causal, self.cross = causal, cross
         self.num_heads, self.num_kv_heads, self.head_dim = model.num_heads, model.kv_heads, model.size_per_head
-        self.dropout = model.dropout
-        inner, bias = self.num_heads * self.head_dim, model.attention_bias
-        self.query = nn.Linear(model.d_model, inner, bias=bias)
-        self.key = nn.Linear(model.d_model, self.num_kv_heads * self.head_dim, bias=bias)
-        self.value = nn.Linear(model.d_model, self.num_kv_heads * self.head_dim, bias=bias)
-        self.output = nn.Linear(inner, model.d_model, bias=bias)
+        self.dropout = model.attention_dropout_rate
+        self.window = None if cross else model.sliding_window
+        self.score = Score(model)
+        self.query: nn.Module = nn.Identity()
+        self.key: nn.Module = nn.Identity()
+        self.value: nn.Module = nn.Identity()
+        self.output: nn.Module = nn.Identity()
+        if model.attention_score != "parameter_free":
+            inner, of_keys, bias = (
+                self.num_heads * self.head_dim,
+                self.num_kv_heads * self.head_dim,
+                model.attention_bias,
+            )
+            self.query = nn.Linear(model.d_model, inner, bias=bias)
+            self.key = nn.Linear(model.d_model, of_keys, bias=bias)
+            self.value = nn.Linear(model.d_model, of_keys, bias=bias)
+            self.output = nn.Linear(inner, model.d_model, bias=model.has_output_bias)
+        normed = model.has_query_key_norm
+        self.query_norm = build_norm(model, self.head_dim) if normed else nn.Identity()
+        self.key_norm = build_norm(model, self.head_dim) if normed else nn.Identity()
 
     def forward(
         self,
@@ -46,8 +65,7 @@ class MultiHeadAttention(nn.Module):
         memory: Tensor | None = None,
         *,
         padding_mask: Tensor | None = None,
-        causal: bool = False,
-        rotation: Rotation | None = None,
+        positions: PositionSignal = NO_SIGNAL,
         cache: KeyValueCache | None = None,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
@@ -62,18 +80,19 @@ class MultiHeadAttention(nn.Module):
             weights: appended (B, H, T, S)
             returns: (B, T, D)
         """
+        placed = x if positions.added is None else x + positions.added
 
         def project() -> KeysValues:
-            source = x if memory is None else memory
-            key = self._split(self.key(source), self.num_kv_heads)
-            return rotate(key, rotation), self._split(self.value(source), self.num_kv_heads)
+            of_keys, of_values = (placed, x) if memory is None else (memory, memory)
+            key = self.key_norm(self._split(self.key(of_keys), self.num_kv_heads))
+            return rotate(key, positions.rotation), self._split(self.value(of_values), self.num_kv_heads)
 
-        query = rotate(self._split(self.query(x), self.num_heads), rotation)
+        query = rotate(self.query_norm(self._split(self.query(placed), self.num_heads)), positions.rotation)
         key, value = project() if cache is None else cache.keys_values(project)
         if self.num_kv_heads != self.num_heads:
             group = self.num_heads // self.num_kv_heads
             key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
-        heads = self._attend(query, key, value, padding_mask, causal, weights)
+        heads = self._attend(query, key, value, padding_mask, positions.bias, weights)
         return self.output(heads.transpose(1, 2).flatten(2))
 
     def _attend(
@@ -82,19 +101,22 @@ class MultiHeadAttention(nn.Module):
         key: Tensor,
         value: Tensor,
         padding_mask: Tensor | None,
-        causal: bool,
+        bias: Tensor | None,
         weights: list[Tensor] | None,
     ) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        target_length, source_length = query.shape[2], key.shape[2]
-        triangular = causal and padding_mask is None and target_length == source_length
-        if weights is None and triangular:
-            return fused_attention(query, key, value, causal=True, dropout=dropout)
-        mask = attention_mask(padding_mask, target_length, source_length, causal=causal, device=query.device)
-        if weights is None:
-            return fused_attention(query, key, value, mask, dropout=dropout)
-        output, of_heads = explicit_attention(query, key, value, mask, dropout)
-        weights.append(of_heads)
+        fused = weights is None and self.score.has_kernel
+        lengths = query.shape[2], key.shape[2]
+        bias = None if bias is None else bias.to(query.dtype)
+        if fused and self.causal and lengths[0] == lengths[1] and padding_mask is bias is self.window is None:
+            return fused_attention(query, key, value, scale=self.score.scale, causal=True, dropout=dropout)
+        mask = attention_mask(padding_mask, *lengths, causal=self.causal, window=self.window, device=query.device)
+        if fused:
+            return fused_attention(query, key, value, mask, scale=self.score.scale, bias=bias, dropout=dropout)
+        scores = self.score(query, key)
+        output, of_heads = explicit_attention(scores if bias is None else scores + bias, value, mask, dropout)
+        if weights is not None:
+            weights.append(of_heads)
         return output
 
     def _split(self, x: Tensor, heads: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Normalisation of each token's vector: statistics over D alone, never across tokens."""
+"""Normalisation of each token's vector: statistics over its numbers alone, never across tokens."""
 
 import torch
 from torch import Tensor, nn
@@ -11,35 +11,40 @@ class LayerNorm(nn.Module):
     """(x − mean) / √(var + ε) · gain + bias, with the biased variance (Ba et al. 2016, equation 4).
 
     Shape:
-        x: (…, D), each vector on its own
+        x: (…, size), each vector on its own
     """
 
-    def __init__(self, d_model: int, eps: float) -> None:
+    def __init__(self, size: int, eps: float, *, gain: bool = True, bias: bool = True) -> None:
         super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.size, self.eps = size, eps
+        self.weight = nn.Parameter(torch.ones(size)) if gain else None
+        self.bias = nn.Parameter(torch.zeros(size)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+        return F.layer_norm(x, (self.size,), self.weight, self.bias, self.eps)
 
 
 class RMSNorm(nn.Module):
     """x / √(mean(x²) + ε) · gain (Zhang and Sennrich 2019, equation 4).
 
     Shape:
-        x: (…, D), each vector on its own
+        x: (…, size), each vector on its own
     """
 
-    def __init__(self, d_model: int, eps: float) -> None:
+    def __init__(self, size: int, eps: float, *, gain: bool = True) -> None:
         super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
+        self.size, self.eps = size, eps
+        self.weight = nn.Parameter(torch.ones(size)) if gain else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        # Under autocast, queries and keys are bfloat16 and the gain is not: mixed, PyTorch takes a slow path.
+        gain = None if self.weight is None else self.weight.to(x.dtype)
+        return F.rms_norm(x, (self.size,), gain, self.eps)
 
 
-def build_norm(model: ModelSection) -> nn.Module:
-    """The norm that the recipe names."""
-    return {"layernorm": LayerNorm, "rmsnorm": RMSNorm}[model.norm](model.d_model, model.norm_eps)
+def build_norm(model: ModelSection, size: int | None = None) -> nn.Module:
+    """The norm that the recipe names, of vectors of `size` numbers, or of D."""
+    size = model.d_model if size is None else size
+    if model.norm == "rmsnorm":
+        return RMSNorm(size, model.norm_eps, gain=model.norm_affine)
+    return LayerNorm(size, model.norm_eps, gain=model.norm_affine, bias=model.has_norm_bias)

@@ -1,29 +1,55 @@
 """Rotary positions (Su et al. 2021): a query at position m and a key at n meet at an angle that depends on n − m alone.
 
-Dimension i is paired with dimension i + Dh/2, and pair i is turned by the angle position · base^(−2i/Dh).
+Pairs of dimensions are turned: pair i by the angle position · base^(−2i/Dh). The paper pairs neighbours ("interleaved":
+2i with 2i + 1); Llama pairs dimensions half a head apart ("halves": i with i + Dh/2), which is the same up to the order
+of the rows of W^q and W^k.
 """
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-Rotation = tuple[Tensor, Tensor]
-"""Cosines and sines, each of shape (T, Dh)."""
+from tfcli.recipe.model import PositionLayout
 
 
-def rotation(positions: Tensor, head_dim: int, base: float) -> Rotation:
+@dataclass(frozen=True)
+class Rotation:
+    """Cosines and sines for every dimension.
+
+    Shape:
+        cosines, sines: (T, Dh)
+    """
+
+    cosines: Tensor
+    sines: Tensor
+    layout: PositionLayout = "halves"
+
+    def at(self, start: int, end: int) -> "Rotation":
+        """Those of the positions from `start` up to `end`."""
+        return Rotation(self.cosines[start:end], self.sines[start:end], self.layout)
+
+
+def rotation(
+    positions: Tensor, head_dim: int, base: float, *, layout: PositionLayout = "halves", scaling: float = 1.0
+) -> Rotation:
     """Cosines and sines of the angles at some positions (Su et al. 2021, equation 15).
+
+    Args:
+        scaling: what positions are divided by.
 
     Shape:
         positions: (T,)
-        returns: two of (T, Dh), float32
+        returns: two tables of (T, Dh), float32
     """
     exponents = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float64) / head_dim
-    angles = (positions.double()[:, None] * base**-exponents).repeat(1, 2)
-    return angles.cos().float(), angles.sin().float()
+    angles = positions.double()[:, None] / scaling * base**-exponents
+    angles = angles.repeat(1, 2) if layout == "halves" else angles.repeat_interleave(2, dim=1)
+    return Rotation(angles.cos().float(), angles.sin().float(), layout)
 
 
 def rotate(x: Tensor, by: Rotation | None) -> Tensor:
-    """Turn each pair (xᵢ, x_{i+Dh/2}) by its angle; unchanged where there is no rotation.
+    """Turn each pair (a, b) into (a cos − b sin, b cos + a sin); unchanged where there is no rotation.
 
     Shape:
         x: (B, H, T, Dh)
@@ -31,6 +57,9 @@ def rotate(x: Tensor, by: Rotation | None) -> Tensor:
     """
     if by is None:
         return x
-    cosines, sines = (table.to(x.dtype) for table in by)
-    first, second = x.chunk(2, dim=-1)
-    return x * cosines + torch.cat((-second, first), dim=-1) * sines
+    if by.layout == "halves":
+        first, second = x.chunk(2, dim=-1)
+        turned = torch.cat((-second, first), dim=-1)
+    else:
+        turned = torch.stack((-x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2)
+    return x * by.cosines.to(x.dtype) + turned * by.sines.to(x.dtype)

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from tfcli.layers.embedding import TokenEmbedding
-from tfcli.models.head import Head
+from tfcli.models.head import build_head
 from tfcli.models.stack import Stack, StackCache
 from tfcli.models.transformer import AttentionWeights, Transformer, collector
 from tfcli.recipe.model import ModelSection
@@ -15,8 +15,8 @@ class Decoder(Transformer):
     def __init__(self, section: ModelSection) -> None:
         super().__init__(section)
         self.embedding = TokenEmbedding(section)
-        self.stack = Stack(section, causal=True)
-        self.head = Head(section, self.embedding)
+        self.stack = Stack(section, section.num_layers, causal=True)
+        self.head = build_head(section, self.embedding.weight)
 
     def hidden(
         self,

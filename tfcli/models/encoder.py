@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from tfcli.layers.embedding import TokenEmbedding
-from tfcli.models.head import Head
+from tfcli.models.head import build_head
 from tfcli.models.stack import Stack
 from tfcli.models.transformer import AttentionWeights, Transformer, collector
 from tfcli.recipe.model import ModelSection
@@ -15,29 +15,40 @@ class Encoder(Transformer):
     def __init__(self, section: ModelSection) -> None:
         super().__init__(section)
         self.embedding = TokenEmbedding(section)
-        self.stack = Stack(section, causal=False)
-        self.head = Head(section, self.embedding)
+        self.stack = Stack(section, section.num_layers, causal=False)
+        self.head = build_head(section, self.embedding.weight)
 
     def hidden(
-        self, input_ids: Tensor, padding_mask: Tensor | None = None, *, weights: AttentionWeights | None = None
+        self,
+        input_ids: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        token_type_ids: Tensor | None = None,
+        weights: AttentionWeights | None = None,
     ) -> Tensor:
         """A representation of every token in the light of all others.
 
         Shape:
             input_ids: (B, S)
             padding_mask: (B, S), True at real tokens
+            token_type_ids: (B, S), which segment a token belongs to; None: all to the first
             returns: (B, S, D)
         """
-        x = self.embedding(input_ids)
+        x = self.embedding(input_ids, token_type_ids=token_type_ids)
         return self.stack(x, padding_mask=padding_mask, self_weights=collector(weights, "encoder_self"))
 
     def forward(
-        self, input_ids: Tensor, padding_mask: Tensor | None = None, *, weights: AttentionWeights | None = None
+        self,
+        input_ids: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        token_type_ids: Tensor | None = None,
+        weights: AttentionWeights | None = None,
     ) -> Tensor:
         """Logits of the token that belongs at each position.
 
         Shape:
-            input_ids, padding_mask: (B, S)
+            input_ids, padding_mask, token_type_ids: (B, S)
             returns: (B, S, Vocab)
         """
-        return self.head(self.hidden(input_ids, padding_mask, weights=weights))
+        return self.head(self.hidden(input_ids, padding_mask, token_type_ids=token_type_ids, weights=weights))

@@ -3,22 +3,23 @@
 from torch import Tensor
 
 from tfcli.layers.embedding import TokenEmbedding
-from tfcli.models.head import Head
+from tfcli.models.head import build_head
 from tfcli.models.stack import Stack, StackCache
 from tfcli.models.transformer import AttentionWeights, Transformer, collector
 from tfcli.recipe.model import ModelSection
 
 
 class EncoderDecoder(Transformer):
-    """Two stacks over one embedding: in the decoder, queries of cross-attention come from the target, keys and values
-    from the encoder's output."""
+    """Two stacks, each over its side's embedding: in the decoder, queries of cross-attention come from the target, keys
+    and values from the encoder's output. The sides share the matrix of token embeddings where the recipe says so."""
 
     def __init__(self, section: ModelSection) -> None:
         super().__init__(section)
         self.embedding = TokenEmbedding(section)
-        self.encoder = Stack(section, causal=False)
-        self.decoder = Stack(section, causal=True, cross_attention=True)
-        self.head = Head(section, self.embedding)
+        self.target_embedding = TokenEmbedding(section, self.embedding.weight if section.share_embeddings else None)
+        self.encoder = Stack(section, section.num_layers, causal=False)
+        self.decoder = Stack(section, section.decoder_layers, causal=True, cross_attention=True)
+        self.head = build_head(section, self.target_embedding.weight)
 
     def encode(
         self, input_ids: Tensor, padding_mask: Tensor | None = None, *, weights: AttentionWeights | None = None
@@ -50,7 +51,7 @@ class EncoderDecoder(Transformer):
             returns: (B, T, D)
         """
         return self.decoder(
-            self.embedding(decoder_input_ids, cache.length if cache is not None else 0),
+            self.target_embedding(decoder_input_ids, cache.length if cache is not None else 0),
             memory=memory,
             memory_padding_mask=padding_mask,
             cache=cache,

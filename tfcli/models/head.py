@@ -4,20 +4,75 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tfcli.layers.embedding import TokenEmbedding
+from tfcli.errors import UsageError
+from tfcli.layers.activations import ACTIVATIONS
+from tfcli.layers.norms import build_norm
 from tfcli.recipe.model import ModelSection
+
+_NO_HEAD = (
+    "A model without a head (model.head = 'none') predicts no tokens",
+    "look inside it with `tfcli inspect`, or train a head: tfcli train --init RUN --set model.head=transform",
+)
+
+
+def require_head(model: ModelSection) -> None:
+    """Refuse, before any work, to predict tokens without a head.
+
+    Raises:
+        UsageError: the model has none.
+    """
+    if model.head == "none":
+        raise UsageError(*_NO_HEAD)
 
 
 class Head(nn.Module):
-    """h Wᵀ, with W the embedding matrix itself where `tie_embeddings` is on (Press and Wolf 2017).
+    """h Wᵀ + b, with W the embedding matrix itself where `tie_embeddings` is on (Press and Wolf 2017).
 
     Shape:
         h: (…, D) → logits (…, Vocab)
     """
 
-    def __init__(self, model: ModelSection, embedding: TokenEmbedding) -> None:
+    def __init__(self, model: ModelSection, embedding: nn.Parameter) -> None:
         super().__init__()
-        self.weight = embedding.weight if model.tie_embeddings else nn.Parameter(torch.empty_like(embedding.weight))
+        vocab_size, size = len(embedding), model.d_model
+        self.scale = size**-0.5 if model.scale_logits else 1.0
+        self.weight = embedding if model.tie_embeddings else nn.Parameter(torch.empty(vocab_size, size))
+        self.bias = nn.Parameter(torch.empty(vocab_size)) if model.head_bias else None
 
     def forward(self, h: Tensor) -> Tensor:
-        return F.linear(h, self.weight)
+        return F.linear(h * self.scale if self.scale != 1.0 else h, self.weight, self.bias)
+
+
+class TransformHead(Head):
+    """norm(f(h W + b)) before the logits, as BERT predicts masked tokens (Devlin et al. 2019, and their code).
+
+    Shape:
+        h: (…, D) → logits (…, Vocab)
+    """
+
+    def __init__(self, model: ModelSection, embedding: nn.Parameter) -> None:
+        super().__init__(model, embedding)
+        self.transform = nn.Linear(model.d_model, model.d_model)
+        self.activation = ACTIVATIONS[model.activation]
+        self.norm = build_norm(model)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return super().forward(self.norm(self.activation(self.transform(h))))
+
+
+class NoHead(nn.Module):
+    """In the place of a head that a checkpoint did not bring.
+
+    Raises:
+        UsageError: when it is asked for logits.
+    """
+
+    def forward(self, h: Tensor) -> Tensor:
+        raise UsageError(*_NO_HEAD)
+
+
+def build_head(model: ModelSection, embedding: nn.Parameter) -> nn.Module:
+    """The head that the recipe names, beside the embedding matrix it may share."""
+    if model.head == "none":
+        return NoHead()
+    return TransformHead(model, embedding) if model.head == "transform" else Head(model, embedding)

@@ -1,37 +1,89 @@
-"""Initial weights."""
+"""Initial weights: one function a paper, each from a parameter's name and shape to its numbers."""
+
+from collections.abc import Callable, Mapping
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.recipe.model import ModelSection
+from tfcli.recipe.model import Initialization, ModelSection
+
+Draw = Callable[[str, Tensor, ModelSection, torch.Generator], None]
+"""Fills a parameter of that name in place."""
 
 
 def initialize(model: nn.Module, section: ModelSection, generator: torch.Generator) -> None:
-    """Matrices from N(0, init_std²), biases 0, gains 1 (Radford et al. 2019, section 2.3).
-
-    Projections that add to the residual stream get init_std / √(2L), so that its variance does not grow with depth.
-    Embeddings that are scaled by √D start with a standard deviation of 1/√D: a token then weighs as much as its
-    position, and more than what the first layers add to it.
-    """
-    residual_std = section.init_std / (2 * section.num_layers) ** 0.5
-    embedding_std = 1 / section.d_model**0.5 if section.embedding_scale != 1 else section.init_std
+    """Gains 1, biases 0, and everything else as `model.initialization` says."""
+    draw = _DRAWS[section.initialization]
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
                 parameter.zero_()
-            elif ".norm." in name or "final_norm" in name:
+            elif "norm." in name:
                 parameter.fill_(1.0)
-            elif name == "embedding.weight":
-                parameter.normal_(0.0, embedding_std, generator=generator)
-            elif name.endswith("output.weight"):
-                parameter.normal_(0.0, residual_std, generator=generator)
             else:
-                parameter.normal_(0.0, section.init_std, generator=generator)
-        if section.attention_init == "copying":
+                draw(name, parameter, section, generator)
+        if section.initialization == "copying" and section.attention_score != "parameter_free":
             for module in model.modules():
                 if isinstance(module, MultiHeadAttention):
                     _pass_on(module, (2 / section.num_layers) ** 0.5, generator)
+
+
+def _gpt2(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
+    """N(0, init_std²); what adds to the residual stream gets init_std / √(2L), so that its variance does not grow with
+    depth (Radford et al. 2019, section 2.3).
+
+    Embeddings that are scaled by √D start with a standard deviation of 1/√D: a token then weighs as much as its
+    position, and more than what the first layers add to it.
+    """
+    std = section.init_std
+    if _is_token_embedding(name) and section.embedding_scale != 1:
+        std = section.d_model**-0.5
+    elif name.endswith("output.weight"):
+        std = section.init_std / (2 * section.num_layers) ** 0.5
+    parameter.normal_(0.0, std, generator=generator)
+
+
+def _bert(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
+    """N(0, init_std²), nothing beyond two standard deviations (Devlin et al. 2019, their code)."""
+    std = section.init_std
+    nn.init.trunc_normal_(parameter, 0.0, std, -2 * std, 2 * std, generator=generator)
+
+
+def _vaswani2017(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
+    """Matrices uniform as Glorot and Bengio 2010 (equation 16), embeddings N(0, 1/D), which √D then scales to 1: the
+    paper leaves it open, this is what its authors' tensor2tensor does."""
+    if _is_token_embedding(name) or name.endswith(("positions", "table", "token_types")):
+        parameter.normal_(0.0, section.d_model**-0.5, generator=generator)
+    else:
+        nn.init.xavier_uniform_(parameter, generator=generator)
+
+
+def _t5(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
+    """N(0, 1/fan-in); queries a further 1/√Dh smaller, for their scores are not scaled; embeddings N(0, 1) (Raffel et
+    al. 2020, their code)."""
+    if _is_token_embedding(name) or name == "head.weight":
+        std = 1.0
+    elif name.endswith("query.weight"):
+        std = (section.d_model * section.size_per_head) ** -0.5
+    elif name.endswith("relative_bias.weight"):
+        std = section.d_model**-0.5
+    else:
+        std = parameter.shape[-1] ** -0.5
+    parameter.normal_(0.0, std, generator=generator)
+
+
+_DRAWS: Mapping[Initialization, Draw] = {
+    "copying": _gpt2,
+    "gpt2": _gpt2,
+    "bert": _bert,
+    "vaswani2017": _vaswani2017,
+    "t5": _t5,
+}
+
+
+def _is_token_embedding(name: str) -> bool:
+    return name in ("embedding.weight", "target_embedding.weight")
 
 
 def _pass_on(attention: MultiHeadAttention, gain: float, generator: torch.Generator) -> None:
@@ -41,6 +93,7 @@ def _pass_on(attention: MultiHeadAttention, gain: float, generator: torch.Genera
     After Trockman and Kolter 2023, who begin with value-output products near a multiple of the identity. It spares a
     small model the long plateau before it learns to copy from its context.
     """
+    assert isinstance(attention.value, nn.Linear) and isinstance(attention.output, nn.Linear)
     nn.init.orthogonal_(attention.value.weight, generator=generator)
     group = attention.num_heads // attention.num_kv_heads
     values = attention.value.weight.unflatten(0, (attention.num_kv_heads, attention.head_dim))

@@ -1,6 +1,6 @@
 """Named starting points: a preset is a published shape, a size scales tfcli's own. Torch-free.
 
-Precedence: flag, --set, recipe, size, preset, default.
+Precedence: flag, --set, recipe, size, preset, default. None takes back what a lower layer said.
 """
 
 from typing import Any
@@ -9,10 +9,23 @@ from tfcli.errors import UsageError
 
 Settings = dict[str, dict[str, Any]]
 
+# What the papers' layers share, as far as it is not tfcli's default.
+_WITHOUT_QUERY_KEY_NORM = {"query_key_norm": False}
+_LAYERNORM_AND_BIASES = {
+    **_WITHOUT_QUERY_KEY_NORM,
+    "norm": "layernorm",
+    "attention_bias": True,
+    "feed_forward_bias": True,
+}
+_LONG = {"steps": 100_000}
+
 PRESETS: dict[str, Settings] = {
+    # What trains best at small scale, by the measurements in docs/benchmarks.md: tfcli's defaults.
+    "modern": {},
     # Vaswani et al. 2017, table 3, row "base"
     "vaswani2017": {
         "model": {
+            **_WITHOUT_QUERY_KEY_NORM,
             "architecture": "encoder-decoder",
             "d_model": 512,
             "num_layers": 6,
@@ -25,10 +38,10 @@ PRESETS: dict[str, Settings] = {
             "activation": "relu",
             "feed_forward_bias": True,
             "dropout": 0.1,
-            "attention_init": "normal",
+            "initialization": "vaswani2017",
         },
         "train": {
-            "steps": 100_000,
+            **_LONG,
             "schedule": "inverse_sqrt",
             "warmup_steps": 4000,
             "learning_rate": 7e-4,
@@ -38,9 +51,54 @@ PRESETS: dict[str, Settings] = {
             "clip_norm": 0.0,
         },
     },
+    # Prince 2023, chapter 12, as the lecture notes have it: affine queries, keys and values, a linear Ω_c, norms after
+    # the residuals
+    "udl": {
+        "model": {
+            **_WITHOUT_QUERY_KEY_NORM,
+            "architecture": "decoder",
+            "positions": "learned",
+            "norm": "layernorm",
+            "norm_placement": "post",
+            "attention_bias": True,
+            "attention_output_bias": False,
+            "activation": "relu",
+            "feed_forward_bias": True,
+            "initialization": "gpt2",
+        },
+        "train": {"learning_rate": 1e-3},
+    },
+    # Bishop and Bishop 2024, chapter 12, in its pre-norm form: linear maps without biases, sinusoids added
+    "bishop-pre": {
+        "model": {
+            **_WITHOUT_QUERY_KEY_NORM,
+            "architecture": "decoder",
+            "positions": "sinusoidal",
+            "norm": "layernorm",
+            "norm_placement": "pre",
+            "activation": "relu",
+            "feed_forward_bias": True,
+            "initialization": "gpt2",
+        },
+    },
+    # CS224n's notes, section 3: pre-norm, layer norm without gain and bias
+    "cs224n": {
+        "model": {
+            **_WITHOUT_QUERY_KEY_NORM,
+            "architecture": "decoder",
+            "positions": "learned",
+            "norm": "layernorm",
+            "norm_affine": False,
+            "norm_placement": "pre",
+            "activation": "relu",
+            "feed_forward_bias": True,
+            "initialization": "gpt2",
+        },
+    },
     # Radford et al. 2019, the 124M model
     "gpt2": {
         "model": {
+            **_LAYERNORM_AND_BIASES,
             "architecture": "decoder",
             "d_model": 768,
             "num_layers": 12,
@@ -48,34 +106,125 @@ PRESETS: dict[str, Settings] = {
             "d_ff": 3072,
             "max_seq_len": 1024,
             "positions": "learned",
-            "norm": "layernorm",
-            "activation": "gelu",
-            "attention_bias": True,
-            "feed_forward_bias": True,
+            "activation": "gelu_tanh",
             "dropout": 0.1,
-            "attention_init": "normal",
+            "initialization": "gpt2",
         },
-        "train": {"steps": 100_000, "learning_rate": 6e-4, "beta2": 0.95, "warmup_steps": 700},
+        "train": {**_LONG, "learning_rate": 6e-4, "beta2": 0.95, "warmup_steps": 700},
     },
-    # Touvron et al. 2023: the layout, at a size for one machine
+    # Devlin et al. 2019, BERT-base
+    "bert": {
+        "model": {
+            **_LAYERNORM_AND_BIASES,
+            "architecture": "encoder",
+            "d_model": 768,
+            "num_layers": 12,
+            "num_heads": 12,
+            "d_ff": 3072,
+            "max_seq_len": 512,
+            "positions": "learned",
+            "token_types": 2,
+            "embedding_norm": True,
+            "norm_placement": "post",
+            "norm_eps": 1e-12,
+            "activation": "gelu",
+            "head": "transform",
+            "head_bias": True,
+            "dropout": 0.1,
+            "initialization": "bert",
+        },
+        "train": {**_LONG, "learning_rate": 1e-4, "warmup_steps": 10_000, "schedule": "linear"},
+    },
+    # Touvron et al. 2023, the 7B model
     "llama": {
         "model": {
+            **_WITHOUT_QUERY_KEY_NORM,
             "architecture": "decoder",
-            "d_model": 512,
-            "num_layers": 8,
-            "num_heads": 8,
-            "max_seq_len": 512,
+            "d_model": 4096,
+            "num_layers": 32,
+            "num_heads": 32,
+            "d_ff": 11_008,
+            "max_seq_len": 2048,
             "positions": "rotary",
             "norm": "rmsnorm",
+            "norm_eps": 1e-6,
             "activation": "swiglu",
             "tie_embeddings": False,
-            "attention_init": "normal",
+            "initialization": "bert",
         },
-        "train": {"steps": 20_000, "learning_rate": 1e-3, "beta2": 0.95},
+        "train": {**_LONG, "learning_rate": 3e-4, "beta2": 0.95, "warmup_steps": 2000},
+    },
+    # Lewis et al. 2020, BART-base
+    "bart": {
+        "model": {
+            **_LAYERNORM_AND_BIASES,
+            "architecture": "encoder-decoder",
+            "d_model": 768,
+            "num_layers": 6,
+            "num_heads": 12,
+            "d_ff": 3072,
+            "max_seq_len": 1024,
+            "positions": "learned",
+            "position_offset": 2,
+            "embedding_norm": True,
+            "norm_placement": "post",
+            "activation": "gelu",
+            "dropout": 0.1,
+            "initialization": "bert",
+        },
+        "train": {**_LONG, "learning_rate": 3e-4, "warmup_steps": 10_000},
+    },
+    # Junczys-Dowmunt et al. 2018, in the shape of the OPUS-MT models (Tiedemann and Thottingal 2020)
+    "marian": {
+        "model": {
+            **_LAYERNORM_AND_BIASES,
+            "architecture": "encoder-decoder",
+            "d_model": 512,
+            "num_layers": 6,
+            "num_heads": 8,
+            "d_ff": 2048,
+            "max_seq_len": 512,
+            "positions": "sinusoidal",
+            "position_layout": "halves",
+            "norm_placement": "post",
+            "activation": "silu",
+            "head_bias": True,
+            "dropout": 0.1,
+            "initialization": "vaswani2017",
+        },
+        "train": {**_LONG, "schedule": "inverse_sqrt", "warmup_steps": 16_000, "learning_rate": 3e-4, "beta2": 0.98},
+    },
+    # Raffel et al. 2020, T5-small
+    "t5": {
+        "model": {
+            **_WITHOUT_QUERY_KEY_NORM,
+            "architecture": "encoder-decoder",
+            "d_model": 512,
+            "num_layers": 6,
+            "num_heads": 8,
+            "head_dim": 64,
+            "d_ff": 2048,
+            "max_seq_len": 512,
+            "positions": "t5",
+            "norm": "rmsnorm",
+            "norm_eps": 1e-6,
+            "attention_score": "dot",
+            "activation": "relu",
+            "scale_logits": True,
+            "dropout": 0.1,
+            "activation_dropout": 0.1,
+            "initialization": "t5",
+        },
+        "train": {**_LONG, "schedule": "inverse_sqrt", "warmup_steps": 10_000, "learning_rate": 1e-3},
     },
 }
 
-SIZES: dict[str, Settings] = {
+# What a preset says about its own size and the length of its training goes with the size.
+_UNSAID = {
+    "model": {"head_dim": None, "num_kv_heads": None, "d_ff": None, "num_decoder_layers": None},
+    "train": {"steps": None, "warmup_steps": None},
+}
+_SIZES: dict[str, Settings] = {
     "tiny": {"model": {"d_model": 64, "num_layers": 2, "num_heads": 2}, "train": {"learning_rate": 5e-3}},
     "mini": {"model": {"d_model": 128, "num_layers": 4, "num_heads": 4}, "train": {"learning_rate": 3e-3}},
     "small": {
@@ -86,6 +235,10 @@ SIZES: dict[str, Settings] = {
         "model": {"d_model": 768, "num_layers": 12, "num_heads": 12, "max_seq_len": 1024},
         "train": {"learning_rate": 6e-4, "warmup_steps": 500},
     },
+}
+SIZES: dict[str, Settings] = {
+    name: {section: {**_UNSAID[section], **values} for section, values in settings.items()}
+    for name, settings in _SIZES.items()
 }
 
 

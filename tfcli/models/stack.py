@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-import torch
 from torch import Tensor, nn
 
 from tfcli.layers.layer import LayerCache, TransformerLayer
 from tfcli.layers.norms import build_norm
-from tfcli.layers.rotary import Rotation, rotation
+from tfcli.layers.positions import attention_positions
 from tfcli.recipe.model import ModelSection
 
 
@@ -23,20 +22,13 @@ class StackCache(Protocol):
 
 
 class Stack(nn.Module):
-    """`num_layers` layers; with pre-norm, a last norm after them (the residual stream itself is never normalised)."""
+    """Layers one after the other; with pre-norm, a last norm after them (the residual stream is never normalised)."""
 
-    cosines: Tensor
-    sines: Tensor
-
-    def __init__(self, model: ModelSection, *, causal: bool, cross_attention: bool = False) -> None:
+    def __init__(self, model: ModelSection, num_layers: int, *, causal: bool, cross_attention: bool = False) -> None:
         super().__init__()
-        self.rotary = model.positions == "rotary"
-        if self.rotary:
-            cosines, sines = rotation(torch.arange(model.max_seq_len), model.size_per_head, model.position_base)
-            self.register_buffer("cosines", cosines, persistent=False)
-            self.register_buffer("sines", sines, persistent=False)
+        self.positions = attention_positions(model, bidirectional=not causal)
         self.layers = nn.ModuleList(
-            TransformerLayer(model, causal=causal, cross_attention=cross_attention) for _ in range(model.num_layers)
+            TransformerLayer(model, causal=causal, cross_attention=cross_attention) for _ in range(num_layers)
         )
         self.final_norm = build_norm(model) if model.norm_placement == "pre" else nn.Identity()
 
@@ -60,22 +52,16 @@ class Stack(nn.Module):
             returns: (B, T, D)
         """
         offset = cache.length if cache is not None else 0
-        turned = self._rotation(offset, offset + x.shape[1])
+        positions = self.positions(offset, offset + x.shape[1])
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,
                 padding_mask=padding_mask,
                 memory=memory,
                 memory_padding_mask=memory_padding_mask,
-                rotation=turned,
+                positions=positions,
                 cache=cache.layers[index] if cache is not None else None,
                 self_weights=self_weights,
                 cross_weights=cross_weights,
             )
         return self.final_norm(x)
-
-    def _rotation(self, start: int, end: int) -> Rotation | None:
-        if not self.rotary:
-            return None
-        assert end <= len(self.cosines), f"position {end - 1} is beyond the context of {len(self.cosines)}"
-        return self.cosines[start:end], self.sines[start:end]

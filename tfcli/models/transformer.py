@@ -1,8 +1,10 @@
 """What the three architectures share."""
 
+from typing import Any
+
+import torch
 from torch import Tensor, nn
 
-from tfcli.models.head import Head
 from tfcli.recipe.model import ModelSection
 
 AttentionWeights = dict[str, list[Tensor]]
@@ -12,11 +14,29 @@ AttentionWeights = dict[str, list[Tensor]]
 class Transformer(nn.Module):
     """Base of `Encoder`, `Decoder` and `EncoderDecoder`: each has `hidden(…)`, and logits are head(hidden)."""
 
-    head: Head
+    head: nn.Module
 
     def __init__(self, section: ModelSection) -> None:
         super().__init__()
         self.section = section
+
+    def hidden(self, *inputs: Any, **options: Any) -> Tensor:
+        """The last vectors, which the head turns into logits; each architecture says what it takes.
+
+        Shape:
+            returns: (B, T, D)
+        """
+        raise NotImplementedError
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the weights."""
+        return next(self.parameters()).dtype
 
     def num_parameters(self) -> int:
         """Numbers that training changes; a tied matrix counts once."""

@@ -7,14 +7,17 @@ from typing import Any
 
 from tfcli.errors import UsageError
 from tfcli.files import require_writable, write_text
+from tfcli.models.head import require_head
 from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, require_same_text, with_absolute_paths
 from tfcli.recipe.loading import load_recorded
+from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.recipe import Recipe, first_difference
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.training import TrainingFinished
 from tfcli.runs.card import run_card
 from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
 from tfcli.runs.load import load_run
+from tfcli.training.initial import require_same_model
 from tfcli.training.job import TrainingJob, resume, start
 from tfcli.training.loop import finished_event, reason_of, train
 from tfcli.training.state import read_progress
@@ -34,7 +37,13 @@ def train_recipe(
     """
     if init is not None:
         recipe = replace(recipe, train=replace(recipe.train, init=str(init)))
-    recipe = with_absolute_paths(recipe.resolved())
+    elif recipe.origin != OriginSection():
+        raise UsageError(
+            f"The recipe is that of a run imported from {recipe.origin.source}, and says nothing of training",
+            "begin with its weights: tfcli train --init RUN --data SOURCE",
+        )
+    require_head(recipe.model)
+    recipe = replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
     if out is not None and RunDirectory(out).holds_run():
         _require_same_recipe(recipe, RunDirectory(out))
         return resume_run(out, report, should_stop)
@@ -42,6 +51,7 @@ def train_recipe(
     require_writable(run.path)
     initial = load_run(recipe.train.init) if recipe.train.init is not None else None
     if initial is not None:
+        require_same_model(recipe.model, initial)
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer)))
     tokenizer, data = obtain_data(recipe, report)
     report(StageStarted("training", str(run.path)))
@@ -52,6 +62,10 @@ def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingF
     """Go on with an interrupted run; of a finished one, say so and do nothing."""
     run = existing_run(path)
     recipe = load_recorded(run.recipe)
+    if recipe.origin != OriginSection():
+        raise UsageError(
+            f"The run {path} was imported, and there is no training to go on with", "begin one with --init"
+        )
     progress = read_progress(run)
     if progress is not None and progress.finished:
         report(StageStarted("training", str(path), reused=True))
@@ -62,7 +76,10 @@ def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingF
 
 
 def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
-    difference = first_difference(recipe, load_recorded(run.recipe))
+    recorded = load_recorded(run.recipe)
+    if recorded.origin != OriginSection():
+        raise UsageError(f"{run.path} holds a run imported from {recorded.origin.source}", "choose another --out")
+    difference = first_difference(recipe, recorded)
     if difference is not None:
         key, wanted, found = difference
         raise UsageError(

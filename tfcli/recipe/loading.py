@@ -18,7 +18,7 @@ Settings = Mapping[str, Any]
 
 
 def build_recipe(*layers: Settings) -> Recipe:
-    """Merge layers of settings, later ones winning, and check the whole.
+    """Merge layers of settings, later ones winning, and check the whole. None stands for the default.
 
     Raises:
         UsageError: an unknown key (naming the nearest known one), a wrong type, or a value out of range.
@@ -104,7 +104,8 @@ def _put(settings: dict[str, Any], key: str, value: Any) -> None:
     if key not in SECTIONS:
         settings[key] = value
     elif isinstance(value, Mapping):
-        settings[key] = {**settings.get(key, {}), **value}
+        merged = {**settings.get(key, {}), **value}
+        settings[key] = {name: setting for name, setting in merged.items() if setting is not None}
     else:
         raise UsageError(f"{key} = {value!r} is a whole section", f"set one of its keys, as in {key}.KEY={value}")
 

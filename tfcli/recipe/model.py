@@ -3,16 +3,29 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Lt
-
-from tfcli.errors import UsageError
+from annotated_types import Ge, Gt, Le, Lt
 
 Architecture = Literal["decoder", "encoder", "encoder-decoder"]
-Positions = Literal["sinusoidal", "learned", "rotary"]
+Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
+PositionMerge = Literal["add", "concat", "query_key"]
+PositionLayout = Literal["interleaved", "halves"]
 Norm = Literal["layernorm", "rmsnorm"]
 NormPlacement = Literal["pre", "post"]
-Activation = Literal["relu", "gelu", "swiglu"]
-AttentionInit = Literal["copying", "normal"]
+AttentionScore = Literal["scaled_dot", "dot", "additive", "parameter_free"]
+Activation = Literal["relu", "relu2", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
+HeadKind = Literal["linear", "transform", "none"]
+Initialization = Literal["copying", "gpt2", "bert", "vaswani2017", "t5"]
+
+LARGEST_SIZE = 1 << 24
+"""No published model has a larger one: contexts reach ten million tokens."""
+
+MOST_LAYERS = 4096
+
+GATED: frozenset[Activation] = frozenset({"swiglu", "geglu", "geglu_tanh"})
+"""Activations of a gated feed-forward, which has a third matrix."""
+
+JOINED_TO_EMBEDDINGS: frozenset[Positions] = frozenset({"sinusoidal", "learned"})
+"""Positions that are vectors beside the tokens' own. The others act on the scores inside attention."""
 
 
 @dataclass(frozen=True)
@@ -24,38 +37,77 @@ class ModelSection:
     architecture: Architecture = "decoder"
     """decoder: next-token model. encoder: masked-token model. encoder-decoder: source to target."""
 
-    vocab_size: Annotated[int, Ge(2)] | None = None
+    vocab_size: Annotated[int, Ge(2), Le(LARGEST_SIZE)] | None = None
     """Rows of the embedding matrix. None: as many as the tokenizer has ids."""
 
-    max_seq_len: Annotated[int, Ge(2)] = 128
+    max_seq_len: Annotated[int, Ge(2), Le(LARGEST_SIZE)] = 128
     """The context: the most tokens of one sequence (of each side, for pairs)."""
 
-    d_model: Annotated[int, Ge(1)] = 128
+    d_model: Annotated[int, Ge(1), Le(LARGEST_SIZE)] = 128
     """Size of a token's vector between layers (D)."""
 
-    num_layers: Annotated[int, Ge(1)] = 4
+    num_layers: Annotated[int, Ge(1), Le(MOST_LAYERS)] = 4
     """Layers of the stack; of each of the two stacks of an encoder-decoder (L)."""
 
-    num_heads: Annotated[int, Ge(1)] = 4
+    num_decoder_layers: Annotated[int, Ge(1), Le(MOST_LAYERS)] | None = None
+    """Layers of the decoder of an encoder-decoder. None: num_layers."""
+
+    num_heads: Annotated[int, Ge(1), Le(LARGEST_SIZE)] = 4
     """Attention heads (H)."""
 
-    num_kv_heads: Annotated[int, Ge(1)] | None = None
+    num_kv_heads: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
     """Heads of keys and values, shared by groups of query heads (Ainslie et al. 2023). None: num_heads."""
 
-    head_dim: Annotated[int, Ge(1)] | None = None
+    head_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
     """Size of a head's queries, keys and values (Dh). None: d_model / num_heads."""
 
-    d_ff: Annotated[int, Ge(1)] | None = None
-    """Inner size of the feed-forward (F). None: 4 d_model; for swiglu 8/3 d_model (as many parameters), in eights."""
+    d_ff: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
+    """Inner size of the feed-forward (F). None: 4 d_model; gated, 8/3 d_model (as many parameters), in eights."""
 
     positions: Positions = "rotary"
-    """sinusoidal and learned are added to the embeddings; rotary turns queries and keys in every layer."""
+    """sinusoidal (Vaswani et al. 2017, 3.5) and learned (Gehring et al. 2017) are joined to the embeddings; rotary (Su
+    et al. 2021), alibi (Press et al. 2022) and t5 (Raffel et al. 2020, 2.1) act in attention; none has no order."""
+
+    position_merge: PositionMerge = "add"
+    """How sinusoidal and learned positions join: added to the embeddings, concatenated to them, or added in every layer
+    to what queries and keys are projected from, and not to values."""
+
+    position_layout: PositionLayout | None = None
+    """Which dimensions share a wavelength: neighbours (interleaved) or those half the size apart (halves). None: for
+    sinusoidal interleaved (Vaswani et al. 2017; Marian: halves), for rotary halves (Llama; Su et al.: interleaved)."""
 
     position_base: Annotated[float, Gt(1)] = 10_000.0
     """Base L of the sinusoidal and rotary wavelengths, which run from 2π to 2πL."""
 
+    position_offset: Annotated[int, Ge(0), Le(LARGEST_SIZE)] = 0
+    """Number of the first position: sinusoidal and learned tables are read from this row on (2 in BART)."""
+
+    position_scaling: Annotated[float, Gt(0)] = 1.0
+    """Position n stands where n / position_scaling would: stretches a trained context (Chen et al. 2023)."""
+
+    position_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
+    """Dimensions that concatenated positions take of d_model. None: a quarter."""
+
+    position_buckets: Annotated[int, Ge(4), Le(LARGEST_SIZE)] = 32
+    """Buckets of distances with a learned bias each, for t5 positions."""
+
+    position_max_distance: Annotated[int, Ge(2), Le(LARGEST_SIZE)] = 128
+    """Distance from which on all share the last bucket, for t5 positions."""
+
+    token_types: Annotated[int, Ge(0), Le(LARGEST_SIZE)] = 0
+    """Rows of a second embedding that tells segments apart, 0: none (2 in Devlin et al. 2019, 3)."""
+
+    embedding_norm: bool = False
+    """Normalise the sum of all embeddings before the first layer, as BERT and BART do."""
+
     norm: Norm = "rmsnorm"
     """layernorm (Ba et al. 2016) or rmsnorm (Zhang and Sennrich 2019)."""
+
+    norm_affine: bool = True
+    """Learned gains (and biases) after normalising; without them see Xu et al. 2019."""
+
+    norm_bias: bool | None = None
+    """A bias beside the gain of a norm. None: for layernorm where norm_affine is on."""
 
     norm_placement: NormPlacement = "pre"
     """pre: X + f(norm(X)). post: norm(X + f(X)), as in Vaswani et al. 2017."""
@@ -63,11 +115,30 @@ class ModelSection:
     norm_eps: Annotated[float, Gt(0)] = 1e-5
     """Added to the variance under the root."""
 
-    activation: Activation = "swiglu"
-    """relu (Vaswani et al. 2017), gelu (Hendrycks and Gimpel 2016, exact) or swiglu (Shazeer 2020)."""
+    attention_score: AttentionScore = "scaled_dot"
+    """scaled_dot: Q Kᵀ / √Dh. dot: Q Kᵀ, as in T5. additive: v · tanh(q + k) (Bahdanau et al. 2015, A.1.2).
+    parameter_free: X Xᵀ, without any projection (Bishop and Bishop 2024, equation 12.5)."""
 
     attention_bias: bool = False
     """Biases in the query, key, value and output projections: affine instead of linear maps."""
+
+    attention_output_bias: bool | None = None
+    """A bias in the output projection. None: as attention_bias says."""
+
+    query_key_norm: bool | None = None
+    """Normalise each head's queries and keys, so that scores cannot grow without bound (Henry et al. 2020; Dehghani et
+    al. 2023). None: for scaled_dot scores."""
+
+    sliding_window: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
+    """A token attends to this many at most, itself and those just before it (in an encoder, as many after it too;
+    Beltagy et al. 2020). None: to all."""
+
+    attention_softcap: Annotated[float, Gt(0)] | None = None
+    """Scores become c · tanh(score / c), which keeps them within ± c (Gemma Team 2024). None: as they are."""
+
+    activation: Activation = "swiglu"
+    """relu (Vaswani et al. 2017), relu2 (squared; So et al. 2021), gelu (Hendrycks and Gimpel 2016; exact, or by tanh),
+    silu; gated: swiglu, geglu, geglu_tanh (Shazeer 2020)."""
 
     feed_forward_bias: bool = False
     """Biases in the feed-forward."""
@@ -75,35 +146,52 @@ class ModelSection:
     tie_embeddings: bool = True
     """One matrix for the input embeddings and the output logits (Press and Wolf 2017)."""
 
+    share_embeddings: bool = True
+    """One embedding matrix for both sides of an encoder-decoder; with tie_embeddings, three-way tying."""
+
     scale_embeddings: bool | None = None
     """Multiply embeddings by √d_model (Vaswani et al. 2017, 3.4). None: where positions are sinusoidal or
-    `attention_init` is copying."""
+    `initialization` is copying."""
+
+    scale_logits: bool = False
+    """Divide what the head reads by √d_model, as T5 does where its embeddings are tied."""
+
+    head: HeadKind = "linear"
+    """linear: one matrix. transform: dense, activation and norm before it (Devlin et al. 2019). none: an encoder that
+    predicts no tokens."""
+
+    head_bias: bool = False
+    """A bias for every logit."""
 
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
-    """Applied to embeddings, attention weights and each sublayer's output, in training alone."""
+    """Applied to each sublayer's output (residual dropout), in training alone."""
+
+    embedding_dropout: Annotated[float, Ge(0), Lt(1)] | None = None
+    """Applied to the embeddings. None: dropout."""
+
+    attention_dropout: Annotated[float, Ge(0), Lt(1)] | None = None
+    """Applied to attention weights. None: dropout."""
+
+    activation_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Applied inside the feed-forward, after the activation."""
+
+    initialization: Initialization = "copying"
+    """Initial weights as a paper's code has them: gpt2 (N(0, init_std²), outputs into the residual divided by √(2
+    num_layers)), bert (N(0, init_std²) throughout), vaswani2017 (Glorot), t5 (by fan-in). copying: as gpt2, and
+    a head begins by passing on what it attends to (docs/decisions/0002)."""
 
     init_std: Annotated[float, Gt(0)] = 0.02
-    """Standard deviation of the initial weights; outputs into the residual are divided by √(2 num_layers)."""
-
-    attention_init: AttentionInit = "copying"
-    """copying: a head begins by passing on what it attends to (see docs/decisions/0002). normal: as all matrices."""
+    """Standard deviation of the initial weights, where `initialization` uses one."""
 
     def __post_init__(self) -> None:
-        if self.head_dim is None and self.d_model % self.num_heads:
-            raise UsageError(
-                f"model.d_model = {self.d_model} is not divisible by model.num_heads = {self.num_heads}",
-                "choose a multiple, or set model.head_dim",
-            )
-        if self.num_heads % self.kv_heads:
-            raise UsageError(
-                f"model.num_heads = {self.num_heads} is not divisible by model.num_kv_heads = {self.kv_heads}",
-                "let each key-value head serve equally many query heads",
-            )
-        if self.positions == "rotary" and self.size_per_head % 2:
-            raise UsageError(
-                f"Rotary positions turn pairs of dimensions, and the head size {self.size_per_head} is odd",
-                "choose an even model.head_dim, or model.positions = 'sinusoidal'",
-            )
+        from tfcli.recipe.model_rules import check_model
+
+        check_model(self)
+
+    @property
+    def decoder_layers(self) -> int:
+        """Layers of the stack that generates: of the decoder, or of the only one there is."""
+        return self.num_decoder_layers or self.num_layers
 
     @property
     def kv_heads(self) -> int:
@@ -116,21 +204,67 @@ class ModelSection:
         return self.head_dim or self.d_model // self.num_heads
 
     @property
+    def is_gated(self) -> bool:
+        """Whether the feed-forward has a gate."""
+        return self.activation in GATED
+
+    @property
     def inner_size(self) -> int:
         """F."""
         if self.d_ff:
             return self.d_ff
-        if self.activation == "swiglu":
+        if self.is_gated:
             return -(-(8 * self.d_model // 3) // 8) * 8
         return 4 * self.d_model
+
+    @property
+    def layout(self) -> PositionLayout:
+        """Which dimensions of sinusoidal and rotary positions share a wavelength."""
+        return self.position_layout or ("halves" if self.positions == "rotary" else "interleaved")
+
+    @property
+    def concatenated_size(self) -> int:
+        """Dimensions of d_model that positions take, 0 where they are not concatenated."""
+        joined = self.positions in JOINED_TO_EMBEDDINGS and self.position_merge == "concat"
+        return (self.position_dim or max(1, self.d_model // 4)) if joined else 0
+
+    @property
+    def position_size(self) -> int:
+        """Dimensions of a sinusoidal or learned position."""
+        return self.concatenated_size or self.d_model
+
+    @property
+    def has_query_key_norm(self) -> bool:
+        """Whether queries and keys are normalised."""
+        return self.attention_score == "scaled_dot" if self.query_key_norm is None else self.query_key_norm
+
+    @property
+    def has_norm_bias(self) -> bool:
+        """Whether norms have a bias."""
+        return self.norm == "layernorm" and self.norm_affine if self.norm_bias is None else self.norm_bias
+
+    @property
+    def has_output_bias(self) -> bool:
+        """Whether attention's output projection has a bias."""
+        return self.attention_bias if self.attention_output_bias is None else self.attention_output_bias
 
     @property
     def embedding_scale(self) -> float:
         """What embeddings are multiplied by."""
         scaled = self.scale_embeddings
         if scaled is None:
-            scaled = self.positions == "sinusoidal" or self.attention_init == "copying"
+            scaled = self.positions == "sinusoidal" or self.initialization == "copying"
         return self.d_model**0.5 if scaled else 1.0
+
+    @property
+    def embedding_dropout_rate(self) -> float:
+        """Share of the embeddings' numbers dropped in training."""
+        return self.dropout if self.embedding_dropout is None else self.embedding_dropout
+
+    @property
+    def attention_dropout_rate(self) -> float:
+        """Share of the attention weights dropped in training."""
+        return self.dropout if self.attention_dropout is None else self.attention_dropout
 
     @property
     def objective(self) -> Literal["clm", "mlm", "seq2seq"]:

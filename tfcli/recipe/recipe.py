@@ -9,6 +9,7 @@ from tfcli.recipe.data import DataSection
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.inspect import InspectSection
 from tfcli.recipe.model import ModelSection
+from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.recipe.train import TrainSection
 
@@ -33,6 +34,7 @@ class Recipe:
     inspect: InspectSection = field(default_factory=InspectSection)
     check: CheckSection = field(default_factory=CheckSection)
     result: ResultSection = field(default_factory=ResultSection)
+    origin: OriginSection = field(default_factory=OriginSection)
 
     def __post_init__(self) -> None:
         context = self.train.context

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
-Schedule = Literal["cosine", "inverse_sqrt", "constant"]
+Schedule = Literal["cosine", "linear", "inverse_sqrt", "constant"]
 Precision = Literal["auto", "float32", "bfloat16"]
 Windows = Literal["documents", "stream"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -37,13 +37,13 @@ class TrainSection:
     """Peak of the schedule."""
 
     schedule: Schedule = "cosine"
-    """After the warm-up: cosine down to the final share, falling as 1/√step, or constant."""
+    """After the warm-up: along a cosine or a line down to the final share, falling as 1/√step, or constant."""
 
     warmup_steps: Annotated[int, Ge(0)] = 100
     """Steps of linear rise from 0 to learning_rate."""
 
     final_learning_rate: Annotated[float, Ge(0), Le(1)] = 0.1
-    """Where the cosine ends, as a share of learning_rate."""
+    """Where the cosine or the line ends, as a share of learning_rate."""
 
     weight_decay: Annotated[float, Ge(0)] = 0.1
     """AdamW's decoupled decay (Loshchilov and Hutter 2019), on matrices alone."""

@@ -1,6 +1,7 @@
 """The ids of the special tokens, by what they are for."""
 
-from dataclasses import astuple, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -12,7 +13,23 @@ class TokenRoles:
     eos: int
     mask: int | None = None
     unk: int | None = None
+    known: int | None = None
+    """Ids that the tokenizer knows, where the model has more rows than that (published ones are padded to a round
+    number). None: as many as there are rows."""
+    source_start: tuple[int, ...] = ()
+    """What a source begins with, in an encoder-decoder: nothing here, ``<s>`` in BART. It always ends with eos."""
+    target_start: tuple[int, ...] | None = None
+    """What a target begins with: BART has ``</s> <s>``, T5 and Marian the pad token. None: bos."""
 
     def ids(self) -> list[int]:
         """The ids of all the roles that there are."""
-        return [token for token in astuple(self) if token is not None]
+        return [token for token in (self.pad, self.bos, self.eos, self.mask, self.unk) if token is not None]
+
+    @property
+    def target_prefix(self) -> tuple[int, ...]:
+        """The tokens before a target's first word."""
+        return (self.bos,) if self.target_start is None else self.target_start
+
+    def source(self, ids: Sequence[int]) -> list[int]:
+        """A text as the encoder of an encoder-decoder reads it: begun as it was in training, and ended."""
+        return [*self.source_start, *ids, self.eos]

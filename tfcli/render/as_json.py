@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tfcli.records.attention import AttentionRecord
 from tfcli.records.generation import Filled, Generated
-from tfcli.records.positions import PositionsRecord
 from tfcli.records.tokenization import TokenizerReport
 from tfcli.records.training import CheckpointSaved, Evaluated, StepsDone, TrainingFinished, TrainingStarted
 
@@ -42,8 +41,6 @@ def _one(record: Any) -> dict[str, Any]:
         return _chosen(record, ("prompt", "text", "token_ids", "score"))
     if isinstance(record, Filled):
         return _chosen(record, ("prompt", "predictions", "text"))
-    if isinstance(record, PositionsRecord):
-        return _chosen(record, ("encoding", "base", "length", "d_model", "table", "similarity"))
     if isinstance(record, TokenizerReport):
         return {**_fields(record), "bytes_per_token": _value(record.bytes_per_token)}
     if type(record) in _EVENTS:

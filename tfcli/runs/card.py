@@ -3,6 +3,9 @@
 The commands are those of someone who stands inside the folder, so that they stay right wherever it is moved.
 """
 
+from collections.abc import Mapping, Sequence
+
+from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.training import TrainingFinished
 
@@ -11,6 +14,7 @@ _USE = {
     "encoder": ('tfcli generate . "One <mask> day"', 'tfcli inspect attention . "One <mask> day"'),
     "encoder-decoder": ('tfcli generate . "SENTENCE"', 'tfcli inspect attention . "SENTENCE" --kind cross'),
 }
+_ARTICLE = {"decoder": "A", "encoder": "An", "encoder-decoder": "An"}
 _END = {
     "done": "Trained to the end",
     "early": "Stopped early, because no evaluation was better",
@@ -19,36 +23,64 @@ _END = {
 
 
 def run_card(recipe: Recipe, finished: TrainingFinished) -> str:
-    """The page as Markdown."""
+    """The page of a trained run, as Markdown."""
     model, source = recipe.model, recipe.data.source
-    names = source if isinstance(source, str) else ", ".join(source or ())
     best = "not evaluated yet"
     if finished.best_loss is not None:
         best = f"{finished.best_loss:.4f} nats a token, at step {finished.best_step}"
     facts = {
-        "architecture": f"{model.architecture}: {model.num_layers} layers × {model.d_model}, {model.num_heads} heads",
-        "context": f"{model.max_seq_len} tokens",
-        "vocabulary": f"{model.vocab_size} ids",
-        "text": names,
+        "text": source if isinstance(source, str) else ", ".join(source or ()),
         "training": f"{finished.step} steps, {finished.tokens} tokens",
         "best validation loss": best,
     }
-    table = "\n".join(f"| {name} | {_cell(value)} |" for name, value in facts.items())
-    commands = "\n".join((*_USE[model.architecture], "tfcli evaluate ."))
-    return f"""# {recipe.name}
+    about = recipe.description or f"{_ARTICLE[model.architecture]} {model.architecture} trained with tfcli."
+    again = "`recipe.toml` is the whole recipe: `tfcli run recipe.toml --out ../again` repeats it."
+    after = f"{_END[finished.reason]}. {again}"
+    return _page(recipe.name, about, {**_shape(model), **facts}, after, (*_USE[model.architecture], "tfcli evaluate ."))
 
-{recipe.description or f"A {model.architecture} trained with tfcli."}
+
+def imported_card(recipe: Recipe, left_over: Sequence[str]) -> str:
+    """The page of an imported run, as Markdown."""
+    model, origin = recipe.model, recipe.origin
+    facts = {"imported from": origin.source, "family": origin.layout}
+    if left_over:
+        facts["left over"] = ", ".join(left_over)
+    use = _USE[model.architecture] if model.head != "none" else _USE[model.architecture][1:]
+    after = "`recipe.toml` holds the model; its training happened elsewhere."
+    return _page(
+        recipe.name,
+        f"{_ARTICLE[model.architecture]} {model.architecture} imported with tfcli.",
+        {**_shape(model), **facts},
+        after,
+        (*use, "tfcli train --init . --data SOURCE"),
+    )
+
+
+def _shape(model: ModelSection) -> dict[str, str]:
+    return {
+        "architecture": f"{model.architecture}: {model.num_layers} layers × {model.d_model}, {model.num_heads} heads",
+        "context": f"{model.max_seq_len} tokens",
+        "vocabulary": f"{model.vocab_size} ids",
+    }
+
+
+def _page(title: str, about: str, facts: Mapping[str, str], after: str, commands: Sequence[str]) -> str:
+    table = "\n".join(f"| {name} | {_cell(value)} |" for name, value in facts.items())
+    listed = "\n".join(commands)
+    return f"""# {title}
+
+{about}
 
 | | |
 |---|---|
 {table}
 
-{_END[finished.reason]}. `recipe.toml` is the whole recipe: `tfcli run recipe.toml --out ../again` repeats it.
+{after}
 
 In this folder:
 
 ```sh
-{commands}
+{listed}
 ```
 """
 

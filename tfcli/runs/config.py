@@ -9,7 +9,7 @@ from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,8 @@ def free_run(path: Path) -> RunDirectory:
     """
     if path.is_file():
         raise UsageError(f"{str(path)!r} is a file", "choose another --out")
+    if RunDirectory(path).holds_run():
+        raise UsageError(f"The folder {str(path)!r} holds a run already", "choose another --out")
     if path.is_dir() and any(path.iterdir()):
         raise UsageError(f"The folder {str(path)!r} is not empty and holds no run", "choose another --out")
     return RunDirectory(path)

@@ -3,14 +3,27 @@
 from typing import Any
 
 from tfcli.files import digest
+from tfcli.records.roles import TokenRoles
+
+Framing = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 # Truncation and padding are switched off on load, and tfcli places special tokens itself.
 _WITHOUT_EFFECT = ("version", "truncation", "padding", "post_processor")
 
 
-def fingerprint(state: dict[str, Any]) -> str:
-    """16 hex digits of a tokenizer's serialised state, however the file was laid out."""
-    return digest(_canonical({key: value for key, value in state.items() if key not in _WITHOUT_EFFECT}))
+def fingerprint(state: dict[str, Any], framing: Framing | None = None) -> str:
+    """16 hex digits of a tokenizer's serialised state, however the file was laid out.
+
+    Args:
+        framing: what it puts around texts, where this is not what the names of its special tokens say.
+    """
+    pipeline = _canonical({key: value for key, value in state.items() if key not in _WITHOUT_EFFECT})
+    return digest(pipeline) if framing is None else digest(pipeline, framing)
+
+
+def framing(roles: TokenRoles) -> Framing:
+    """What a prepared dataset has around its texts: bos, eos, and how sources and targets begin."""
+    return roles.bos, roles.eos, roles.source_start, roles.target_prefix
 
 
 def _canonical(value: Any) -> Any:

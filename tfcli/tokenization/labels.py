@@ -6,6 +6,7 @@ from functools import cache
 
 _LONE_BYTE = re.compile("[\udc80-\udcff]")
 """How `surrogateescape` decodes a byte that is no whole character."""
+_BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")
 
 
 def byte_level_label(token: str) -> str:
@@ -23,6 +24,17 @@ def byte_level_label(token: str) -> str:
     return _LONE_BYTE.sub(lambda lone: f"⟨{ord(lone.group()) - 0xDC00:02X}⟩", text)
 
 
+def byte_fallback_label(token: str) -> str:
+    """The label of a token that spells the space as ▁, and a byte that no other token holds as ``<0x0A>``.
+
+    >>> byte_fallback_label("▁bank"), byte_fallback_label("<0x41>"), byte_fallback_label("<0xE2>")
+    (' bank', 'A', '⟨E2⟩')
+    """
+    if not (byte := _BYTE_TOKEN.fullmatch(token)):
+        return metaspace_label(token)
+    return chr(int(byte[1], 16)) if byte[1] < "80" else f"⟨{byte[1]}⟩"
+
+
 def metaspace_label(token: str) -> str:
     """The label of a token that spells the space as ▁."""
     return token.replace("▁", " ")
@@ -37,6 +49,8 @@ def labeller(pipeline: str) -> Callable[[str], str]:
     """Choose how to label a token, from the pipeline's serialised form."""
     if '"ByteLevel"' in pipeline:
         return byte_level_label
+    if '"ByteFallback"' in pipeline:
+        return byte_fallback_label
     return metaspace_label if "▁" in pipeline else plain_label
 
 

@@ -1,6 +1,6 @@
 """Which special token serves as what, found by the tokens' names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
@@ -15,7 +15,12 @@ MASK_NAMES = (MASK, "[MASK]", "<|mask|>")
 UNK_NAMES = (UNK, "[UNK]", "<|unk|>")
 
 
-def find_roles(token_to_id: Callable[[str], int | None], where: str) -> TokenRoles:
+ROLE_NAMES = {"pad": PAD_NAMES, "bos": BOS_NAMES, "eos": EOS_NAMES, "mask": MASK_NAMES, "unk": UNK_NAMES}
+
+
+def find_roles(
+    token_to_id: Callable[[str], int | None], where: str, known: Mapping[str, int] | None = None
+) -> TokenRoles:
     """Find the special tokens of a vocabulary.
 
     Where no token begins a text, the padding does it (as T5 and Marian start their decoder), else the token
@@ -24,21 +29,24 @@ def find_roles(token_to_id: Callable[[str], int | None], where: str) -> TokenRol
     Args:
         token_to_id: the id of a token, or None.
         where: how to name the tokenizer in an error.
+        known: ids of roles ("pad", "bos", "eos", "mask", "unk") that are told otherwise, and not looked for.
 
     Raises:
         UsageError: no token can end a text; names what was looked for.
     """
 
-    def first(names: tuple[str, ...]) -> int | None:
-        return next((found for name in names if (found := token_to_id(name)) is not None), None)
+    def first(role: str) -> int | None:
+        if known and role in known:
+            return known[role]
+        return next((found for name in ROLE_NAMES[role] if (found := token_to_id(name)) is not None), None)
 
-    eos = first(EOS_NAMES)
+    eos = first("eos")
     if eos is None:
         raise UsageError(
             f"{where} has no special token that can serve as pad, bos or eos (no {', '.join(EOS_NAMES)})",
             f"add {PAD}, {BOS} and {EOS} to it, or train one with 'tfcli tokenize train'",
         )
-    pad, bos = first(PAD_NAMES), first(BOS_NAMES)
+    pad, bos = first("pad"), first("bos")
     if bos is None:
         bos = eos if pad is None else pad
-    return TokenRoles(pad=eos if pad is None else pad, bos=bos, eos=eos, mask=first(MASK_NAMES), unk=first(UNK_NAMES))
+    return TokenRoles(pad=eos if pad is None else pad, bos=bos, eos=eos, mask=first("mask"), unk=first("unk"))

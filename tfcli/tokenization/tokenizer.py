@@ -1,5 +1,7 @@
 """A trained tokenizer: text to ids and back."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,10 +13,12 @@ from tokenizers import Tokenizer as Backend
 
 from tfcli import files
 from tfcli.errors import BrokenInputError, UsageError
+from tfcli.records.roles import TokenRoles
 from tfcli.records.tokenization import Encoding
-from tfcli.tokenization.fingerprint import fingerprint
+from tfcli.tokenization.fingerprint import fingerprint, framing
 from tfcli.tokenization.labels import labeller
 from tfcli.tokenization.roles import find_roles
+from tfcli.tokenization.spelling import keep_apart
 from tfcli.tokenization.stream import TokenStream
 
 
@@ -24,25 +28,41 @@ class Tokenizer:
     Args:
         backend: the library's tokenizer; its truncation and padding are switched off.
         where: how to name it in an error.
+        roles: which special token serves as what. None: found by their names.
+
+    Attributes:
+        roles: as above.
+        vocab_size: one more than the largest id.
 
     Raises:
         UsageError: it has no tokens to begin, end and pad texts with.
+        BrokenInputError: the roles name ids that it does not have.
     """
 
-    def __init__(self, backend: Backend, where: str = "The tokenizer") -> None:
+    def __init__(self, backend: Backend, where: str = "The tokenizer", roles: TokenRoles | None = None) -> None:
         backend.no_truncation()
         backend.no_padding()
-        backend.encode_special_tokens = True
-        self._backend = backend
-        self.roles = find_roles(backend.token_to_id, where)
-        self.vocab_size = backend.get_vocab_size(with_added_tokens=True)
+        self._backend, self._where = backend, where
+        self.roles = find_roles(backend.token_to_id, where) if roles is None else roles
+        self.vocab_size = max(backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+        _check(self.roles, self.vocab_size, where)
         declared = backend.get_added_tokens_decoder()
         self._special = frozenset(token_id for token_id, token in declared.items() if token.special)
+        keep_apart(backend, (self._special | set(self.roles.ids())) - {self.roles.unk})
+
+    def with_roles(self, roles: TokenRoles) -> Tokenizer:
+        """The same tokenizer, its special tokens serving otherwise.
+
+        Raises:
+            BrokenInputError: the roles name ids that it does not have.
+        """
+        return Tokenizer(self._backend, self._where, roles)
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hex digits of the vocabulary, the merges or scores, and the pipeline in canonical form."""
-        return fingerprint(self._state)
+        """16 hex digits of the vocabulary, the merges or scores, the pipeline in canonical form, and of what is put
+        around texts where the tokens' names do not say it."""
+        return fingerprint(self._state, None if self._is_framed_by_name() else framing(self.roles))
 
     @cached_property
     def algorithm(self) -> str:
@@ -51,6 +71,11 @@ class Tokenizer:
         if model["type"] == "BPE":
             return "bpe" if model["merges"] or '"ByteLevel"' in self._pipeline else "char"
         return "word" if model["type"] == "WordLevel" else str(model["type"]).lower()
+
+    @property
+    def words_carry_spaces(self) -> bool:
+        """Whether a word's token has the space before it."""
+        return '"ByteLevel"' in self._pipeline or "▁" in self._pipeline
 
     def encode(self, text: str) -> list[int]:
         """Text to ids; no special token is added.
@@ -137,16 +162,21 @@ class Tokenizer:
         parts = {key: self._state[key] for key in ("normalizer", "pre_tokenizer", "decoder")}
         return json.dumps(parts, ensure_ascii=False)
 
+    def _is_framed_by_name(self) -> bool:
+        try:
+            return framing(self.roles) == framing(find_roles(self._backend.token_to_id, self._where))
+        except UsageError:
+            return False
+
     def _before_mask(self, text: str) -> list[str]:
         """The text before a mask in pieces that are cut as if a word stood there.
 
         Where words carry the space before them, one space goes into the mask. Byte-level pipelines keep the
         last of several line ends before a word apart from the others.
         """
-        byte_level = '"ByteLevel"' in self._pipeline
-        if (byte_level or "▁" in self._pipeline) and text.endswith(" "):
+        if self.words_carry_spaces and text.endswith(" "):
             return [text[:-1]]
-        if byte_level and text[-1:].isspace():
+        if '"ByteLevel"' in self._pipeline and text[-1:].isspace():
             return [text[:-1], text[-1:]]
         return [text]
 
@@ -159,6 +189,17 @@ class Tokenizer:
                     f"use ids from 0 to {self.vocab_size - 1}",
                 )
         return checked
+
+
+def _check(roles: TokenRoles, vocab_size: int, where: str) -> None:
+    if not roles.target_prefix:
+        raise BrokenInputError(f"{where} begins targets with no token", "give target_start one token at least")
+    for token_id in (*roles.ids(), *roles.source_start, *roles.target_prefix):
+        if not 0 <= token_id < vocab_size:
+            raise BrokenInputError(
+                f"{where} has no token id {token_id}, which is to be one of its special tokens",
+                "restore the tokenizer that the ids belong to",
+            )
 
 
 @contextmanager

@@ -13,30 +13,43 @@ from tfcli.runs.weights import model_tensors
 
 
 def take_weights(model: Transformer, config: RunConfig, initial: LoadedRun) -> None:
-    """Copy a run's weights into a model.
+    """Copy a run's weights into a model. To a run without a head, the model may have one, which then begins afresh.
 
     Raises:
-        UsageError: the run has another tokenizer, or is another model (names the setting that differs).
+        UsageError: the run has another tokenizer, or is another model.
     """
-    _require_same(config, initial)
+    _require_same_tokenizer(config, initial)
+    require_same_model(config.model, initial)
     with torch.no_grad():
-        theirs = model_tensors(initial.model)
-        for name, parameter in model_tensors(model).items():
-            parameter.copy_(theirs[name])
+        ours = model_tensors(model)
+        for name, tensor in model_tensors(initial.model).items():
+            ours[name].copy_(tensor)
 
 
-def _require_same(config: RunConfig, initial: LoadedRun) -> None:
+def _require_same_tokenizer(config: RunConfig, initial: LoadedRun) -> None:
     where = initial.directory.path
     if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
         raise UsageError(
             f"The run {where} has another tokenizer", f"use its own: --set tokenizer.path={where / 'tokenizer.json'}"
         )
-    ours, theirs = _computed(config.model), _computed(initial.config.model)
+
+
+def require_same_model(model: ModelSection, initial: LoadedRun) -> None:
+    """Refuse, before any work, to begin a model with the weights of another one.
+
+    Raises:
+        UsageError: names the first setting that differs. A vocabulary that is still open is the tokenizer's.
+    """
+    ours, theirs = _computed(model), _computed(initial.config.model)
+    if ours.vocab_size is None:
+        ours = replace(ours, vocab_size=theirs.vocab_size)
+    if theirs.head == "none":
+        ours = replace(ours, head="none", head_bias=False, scale_logits=False, tie_embeddings=theirs.tie_embeddings)
     for field in fields(ModelSection):
         here, there = getattr(ours, field.name), getattr(theirs, field.name)
         if here != there:
             raise UsageError(
-                f"The run {where} is another model: its model.{field.name} is {there!r}, not {here!r}",
+                f"The run {initial.directory.path} is another model: its model.{field.name} is {there!r}, not {here!r}",
                 f"use its settings: --recipe {initial.directory.recipe}",
             )
 
@@ -46,14 +59,22 @@ def _computed(model: ModelSection) -> ModelSection:
 
     Equal shapes are not enough: the number of heads, for one, changes no shape.
     """
+    default = ModelSection
     return replace(
         model,
         num_kv_heads=model.kv_heads,
         head_dim=model.size_per_head,
         d_ff=model.inner_size,
+        position_layout=model.layout if model.positions in ("sinusoidal", "rotary") else None,
+        norm_bias=model.has_norm_bias,
+        query_key_norm=model.has_query_key_norm,
+        attention_output_bias=model.has_output_bias,
         scale_embeddings=model.embedding_scale != 1.0,
-        max_seq_len=model.max_seq_len if model.positions == "learned" else ModelSection.max_seq_len,
-        dropout=0.0,
-        init_std=ModelSection.init_std,
-        attention_init=ModelSection.attention_init,
+        max_seq_len=model.max_seq_len if model.positions == "learned" else default.max_seq_len,
+        dropout=default.dropout,
+        embedding_dropout=default.embedding_dropout,
+        attention_dropout=default.attention_dropout,
+        activation_dropout=default.activation_dropout,
+        initialization=default.initialization,
+        init_std=default.init_std,
     )

@@ -23,6 +23,7 @@ from tfcli.runs.metrics import truncate_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training.initial import take_weights
+from tfcli.training.memory import require_memory
 from tfcli.training.optimizer import build_optimizer
 from tfcli.training.precision import choose_device, choose_precision
 from tfcli.training.state import Progress, load_checkpoint, save_checkpoint
@@ -59,6 +60,7 @@ def start(
     require_writable(run.path)
     data.require_tokenizer(tokenizer)
     recipe = _decide(recipe, tokenizer, data)
+    require_memory(recipe.model, torch.device(recipe.train.device))
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
     job = _assemble(recipe, config, data, run)

@@ -12,6 +12,7 @@ def learning_rate(step: int, train: TrainSection) -> float:
 
     - cosine: falls along a half cosine to peak · final_learning_rate at the last step (Loshchilov and Hutter 2017,
       equation 5, one cycle);
+    - linear: falls along a line to the same (Devlin et al. 2019, appendix A.2, to 0);
     - inverse_sqrt: peak · √(warmup / step) (Vaswani et al. 2017, equation 3, with the peak named);
     - constant: stays.
     """
@@ -23,5 +24,7 @@ def learning_rate(step: int, train: TrainSection) -> float:
     if train.schedule == "constant":
         return peak
     progress = (step - warmup) / (train.steps - warmup)
-    share = train.final_learning_rate
-    return peak * (share + (1 - share) * (1 + math.cos(math.pi * progress)) / 2)
+    share, left = train.final_learning_rate, 1 - progress
+    if train.schedule == "cosine":
+        left = (1 + math.cos(math.pi * progress)) / 2
+    return peak * (share + (1 - share) * left)

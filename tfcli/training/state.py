@@ -99,7 +99,7 @@ def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> 
 
 def _generators(model: Transformer) -> Any:
     """The module that holds the random state of the model's device; None on the CPU, whose state is always kept."""
-    kind = model.head.weight.device.type
+    kind = model.device.type
     return None if kind == "cpu" else getattr(torch, kind)
 
 

@@ -1,0 +1,110 @@
+"""``tfcli inspect positions`` as it is typed: formulas, runs, and what says nothing."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import tfcli
+from tests.support.runs import tiny_recipe, train_tiny, weights
+
+
+def csv(*arguments: str | Path) -> list[list[float]]:
+    result = tfcli("inspect", "positions", *arguments, "--csv")
+    assert result.exit_code == 0, result.stderr
+    return [[float(number) for number in line.split(",")] for line in result.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def run(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A run of three steps with a model of two heads and a context of 32."""
+
+    def trained(architecture: str, **model: Any) -> Path:
+        out = tmp_path_factory.mktemp("positions") / "run"
+        train_tiny(tiny_recipe(architecture, {"model": model, "train": {"steps": 3}}), out)
+        return out
+
+    return trained
+
+
+def test_alibi_has_a_column_a_head():
+    """Four heads have the slopes 1/4, 1/16, 1/64 and 1/256; without --heads they are eight, from 1/2 on."""
+    slopes = [1 / 4, 1 / 16, 1 / 64, 1 / 256]
+    shown = csv("--encoding", "alibi", "--heads", "4", "--length", "3")
+    assert shown == [[-k * slope for slope in slopes] for k in range(3)]
+    usual = csv("--encoding", "alibi")
+    assert (len(usual), len(usual[0]), usual[1][0]) == (64, 8, -0.5)
+
+
+def test_the_layout_of_a_formula_can_be_chosen():
+    """At position 1 of size 2 both layouts are (sin 1, cos 1); of size 4 the halves have both sines first."""
+    [interleaved, halves] = [
+        csv("--length", "2", "--d-model", "4", "--layout", layout)[1] for layout in ("interleaved", "halves")
+    ]
+    assert [interleaved[i] for i in (0, 2, 1, 3)] == halves
+    shown = tfcli("inspect", "positions", "--encoding", "rotary", "--layout", "interleaved").stdout
+    assert "turns dimensions 2i and 2i + 1" in shown
+    assert "turns dimensions i and i + Dh/2" in tfcli("inspect", "positions", "--encoding", "rotary").stdout
+
+
+def test_heads_share_d_model_for_rotary():
+    assert len(csv("--encoding", "rotary", "--d-model", "32", "--heads", "4")[0]) == 8
+
+
+def test_json_of_biases_has_the_contracts_keys():
+    shown = json.loads(tfcli("inspect", "positions", "--encoding", "alibi", "--length", "2", "--json").stdout)
+    assert {key: shown[key] for key in ("encoding", "base", "length", "d_model")} == {
+        "encoding": "alibi",
+        "base": None,
+        "length": 2,
+        "d_model": None,
+    }
+    assert shown["table"] == [[0.0] * 8, [-(2.0**-h) for h in range(1, 9)]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--encoding learned", "Positions that are learned (learned) have no formula; name a run"),
+        ("--encoding t5 --heads 4", "Positions that are learned (t5) have no formula; name a run"),
+        ("--encoding none", "Without positions there is nothing to show; choose sinusoidal, rotary, alibi or a run"),
+        ("--encoding alibi --d-model 8", "has heads and distances alone; leave --d-model out"),
+        ("--encoding alibi --base 100", "has heads and distances alone; leave --base out"),
+        ("--encoding alibi --layout halves", "has heads and distances alone; leave --layout out"),
+        ("--d-model 5 --layout halves", "Half sines and half cosines need an even size, and 5 is odd"),
+        ("--side target", "A formula has no sides; leave --side out"),
+        ("RUN --layout halves", "has its own positions; leave --layout out"),
+        ("RUN --encoding rotary", "has its own positions; leave --encoding out"),
+        ("RUN --side source", "has no source side"),
+    ],
+)
+def test_what_says_nothing_is_refused(arguments: str, words: str, trained: Callable[[str], Path]):
+    result = tfcli("inspect", "positions", *arguments.replace("RUN", str(trained("decoder"))).split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in " ".join(result.stderr.split())
+
+
+def test_a_run_shows_the_table_of_a_side(run: Callable[..., Path]):
+    learned = run("encoder-decoder", positions="learned")
+    own = weights(learned / "model.safetensors")
+    for side, name in (("source", "embedding"), ("target", "target_embedding")):
+        shown = csv(learned, "--length", "3", "--side", side)
+        assert shown == pytest.approx(own[f"{name}.positions"][:3].numpy(), abs=1e-6)
+    assert "Positions · learned · source side" in tfcli("inspect", "positions", learned).stdout
+
+
+def test_a_run_shows_its_biases(run: Callable[..., Path]):
+    relative = run("encoder", positions="t5")
+    own = weights(relative / "model.safetensors")["stack.positions.relative_bias.weight"]
+    shown = csv(relative, "--length", "2")
+    # Of 32 buckets the first 16 are for keys before the query: 1 after, 0 apart and 1 before are 17, 0 and 1.
+    assert shown == pytest.approx(own[[17, 0, 1]].numpy(), abs=1e-6)
+    assert "2 heads down × 63 distances across" in tfcli("inspect", "positions", relative).stdout
+
+
+def test_a_run_without_positions_has_none_to_show(run: Callable[..., Path]):
+    result = tfcli("inspect", "positions", run("decoder", positions="none"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Without positions there is nothing to show" in result.stderr

@@ -1,0 +1,111 @@
+"""What is special to Llama and the decoders of its layout: the rotation in old files, windows, a published model."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.layout import Inexpressible, Layout
+from tfcli.interop.layouts import llama
+from tfcli.interop.tensors import canonical_names, take
+from tfcli.recipe.model import ModelSection
+
+from . import reference
+from .families.llama import EXPORTS, FAMILIES, LAYOUTS
+from .family import RUN, Family, transformers
+
+STORIES = Path(__file__).parents[4] / "shared" / "weights" / "stories260K"
+LLAMA = FAMILIES[0]
+
+
+def shared_stories() -> Path:
+    if not STORIES.is_dir():
+        pytest.skip(f"there is no folder {STORIES}: this test needs the published weights beside the repository")
+    return STORIES
+
+
+def test_a_trained_checkpoint_continues_a_story() -> None:
+    """The expected values are those of `transformers`; the folder says of which release."""
+    folder = shared_stories()
+    expected = json.loads((folder / "expected.json").read_text())
+    section = llama.LAYOUT.read(CheckpointConfig(json.loads((folder / "config.json").read_text()), reference.CONFIG))
+    file = folder / "model.safetensors"
+    taken = take(llama.LAYOUT, section, canonical_names(llama.LAYOUT, load_file(file)), file)
+    assert taken.left_over == []
+    model = reference.filled(section, taken.parameters, torch.float32)
+    ids = torch.tensor([expected["prompt_ids"]])
+    with torch.no_grad():
+        values, tokens = model(ids)[0, -1].topk(5)
+        for _ in range(60):
+            ids = torch.cat((ids, model(ids)[:, -1:].argmax(-1)), dim=-1)
+    assert tokens.tolist() == [token for token, _ in expected["last_position_top5"]]
+    wanted = torch.tensor([value for _, value in expected["last_position_top5"]])
+    torch.testing.assert_close(values, wanted, rtol=1e-5, atol=1e-5)
+    assert ids[0].tolist() == expected["greedy_ids"]
+
+
+def test_training_goes_on_as_the_family_trains() -> None:
+    """Dropout acts on attention weights alone, and new weights would be drawn from one normal distribution."""
+    section = reference.read_config(llama.LAYOUT, LLAMA.file(attention_dropout=0.1, initializer_range=0.03))
+    rates = (section.embedding_dropout_rate, section.dropout, section.activation_dropout)
+    assert (*rates, section.attention_dropout_rate) == (0.0, 0.0, 0.0, 0.1)
+    assert (section.initialization, section.init_std) == ("bert", 0.03)
+
+
+def test_old_files_say_how_positions_rotate_in_another_way() -> None:
+    """`rope_theta` and `rope_scaling` of the older library are the `rope_parameters` of today's."""
+    new = reference.read_config(
+        llama.LAYOUT,
+        LLAMA.file(rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}),
+    )
+    assert (new.position_base, new.position_scaling) == (500.0, 4.0)
+    for scaling in ({"type": "linear", "factor": 4.0}, {"rope_type": "linear", "type": "linear", "factor": 4}):
+        old = LLAMA.file(rope_theta=500, rope_scaling=scaling)
+        del old["rope_parameters"]
+        assert reference.read_config(llama.LAYOUT, old) == new
+
+
+def test_settings_of_a_published_file_that_change_nothing() -> None:
+    """Those that SmolLM2's config.json carries beside the layout's own."""
+    extra: dict[str, Any] = {
+        "is_llama_config": True,
+        "rope_interleaved": False,
+        "rope_scaling": None,
+        "transformers.js_config": {},
+    }
+    assert reference.read_config(llama.LAYOUT, LLAMA.file(**extra)) == reference.read_config(llama.LAYOUT, LLAMA.file())
+
+
+def expresses(layout: Layout, section: ModelSection) -> bool:
+    try:
+        layout.write(section, reference.ROLES)
+    except Inexpressible:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("changes", "families"), EXPORTS)
+def test_a_run_has_the_variant_of_these_families_alone(changes: dict[str, Any], families: str) -> None:
+    section = dataclasses.replace(RUN, **changes)
+    assert [name for name, layout in LAYOUTS.items() if expresses(layout, section)] == families.split()
+
+
+def test_mistral_has_a_window_where_its_config_says_nothing_of_one_and_none_where_it_says_null() -> None:
+    mistral = next(family for family in FAMILIES if family.layout.name == "mistral")
+    for said, window in (({}, 4096), ({"sliding_window": None}, None), ({"sliding_window": 3}, 3)):
+        assert reference.read_config(mistral.layout, {**mistral.small, **said}).sliding_window == window
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.layout.name)
+def test_heads_of_keys_and_values_where_the_config_says_nothing_of_them_or_null(family: Family) -> None:
+    """Some families have a number of their own, which null is not: it stands for as many as there are queries."""
+    values = {**family.small, "num_attention_heads": 64, "hidden_size": 128}
+    del values["num_key_value_heads"]
+    today = getattr(transformers, family.config_class)(**values).num_key_value_heads
+    assert reference.read_config(family.layout, values).kv_heads == today
+    assert reference.read_config(family.layout, values | {"num_key_value_heads": None}).kv_heads == 64

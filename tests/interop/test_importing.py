@@ -1,0 +1,136 @@
+"""Checkpoints of every family and form become ordinary runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.support.checkpoints import FAMILIES, UNUSED_ROWS, Form, edit_json, save_checkpoint
+from tests.support.runs import same, weights
+from tfcli.errors import UsageError
+from tfcli.interop import importing
+from tfcli.interop.importing import import_run
+from tfcli.records.roles import TokenRoles
+from tfcli.runs.load import load_run
+
+STARTS = {"bart": (2, 0), "marian": (27,), "t5": (0,)}
+"""What targets begin with: </s> <s>, and the padding that comes last in Marian's vocabulary and first in T5's."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_forms_of_weights_make_the_same_run(family: str, tmp_path: Path):
+    forms: tuple[Form, ...] = ("safetensors", "shards", "bin")
+    for form in forms:
+        folder = save_checkpoint(tmp_path / form, family, form)
+        record = import_run(str(folder), tmp_path / f"{form}-run")
+        assert (record.layout, record.left_over, record.has_head) == (family, (), True)
+        assert record.vocab_size == record.tokens + UNUSED_ROWS
+    assert len(list((tmp_path / "shards").glob("model-0*.safetensors"))) > 1
+    assert not list((tmp_path / "bin").glob("*.safetensors"))
+    one, *others = [tmp_path / f"{form}-run" for form in forms]
+    first = weights(one / "model.safetensors")
+    assert record.parameters == sum(tensor.numel() for tensor in first.values())
+    for run in others:
+        assert same(weights(run / "model.safetensors"), first)
+        for file in ("config.json", "tokenizer.json"):
+            ours, theirs = ((where / file).read_text() for where in (run, one))
+            assert _without_id(ours) == _without_id(theirs)
+    origins = [load_run(tmp_path / f"{form}-run").recipe.origin for form in forms]
+    assert len({origin.weights for origin in origins}) == 1
+    assert [origin.source for origin in origins] == [str(tmp_path / form) for form in forms]
+
+
+def _without_id(text: str) -> dict[str, Any]:
+    """The id of a run tells where it comes from."""
+    return {name: value for name, value in json.loads(text).items() if name != "run_id"}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_imported_run_has_its_roles_and_says_what_it_is(family: str, tmp_path: Path):
+    import_run(str(save_checkpoint(tmp_path / "mine", family)), tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    roles = run.config.roles
+    assert roles.known == run.tokenizer.vocab_size
+    assert run.recipe.generate.max_new_tokens < run.config.model.max_seq_len
+    if family in STARTS:
+        assert roles.target_prefix == STARTS[family]
+        assert roles.source([9]) == ([0, 9, 2] if family == "bart" else [9, roles.eos])
+    elif family in ("bert", "eurobert"):
+        assert roles == TokenRoles(pad=0, bos=2, eos=3, mask=4, unk=1, known=55)
+    elif family == "gpt2":
+        assert (roles.pad, roles.bos, roles.eos, roles.unk) == (0, 0, 0, None)
+    else:
+        assert (roles.bos, roles.eos, roles.unk) == (1, 2, 0)
+    card = (tmp_path / "run/README.md").read_text()
+    assert f"| family | {family} |" in card and f"| imported from | {tmp_path / 'mine'} |" in card
+    assert "tfcli train --init . --data SOURCE" in card
+
+
+def test_left_over_heads_are_listed(tmp_path: Path):
+    transformers = pytest.importorskip("transformers", reason="the dev extra brings transformers")
+    folder = save_checkpoint(tmp_path / "mine", "bert")
+    config = transformers.BertConfig.from_pretrained(folder)
+    transformers.BertForPreTraining(config).save_pretrained(folder)
+    record = import_run(str(folder), tmp_path / "run")
+    assert record.left_over == (
+        *("bert.pooler.dense.bias", "bert.pooler.dense.weight"),
+        *("cls.seq_relationship.bias", "cls.seq_relationship.weight"),
+    )
+    assert "cls.seq_relationship.bias" in (tmp_path / "run/README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("family", "telling"),
+    [("gpt2", "n_embd"), ("bert", "type_vocab_size"), ("t5", "d_kv"), ("marian", "static_position_embeddings")],
+)
+def test_an_old_config_without_a_model_type(family: str, telling: str, tmp_path: Path):
+    folder = save_checkpoint(tmp_path / "mine", family)
+    said = json.loads((folder / "config.json").read_text())
+    edit_json(folder / "config.json", model_type=None, **{telling: said.get(telling, True)})
+    assert import_run(str(folder), tmp_path / "run").layout == family
+
+
+def test_half_precision_is_widened_exactly(tmp_path: Path):
+    folder = save_checkpoint(tmp_path / "mine", "llama")
+    tensors = {name: tensor.bfloat16() for name, tensor in load_file(folder / "model.safetensors").items()}
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin")
+    import_run(str(folder), tmp_path / "run")
+    found = weights(tmp_path / "run/model.safetensors")["embedding.weight"]
+    assert found.dtype == torch.float32
+    assert torch.equal(found, tensors["model.embed_tokens.weight"].float())
+
+
+def test_a_checkpoint_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = save_checkpoint(tmp_path / "snapshot", "llama")
+    asked: list[str] = []
+
+    def fetch(name: str) -> Path:
+        asked.append(name)
+        return folder
+
+    monkeypatch.setattr(importing, "fetch", fetch)
+    monkeypatch.chdir(tmp_path)
+    record = import_run("hf:owner/model@main")
+    assert asked == ["hf:owner/model@main"]
+    assert (record.path, record.source) == ("runs/model-1", "hf:owner/model@main")
+    assert load_run(Path("runs/model-1")).recipe.origin.source == "hf:owner/model@main"
+
+
+@pytest.mark.parametrize("source", [".", "./", "../mine", "{}/mine/"])
+def test_a_run_without_a_name_of_its_own_gets_the_folders(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(save_checkpoint(tmp_path / "mine", "llama"))
+    assert import_run(source.format(tmp_path)).path == "runs/mine-1"
+
+
+def test_nothing_is_fetched_for_a_run_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fetch(name: str) -> Path:
+        raise AssertionError(f"{name} was fetched")
+
+    monkeypatch.setattr(importing, "fetch", fetch)
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="choose another --out"):
+        import_run("hf:owner/model", tmp_path / "file")

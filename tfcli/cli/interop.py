@@ -1,0 +1,83 @@
+"""``tfcli import`` and ``tfcli export``: Hugging Face checkpoints in and out."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tfcli.cli.options import Checkpoint, Json, Run, command
+from tfcli.cli.terminal import Terminal
+
+
+@command
+def import_(
+    terminal: Terminal,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER|hf:NAME", help="A checkpoint: a folder, or hf:owner/name\\[@revision].", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="RUN", help="Where to put the run.", show_default="runs/<name>-<n>"),
+    ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option("--tokenizer", metavar="FILE", help="A tokenizer.json to use.", show_default="the checkpoint's"),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Turn a Hugging Face checkpoint into a run.
+
+    Reads GPT-2, Llama (Mistral, Qwen, Granite), BERT, EuroBERT, BART, Marian
+    and T5. What a run can do, it can do then: generate, evaluate, inspect,
+    train on.
+
+    Examples:
+
+      tfcli import hf:openai-community/gpt2 --out runs/gpt2
+      tfcli import ./checkpoint --out runs/mine --tokenizer tokenizer.json
+    """
+    from tfcli.interop.importing import import_run
+    from tfcli.render.as_json import to_json
+    from tfcli.render.interop import imported_view
+
+    record = import_run(source, out, tokenizer)
+    if json:
+        terminal.json(to_json(record))
+        return
+    terminal.show(imported_view(record))
+    following = "generate" if record.has_head else "inspect attention"
+    terminal.note(f"Next: tfcli {following} {shlex.quote(record.path)} TEXT")
+
+
+@command
+def export(
+    terminal: Terminal,
+    run: Run,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder to make.")],
+    format: Annotated[Literal["hf"], typer.Option("--format", help="hf: for the transformers library.")] = "hf",
+    checkpoint: Checkpoint = "best",
+    json: Json = False,
+) -> None:
+    """Write a run as a folder that the transformers library loads.
+
+    AutoTokenizer loads it, and the AutoModel class that is named at the end.
+
+    Examples:
+
+      tfcli export runs/decoder-1 --out exported
+      tfcli export runs/decoder-1 --checkpoint last --out exported-last
+    """
+    from tfcli.interop.exporting import export_run
+    from tfcli.render.as_json import to_json
+    from tfcli.render.interop import exported_view
+    from tfcli.runs.load import load_run
+
+    record = export_run(load_run(run, checkpoint), out)
+    if json:
+        terminal.json(to_json(record))
+    else:
+        terminal.show(exported_view(record))

@@ -1,0 +1,120 @@
+"""A run becomes a folder that `transformers` loads, with its tokenizer."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tfcli.errors import UsageError
+from tfcli.files import replacing_folder, require_writable, write_json
+from tfcli.generation.sampling import never_generated
+from tfcli.interop.families import LAYOUTS
+from tfcli.interop.layout import Inexpressible, Layout
+from tfcli.interop.rewriting import Parameters, same_functions
+from tfcli.interop.tensors import give
+from tfcli.interop.tokenizer_export import write_tokenizer
+from tfcli.models.transformer import Transformer
+from tfcli.recipe.model import ModelSection
+from tfcli.records.interop import ExportedRun
+from tfcli.records.roles import TokenRoles
+from tfcli.runs.load import LoadedRun
+from tfcli.runs.weights import model_tensors, save_tensors
+
+
+class _Expressed(NamedTuple):
+    """A run as a family has it."""
+
+    layout: Layout
+    config: dict[str, Any]
+    section: ModelSection
+    parameters: Parameters
+
+
+AUTO_CLASSES = {
+    "decoder": "AutoModelForCausalLM",
+    "encoder": "AutoModelForMaskedLM",
+    "encoder-decoder": "AutoModelForSeq2SeqLM",
+}
+
+
+_OWN_TOKENIZER = ("qwen2",)
+"""Families for which `AutoTokenizer` cuts texts as their own tokenizer does, whatever the folder's says."""
+
+
+def export_run(run: LoadedRun, out: Path) -> ExportedRun:
+    """Write a run as config.json, generation_config.json, model.safetensors and the tokenizer's files.
+
+    Raises:
+        UsageError: no family has the run's variant (names the setting in the way of each), or the folder is taken.
+    """
+    if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
+        raise UsageError(f"{str(out)!r} is taken", "choose another --out")
+    require_writable(out)
+    layout, config, section, parameters = _expressed(run)
+    tensors = give(layout, section, parameters)
+    if out.exists():
+        out.rmdir()
+    with replacing_folder(out) as temporary:
+        write_json(temporary / "config.json", config)
+        write_tokenizer(temporary, run)
+        if run.architecture != "encoder":
+            write_json(temporary / "generation_config.json", _generation(run.config.roles, run.model))
+        save_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
+        files = sorted(file.name for file in temporary.iterdir())
+    return ExportedRun(
+        path=str(out),
+        run=str(run.directory.path),
+        layout=layout.name,
+        architecture=config["architectures"][0],
+        auto_class=AUTO_CLASSES[run.architecture] if run.config.model.head != "none" else "AutoModel",
+        parameters=sum(tensor.numel() for tensor in tensors.values()),
+        files=tuple(files),
+    )
+
+
+def _expressed(run: LoadedRun) -> _Expressed:
+    """The run in the first family that has its variant, as it is or written otherwise; its own comes first if it was
+    imported."""
+    own = run.recipe.origin.layout
+    layouts = sorted(LAYOUTS, key=lambda layout: layout.name != own)
+    ways = same_functions(run.config.model, model_tensors(run.model))
+    attempts = [(layout, *way) for way in ways for layout in layouts]
+    attempts.sort(key=lambda attempt: attempt[0].name in _OWN_TOKENIZER and attempt[0].name != own)
+    obstacles: dict[str, Inexpressible] = {}
+    for layout, section, parameters in attempts:
+        try:
+            return _Expressed(layout, layout.write(section, run.config.roles), section, parameters)
+        except Inexpressible as obstacle:
+            obstacles.setdefault(layout.name, obstacle)
+    raise UsageError(
+        f"transformers has no family with the variant of {run.directory.path}: {_in_the_way(obstacles)}",
+        "train with a preset of a family, as --preset llama, bert or marian with a --size",
+    )
+
+
+def _in_the_way(obstacles: Mapping[str, Inexpressible]) -> str:
+    """Which setting stands in the way of which families of the run's architecture."""
+    families: dict[str, list[str]] = {}
+    for name, obstacle in obstacles.items():
+        if obstacle.setting != "architecture":
+            families.setdefault(f"model.{obstacle.setting} = {obstacle.value!r}", []).append(name)
+    return "; ".join(f"{setting} is not in {', '.join(names)}" for setting, names in families.items())
+
+
+def _generation(roles: TokenRoles, model: Transformer) -> dict[str, Any]:
+    """What `generate` of transformers must know to choose the tokens that tfcli would."""
+    assert model.section.vocab_size is not None
+    settings: dict[str, Any] = {
+        "bos_token_id": roles.bos,
+        "eos_token_id": roles.eos,
+        "pad_token_id": roles.pad,
+    }
+    suppressed = never_generated(roles, model.section.vocab_size)
+    if model.section.architecture == "encoder-decoder":
+        start, *forced = roles.target_prefix
+        settings["decoder_start_token_id"] = start
+        settings |= {"forced_bos_token_id": forced[0]} if forced else {}
+        if hidden := [token for token in suppressed if token in forced]:
+            # `suppress_tokens` would rule it out even where it is forced; this list is read before.
+            settings["bad_words_ids"] = [[token] for token in hidden]
+            suppressed = [token for token in suppressed if token not in hidden]
+    return settings | {"suppress_tokens": suppressed}

@@ -1,0 +1,36 @@
+"""The families of checkpoints that tfcli reads and writes, and how to tell which one lies there."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfcli.errors import UsageError
+from tfcli.interop.json_files import brief
+from tfcli.interop.layout import Layout
+from tfcli.interop.layouts import bart, bert, eurobert, gpt2, granite, llama, marian, mistral, qwen2, qwen3, t5
+
+LAYOUTS: tuple[Layout, ...] = tuple(
+    module.LAYOUT for module in (gpt2, llama, mistral, qwen2, qwen3, granite, bert, eurobert, bart, marian, t5)
+)
+"""In the order in which export tries them: the best known first."""
+
+
+def layout_of(values: Mapping[str, Any], where: object) -> Layout:
+    """The family that a config.json belongs to.
+
+    Configs from before 2019's end have no `model_type`: those are told by a setting that only one family has.
+
+    Raises:
+        UsageError: it is of no family that tfcli reads; lists those it does.
+    """
+    name = values.get("model_type")
+    if name is None:
+        name = next((family for key, family in _TELLING.items() if key in values), None)
+    for layout in LAYOUTS:
+        if name in layout.model_types:
+            return layout
+    known = ", ".join(name for layout in LAYOUTS for name in layout.model_types)
+    what = "says no model_type" if name is None else f"is of model_type {brief(repr(name))}, which tfcli does not read"
+    raise UsageError(f"{where} {what}", f"choose one of {known}")
+
+
+_TELLING = {"n_embd": "gpt2", "type_vocab_size": "bert", "d_kv": "t5", "static_position_embeddings": "marian"}

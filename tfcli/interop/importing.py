@@ -1,0 +1,160 @@
+"""A Hugging Face checkpoint becomes an ordinary run directory."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from torch import Tensor
+
+from tfcli.errors import UsageError
+from tfcli.files import digest, replacing_folder, require_writable, write_text
+from tfcli.interop.checkpoint import Checkpoint, read_checkpoint
+from tfcli.interop.families import layout_of
+from tfcli.interop.hub import fetch, is_hub_name
+from tfcli.interop.layout import Layout
+from tfcli.interop.tensors import Taken, canonical_names, settled_section, take
+from tfcli.interop.tokenizer_files import read_roles, read_tokenizer
+from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.loading import build_recipe
+from tfcli.recipe.model import ModelSection
+from tfcli.recipe.origin import OriginSection
+from tfcli.recipe.recipe import Recipe
+from tfcli.recipe.saving import to_toml
+from tfcli.records.interop import ImportedRun
+from tfcli.runs.card import imported_card
+from tfcli.runs.config import RunConfig, write_config
+from tfcli.runs.directory import RunDirectory, free_run, next_run_path
+from tfcli.runs.weights import save_tensors
+from tfcli.tokenization.load import load_tokenizer
+from tfcli.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A checkpoint as tfcli sees it."""
+
+    layout: Layout
+    section: ModelSection
+    taken: Taken
+
+
+def import_run(source: str, out: Path | None = None, tokenizer_file: Path | None = None) -> ImportedRun:
+    """Read a checkpoint and write it as a run: weights in float32, its tokenizer, and where it comes from.
+
+    Args:
+        source: a folder, or hf:owner/name[@revision].
+        out: where the run is to be; None: `runs/<name>-<n>`.
+        tokenizer_file: a tokenizer.json to use instead of the checkpoint's own tokenizer.
+
+    Raises:
+        UsageError: there is no checkpoint, a setting of it is not tfcli's, or the folder is taken.
+        BrokenInputError: a file is damaged, or tensors, config and tokenizer contradict each other.
+    """
+    name = _name_of(source)
+    run = free_run(out or next_run_path(name))
+    require_writable(run.path)
+    folder = fetch(source) if is_hub_name(source) else Path(source)
+    if RunDirectory(folder).holds_run():
+        raise UsageError(f"{source} is a run already", "use it as it is")
+    checkpoint = read_checkpoint(folder)
+    model = _read_model(checkpoint)
+    tokenizer = _read_tokenizer(checkpoint, model.section, tokenizer_file)
+    _write(run, model, tokenizer, name, source)
+    return _record(run, model, tokenizer, source)
+
+
+def _name_of(source: str) -> str:
+    """The model's or the folder's own name."""
+    if is_hub_name(source):
+        return source.partition("@")[0].rpartition("/")[2]
+    return Path(os.path.abspath(source)).name or "imported"  # noqa: PTH100 (resolve fails over a loop of links)
+
+
+def _read_model(checkpoint: Checkpoint) -> _Model:
+    layout = layout_of(checkpoint.values, checkpoint.config.file)
+    tensors = canonical_names(layout, checkpoint.tensors)
+    with _bounds_of(checkpoint.config.file):
+        section = settled_section(layout, layout.read(checkpoint.config), tensors)
+        section = build_recipe({"model": asdict(section)}).model  # a run with another could not be loaded
+    taken = take(layout, section, tensors, checkpoint.weights_file)
+    # Named as they are in the file.
+    left_over = [name if name in checkpoint.tensors else name.removeprefix(layout.prefix) for name in taken.left_over]
+    return _Model(layout, section, replace(taken, left_over=left_over))
+
+
+@contextmanager
+def _bounds_of(file: Path) -> Iterator[None]:
+    """Name the config in what the rules of a recipe say about the model it makes."""
+    try:
+        yield
+    except UsageError as error:
+        if str(file) in error.problem:
+            raise
+        raise UsageError(
+            f"{file} makes a model that tfcli does not have: {error.problem}", "choose another checkpoint"
+        ) from error
+
+
+def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | None) -> Tokenizer:
+    if file is None:
+        tokenizer = read_tokenizer(checkpoint.folder, checkpoint.values)
+    else:
+        tokenizer = read_roles(load_tokenizer(file), checkpoint.folder, checkpoint.values)
+    rows = section.vocab_size
+    assert rows is not None
+    if tokenizer.vocab_size > rows:
+        raise UsageError(
+            f"{file or checkpoint.folder} has a tokenizer of {tokenizer.vocab_size} ids, and the embedding of "
+            f"{checkpoint.weights_file} has {rows} rows",
+            "give the tokenizer it was trained with: --tokenizer FILE",
+        )
+    return tokenizer.with_roles(
+        replace(tokenizer.roles, known=tokenizer.vocab_size if tokenizer.vocab_size < rows else None)
+    )
+
+
+def _write(run: RunDirectory, model: _Model, tokenizer: Tokenizer, name: str, source: str) -> None:
+    """The folder appears whole, or not at all."""
+    weights = _fingerprint(model.taken.parameters)
+    run_id = digest(source, weights, tokenizer.fingerprint)
+    settings = GenerateSection(max_new_tokens=min(GenerateSection.max_new_tokens, model.section.max_seq_len - 1))
+    origin = OriginSection(source=source, layout=model.layout.name, weights=weights)
+    recipe = Recipe(name=name, model=model.section, generate=settings, origin=origin)
+    config = RunConfig(model.section, tokenizer.roles, tokenizer.fingerprint, run_id)
+    with replacing_folder(run.path) as temporary:
+        inside = RunDirectory(temporary)
+        tokenizer.save(inside.tokenizer)
+        write_config(inside.config, config)
+        save_tensors(inside.weights, model.taken.parameters, {"run_id": run_id})
+        write_text(inside.readme, imported_card(recipe, model.taken.left_over))
+        write_text(inside.recipe, to_toml(recipe))
+
+
+def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str) -> ImportedRun:
+    section = model.section
+    assert section.vocab_size is not None
+    return ImportedRun(
+        path=str(run.path),
+        source=source,
+        layout=model.layout.name,
+        architecture=section.architecture,
+        parameters=sum(tensor.numel() for tensor in model.taken.parameters.values()),
+        vocab_size=section.vocab_size,
+        tokens=tokenizer.vocab_size,
+        context=section.max_seq_len,
+        left_over=tuple(model.taken.left_over),
+        has_head=section.head != "none",
+    )
+
+
+def _fingerprint(parameters: Mapping[str, Tensor]) -> str:
+    """16 hex digits of the tensors, whatever files they came in."""
+    hashed = {name: hashlib.sha256(_bytes(tensor)).hexdigest() for name, tensor in parameters.items()}
+    return digest(sorted(hashed.items()))
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    return tensor.contiguous().numpy().reshape(-1).view("uint8").data

@@ -1,0 +1,198 @@
+"""What the families of Llama's layout have in common: settings, tensors, and how they are written."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.layout import Inexpressible, Layout, TensorMap, require
+from tfcli.interop.layouts.parts import gain, written_tokens
+from tfcli.interop.layouts.plain import PLAIN, check_plain
+from tfcli.recipe.model import Activation, ModelSection
+from tfcli.records.roles import TokenRoles
+
+WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")
+"""Settings that some files of the layout carry and that nothing reads."""
+
+_ACTIVATIONS: dict[str, Activation] = {
+    "silu": "swiglu",
+    "gelu": "geglu",
+    "gelu_pytorch_tanh": "geglu_tanh",
+    "swish": "swiglu",
+    "gelu_new": "geglu_tanh",
+}
+_WRITTEN: dict[Activation, str] = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_pytorch_tanh"}
+
+
+def layout(
+    name: str,
+    read: Callable[[CheckpointConfig], ModelSection],
+    write: Callable[[ModelSection, TokenRoles], dict[str, Any]],
+    heads: tuple[str, ...] = (r"score\.(weight|bias)",),
+) -> Layout:
+    """A family of the layout: all have the same names, and differ in what their config.json says."""
+    return Layout(
+        name=name,
+        model_types=(name,),
+        prefix="model.",
+        read=read,
+        tensors=_tensors,
+        write=write,
+        copies=_copies,
+        constants=(r".*\.rotary_emb\.inv_freq",),
+        heads=heads,
+    )
+
+
+def read(config: CheckpointConfig, kv_heads: int | None = None, head_dim: int | None = None) -> ModelSection:
+    """The settings that all families share; every other one as Llama has it.
+
+    Args:
+        kv_heads: the family's, where the file says nothing of them. None, and where it says null: num_heads.
+        head_dim: the family's, where the file says none. None: d_model / num_heads.
+    """
+    config.fixed("pretraining_tp", 1, reason="tfcli computes each product in one piece")
+    config.fixed("rope_interleaved", False, reason="the layout rotates dimensions that lie half a head apart")
+    d_model, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    base, scaling = _read_rotation(config)
+    said = config.says("num_key_value_heads")
+    return replace(
+        PLAIN,
+        architecture="decoder",
+        vocab_size=config.integer("vocab_size"),
+        max_seq_len=config.integer("max_position_embeddings"),
+        d_model=d_model,
+        num_layers=config.integer("num_hidden_layers"),
+        num_heads=heads,
+        num_kv_heads=config.integer("num_key_value_heads", heads if said else kv_heads or heads),
+        head_dim=config.integer("head_dim", head_dim or d_model // heads),
+        d_ff=config.integer("intermediate_size"),
+        positions="rotary",
+        position_layout="halves",
+        position_base=base,
+        position_scaling=scaling,
+        norm="rmsnorm",
+        norm_bias=False,
+        norm_placement="pre",
+        norm_eps=config.number("rms_norm_eps"),
+        attention_bias=False,
+        attention_output_bias=None,
+        activation=config.choice("hidden_act", _ACTIVATIONS, "silu"),
+        feed_forward_bias=False,
+        tie_embeddings=config.flag("tie_word_embeddings", False),
+        dropout=0.0,
+        embedding_dropout=0.0,
+        attention_dropout=config.number("attention_dropout", 0.0),
+        initialization="bert",
+        init_std=config.number("initializer_range", 0.02),
+    )
+
+
+def _read_rotation(config: CheckpointConfig) -> tuple[float, float]:
+    """Base and scaling: from `rope_parameters`, or `rope_theta` and `rope_scaling` of older files."""
+    theta = config.number("rope_theta", 10_000.0)
+    if config.has("rope_parameters"):
+        config.fixed("rope_scaling", reason="rope_parameters already says how positions are rotated")
+    rope = CheckpointConfig(config.mapping("rope_parameters") or config.mapping("rope_scaling"), config.file)
+    for settings in (config, rope):
+        settings.fixed("partial_rotary_factor", 1, reason="tfcli rotates whole heads")
+    kinds = {"default": "default", "linear": "linear"}
+    kind = rope.choice("rope_type", kinds, rope.choice("type", kinds, "default"))
+    base, scaling = rope.number("rope_theta", theta), rope.number("factor") if kind == "linear" else 1.0
+    rope.finish()
+    return base, scaling
+
+
+def _tensors(section: ModelSection) -> list[TensorMap]:
+    maps = [TensorMap("model.embed_tokens.weight", ("embedding.weight",))]
+    for i in range(section.num_layers):
+        maps += _layer(section, f"model.layers.{i}", f"stack.layers.{i}")
+    maps.append(gain("model.norm", "stack.final_norm", section.d_model))
+    if not section.tie_embeddings:
+        maps.append(TensorMap("lm_head.weight", ("head.weight",)))
+    if section.head_bias:
+        maps.append(TensorMap("lm_head.bias", ("head.bias",)))
+    return maps
+
+
+def _layer(section: ModelSection, theirs: str, ours: str) -> list[TensorMap]:
+    attention, mlp = f"{theirs}.self_attn", f"{theirs}.mlp"
+    maps = [
+        gain(f"{theirs}.input_layernorm", f"{ours}.attention_residual.norm", section.d_model),
+        gain(f"{theirs}.post_attention_layernorm", f"{ours}.feed_forward_residual.norm", section.d_model),
+    ]
+    if section.has_query_key_norm:
+        maps.append(gain(f"{attention}.q_norm", f"{ours}.attention.query_norm", section.size_per_head))
+        maps.append(gain(f"{attention}.k_norm", f"{ours}.attention.key_norm", section.size_per_head))
+    for name, parameter, biased in (
+        (f"{attention}.q_proj", "attention.query", section.attention_bias),
+        (f"{attention}.k_proj", "attention.key", section.attention_bias),
+        (f"{attention}.v_proj", "attention.value", section.attention_bias),
+        (f"{attention}.o_proj", "attention.output", section.has_output_bias),
+        (f"{mlp}.gate_proj", "feed_forward.gate", section.feed_forward_bias),
+        (f"{mlp}.up_proj", "feed_forward.up", section.feed_forward_bias),
+        (f"{mlp}.down_proj", "feed_forward.output", section.feed_forward_bias),
+    ):
+        for part in ("weight", "bias") if biased else ("weight",):
+            maps.append(TensorMap(f"{name}.{part}", (f"{ours}.{parameter}.{part}",)))
+    return maps
+
+
+def _copies(section: ModelSection) -> Mapping[str, str]:
+    return {"lm_head.weight": "model.embed_tokens.weight"} if section.tie_embeddings else {}
+
+
+def check(section: ModelSection, family: str, own: Collection[str] = ()) -> None:
+    """Refuse what no family of the layout has.
+
+    Args:
+        family: its name, for the reason.
+        own: settings that it has in another form than most: it checks them itself.
+
+    Raises:
+        Inexpressible: names the first setting in the way.
+    """
+    require(section, f"{family} has rotary positions", positions="rotary")
+    require(section, f"{family} rotates dimensions that lie half a head apart", position_layout="halves")
+    require(section, f"{family} has RMSNorm", norm="rmsnorm")
+    require(section, f"{family} normalises before every sublayer and after the last", norm_placement="pre")
+    require(section, f"{family} has a gate in its feed-forward", activation=tuple(_WRITTEN))
+    check_plain(section, family, own=("num_kv_heads", "head_dim", "activation", *own))
+
+
+def check_alike_biases(section: ModelSection, family: str) -> None:
+    """Check what families demand that have one switch for the biases of attention."""
+    reason = f"{family} has biases in all projections of attention, or in none"
+    require(section, reason, attention_output_bias=(None, section.attention_bias))
+
+
+def check_whole_heads(section: ModelSection, family: str) -> None:
+    """Check what `transformers` demands of some families even where they say their head size."""
+    if section.d_model % section.num_heads:
+        raise Inexpressible("num_heads", section.num_heads, f"{family} wants a divisor of d_model = {section.d_model}")
+
+
+def write(section: ModelSection, roles: TokenRoles, model_type: str, architecture: str) -> dict[str, Any]:
+    """The part of config.json that all families share."""
+    rope: dict[str, Any] = {"rope_theta": section.position_base, "rope_type": "default"}
+    if section.position_scaling != 1:
+        rope |= {"rope_type": "linear", "factor": section.position_scaling}
+    return {
+        "architectures": [architecture],
+        "attention_dropout": section.attention_dropout_rate,
+        "head_dim": section.size_per_head,
+        "hidden_act": _WRITTEN[section.activation],
+        "hidden_size": section.d_model,
+        "initializer_range": section.init_std,
+        "intermediate_size": section.inner_size,
+        "max_position_embeddings": section.max_seq_len,
+        "model_type": model_type,
+        "num_attention_heads": section.num_heads,
+        "num_hidden_layers": section.num_layers,
+        "num_key_value_heads": section.kv_heads,
+        "rms_norm_eps": section.norm_eps,
+        "rope_parameters": rope,
+        "tie_word_embeddings": section.tie_embeddings,
+        "vocab_size": section.vocab_size,
+        **written_tokens(roles),
+    }

@@ -1,0 +1,74 @@
+"""A model written as another one of the same function: families differ in what they can say.
+
+A rewriting maps a section and its parameters to others with the same logits, or to None where it does not apply.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from tfcli.recipe.model import ModelSection
+
+Parameters = Mapping[str, Tensor]
+Written = tuple[ModelSection, Parameters]
+Rewriting = Callable[[ModelSection, Parameters], Written | None]
+
+
+def same_functions(section: ModelSection, parameters: Parameters) -> Iterator[Written]:
+    """The model as it is, and then written otherwise."""
+    yield section, parameters
+    for rewriting in (fold_scale, zero_output_biases, sort_sinusoids):
+        written = rewriting(section, parameters)
+        if written is not None:
+            yield written
+
+
+def fold_scale(section: ModelSection, parameters: Parameters) -> Written | None:
+    """√d_model is multiplied into the embedding matrix, and the head gets the matrix as it was."""
+    if section.embedding_scale == 1.0 or section.architecture == "encoder-decoder":
+        return None
+    embedding = parameters["embedding.weight"]
+    folded = {"head.weight": embedding, **parameters, "embedding.weight": embedding * section.embedding_scale}
+    return replace(section, scale_embeddings=False, tie_embeddings=False), folded
+
+
+def zero_output_biases(section: ModelSection, parameters: Parameters) -> Written | None:
+    """Where queries, keys and values have biases and the output has none, it gets zeros."""
+    if not section.attention_bias or section.has_output_bias:
+        return None
+    outputs = [name for name in parameters if name.endswith("attention.output.weight")]
+    zeros = {name.replace("weight", "bias"): torch.zeros(len(parameters[name])) for name in outputs}
+    return replace(section, attention_output_bias=True), {**parameters, **zeros}
+
+
+def sort_sinusoids(section: ModelSection, parameters: Parameters) -> Written | None:
+    """All sines before all cosines: the dimensions of the residual stream change their order, and with them the rows
+    and columns of every parameter that writes to it or reads from it. Norms do not see the order."""
+    added = section.positions == "sinusoidal" and section.position_merge == "add"
+    if not added or section.layout != "interleaved" or section.d_model % 2:
+        return None
+    if section.attention_score == "parameter_free":
+        return None  # its heads are cut from the residual stream itself
+    even = torch.arange(0, section.d_model, 2)
+    order = torch.cat((even, even + 1))
+    sorted_ = {name: _sorted(name, tensor, order) for name, tensor in parameters.items()}
+    return replace(section, position_layout="halves"), sorted_
+
+
+_INSIDE = ("attention.query", "attention.key", "attention.value", "feed_forward.up", "feed_forward.gate")
+_HEAD_WIDE = ("query_norm", "key_norm", "score.weight", "head.bias")
+
+
+def _sorted(name: str, tensor: Tensor, order: Tensor) -> Tensor:
+    """The parameter with the dimensions of the residual stream in another order."""
+    if any(part in name for part in _HEAD_WIDE):
+        return tensor
+    if any(part in name for part in _INSIDE):  # from the residual stream to the inside of a sublayer
+        return tensor[:, order] if tensor.ndim == 2 else tensor
+    if "transform.weight" in name:
+        return tensor[order][:, order]
+    if "output.weight" in name:  # and back to it
+        return tensor[order]
+    return tensor[..., order]  # embeddings, head, and what is added to the residual stream or scales it

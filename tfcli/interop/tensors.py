@@ -1,0 +1,143 @@
+"""The tensors of a checkpoint as parameters of a model, and back."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tfcli.errors import BrokenInputError
+from tfcli.interop.json_files import brief
+from tfcli.interop.layout import Layout, TensorMap
+from tfcli.models.build import ARCHITECTURES
+from tfcli.recipe.model import ModelSection
+
+_REMEDY = "the file is damaged, or config.json belongs to another checkpoint"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A checkpoint's tensors under tfcli's names, and the heads of other tasks that were left over."""
+
+    parameters: dict[str, Tensor]
+    left_over: list[str]
+
+
+def canonical_names(layout: Layout, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors under the names of today's class with a language-model head.
+
+    Old endings are renamed, and base-model checkpoints, which leave the prefix out, get it.
+    """
+    renamed = {_new_name(layout, name, tensors): tensor for name, tensor in tensors.items()}
+    if any(name.startswith(layout.prefix) for name in renamed):
+        return renamed
+    return {layout.prefix + name: tensor for name, tensor in renamed.items()}
+
+
+def _new_name(layout: Layout, name: str, tensors: Mapping[str, Tensor]) -> str:
+    """Today's name of a tensor; where another tensor has it, the old one stays, and `take` refuses it."""
+    for old, new in layout.renames.items():
+        if name.endswith(old) and name.removesuffix(old) + new not in tensors:
+            return name.removesuffix(old) + new
+    return name
+
+
+def settled_section(layout: Layout, section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSection:
+    """The section with what config.json leaves to the tensors: whether there is a head, and whether it is tied.
+
+    Args:
+        tensors: under canonical names.
+    """
+    if layout.headless is not None and not any(name.startswith(layout.headless) for name in tensors):
+        section = replace(section, head="none", head_bias=False, tie_embeddings=True)
+    if layout.untied_by is not None:
+        head, embedding = (tensors.get(name) for name in layout.untied_by)
+        tied = head is None or (embedding is not None and torch.equal(head, embedding))
+        section = replace(section, tie_embeddings=tied)
+    return section
+
+
+def take(layout: Layout, section: ModelSection, tensors: Mapping[str, Tensor], where: Path) -> Taken:
+    """Read a checkpoint's tensors as the parameters of a model of this section.
+
+    Args:
+        tensors: under canonical names.
+
+    Raises:
+        BrokenInputError: one is missing, belongs to no part of the model, or contradicts the one it repeats; names the
+            file and the tensor.
+    """
+    _require_layers(section, tensors, where)
+    shapes = parameter_shapes(section)
+    parameters: dict[str, Tensor] = {}
+    left = dict(tensors)
+    for one in layout.tensors(section):
+        if one.theirs not in left and not one.optional:
+            raise BrokenInputError(f"{where} lacks the tensor {one.theirs!r}", _REMEDY)
+        tensor, wanted = left.pop(one.theirs, None), _their_shape(one, shapes)
+        if tensor is None:
+            assert one.absent is not None
+            tensor = torch.full(wanted, one.absent[0])
+        if tensor.shape != wanted:
+            raise BrokenInputError(
+                f"{where}: tensor {one.theirs!r} has the shape {tuple(tensor.shape)}, not {wanted}", _REMEDY
+            )
+        if not tensor.is_floating_point():
+            raise BrokenInputError(
+                f"{where}: tensor {one.theirs!r} is of the type {tensor.dtype}, and a parameter is floating-point",
+                _REMEDY,
+            )
+        rows = tensor.T if one.transposed else tensor.flatten() if one.theirs_shape else tensor
+        parameters |= zip(one.ours, rows.chunk(len(one.ours)), strict=True)
+    for name, original in layout.copies(section).items():
+        if name in left and not torch.equal(left.pop(name), tensors[original]):
+            raise BrokenInputError(f"{where}: tensor {name!r} is not {original!r}, as config.json says", _REMEDY)
+    unknown = [name for name in left if not _matches(name, layout.constants)]
+    for name in unknown:
+        if not _matches(name, layout.heads):
+            raise BrokenInputError(
+                f"{where} has a tensor {brief(repr(name))} that a {layout.name} model does not", _REMEDY
+            )
+    return Taken(parameters, sorted(unknown))
+
+
+def _require_layers(section: ModelSection, tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Refuse more layers than there are tensors before so many are laid out."""
+    layers = max(section.num_layers, section.decoder_layers)
+    if layers > len(tensors):
+        raise BrokenInputError(
+            f"{where} holds {len(tensors)} tensors, too few for the {layers} layers of config.json", _REMEDY
+        )
+
+
+def give(layout: Layout, section: ModelSection, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A model's parameters under a checkpoint's names."""
+    theirs = {}
+    for one in layout.tensors(section):
+        if one.absent is not None and one.ours[0] not in parameters:
+            value, shape = one.absent
+            theirs[one.theirs] = torch.full(shape, value)
+            continue
+        joined = torch.cat([parameters[name] for name in one.ours])
+        laid_out = joined.T if one.transposed else joined
+        theirs[one.theirs] = laid_out.reshape(one.theirs_shape or laid_out.shape).contiguous()
+    return theirs
+
+
+def parameter_shapes(section: ModelSection) -> dict[str, torch.Size]:
+    """The shape of every parameter of a model of this section, at no cost."""
+    with torch.device("meta"):
+        model = ARCHITECTURES[section.architecture](section)
+    return {name: parameter.shape for name, parameter in model.named_parameters()}
+
+
+def _their_shape(one: TensorMap, shapes: Mapping[str, torch.Size]) -> tuple[int, ...]:
+    first, *rest = shapes[one.ours[0]]
+    joined = (first * len(one.ours), *rest)
+    return one.theirs_shape or (joined[::-1] if one.transposed else joined)
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern in patterns)

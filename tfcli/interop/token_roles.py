@@ -1,0 +1,107 @@
+"""Which special token serves as what, from the files that come with a checkpoint."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+
+from tfcli.errors import BrokenInputError
+from tfcli.interop.json_files import read_optional
+from tfcli.records.roles import TokenRoles
+from tfcli.tokenization.roles import ROLE_NAMES, find_roles
+
+_SETTINGS = {"pad": ("pad",), "bos": ("bos", "cls"), "eos": ("eos", "sep"), "mask": ("mask",), "unk": ("unk",)}
+"""The names that a role goes by in these files, the first that is there: BERT has cls and sep."""
+_STARTS_WITH = {"bart": "eos"}
+"""The role of a decoder's first token by family, where no file says it. The others begin with padding."""
+ENCODER_DECODERS = ("bart", "marian", "t5")
+
+
+def special_names(folder: Path) -> dict[str, str]:
+    """The names of special tokens, {"eos": "</s>", …}, from tokenizer_config.json and special_tokens_map.json.
+
+    Raises:
+        BrokenInputError: a file is damaged, or an entry is no token.
+    """
+    settings = [setting for names in _SETTINGS.values() for setting in names]
+    found: dict[str, str] = {}
+    for file in (folder / "special_tokens_map.json", folder / "tokenizer_config.json"):
+        values = read_optional(file)
+        for setting in settings:
+            value = values.get(f"{setting}_token")
+            token = value.get("content") if isinstance(value, dict) else value
+            if isinstance(token, str):
+                found[setting] = token
+            elif value is not None:
+                raise BrokenInputError(f"{file} has {setting}_token = {value!r}, not a token", "restore the file")
+    return found
+
+
+def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], where: str) -> TokenRoles:
+    """The roles of a checkpoint's special tokens.
+
+    An id in config.json comes first, then one in generation_config.json, then a name in tokenizer_config.json and
+    special_tokens_map.json, at last a well-known name. Ids count where the tokenizer has declared the token, or knows
+    it by such a name: configs that were copied from another model name ordinary words, or nothing at all.
+
+    Args:
+        values: of config.json.
+        where: how to name the tokenizer in an error.
+
+    Raises:
+        UsageError: no token can end a text.
+        BrokenInputError: a file is damaged, or an entry is no token id.
+    """
+    files = [(folder / "config.json", values)]
+    files.append((folder / "generation_config.json", read_optional(folder / "generation_config.json")))
+    known = set(backend.get_added_tokens_decoder())
+    well_known = (backend.token_to_id(name) for names in ROLE_NAMES.values() for name in names)
+    known |= {token_id for token_id in well_known if token_id is not None}
+    names = special_names(folder)
+
+    def of(*settings: str) -> int | None:
+        for setting in settings:
+            candidates = [token_id for token_id in _ids(files, setting) if token_id in known]
+            if setting in names and (named := backend.token_to_id(names[setting])) is not None:
+                candidates.append(named)
+            if candidates:
+                return candidates[0]
+        return None
+
+    told = {role: found for role, settings in _SETTINGS.items() if (found := of(*settings)) is not None}
+    if told.get("unk") in (told.get("bos"), told.get("eos")):
+        told.pop("unk", None)  # GPT-2 names its one special token so, and knows every byte
+    roles = find_roles(backend.token_to_id, where, told)
+    family = values.get("model_type")
+    if values.get("is_encoder_decoder") is not True and family not in ENCODER_DECODERS:
+        return roles
+    source_start = _put_in_front(backend, roles.eos)
+    start, forced = of("decoder_start"), of("forced_bos")
+    if start is None:
+        start = roles.eos if _STARTS_WITH.get(str(family)) == "eos" else roles.pad
+    first = source_start if forced is None else (forced,)
+    return replace(roles, source_start=source_start, target_start=(start, *first))
+
+
+def _ids(files: list[tuple[Path, Mapping[str, Any]]], setting: str) -> Iterator[int]:
+    for file, values in files:
+        value = values.get(f"{setting}_token_id")
+        first = value[0] if isinstance(value, list) and value else value
+        if first is None:
+            continue
+        if isinstance(first, bool) or not isinstance(first, int):
+            raise BrokenInputError(
+                f"{file} has {setting}_token_id = {value!r}, and the id of a token is needed", "restore the file"
+            )
+        yield first
+
+
+def _put_in_front(backend: Backend, eos: int) -> tuple[int, ...]:
+    """What the tokenizer puts before a text: ``<s>`` for BART, nothing for T5, seen on an empty one."""
+    encoding = backend.encode("", add_special_tokens=True)
+    pairs = zip(encoding.ids, encoding.special_tokens_mask, strict=True)
+    ids = [token_id for token_id, _ in takewhile(lambda pair: pair[1] == 1, pairs)]
+    return tuple(ids[:-1] if ids and ids[-1] == eos else ids)

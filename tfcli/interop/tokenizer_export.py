@@ -1,0 +1,63 @@
+"""A run's tokenizer as `AutoTokenizer` of transformers loads it.
+
+It frames texts as the run was trained on them; the tokenizer of an imported run frames them as it came.
+"""
+
+import json
+from pathlib import Path
+
+from tokenizers import Tokenizer as Backend
+from tokenizers.processors import TemplateProcessing
+
+from tfcli.files import write_json, write_text
+from tfcli.recipe.origin import OriginSection
+from tfcli.runs.load import LoadedRun
+
+_ROLES = ("pad", "bos", "eos", "mask", "unk")
+
+
+def write_tokenizer(folder: Path, run: LoadedRun) -> None:
+    """Write tokenizer.json, tokenizer_config.json and special_tokens_map.json."""
+    backend = _backend(run)
+    write_text(folder / "tokenizer.json", backend.to_str(pretty=True) + "\n")
+    ids = {role: getattr(run.config.roles, role) for role in _ROLES}
+    names = {f"{role}_token": backend.id_to_token(token) for role, token in ids.items() if token is not None}
+    if run.architecture == "encoder":  # what BERT calls them
+        names |= {"cls_token": names["bos_token"], "sep_token": names["eos_token"]}
+    write_json(folder / "special_tokens_map.json", names)
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": run.config.model.max_seq_len,
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
+    }
+    write_json(folder / "tokenizer_config.json", {**settings, **names})
+
+
+def _backend(run: LoadedRun) -> Backend:
+    state = json.loads(run.tokenizer.to_json())
+    for token in state["added_tokens"]:
+        # As `Tokenizer.encode_masked` has it: where words carry the space before them, so does the mask.
+        if token["id"] == run.config.roles.mask and run.tokenizer.words_carry_spaces:
+            token["lstrip"] = True
+    backend = Backend.from_str(json.dumps(state))
+    backend.encode_special_tokens = False
+    if run.recipe.origin == OriginSection():
+        backend.post_processor = _framing(run, backend)
+    return backend
+
+
+def _framing(run: LoadedRun, backend: Backend) -> TemplateProcessing:
+    """``<s> text`` for a decoder, ``<s> text </s>`` for an encoder, ``text </s>`` for a source."""
+    roles = run.config.roles
+    before, after = {
+        "decoder": ((roles.bos,), ()),
+        "encoder": ((roles.bos,), (roles.eos,)),
+        "encoder-decoder": (roles.source_start, (roles.eos,)),
+    }[run.architecture]
+    first, last = ([backend.id_to_token(token) for token in side] for side in (before, after))
+    return TemplateProcessing(
+        single=[*first, "$A", *last],
+        pair=[*first, "$A", *last, "$B", *last],
+        special_tokens=[(backend.id_to_token(token), token) for token in {*before, *after}],
+    )

@@ -1,0 +1,162 @@
+"""The tokenizer of a checkpoint folder: tokenizer.json, or the older files that say the same."""
+
+from collections.abc import Mapping
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer as Backend
+
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.interop.json_files import read_object, read_optional, require_size
+from tfcli.interop.token_roles import checkpoint_roles, special_names
+from tfcli.tokenization.backend import library_refusals, read_backend, tried
+from tfcli.tokenization.load import FILE_NAME
+from tfcli.tokenization.roles import ROLE_NAMES
+from tfcli.tokenization.tokenizer import Tokenizer
+
+_SENTENCEPIECE = (".model", ".spm")
+_REMEDY = "give a tokenizer.json of the same vocabulary with --tokenizer FILE"
+
+
+def read_tokenizer(folder: Path, values: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer of a checkpoint, with the roles that the checkpoint gives its special tokens.
+
+    Args:
+        values: of config.json.
+
+    Raises:
+        UsageError: there is none, or only SentencePiece files; or no token can end a text.
+        BrokenInputError: a file is damaged.
+    """
+    file, backend = _backend(folder)
+    return Tokenizer(backend, str(file), checkpoint_roles(backend, folder, values, str(file)))
+
+
+def read_roles(tokenizer: Tokenizer, folder: Path, values: Mapping[str, Any]) -> Tokenizer:
+    """Another tokenizer for a checkpoint, with the roles that the checkpoint gives its special tokens.
+
+    Raises:
+        BrokenInputError: a file of the checkpoint is damaged.
+    """
+    backend = Backend.from_str(tokenizer.to_json())
+    return tokenizer.with_roles(checkpoint_roles(backend, folder, values, "The tokenizer"))
+
+
+def _backend(folder: Path) -> tuple[Path, Backend]:
+    """The file to name in errors, and what it says."""
+    if (file := folder / FILE_NAME).is_file():
+        return file, read_backend(file)
+    if (file := folder / "merges.txt").is_file() and (folder / "vocab.json").is_file():
+        return file, _byte_level(folder)
+    if (file := folder / "vocab.txt").is_file():
+        return file, _wordpiece(folder)
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _SENTENCEPIECE:
+            raise UsageError(f"{path} is a SentencePiece file, which tfcli does not read", _REMEDY)
+    raise UsageError(f"{folder} holds no tokenizer", _REMEDY)
+
+
+def _byte_level(folder: Path) -> Backend:
+    """Byte-level byte-pair encoding, as GPT-2, RoBERTa and BART keep it: vocab.json and merges.txt."""
+    vocabulary = _vocabulary(folder / "vocab.json")
+    file = folder / "merges.txt"
+    merges = [_merge(file, number, line) for number, line in _lines(file) if line and not line.startswith("#version")]
+    settings = _settings(folder)
+    prefix_space = settings.get("add_prefix_space") is True
+    with library_refusals(file):
+        backend = Backend(models.BPE(vocab=vocabulary, merges=merges))
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
+        backend.decoder = decoders.ByteLevel()
+        _declare(backend, folder, vocabulary)
+        if "<s>" in vocabulary and "</s>" in vocabulary:
+            backend.post_processor = processors.RobertaProcessing(
+                ("</s>", vocabulary["</s>"]), ("<s>", vocabulary["<s>"]), add_prefix_space=prefix_space
+            )
+        else:
+            backend.post_processor = processors.ByteLevel(trim_offsets=False)
+        return tried(backend)
+
+
+def _wordpiece(folder: Path) -> Backend:
+    """WordPiece as BERT keeps it: vocab.txt, a token a line."""
+    file = folder / "vocab.txt"
+    vocabulary = {token: token_id for token_id, (_, token) in enumerate(_lines(file))}
+    settings = _settings(folder)
+    names = {"unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]"} | special_names(folder)
+    for name in ("unk", "cls", "sep"):
+        if names[name] not in vocabulary:
+            raise BrokenInputError(f"{file} lacks the token {names[name]!r}", "restore the file")
+    cls, sep = names["cls"], names["sep"]
+    strip_accents = settings.get("strip_accents")
+    with library_refusals(file):
+        backend = Backend(models.WordPiece(vocabulary, unk_token=names["unk"], max_input_chars_per_word=100))
+        backend.normalizer = normalizers.BertNormalizer(
+            lowercase=settings.get("do_lower_case") is not False,
+            handle_chinese_chars=settings.get("tokenize_chinese_chars") is not False,
+            strip_accents=strip_accents if isinstance(strip_accents, bool) else None,
+        )
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.decoder = decoders.WordPiece(prefix="##")
+        _declare(backend, folder, vocabulary)
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"{cls}:0 $A:0 {sep}:0",
+            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+            special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
+        )
+        return tried(backend)
+
+
+def _declare(backend: Backend, folder: Path, vocabulary: Mapping[str, int]) -> None:
+    """Declare the added tokens, and as special those with well-known names and those that the folder's files name."""
+    file = folder / "added_tokens.json"
+    added = sorted(_vocabulary(file).items(), key=itemgetter(1)) if file.exists() else []
+    names = {name for well_known in ROLE_NAMES.values() for name in well_known} | set(special_names(folder).values())
+    special = [name for name in vocabulary if name in names]
+    backend.add_special_tokens([_special(name) for name in special])
+    for name, token_id in added:
+        backend.add_tokens([_special(name) if name in names else AddedToken(name, normalized=False)])
+        if (given := backend.token_to_id(name)) != token_id:
+            raise BrokenInputError(
+                f"{file} gives {name!r} the id {token_id}, which is {given} here", "restore the file"
+            )
+
+
+def _special(name: str) -> AddedToken:
+    # RoBERTa's mask takes the space before it along, as its words do.
+    return AddedToken(name, special=True, normalized=False, lstrip=name == "<mask>")
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    return read_optional(folder / "tokenizer_config.json")
+
+
+def _vocabulary(file: Path) -> dict[str, int]:
+    vocabulary = read_object(file)
+    for token, token_id in vocabulary.items():
+        if isinstance(token_id, bool) or not isinstance(token_id, int) or not 0 <= token_id < 1 << 31:
+            raise BrokenInputError(f"{file} gives {token!r} the id {token_id!r}", "restore the file")
+    return vocabulary
+
+
+def _lines(file: Path) -> list[tuple[int, str]]:
+    """The numbered lines of a text file; line ends alone end one, for tokens may hold any other character."""
+    require_size(file)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot read {file}: {error.strerror}", "check the path and its permissions") from error
+    except UnicodeDecodeError as error:
+        raise BrokenInputError(f"{file} is not UTF-8 text (byte {error.start})", "restore the file") from error
+    lines = text.split("\n")
+    return list(enumerate(lines[:-1] if lines[-1] == "" else lines, 1))
+
+
+def _merge(file: Path, number: int, line: str) -> tuple[str, str]:
+    parts = line.split(" ")
+    if len(parts) != 2:
+        raise BrokenInputError(
+            f"{file} has {line[:80]!r} in line {number}, and two pieces are needed", "restore the file"
+        )
+    return parts[0], parts[1]

@@ -1,0 +1,38 @@
+"""ALiBi: each head subtracts from its scores in proportion to the distance (Press et al. 2022)."""
+
+import torch
+from torch import Tensor
+
+
+def alibi_slopes(num_heads: int) -> Tensor:
+    """m_h = 2^(−8h/H) for h = 1 … H, where H is a power of two (section 3).
+
+    For another H, the slopes of the power of two below it come first, and every second one of the next power fills up,
+    as in the authors' code.
+
+        >>> alibi_slopes(4)
+        tensor([0.2500, 0.0625, 0.0156, 0.0039])
+
+    Shape:
+        returns: (H,), float32
+    """
+    below = 1 << (num_heads.bit_length() - 1)
+    slopes = _geometric(below)
+    return torch.cat((slopes, _geometric(2 * below)[0::2][: num_heads - below]))
+
+
+def alibi_bias(target_length: int, source_length: int, slopes: Tensor) -> Tensor:
+    """−m_h · |distance|, the queries being the last rows. In a causal model the future is masked anyway.
+
+    Shape:
+        slopes: (H,)
+        returns: (1, H, T, S)
+    """
+    queries = torch.arange(source_length - target_length, source_length, device=slopes.device)
+    keys = torch.arange(source_length, device=slopes.device)
+    distance = (queries[:, None] - keys[None, :]).abs()
+    return (-slopes[:, None, None] * distance)[None]
+
+
+def _geometric(heads: int) -> Tensor:
+    return 2.0 ** (-8 / heads * torch.arange(1, heads + 1, dtype=torch.float64)).float()

@@ -1,0 +1,62 @@
+"""T5's relative positions: a learned number a head for every bucket of distances, added to the scores (Raffel et al.
+2020, section 2.1)."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from tfcli.recipe.model import ModelSection
+
+
+class RelativeBias(nn.Module):
+    """One table for all layers of a stack.
+
+    Args:
+        bidirectional: whether keys may lie after their query, as in an encoder; half of the buckets is then theirs.
+    """
+
+    def __init__(self, model: ModelSection, *, bidirectional: bool) -> None:
+        super().__init__()
+        self.bidirectional, self.max_distance = bidirectional, model.position_max_distance
+        self.weight = nn.Parameter(torch.empty(model.position_buckets, model.num_heads))
+
+    def forward(self, target_length: int, source_length: int) -> Tensor:
+        """The bias of every query and key, the queries being the last rows.
+
+        Shape:
+            returns: (1, H, T, S)
+        """
+        queries = torch.arange(source_length - target_length, source_length, device=self.weight.device)
+        keys = torch.arange(source_length, device=self.weight.device)
+        buckets = relative_buckets(
+            keys[None, :] - queries[:, None],
+            buckets=len(self.weight),
+            max_distance=self.max_distance,
+            bidirectional=self.bidirectional,
+        )
+        return self.weight[buckets].permute(2, 0, 1)[None]
+
+
+def relative_buckets(distance: Tensor, *, buckets: int, max_distance: int, bidirectional: bool) -> Tensor:
+    """Which bucket a distance (key − query) falls into.
+
+    Half of the buckets holds one distance each; the others hold ranges that grow logarithmically up to
+    `max_distance`, beyond which all share the last. One-way, the future falls into bucket 0 with distance 0: it is
+    masked.
+
+    Shape:
+        distance: (T, S), whole numbers
+        returns: (T, S), 0 … buckets − 1
+    """
+    if bidirectional:
+        buckets //= 2
+        side = (distance > 0).long() * buckets
+        distance = distance.abs()
+    else:
+        side = torch.zeros_like(distance)
+        distance = (-distance).clamp(min=0)
+    exact = buckets // 2
+    growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(max_distance / exact)
+    far = (exact + (growth * (buckets - exact)).long()).clamp(max=buckets - 1)
+    return side + torch.where(distance < exact, distance, far)

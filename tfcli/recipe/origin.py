@@ -1,0 +1,19 @@
+"""``[origin]``: where an imported run comes from. A run that was trained here has none."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class OriginSection:
+    """What `tfcli import` read; it takes the place of the stages, which happened elsewhere."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+
+    source: str = ""
+    """The folder, or hf:owner/name, as it was given."""
+
+    layout: str = ""
+    """The family of the checkpoint: gpt2, bert, llama, …"""
+
+    weights: str = ""
+    """Fingerprint of all tensors as they were read."""

@@ -1,0 +1,39 @@
+"""What came in from another library, and what went out to it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """A checkpoint that has become a run."""
+
+    path: str
+    source: str
+    layout: str
+    """The family of the checkpoint: gpt2, bert, llama, …"""
+    architecture: str
+    parameters: int
+    vocab_size: int
+    """Rows of the embedding; the tokenizer may know fewer ids."""
+    tokens: int
+    """Ids that the tokenizer knows."""
+    context: int
+    left_over: tuple[str, ...]
+    """Tensors of heads for other tasks, which the run does not have."""
+    has_head: bool
+    """Whether the run predicts tokens."""
+
+
+@dataclass(frozen=True)
+class ExportedRun:
+    """A run that has become a folder that `transformers` loads."""
+
+    path: str
+    run: str
+    layout: str
+    architecture: str
+    """The class that loads it: LlamaForCausalLM, BertForMaskedLM, …"""
+    auto_class: str
+    """AutoModelForCausalLM, AutoModelForMaskedLM or AutoModelForSeq2SeqLM."""
+    parameters: int
+    files: tuple[str, ...]

@@ -1,0 +1,43 @@
+"""What came in from another library, and what went out to it, as plain facts."""
+
+from tfcli.records.interop import ExportedRun, ImportedRun
+from tfcli.render.facts import Fact, Facts
+from tfcli.render.numbers import exact, plural
+from tfcli.render.safe import printable
+
+_SHOWN = 4
+"""Left-over tensors named before the rest is counted."""
+
+
+def imported_view(record: ImportedRun) -> Facts:
+    """A checkpoint that has become a run."""
+    unused = record.vocab_size - record.tokens
+    rows = f"{exact(unused)} rows of the embedding have no token" if unused else "the tokenizer has as many"
+    facts = [
+        Fact("family", record.layout, record.architecture),
+        Fact("parameters", exact(record.parameters), "numbers in the weights, float32"),
+        Fact("vocabulary", exact(record.vocab_size), rows),
+        Fact("context", exact(record.context), "tokens at most"),
+    ]
+    if not record.has_head:
+        facts.append(Fact("head", "none", "the checkpoint has no masked-LM head: it predicts no tokens"))
+    if record.left_over:
+        facts.append(Fact("left over", exact(len(record.left_over)), _names(record.left_over)))
+    return Facts(f"{printable(record.path)} · from {printable(record.source)}", facts)
+
+
+def exported_view(record: ExportedRun) -> Facts:
+    """A run that has become a folder for `transformers`."""
+    facts = [
+        Fact("family", record.layout, record.architecture),
+        Fact("parameters", exact(record.parameters), "numbers in model.safetensors, float32"),
+        Fact("files", exact(len(record.files)), ", ".join(record.files)),
+        Fact("load with", record.auto_class, f'from_pretrained("{printable(record.path)}")'),
+    ]
+    return Facts(f"{printable(record.path)} · from {printable(record.run)}", facts)
+
+
+def _names(names: tuple[str, ...]) -> str:
+    more = len(names) - _SHOWN
+    shown = ", ".join(map(printable, names[:_SHOWN]))
+    return f"heads of other tasks: {shown}" + (f" and {plural(more, 'more tensor')}" if more > 0 else "")

@@ -1,0 +1,77 @@
+"""The library's tokenizer from its serialised state, tried out once so that it cannot fail later."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tokenizers import Tokenizer as Backend
+
+from tfcli import files
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
+
+_LARGEST = 1 << 29
+"""Bytes. A vocabulary of 256,000 pieces takes 40 million."""
+_TRIAL = "A trial,\n1\ue000 é"
+"""Words, a line end, and a character (of the private use area) that no vocabulary is likely to hold."""
+
+
+def read_backend(file: Path) -> Backend:
+    """Read a tokenizer.json.
+
+    Raises:
+        UsageError: it is not there, or another kind of file.
+        BrokenInputError: it is damaged.
+    """
+    if file.is_file() and (size := file.stat().st_size) > _LARGEST:
+        raise BrokenInputError(f"{file} has {size:,} bytes, and no tokenizer needs so many", "restore the file")
+    state = files.read_json(file)
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise UsageError(f"{file} is JSON but no tokenizer", "name a file made by 'tfcli tokenize train'")
+    with library_refusals(file):
+        return tried(Backend.from_str(json.dumps(state)))
+
+
+def tried(backend: Backend) -> Backend:
+    """The backend, after it has encoded texts: a missing unknown token and the like come to light here."""
+    for text in ("", _TRIAL):
+        backend.encode(text, add_special_tokens=True)
+    return backend
+
+
+@contextmanager
+def library_refusals(file: Path) -> Iterator[None]:
+    """Turn whatever the library raises over a file into one sentence.
+
+    Raises:
+        BrokenInputError: naming the file.
+    """
+    try:
+        with _no_native_stderr():
+            yield
+    except BaseException as error:  # a panic of the library's Rust code is no Exception
+        if isinstance(error, TfcliError | KeyboardInterrupt | SystemExit | GeneratorExit):
+            raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BrokenInputError(
+            f"{file} is no tokenizer that can be read ({reason})", "restore the file or train it again"
+        ) from error
+
+
+@contextmanager
+def _no_native_stderr() -> Iterator[None]:
+    """Keep a panic's own report, which goes to file descriptor 2, off the terminal: the error says it."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is none
+        yield
+        return
+    silent = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(silent, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(silent)
