@@ -17,7 +17,6 @@ from tfcli.errors import UsageError
 from tfcli.generation.translate import translate
 from tfcli.inspection.attention import attention
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.layers.norms import LayerNorm, RMSNorm
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.records.attention import AttentionRecord
 from tfcli.runs.load import LoadedRun, load_run
@@ -47,15 +46,6 @@ def turned(rows: Array, base: float) -> Array:
     return result
 
 
-def normed(rows: Array, norm: LayerNorm | RMSNorm) -> Array:
-    """Each row over its root mean square, less its mean first in a LayerNorm; times the gain, plus the bias."""
-    bias = 0.0
-    if isinstance(norm, LayerNorm):
-        rows, bias = rows - rows.mean(axis=1, keepdims=True), norm.bias.double().numpy()
-    size = np.sqrt((rows**2).mean(axis=1, keepdims=True) + norm.eps)
-    return rows / size * norm.weight.double().numpy() + bias
-
-
 def by_hand(layer: MultiHeadAttention, x: Array, memory: Array, *, causal: bool, base: float | None) -> Array:
     """softmax(q k / √Dh) of every head, one row after the other. Shape: (H, T, S)."""
     query = x @ layer.query.weight.double().numpy().T
@@ -65,7 +55,6 @@ def by_hand(layer: MultiHeadAttention, x: Array, memory: Array, *, causal: bool,
     for head in range(layer.num_heads):
         q = query[:, head * size : (head + 1) * size]
         k = key[:, head // group * size : (head // group + 1) * size]
-        q, k = normed(q, layer.query_norm), normed(k, layer.key_norm)
         if base is not None:
             q, k = turned(q, base), turned(k, base)
         for t in range(len(q)):

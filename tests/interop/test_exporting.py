@@ -43,10 +43,10 @@ RECIPES: dict[str, tuple[Callable[[], Recipe], str]] = {
     # Sines and cosines by turns: Marian has all sines first.
     "vaswani2017": (lambda: preset_recipe("vaswani2017", SHORT, tokens("bpe")), "marian"),
     # Embeddings are scaled: Granite says so, the others get the factor multiplied into the matrix.
-    "modern decoder": (lambda: tiny_recipe("decoder", SHORT), "qwen3"),
-    "decoder without query-key norm": (
-        lambda: tiny_recipe("decoder", SHORT, {"model": {"query_key_norm": False}}),
-        "granite",
+    "modern decoder": (lambda: tiny_recipe("decoder", SHORT), "granite"),
+    "decoder with query-key norm": (
+        lambda: tiny_recipe("decoder", SHORT, {"model": {"query_key_norm": True}}),
+        "qwen3",
     ),
     "modern encoder": (lambda: tiny_recipe("encoder", SHORT, {"model": ENCODER}, tokens("bpe")), "eurobert"),
     "scaled learned decoder": (

@@ -283,7 +283,8 @@ def test_the_gradient_of_a_whole_attention(score: Any):
     in the padding in front sees nothing."""
     shapes: dict[str, Any] = {} if score == "parameter_free" else {"num_kv_heads": 1, "attention_bias": True}
     section = ModelSection(d_model=4, num_heads=2, positions="t5", position_buckets=4, **shapes)
-    section = replace(section, attention_score=score, attention_softcap=2.0, query_key_norm=None, sliding_window=2)
+    section = replace(section, attention_score=score, attention_softcap=2.0, sliding_window=2)
+    section = replace(section, query_key_norm=score != "parameter_free")
     module, positions = attention(section, causal=True), attention_positions(section, bidirectional=False).double()
     randomize(positions)
     x, padding = draw(1, 4, 4).requires_grad_(), torch.tensor([[False, True, True, True]])

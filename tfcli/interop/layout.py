@@ -90,8 +90,7 @@ def require(model: ModelSection, reason: str, **wanted: object) -> None:
     """
     for name, value in wanted.items():
         allowed = value if isinstance(value, tuple) else (value,)
-        # Where a setting is left open, what it stands for.
-        stands_for = {"position_layout": "layout", "query_key_norm": "has_query_key_norm"}
-        there = getattr(model, stands_for.get(name, name))
+        # A layout that is left open stands for the usual one.
+        there = model.layout if name == "position_layout" else getattr(model, name)
         if there not in allowed:
             raise Inexpressible(name, there, reason)

@@ -76,21 +76,7 @@ def take(layout: Layout, section: ModelSection, tensors: Mapping[str, Tensor], w
     for one in layout.tensors(section):
         if one.theirs not in left and not one.optional:
             raise BrokenInputError(f"{where} lacks the tensor {one.theirs!r}", _REMEDY)
-        tensor, wanted = left.pop(one.theirs, None), _their_shape(one, shapes)
-        if tensor is None:
-            assert one.absent is not None
-            tensor = torch.full(wanted, one.absent[0])
-        if tensor.shape != wanted:
-            raise BrokenInputError(
-                f"{where}: tensor {one.theirs!r} has the shape {tuple(tensor.shape)}, not {wanted}", _REMEDY
-            )
-        if not tensor.is_floating_point():
-            raise BrokenInputError(
-                f"{where}: tensor {one.theirs!r} is of the type {tensor.dtype}, and a parameter is floating-point",
-                _REMEDY,
-            )
-        rows = tensor.T if one.transposed else tensor.flatten() if one.theirs_shape else tensor
-        parameters |= zip(one.ours, rows.chunk(len(one.ours)), strict=True)
+        parameters |= _parts(one, left.pop(one.theirs, None), _their_shape(one, shapes), where)
     for name, original in layout.copies(section).items():
         if name in left and not torch.equal(left.pop(name), tensors[original]):
             raise BrokenInputError(f"{where}: tensor {name!r} is not {original!r}, as config.json says", _REMEDY)
@@ -101,6 +87,23 @@ def take(layout: Layout, section: ModelSection, tensors: Mapping[str, Tensor], w
                 f"{where} has a tensor {brief(repr(name))} that a {layout.name} model does not", _REMEDY
             )
     return Taken(parameters, sorted(unknown))
+
+
+def _parts(one: TensorMap, tensor: Tensor | None, wanted: tuple[int, ...], where: Path) -> dict[str, Tensor]:
+    """The parameters that a tensor holds; where it may be missing and is, what it stands for."""
+    if tensor is None:
+        assert one.absent is not None
+        tensor = torch.full(wanted, one.absent[0])
+    if tensor.shape != wanted:
+        raise BrokenInputError(
+            f"{where}: tensor {one.theirs!r} has the shape {tuple(tensor.shape)}, not {wanted}", _REMEDY
+        )
+    if not tensor.is_floating_point():
+        raise BrokenInputError(
+            f"{where}: tensor {one.theirs!r} is of the type {tensor.dtype}, and a parameter is floating-point", _REMEDY
+        )
+    rows = tensor.T if one.transposed else tensor.flatten() if one.theirs_shape else tensor
+    return dict(zip(one.ours, rows.chunk(len(one.ours)), strict=True))
 
 
 def _require_layers(section: ModelSection, tensors: Mapping[str, Tensor], where: Path) -> None:

@@ -55,7 +55,7 @@ class MultiHeadAttention(nn.Module):
             self.key = nn.Linear(model.d_model, of_keys, bias=bias)
             self.value = nn.Linear(model.d_model, of_keys, bias=bias)
             self.output = nn.Linear(inner, model.d_model, bias=model.has_output_bias)
-        normed = model.has_query_key_norm
+        normed = model.query_key_norm
         self.query_norm = build_norm(model, self.head_dim) if normed else nn.Identity()
         self.key_norm = build_norm(model, self.head_dim) if normed else nn.Identity()
 

@@ -10,13 +10,7 @@ from tfcli.errors import UsageError
 Settings = dict[str, dict[str, Any]]
 
 # What the papers' layers share, as far as it is not tfcli's default.
-_WITHOUT_QUERY_KEY_NORM = {"query_key_norm": False}
-_LAYERNORM_AND_BIASES = {
-    **_WITHOUT_QUERY_KEY_NORM,
-    "norm": "layernorm",
-    "attention_bias": True,
-    "feed_forward_bias": True,
-}
+_LAYERNORM_AND_BIASES = {"norm": "layernorm", "attention_bias": True, "feed_forward_bias": True}
 _LONG = {"steps": 100_000}
 
 PRESETS: dict[str, Settings] = {
@@ -25,7 +19,6 @@ PRESETS: dict[str, Settings] = {
     # Vaswani et al. 2017, table 3, row "base"
     "vaswani2017": {
         "model": {
-            **_WITHOUT_QUERY_KEY_NORM,
             "architecture": "encoder-decoder",
             "d_model": 512,
             "num_layers": 6,
@@ -55,7 +48,6 @@ PRESETS: dict[str, Settings] = {
     # the residuals
     "udl": {
         "model": {
-            **_WITHOUT_QUERY_KEY_NORM,
             "architecture": "decoder",
             "positions": "learned",
             "norm": "layernorm",
@@ -71,7 +63,6 @@ PRESETS: dict[str, Settings] = {
     # Bishop and Bishop 2024, chapter 12, in its pre-norm form: linear maps without biases, sinusoids added
     "bishop-pre": {
         "model": {
-            **_WITHOUT_QUERY_KEY_NORM,
             "architecture": "decoder",
             "positions": "sinusoidal",
             "norm": "layernorm",
@@ -84,7 +75,6 @@ PRESETS: dict[str, Settings] = {
     # CS224n's notes, section 3: pre-norm, layer norm without gain and bias
     "cs224n": {
         "model": {
-            **_WITHOUT_QUERY_KEY_NORM,
             "architecture": "decoder",
             "positions": "learned",
             "norm": "layernorm",
@@ -138,7 +128,6 @@ PRESETS: dict[str, Settings] = {
     # Touvron et al. 2023, the 7B model
     "llama": {
         "model": {
-            **_WITHOUT_QUERY_KEY_NORM,
             "architecture": "decoder",
             "d_model": 4096,
             "num_layers": 32,
@@ -197,7 +186,6 @@ PRESETS: dict[str, Settings] = {
     # Raffel et al. 2020, T5-small
     "t5": {
         "model": {
-            **_WITHOUT_QUERY_KEY_NORM,
             "architecture": "encoder-decoder",
             "d_model": 512,
             "num_layers": 6,

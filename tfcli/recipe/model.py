@@ -125,9 +125,9 @@ class ModelSection:
     attention_output_bias: bool | None = None
     """A bias in the output projection. None: as attention_bias says."""
 
-    query_key_norm: bool | None = None
+    query_key_norm: bool = False
     """Normalise each head's queries and keys, so that scores cannot grow without bound (Henry et al. 2020; Dehghani et
-    al. 2023). None: for scaled_dot scores."""
+    al. 2023)."""
 
     sliding_window: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
     """A token attends to this many at most, itself and those just before it (in an encoder, as many after it too;
@@ -232,11 +232,6 @@ class ModelSection:
     def position_size(self) -> int:
         """Dimensions of a sinusoidal or learned position."""
         return self.concatenated_size or self.d_model
-
-    @property
-    def has_query_key_norm(self) -> bool:
-        """Whether queries and keys are normalised."""
-        return self.attention_score == "scaled_dot" if self.query_key_norm is None else self.query_key_norm
 
     @property
     def has_norm_bias(self) -> bool:

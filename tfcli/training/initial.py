@@ -67,7 +67,6 @@ def _computed(model: ModelSection) -> ModelSection:
         d_ff=model.inner_size,
         position_layout=model.layout if model.positions in ("sinusoidal", "rotary") else None,
         norm_bias=model.has_norm_bias,
-        query_key_norm=model.has_query_key_norm,
         attention_output_bias=model.has_output_bias,
         scale_embeddings=model.embedding_scale != 1.0,
         max_seq_len=model.max_seq_len if model.positions == "learned" else default.max_seq_len,

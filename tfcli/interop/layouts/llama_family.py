@@ -121,7 +121,7 @@ def _layer(section: ModelSection, theirs: str, ours: str) -> list[TensorMap]:
         gain(f"{theirs}.input_layernorm", f"{ours}.attention_residual.norm", section.d_model),
         gain(f"{theirs}.post_attention_layernorm", f"{ours}.feed_forward_residual.norm", section.d_model),
     ]
-    if section.has_query_key_norm:
+    if section.query_key_norm:
         maps.append(gain(f"{attention}.q_norm", f"{ours}.attention.query_norm", section.size_per_head))
         maps.append(gain(f"{attention}.k_norm", f"{ours}.attention.key_norm", section.size_per_head))
     for name, parameter, biased in (
