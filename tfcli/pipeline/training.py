@@ -17,6 +17,7 @@ from tfcli.records.training import TrainingFinished
 from tfcli.runs.card import run_card
 from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
 from tfcli.runs.load import load_run
+from tfcli.runs.lock import held
 from tfcli.training.initial import require_same_model
 from tfcli.training.job import TrainingJob, resume, start
 from tfcli.training.loop import finished_event, reason_of, train
@@ -33,7 +34,8 @@ def train_recipe(
     A folder that holds a run of the same recipe is continued.
 
     Raises:
-        UsageError: the folder holds a run of another recipe (names the first setting that differs) or something else.
+        UsageError: the folder holds a run of another recipe (names the first setting that differs) or something else,
+            or another process trains into it.
     """
     if init is not None:
         recipe = replace(recipe, train=replace(recipe.train, init=str(init)))
@@ -55,7 +57,9 @@ def train_recipe(
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer)))
     tokenizer, data = obtain_data(recipe, report)
     report(StageStarted("training", str(run.path)))
-    return _drive(start(recipe, data, tokenizer, run, initial), report, should_stop)
+    job = start(recipe, data, tokenizer, run, initial)
+    with held(run):
+        return _drive(job, report, should_stop)
 
 
 def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingFinished:
@@ -70,9 +74,10 @@ def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingF
     if progress is not None and progress.finished:
         report(StageStarted("training", str(path), reused=True))
         return finished_event(run, progress, reason_of(progress, recipe.train))
-    data = dataset_of_run(run, recipe, report)
-    report(StageStarted("training", str(path)))
-    return _drive(resume(run, recipe, data), report, should_stop)
+    with held(run):
+        data = dataset_of_run(run, recipe, report)
+        report(StageStarted("training", str(path)))
+        return _drive(resume(run, recipe, data), report, should_stop)
 
 
 def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:

@@ -37,7 +37,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         TfcliError: the loss is no longer finite; the last good checkpoint is kept.
     """
     section, progress = job.recipe.train, job.progress
-    clock, window = _Clock(progress.seconds), _Window(job.device)
+    clock, window = _Clock(progress.seconds), _Window.resumed(progress, job.device)
     yield _started(job)
     batches = job.training.training(progress.step * section.grad_accumulation)
     job.model.train()
@@ -62,6 +62,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         if reason is not None or _due(progress.step, section.save_every):
             _require_finite(job, window, norm)
             progress.seconds, progress.finished = clock.seconds(), reason in ("done", "early")
+            progress.pending_loss, progress.pending_targets = float(window.loss), window.targets
             yield _saved(job, window)
     yield finished_event(job.run, progress, reason)
 
@@ -111,12 +112,23 @@ class _Clock:
 
 
 class _Window:
-    """Sums over the steps since the last report; the loss stays on the device until it is reported."""
+    """Sums over the steps since the last report; the loss stays on the device until it is reported.
+
+    `tokens` and `steps` are those of this process alone, for they go with its time.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.loss = torch.zeros((), device=device)
         self.targets, self.tokens, self.steps = 0, 0, 0
         self.began = time.perf_counter()
+
+    @classmethod
+    def resumed(cls, progress: Progress, device: torch.device) -> "_Window":
+        """What the checkpoint had not reported yet."""
+        window = cls(device)
+        window.loss += progress.pending_loss
+        window.targets = progress.pending_targets
+        return window
 
     def pause(self, seconds: float) -> None:
         """Leave out time that was not spent on steps."""

@@ -18,12 +18,13 @@ from tfcli.models.transformer import Transformer
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.weights import fill_model, load_tensors, model_tensors, save_tensors
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass
 class Progress:
-    """Counters of a training. `stale`: evaluations since the best one. `seconds`: of training and evaluation."""
+    """Counters of a training. `stale`: evaluations since the best one. `seconds`: of training and evaluation.
+    `pending_*`: what is summed up for the next report, so that a resumed run reports what the unbroken one does."""
 
     step: int = 0
     tokens: int = 0
@@ -31,6 +32,8 @@ class Progress:
     best_loss: float | None = None
     best_step: int | None = None
     stale: int = 0
+    pending_loss: float = 0.0
+    pending_targets: int = 0
     finished: bool = False
 
 
