@@ -40,3 +40,9 @@ class Interrupted(TfcliError):
     def __init__(self, problem: str, remedy: str = "", *, exit_code: int = 130) -> None:
         super().__init__(problem, remedy)
         self.exit_code = exit_code
+
+
+def first_lines(error: Exception) -> str:
+    """At most two lines of a library's message, in one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2]).rstrip(".") or type(error).__name__

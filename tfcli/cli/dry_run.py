@@ -17,9 +17,7 @@ def show_plan(terminal: Terminal, recipe: "Recipe", init: Path | None, json: boo
     """
     from dataclasses import asdict, replace
 
-    import torch
-
-    from tfcli.models.build import ARCHITECTURES
+    from tfcli.models.build import weightless
     from tfcli.recipe.saving import to_toml
     from tfcli.render.numbers import short
     from tfcli.tokenization.load import load_tokenizer
@@ -30,8 +28,7 @@ def show_plan(terminal: Terminal, recipe: "Recipe", init: Path | None, json: boo
     # A tokenizer that is yet to be trained may come out smaller than asked for; this is the most it can be.
     ids = recipe.tokenizer.vocab_size if found is None else load_tokenizer(found).vocab_size
     section = replace(model, vocab_size=model.vocab_size or ids)
-    with torch.device("meta"):
-        parameters = ARCHITECTURES[section.architecture](section).num_parameters()
+    parameters = weightless(section).num_parameters()
     train = recipe.train
     sequences = train.batch_size * train.grad_accumulation
     tokens = sequences * (train.context or model.max_seq_len) * train.steps

@@ -9,7 +9,7 @@ from tfcli.corpora.columns import table_documents
 from tfcli.corpora.libraries import datasets_library
 from tfcli.corpora.records import Record, record_table
 from tfcli.corpora.source import PARTS, Document, Kind, Part, Source
-from tfcli.errors import TfcliError, UsageError
+from tfcli.errors import TfcliError, UsageError, first_lines
 from tfcli.files import digest
 
 PREFIX = "hf:"
@@ -76,18 +76,12 @@ def _explained(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise UsageError(
-            f"Cannot read {name}: {_first_lines(error)}", "check the name on huggingface.co/datasets"
+            f"Cannot read {name}: {first_lines(error)}", "check the name on huggingface.co/datasets"
         ) from error
     except (ValueError, RuntimeError) as error:
         raise UsageError(
-            f"Cannot read {name}: {_first_lines(error)}", "name another dataset or configuration"
+            f"Cannot read {name}: {first_lines(error)}", "name another dataset or configuration"
         ) from error
     except Exception as error:
         remedy = "check the network, or download the dataset and name its files"
-        raise TfcliError(f"Cannot fetch {name}: {_first_lines(error)}", remedy) from error
-
-
-def _first_lines(error: Exception) -> str:
-    """At most two lines of a library's message, in one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:2]).rstrip(".") or type(error).__name__
+        raise TfcliError(f"Cannot fetch {name}: {first_lines(error)}", remedy) from error

@@ -8,10 +8,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 
-from tfcli.errors import TfcliError, UsageError
+from tfcli.corpora.hub import PREFIX
+from tfcli.errors import TfcliError, UsageError, first_lines
 from tfcli.interop.checkpoint import CONFIG_NAME, weights_name
 
-PREFIX = "hf:"
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -131,7 +131,7 @@ def _explained(name: str) -> Iterator[None]:
     except RevisionNotFoundError as error:
         raise UsageError(f"{name} names a revision that is not there", "check it on huggingface.co") from error
     except HFValidationError as error:
-        raise UsageError(f"{name} is no model name ({_in_one_line(error)})", "write hf:owner/name") from error
+        raise UsageError(f"{name} is no model name ({first_lines(error)})", "write hf:owner/name") from error
     except _refusals() as error:
         raise UsageError(
             f"There is no model {name} that you may read",
@@ -139,12 +139,6 @@ def _explained(name: str) -> Iterator[None]:
         ) from error
     except Exception as error:
         raise TfcliError(
-            f"Cannot fetch {name} ({_in_one_line(error)})",
+            f"Cannot fetch {name} ({first_lines(error)})",
             "check the network, or download the model and name its folder",
         ) from error
-
-
-def _in_one_line(error: Exception) -> str:
-    """At most two lines of a library's message, in one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:2]).rstrip(".") or type(error).__name__

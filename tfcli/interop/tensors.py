@@ -11,7 +11,7 @@ from torch import Tensor
 from tfcli.errors import BrokenInputError
 from tfcli.interop.json_files import brief
 from tfcli.interop.layout import Layout, TensorMap
-from tfcli.models.build import ARCHITECTURES
+from tfcli.models.build import weightless
 from tfcli.recipe.model import ModelSection
 
 _REMEDY = "the file is damaged, or config.json belongs to another checkpoint"
@@ -131,9 +131,7 @@ def give(layout: Layout, section: ModelSection, parameters: Mapping[str, Tensor]
 
 def parameter_shapes(section: ModelSection) -> dict[str, torch.Size]:
     """The shape of every parameter of a model of this section, at no cost."""
-    with torch.device("meta"):
-        model = ARCHITECTURES[section.architecture](section)
-    return {name: parameter.shape for name, parameter in model.named_parameters()}
+    return {name: parameter.shape for name, parameter in weightless(section).named_parameters()}
 
 
 def _their_shape(one: TensorMap, shapes: Mapping[str, torch.Size]) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
 from tfcli.files import write_json, write_text
-from tfcli.recipe.origin import OriginSection
 from tfcli.runs.load import LoadedRun
 
 _ROLES = ("pad", "bos", "eos", "mask", "unk")
@@ -42,7 +41,7 @@ def _backend(run: LoadedRun) -> Backend:
             token["lstrip"] = True
     backend = Backend.from_str(json.dumps(state))
     backend.encode_special_tokens = False
-    if run.recipe.origin == OriginSection():
+    if not run.recipe.is_imported:
         backend.post_processor = _framing(run, backend)
     return backend
 

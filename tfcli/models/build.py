@@ -21,3 +21,9 @@ def build_model(section: ModelSection, seed: int = 0) -> Transformer:
     model = ARCHITECTURES[section.architecture](section)
     initialize(model, section, torch.Generator().manual_seed(seed))
     return model
+
+
+def weightless(section: ModelSection) -> Transformer:
+    """A model of shapes without numbers: any size at no cost."""
+    with torch.device("meta"):
+        return ARCHITECTURES[section.architecture](section)

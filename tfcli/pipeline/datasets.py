@@ -19,7 +19,6 @@ from tfcli.data.prepare import dataset_fingerprint, prepare
 from tfcli.errors import UsageError
 from tfcli.files import cache_folder, digest, require_writable, write_text
 from tfcli.recipe.data import DataSection
-from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.records.pipeline import StageProgress, StageStarted
@@ -131,7 +130,7 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
     Raises:
         UsageError: the sources are no longer what they were, or were standard input, or the run was imported.
     """
-    if recipe.origin != OriginSection():
+    if recipe.is_imported:
         raise UsageError(f"The run {run.path} was imported and has no text of its own", "name a SOURCE after the run")
     trained_on = read_run_data(run.data)
     cached = cache_folder() / "datasets" / trained_on.fingerprint

@@ -39,7 +39,7 @@ def train_recipe(
     """
     if init is not None:
         recipe = replace(recipe, train=replace(recipe.train, init=str(init)))
-    elif recipe.origin != OriginSection():
+    elif recipe.is_imported:
         raise UsageError(
             f"The recipe is that of a run imported from {recipe.origin.source}, and says nothing of training",
             "begin with its weights: tfcli train --init RUN --data SOURCE",
@@ -66,7 +66,7 @@ def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingF
     """Go on with an interrupted run; of a finished one, say so and do nothing."""
     run = existing_run(path)
     recipe = load_recorded(run.recipe)
-    if recipe.origin != OriginSection():
+    if recipe.is_imported:
         raise UsageError(
             f"The run {path} was imported, and there is no training to go on with", "begin one with --init"
         )
@@ -82,7 +82,7 @@ def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingF
 
 def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
     recorded = load_recorded(run.recipe)
-    if recorded.origin != OriginSection():
+    if recorded.is_imported:
         raise UsageError(f"{run.path} holds a run imported from {recorded.origin.source}", "choose another --out")
     difference = first_difference(recipe, recorded)
     if difference is not None:

@@ -55,6 +55,11 @@ class Recipe:
                 f"data.validation names a file, but data.split = {self.data.split!r}", "leave one of the two out"
             )
 
+    @property
+    def is_imported(self) -> bool:
+        """Whether it is of a run that `tfcli import` made, whose stages happened elsewhere."""
+        return self.origin != OriginSection()
+
     def resolved(self) -> "Recipe":
         """The recipe with every setting that follows from another one written out.
 

@@ -4,17 +4,15 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.recipe import SECTIONS, Recipe
 
 
 def to_toml(recipe: Recipe) -> str:
     """The recipe as TOML. Settings that are None have no line, for TOML has no null."""
     lines = [f"{f.name} = {_value(getattr(recipe, f.name))}" for f in fields(recipe) if f.name not in SECTIONS]
-    imported = recipe.origin != OriginSection()
     for section in SECTIONS:
         settings = getattr(recipe, section)
-        if imported and section in ("tokenizer", "data", "train"):
+        if recipe.is_imported and section in ("tokenizer", "data", "train"):
             continue  # these stages happened elsewhere
         written = [(f.name, getattr(settings, f.name)) for f in fields(settings)]
         if section in ("check", "result", "inspect", "origin") and settings == SECTIONS[section]():

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from tfcli.errors import UsageError
-from tfcli.models.build import ARCHITECTURES
+from tfcli.models.build import weightless
 from tfcli.recipe.model import ModelSection
 
 BYTES_PER_PARAMETER = 16
@@ -21,8 +21,7 @@ def require_memory(section: ModelSection, device: torch.device) -> None:
     Raises:
         UsageError: names the parameters, the memory they take, and what there is.
     """
-    with torch.device("meta"):
-        parameters = ARCHITECTURES[section.architecture](section).num_parameters()
+    parameters = weightless(section).num_parameters()
     needed, there = BYTES_PER_PARAMETER * parameters, memory_of(device)
     if needed > there:
         raise UsageError(
