@@ -12,10 +12,9 @@ from tests.models.small import ARCHITECTURES, model
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
-from tfcli.training.optimizer import build_optimizer
-from tfcli.training.step import optimizer_step, smoothed_cross_entropy
-
-CPU = torch.device("cpu")
+from tfcli.training.objective import TrainingLoss, smoothed_cross_entropy
+from tfcli.training.optimizer import build_optimizers
+from tfcli.training.step import optimizer_step
 
 
 def small(architecture: str) -> Transformer:
@@ -50,17 +49,9 @@ def update(
     """Loss, norm and how far each weight went under plain gradient descent: minus its gradient, at a rate
     of 1."""
     before = {name: p.detach().clone() for name, p in network.named_parameters()}
-    optimizer = torch.optim.SGD(network.parameters(), lr=123.0)
-    loss, norm = optimizer_step(
-        network,
-        optimizer,
-        batches,
-        learning_rate=rate,
-        label_smoothing=smoothing,
-        clip_norm=clip,
-        bfloat16=False,
-        device=CPU,
-    )
+    descent = torch.optim.SGD([{"params": list(network.parameters()), "peak": rate / 0.25}], lr=123.0)
+    objective = TrainingLoss(network, TrainSection(label_smoothing=smoothing, precision="float32"))
+    loss, norm = optimizer_step(objective, [descent], batches, share_of_peak=0.25, clip_norm=clip)
     moved = {name: before[name] - p.detach() for name, p in network.named_parameters()}
     return loss.item(), norm.item(), moved
 
@@ -71,7 +62,7 @@ def length(moved: dict[str, Tensor]) -> float:
 
 def test_matrices_decay_and_vectors_do_not():
     network = model("encoder-decoder", norm="layernorm", attention_bias=True, positions="learned").float()
-    optimizer = build_optimizer(network, TrainSection(weight_decay=0.3, learning_rate=0.01, beta1=0.8, beta2=0.95))
+    (optimizer,) = build_optimizers(network, TrainSection(weight_decay=0.3, learning_rate=0.01, beta1=0.8, beta2=0.95))
     decay = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     named = dict(network.named_parameters())
     assert len(decay) == len(named), "every parameter is in one group, a tied matrix once"
@@ -85,7 +76,7 @@ def test_decay_alone_shrinks_a_matrix_by_rate_times_decay():
     """Without a gradient, AdamW does W ← W − η λ W: by 0.1 · 0.5, to 0.95 of it; gains stay at what they
     were."""
     network = model().float()
-    optimizer = build_optimizer(network, TrainSection(weight_decay=0.5, learning_rate=0.1))
+    (optimizer,) = build_optimizers(network, TrainSection(weight_decay=0.5, learning_rate=0.1))
     before = {name: p.detach().clone() for name, p in network.named_parameters()}
     for parameter in network.parameters():
         parameter.grad = torch.zeros_like(parameter)

@@ -5,10 +5,15 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
-Schedule = Literal["cosine", "linear", "inverse_sqrt", "constant"]
+Schedule = Literal["cosine", "linear", "inverse_sqrt", "constant", "wsd"]
+Optimizer = Literal["adamw", "muon"]
+Decayed = Literal["matrices", "linear", "all"]
 Precision = Literal["auto", "float32", "bfloat16"]
 Windows = Literal["documents", "stream"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
+AttentionPath = Literal["auto", "fused", "rows"]
+Compile = Literal["auto", "on", "off"]
+Parallel = Literal["ddp", "fsdp"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,9 @@ class TrainSection:
 
     batch_size: Annotated[int, Ge(1)] = 32
     """Sequences (pairs, for an encoder-decoder) in a micro-batch."""
+
+    batch_tokens: Annotated[int, Ge(1)] | None = None
+    """Tokens of a micro-batch, padding included, instead of batch_size sequences: many short ones or few long ones."""
 
     grad_accumulation: Annotated[int, Ge(1)] = 1
     """Micro-batches summed into one step."""
@@ -37,7 +45,8 @@ class TrainSection:
     """Peak of the schedule."""
 
     schedule: Schedule = "cosine"
-    """After the warm-up: along a cosine or a line down to the final share, falling as 1/√step, or constant."""
+    """After the warm-up: along a cosine or a line down to the final share, falling as 1/√step, or constant. wsd: constant,
+    and along a line down to the final share over the last decay_share of the steps (warm-up, stable, decay)."""
 
     warmup_steps: Annotated[int, Ge(0)] = 100
     """Steps of linear rise from 0 to learning_rate."""
@@ -45,8 +54,24 @@ class TrainSection:
     final_learning_rate: Annotated[float, Ge(0), Le(1)] = 0.1
     """Where the cosine or the line ends, as a share of learning_rate."""
 
+    decay_share: Annotated[float, Gt(0), Le(1)] = 0.2
+    """Share of the steps over which wsd falls, at the end."""
+
+    optimizer: Optimizer = "adamw"
+    """adamw for everything; or muon for the matrices inside the layers, and adamw for the rest."""
+
+    muon_learning_rate: Annotated[float, Gt(0)] = 0.02
+    """Peak of Muon's schedule: how far a step moves a matrix whose update has been made orthogonal."""
+
+    muon_momentum: Annotated[float, Ge(0), Lt(1)] = 0.95
+    """Share of the last update's direction that Muon keeps."""
+
     weight_decay: Annotated[float, Ge(0)] = 0.1
-    """AdamW's decoupled decay (Loshchilov and Hutter 2019), on matrices alone."""
+    """Decoupled decay (Loshchilov and Hutter 2019) of what `decayed` names."""
+
+    decayed: Decayed = "matrices"
+    """Which weights decay. matrices: all of them, embeddings too; linear: those that multiply, without embeddings; all:
+    gains and biases too."""
 
     beta1: Annotated[float, Ge(0), Lt(1)] = 0.9
     """Decay of Adam's first moment."""
@@ -59,6 +84,12 @@ class TrainSection:
 
     clip_norm: Annotated[float, Ge(0)] = 1.0
     """Largest gradient norm of a step; 0 leaves gradients alone."""
+
+    skip_nonfinite: Annotated[int, Ge(0)] = 0
+    """Steps with a loss or gradient that is not finite to leave out before giving up; 0: give up at the first."""
+
+    ema_decay: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Decay of a moving average of the weights, which is then what is evaluated and kept as the best; 0: none."""
 
     label_smoothing: Annotated[float, Ge(0), Lt(1)] | None = None
     """Share of the target spread over the vocabulary. None: 0.1 for an encoder-decoder, else 0."""
@@ -74,6 +105,12 @@ class TrainSection:
 
     save_every: Annotated[int, Ge(0)] = 250
     """Steps between checkpoints; 0: only at the end."""
+
+    keep_checkpoints: Annotated[int, Ge(1)] = 1
+    """Checkpoints to keep, the last ones."""
+
+    average_checkpoints: Annotated[int, Ge(0)] = 0
+    """At the end, score the mean of the weights of so many last checkpoints, and keep it if it is better; 0: do not."""
 
     log_every: Annotated[int, Ge(1)] = 10
     """Steps between reports of the loss."""
@@ -93,3 +130,17 @@ class TrainSection:
     precision: Precision = "auto"
     """bfloat16 is autocast over float32 weights. auto: bfloat16 on a GPU that has it, and on a CPU with bfloat16 matrix
     units from d_model 256 on; else float32."""
+
+    attention: AttentionPath = "auto"
+    """fused: PyTorch's kernel. rows: the formula, a sequence at a time, so that its scores stay in the processor's
+    cache. auto: rows where it is faster (docs/benchmarks.md), else fused."""
+
+    compile: Compile = "auto"
+    """Whether torch.compile translates the model first. auto: on a CUDA GPU."""
+
+    activation_checkpointing: bool = False
+    """Forget what is inside a layer after its forward pass, and compute it again for the backward pass: a third more
+    work, far less memory."""
+
+    parallel: Parallel = "ddp"
+    """With several processes: ddp, each holds all the weights; fsdp, each holds a part of every matrix."""

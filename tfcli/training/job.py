@@ -24,7 +24,8 @@ from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training.initial import take_weights
 from tfcli.training.memory import require_memory
-from tfcli.training.optimizer import build_optimizer
+from tfcli.training.objective import TrainingLoss
+from tfcli.training.optimizer import build_optimizers
 from tfcli.training.precision import choose_device, choose_precision
 from tfcli.training.state import Progress, load_checkpoint, save_checkpoint
 
@@ -38,7 +39,8 @@ class TrainingJob:
     config: RunConfig
     data: DatasetRecord
     model: Transformer
-    optimizer: torch.optim.Optimizer
+    objective: TrainingLoss
+    optimizers: list[torch.optim.Optimizer]
     training: Batches
     validation: Batches
     device: torch.device
@@ -83,7 +85,7 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset) -> Training
     checkpoints = run.checkpoints()
     if not checkpoints:
         raise BrokenInputError(f"The run {run.path} has lost its checkpoints", "begin a new one from it with --init")
-    job.progress = load_checkpoint(checkpoints[max(checkpoints)], config.run_id, job.model, job.optimizer)
+    job.progress = load_checkpoint(checkpoints[max(checkpoints)], config.run_id, job.model, job.optimizers)
     truncate_metrics(run.metrics, job.progress.step)
     return job
 
@@ -133,7 +135,8 @@ def _assemble(recipe: Recipe, config: RunConfig, data: PreparedDataset, run: Run
         config,
         data.record(),
         model,
-        build_optimizer(model, recipe.train),
+        TrainingLoss(model, recipe.train),
+        build_optimizers(model, recipe.train),
         training,
         build_batches(recipe, data, "validation", config.roles),
         device,
@@ -156,7 +159,7 @@ def _write_into(run: RunDirectory, job: TrainingJob, data: PreparedDataset, toke
     write_config(run.config, job.config)
     write_run_data(run.data, data.record())
     write_text(run.metrics, "")
-    save_checkpoint(run, job.config.run_id, job.model, job.optimizer, job.progress)
+    save_checkpoint(run, job.config.run_id, job.model, job.optimizers, job.progress)
     save_tensors(run.weights, model_tensors(job.model), {"run_id": job.config.run_id})
     # Last, because a folder holds a run from the moment that its recipe is there.
     write_text(run.recipe, to_toml(job.recipe))

@@ -23,7 +23,7 @@ from tfcli.runs.directory import RunDirectory
 from tfcli.runs.metrics import append_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.training.job import TrainingJob
-from tfcli.training.schedule import learning_rate
+from tfcli.training.schedule import share_of_peak
 from tfcli.training.state import Progress, save_checkpoint
 from tfcli.training.step import optimizer_step
 
@@ -44,15 +44,17 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     reason = _reason_to_end(job, stop=False)
     while reason is None:
         micro_batches = [next(batches) for _ in range(section.grad_accumulation)]
-        rate = learning_rate(progress.step + 1, section)
-        loss, norm = _step(job, micro_batches, rate)
+        share = share_of_peak(progress.step + 1, section)
+        loss, norm = optimizer_step(
+            job.objective, job.optimizers, micro_batches, share_of_peak=share, clip_norm=section.clip_norm
+        )
         window.add(loss, micro_batches)
         progress.step += 1
         progress.tokens += sum(batch.tokens for batch in micro_batches)
         last, stop = progress.step == section.steps, should_stop()
         if last or _due(progress.step, section.log_every):
             _require_finite(job, window, norm)
-            yield _reported(job, window, float(norm), rate, clock)
+            yield _reported(job, window, float(norm), share * section.learning_rate, clock)
             window = _Window(job.device)
         if last or _due(progress.step, section.evaluate_every):
             _require_finite(job, window, norm)
@@ -84,20 +86,6 @@ def _reason_to_end(job: TrainingJob, stop: bool) -> Reason | None:
     if progress.step >= section.steps or 0 < section.patience <= progress.stale:
         return reason_of(progress, section)
     return "interrupted" if stop else None
-
-
-def _step(job: TrainingJob, micro_batches: Sequence[Batch], rate: float) -> tuple[torch.Tensor, torch.Tensor]:
-    section = job.recipe.train
-    return optimizer_step(
-        job.model,
-        job.optimizer,
-        micro_batches,
-        learning_rate=rate,
-        label_smoothing=section.label_smoothing or 0.0,
-        clip_norm=section.clip_norm,
-        bfloat16=section.precision == "bfloat16",
-        device=job.device,
-    )
 
 
 class _Clock:
@@ -216,7 +204,7 @@ def _evaluated(job: TrainingJob, clock: _Clock) -> Evaluated:
 
 def _saved(job: TrainingJob, window: _Window) -> CheckpointSaved:
     began = time.perf_counter()
-    folder = save_checkpoint(job.run, job.config.run_id, job.model, job.optimizer, job.progress)
+    folder = save_checkpoint(job.run, job.config.run_id, job.model, job.optimizers, job.progress)
     if job.progress.best_step is None:  # not evaluated yet: the run shall load all the same
         _save_best(job)
     window.pause(time.perf_counter() - began)

@@ -6,25 +6,34 @@ from tfcli.recipe.train import TrainSection
 
 
 def learning_rate(step: int, train: TrainSection) -> float:
-    """The rate of step `step`, counted from 1.
+    """The rate of step `step`, counted from 1."""
+    return train.learning_rate * share_of_peak(step, train)
 
-    Rises linearly to the peak over `warmup_steps`; then
 
-    - cosine: falls along a half cosine to peak · final_learning_rate at the last step (Loshchilov and Hutter 2017,
+def share_of_peak(step: int, train: TrainSection) -> float:
+    """The rate of step `step`, counted from 1, as a share of the peak.
+
+    Rises linearly to 1 over `warmup_steps`; then
+
+    - cosine: falls along a half cosine to final_learning_rate at the last step (Loshchilov and Hutter 2017,
       equation 5, one cycle);
     - linear: falls along a line to the same (Devlin et al. 2019, appendix A.2, to 0);
-    - inverse_sqrt: peak · √(warmup / step) (Vaswani et al. 2017, equation 3, with the peak named);
-    - constant: stays.
+    - inverse_sqrt: √(warmup / step) (Vaswani et al. 2017, equation 3, with the peak named);
+    - constant: stays;
+    - wsd: stays, and over the last `decay_share` of all steps falls along a line to final_learning_rate (Hu et al.
+      2024, section 4.2; the line is that of Hägele et al. 2024).
     """
-    peak, warmup = train.learning_rate, min(train.warmup_steps, train.steps)
+    warmup = min(train.warmup_steps, train.steps)
     if step <= warmup:
-        return peak * step / warmup
+        return step / warmup
     if train.schedule == "inverse_sqrt":
-        return peak * math.sqrt(max(warmup, 1) / step)
+        return math.sqrt(max(warmup, 1) / step)
     if train.schedule == "constant":
-        return peak
-    progress = (step - warmup) / (train.steps - warmup)
-    share, left = train.final_learning_rate, 1 - progress
+        return 1.0
+    begin = warmup if train.schedule != "wsd" else max(warmup, train.steps - round(train.decay_share * train.steps))
+    if step <= begin:
+        return 1.0
+    left = 1 - (step - begin) / (train.steps - begin)
     if train.schedule == "cosine":
-        left = (1 + math.cos(math.pi * progress)) / 2
-    return peak * (share + (1 - share) * left)
+        left = (1 - math.cos(math.pi * left)) / 2
+    return train.final_learning_rate + (1 - train.final_learning_rate) * left

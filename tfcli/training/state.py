@@ -1,16 +1,18 @@
 """What training remembers between steps, and checkpoints of it.
 
 step-000250/model.safetensors      the weights
-            optimizer.safetensors  Adam's moments and the state of the random generators
+            optimizer.safetensors  what the optimizers remember, and the state of the random generators
             state.json             the counters below; written last inside the folder, which is renamed into place
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import AdamW, Muon, Optimizer
 
 from tfcli.errors import BrokenInputError
 from tfcli.files import read_json, replacing_folder, write_json
@@ -19,6 +21,12 @@ from tfcli.runs.directory import RunDirectory
 from tfcli.runs.weights import fill_model, load_tensors, model_tensors, save_tensors
 
 FORMAT_VERSION = 2
+
+_STATE_KEYS: dict[type[Optimizer], tuple[str, ...]] = {
+    AdamW: ("step", "exp_avg", "exp_avg_sq"),
+    Muon: ("momentum_buffer",),
+}
+"""What each optimizer remembers of a parameter."""
 
 
 @dataclass
@@ -38,19 +46,19 @@ class Progress:
 
 
 def save_checkpoint(
-    run: RunDirectory, run_id: str, model: Transformer, optimizer: torch.optim.Optimizer, progress: Progress
+    run: RunDirectory, run_id: str, model: Transformer, optimizers: Sequence[Optimizer], progress: Progress
 ) -> Path:
     """Write a checkpoint of this step, whole or not at all, then remove the older ones."""
     folder = run.checkpoint(progress.step)
     with replacing_folder(folder) as temporary:
         save_tensors(temporary / "model.safetensors", model_tensors(model), {"run_id": run_id})
-        save_tensors(temporary / "optimizer.safetensors", _optimizer_tensors(model, optimizer), {"run_id": run_id})
+        save_tensors(temporary / "optimizer.safetensors", _optimizer_tensors(model, optimizers), {"run_id": run_id})
         write_json(temporary / "state.json", {"format_version": FORMAT_VERSION, **asdict(progress)})
     run.prune()
     return folder
 
 
-def load_checkpoint(folder: Path, run_id: str, model: Transformer, optimizer: torch.optim.Optimizer) -> Progress:
+def load_checkpoint(folder: Path, run_id: str, model: Transformer, optimizers: Sequence[Optimizer]) -> Progress:
     """Put a checkpoint's weights, moments and random state back, and return its counters.
 
     Raises:
@@ -61,8 +69,8 @@ def load_checkpoint(folder: Path, run_id: str, model: Transformer, optimizer: to
     fill_model(model, _tensors_of_run(weights, run_id), weights)
     stored = _tensors_of_run(moments, run_id)
     _restore_random_state(model, stored, moments)
-    if progress.step > 0:  # Adam has no moments before its first step
-        _restore_moments(model, optimizer, stored, moments)
+    if progress.step > 0:  # there are no moments before the first step
+        _restore_moments(model, optimizers, stored, moments)
     return progress
 
 
@@ -89,15 +97,24 @@ def _tensors_of_run(path: Path, run_id: str) -> dict[str, Tensor]:
     return tensors
 
 
-def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def _optimizer_tensors(model: Transformer, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
     tensors = {"random.cpu": torch.get_rng_state()}
     accelerator = _generators(model)
     if accelerator is not None:
         tensors["random.accelerator"] = accelerator.get_rng_state()
-    for name, parameter in model_tensors(model).items():
+    for optimizer, name, parameter in _updated(model, optimizers):
         for key, value in optimizer.state[parameter].items():
             tensors[f"{key}.{name}"] = value
     return tensors
+
+
+def _updated(model: Transformer, optimizers: Sequence[Optimizer]) -> Iterator[tuple[Optimizer, str, nn.Parameter]]:
+    """Every parameter by name, with the optimizer that updates it."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                yield optimizer, names[parameter], parameter
 
 
 def _generators(model: Transformer) -> Any:
@@ -119,11 +136,11 @@ def _restore_random_state(model: Transformer, tensors: dict[str, Tensor], path: 
 
 
 def _restore_moments(
-    model: Transformer, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], path: Path
+    model: Transformer, optimizers: Sequence[Optimizer], tensors: dict[str, Tensor], path: Path
 ) -> None:
-    for name, parameter in model_tensors(model).items():
-        state = {key: _stored(tensors, f"{key}.{name}", path) for key in ("step", "exp_avg", "exp_avg_sq")}
-        if not state["exp_avg"].shape == state["exp_avg_sq"].shape == parameter.shape:
+    for optimizer, name, parameter in _updated(model, optimizers):
+        state = {key: _stored(tensors, f"{key}.{name}", path) for key in _STATE_KEYS[type(optimizer)]}
+        if any(value.ndim and value.shape != parameter.shape for value in state.values()):
             raise BrokenInputError(f"{path}: the moments of {name!r} have another shape", "restore the run's own file")
         # The fused kernel wants even its step counter on the parameter's device.
         optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in state.items()}

@@ -3,54 +3,42 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from tfcli.data.batch import Batch
-from tfcli.evaluation.objective import target_of
-from tfcli.models.transformer import Transformer
 
 
 def optimizer_step(
-    model: Transformer,
-    optimizer: torch.optim.Optimizer,
+    objective: nn.Module,
+    optimizers: Sequence[Optimizer],
     batches: Sequence[Batch],
     *,
-    learning_rate: float,
-    label_smoothing: float,
+    share_of_peak: float,
     clip_norm: float,
-    bfloat16: bool,
-    device: torch.device,
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the micro-batches' gradients and update the weights once.
 
     The loss is the mean over the target tokens of all micro-batches together, so that accumulation changes nothing
     but memory.
 
+    Args:
+        objective: gives the summed loss of a batch, as `TrainingLoss` does.
+        share_of_peak: the learning rate, as a share of each parameter group's "peak".
+
     Shape:
         returns: the loss in nats a token and the gradient norm before clipping, both () and left on the device
     """
     tokens = max(sum(batch.target_tokens for batch in batches), 1)  # windows of special tokens have no target
-    total = torch.zeros((), device=device)
+    losses = []
     for batch in batches:
-        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
-            target = target_of(model, batch, device)
-        loss = smoothed_cross_entropy(target.logits.float(), target.labels, label_smoothing) / tokens
+        loss = objective(batch) / tokens
         loss.backward()
-        total += loss.detach()
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm or torch.inf)
-    for group in optimizer.param_groups:
-        group["lr"] = learning_rate
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return total, norm
-
-
-def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """−Σ q log p with q = (1 − ε) one-hot + ε / Vocab (Szegedy et al. 2016, section 7), summed over tokens.
-
-    Shape:
-        logits: (N, Vocab); labels: (N,)
-        returns: ()
-    """
-    return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
+        losses.append(loss.detach())
+    norm = torch.nn.utils.clip_grad_norm_(objective.parameters(), clip_norm or torch.inf)
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = share_of_peak * group["peak"]
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    return torch.stack(losses).sum(), norm
