@@ -22,7 +22,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("cli", "explorer"),
     ("pipeline",),
     ("verification", "bench", "planning"),
-    ("inspection", "interop"),
+    ("inspection", "interop", "tracking"),
     ("training",),
     ("evaluation",),
     ("generation",),

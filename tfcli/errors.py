@@ -33,7 +33,7 @@ class BrokenInputError(TfcliError):
 
 
 class Interrupted(TfcliError):
-    """Work was stopped by Ctrl-C (exit 130) or SIGTERM (exit 143) after everything was saved."""
+    """Work was stopped by Ctrl-C (exit 130), SIGTERM (143) or a closed terminal (129) after everything was saved."""
 
     exit_code = 130
 

@@ -24,9 +24,9 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())  # safetensors writes files that their owner alone can read
-        _flush(temporary)
+        flush(temporary)
         temporary.replace(path)
-        _flush(path.parent)
+        flush(path.parent)
     except OSError as error:
         raise TfcliError(
             f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder"
@@ -38,12 +38,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield a new temporary folder beside `path`; on success it is renamed to `path`, which must not exist.
+    """Yield a new temporary folder beside `path`; on success it is renamed to `path`, which must not exist, and is on
+    the disk with all that is in it and all that leads to it.
 
     Raises:
         TfcliError: the parent cannot be written to, or the disk is full.
     """
     try:
+        made = [folder for folder in path.parents if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
         temporary.chmod(0o777 & ~_umask())
@@ -51,11 +53,13 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         raise TfcliError(f"Cannot write {path}: {error.strerror or error}", "choose another folder") from error
     try:
         yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                _flush(file)
+        for inside in (*temporary.rglob("*"), temporary):  # a folder's own flush keeps the names in it
+            flush(inside)
         temporary.rename(path)
-        _flush(path.parent)
+        for folder in (path.parent, *(one.parent for one in made)):
+            flush(folder)
+    except TfcliError as error:  # of a file inside: told by the name that the user knows
+        raise TfcliError(error.problem.replace(str(temporary), str(path)), error.remedy) from error
     except OSError as error:
         raise TfcliError(
             f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder"
@@ -135,7 +139,8 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Wait until a file's bytes, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

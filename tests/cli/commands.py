@@ -14,7 +14,7 @@ from tfcli.cli.main import app
 # Whatever terminal the tests run in, commands see one of 80 columns without colour.
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "FORCE_COLOR": None, "PY_COLORS": None}
 
-# Behind `train` and `run`, these make any training take a second.
+# Behind `train`, `run` and `bench train`, these make any training take a second.
 SHRUNK = [
     *("--set", "train.steps=3", "--set", "train.batch_size=4", "--set", "data.max_documents=300"),
     *("--set", "model.d_model=32", "--set", "model.num_layers=2", "--set", "model.num_heads=2"),
@@ -82,7 +82,7 @@ def _redirected(words: Sequence[str]) -> tuple[list[str], str | None, str | None
 
 
 def _shrunk(words: list[str]) -> list[str]:
-    if words[0] in ("train", "run") and not {"--dry-run", "--resume"} & set(words):
+    if (words[0] in ("train", "run") or words[:2] == ["bench", "train"]) and not {"--dry-run", "--resume"} & set(words):
         return [*words, *SHRUNK]
     if words[0] == "prepare":
         return [*words, "--set", "data.max_documents=300"]

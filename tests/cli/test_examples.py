@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from tests.cli.commands import shell
+from tests.support.bench import measure_here
 from tests.support.runs import Settings, tiny_recipe, train_tiny
 from tfcli.cli.main import app
 from tfcli.interop.exporting import export_run
@@ -53,7 +54,7 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     """What the examples of the help texts speak of."""
     folder = tmp_path_factory.mktemp("examples")
     names = {
-        "decoder": ["decoder-1"],
+        "decoder": ["decoder-1", "decoder-2"],
         "encoder": ["encoder-1"],
         "encoder-decoder": ["encoder-decoder-1", "pt-en-1", "translator"],
     }
@@ -78,6 +79,7 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
 def test_every_help_example_runs(line: str, workspace: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(workspace)
     monkeypatch.setattr("tfcli.interop.importing.fetch", lambda _: workspace / "checkpoint")  # in place of the hub
+    measure_here(monkeypatch)
     results = shell(line)
     assert results
     for result in results:

@@ -21,8 +21,9 @@ CONTRACT = {
     "tokenize encode": "TOKENIZER|RUN TEXT|- --json",
     "tokenize decode": "TOKENIZER|RUN ID|- --json",
     "prepare": "SOURCE --tokenizer --out --pairs --split --validation --seed --json",
-    "train": "--arch --data --preset --size --recipe --set --init --out --dry-run --resume"
+    "train": "--arch --data --preset --size --recipe --set --init --out --dry-run --resume --log"
     " --seed --device --threads --json",
+    "plan": "SOURCE --minutes --arch --set --out --check --seed --device --threads --json",
     "generate": "RUN PROMPT|- --max-new-tokens --temperature --top-k --top-p --beam --num-samples"
     " --interactive --checkpoint --seed --device --threads --json",
     "evaluate": "RUN SOURCE --checkpoint --device --threads --json",
@@ -30,7 +31,11 @@ CONTRACT = {
     "inspect positions": "RUN --encoding --length --d-model --heads --base --json",
     "import": "FOLDER|hf:NAME --out --tokenizer --json",
     "export": "RUN --format --out --checkpoint --json",
-    "run": "RECIPE --set --out --check --seed --device --threads --json",
+    "run": "RECIPE --set --out --check --log --seed --device --threads --json",
+    "runs list": "FOLDER --sort --json",
+    "runs show": "RUN --csv --svg --json",
+    "runs compare": "RUN --by --json",
+    "bench train": "--arch --preset --size --recipe --set --steps --against --seed --device --threads --json",
     "recipes list": "--json",
     "recipes show": "RECIPE --json",
 }
@@ -69,7 +74,7 @@ def test_help_keeps_what_stands_in_brackets_and_the_examples_apart(command: str)
         assert "hf:owner/name[:config][@split]" in result.stdout
 
 
-@pytest.mark.parametrize("command", ["", "tokenize", "inspect", "recipes"])
+@pytest.mark.parametrize("command", ["", "tokenize", "inspect", "bench", "recipes"])
 def test_a_group_alone_shows_its_help(command: str):
     result = tfcli(*command.split())
     assert "Usage:" in result.stdout + result.stderr

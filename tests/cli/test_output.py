@@ -1,6 +1,7 @@
 """What goes where: results to stdout, the rest to stderr, and both as the reader can take it."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -61,7 +62,9 @@ def test_verbose_shows_the_resolved_recipe_before_training(tmp_path: Path):
 def test_dry_run_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     result = tfcli("train", "--preset", "gpt2", "--size", "tiny", "--dry-run", "--json")
-    assert json.loads(result.stdout).keys() == {"parameters", "vocab_size", "tokens", "steps", "recipe"}
+    planned = json.loads(result.stdout)
+    assert {"parameters", "vocab_size", "tokens", "steps", "recipe", "memory", "flops_per_token"} <= planned.keys()
+    assert sum(group["parameters"] for group in planned["groups"]) == planned["parameters"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -224,8 +227,8 @@ def test_dry_run_counts_the_vocabulary_that_is_there(decoder: Path, tmp_path: Pa
     known = [("--set", f"tokenizer.path={decoder}"), ("--init", decoder), ("--data", tmp_path / "prepared")]
     for options in known:
         planned = tfcli("train", "--size", "tiny", *options, "--dry-run")
-        assert f"with a vocabulary of {ids};" in planned.stdout, planned.stderr
-    assert "with a vocabulary of 2048 at most;" in tfcli("train", "--size", "tiny", "--dry-run").stdout
+        assert f"{ids:,} ids\n" in re.sub(" +\n", "\n", planned.stdout), planned.stderr
+    assert "2,048 ids at most" in tfcli("train", "--size", "tiny", "--dry-run").stdout
 
 
 def test_the_seed_is_that_of_training_and_of_samples():

@@ -1,13 +1,17 @@
-"""Ctrl-C, SIGTERM and closed pipes, for real processes."""
+"""Ctrl-C, SIGTERM, closed terminals and closed pipes, for real processes."""
 
+import os
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.commands import process, tfcli
+from tfcli.cli.signals import Stopped, StopRequest, stop_on_signals
 from tfcli.runs.directory import RunDirectory
 from tfcli.training.state import read_progress
 
@@ -35,7 +39,9 @@ def interrupted(*arguments: str, number: signal.Signals, behind: str, times: int
     return command.returncode, out, seen + err
 
 
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=str
+)
 def test_training_finishes_its_step_saves_it_and_says_how_to_go_on(
     number: signal.Signals, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -58,12 +64,11 @@ def test_training_finishes_its_step_saves_it_and_says_how_to_go_on(
     # The command that it names goes on at that step. The rest of the way is cut short for the test.
     again = shlex.split(re.search(r"`(.+)`", last)[1])  # type: ignore[index]
     assert again == ["tfcli", "train", "--resume", "runs/my run"]
-    recipe = run.recipe.read_text()
-    run.recipe.write_text(recipe.replace("steps = 3000", f"steps = {step + 5}", 1))
-    resumed = tfcli(*again[1:])
+    resumed = tfcli(*again[1:], "--set", f"train.steps={step + 5}")
     assert resumed.exit_code == 0, resumed.stderr
     assert resumed.stdout == "runs/my run\n"
     assert "resume" in resumed.stderr
+    assert f"train.steps: 3000 → {step + 5}" in resumed.stderr
     progress = read_progress(run)
     assert progress is not None
     assert (progress.step, progress.finished) == (step + 5, True)
@@ -134,3 +139,47 @@ def test_a_pipe_that_closes_before_training_is_no_success(tmp_path: Path, monkey
     )
     assert command.wait(timeout=60) == 1
     assert not Path("run").exists()
+
+
+def test_a_terminal_that_closes_says_so_twice_and_the_step_is_saved_all_the_same():
+    """By the shell and by the system; only what people send a second time stops at once."""
+    request = StopRequest()
+    request.armed = True
+    for _ in range(3):
+        request.receive(signal.SIGHUP, None)
+        assert (request.asked(), request.exit_code) == (True, 129)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with pytest.raises(Stopped):
+            request.receive(number, None)
+
+
+def test_under_nohup_a_closed_terminal_stops_nothing():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signals() as request:
+            request.armed = True
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not request.asked()
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert request.exit_code == 143
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("how", ["full", "closed"])
+def test_a_stderr_that_fails_stops_no_training(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The disk of its log is full, or nobody reads it any more; the run is trained and its path printed."""
+    monkeypatch.chdir(tmp_path)
+    arguments = ["train", *LONG, "--set", "train.steps=30", "--out", "run"]
+    reader, writer = os.pipe()
+    with Path("/dev/full").open("w") as full:
+        stderr = full if how == "full" else writer
+        os.close(reader)
+        done = subprocess.run(
+            [sys.executable, "-m", "tfcli", *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True, check=False
+        )
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (0, "run\n")
+    progress = read_progress(RunDirectory(Path("run")))
+    assert progress is not None
+    assert progress.finished

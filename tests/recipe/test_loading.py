@@ -188,6 +188,11 @@ def test_a_choice_that_there_is_not_is_refused_with_those_there_are():
             {"train": {"context": 300}, "model": {"max_seq_len": 200}},
             ["train.context = 300", "max_seq_len = 200"],
         ),
+        (
+            {"train": {"batch_tokens": 299, "context": 300}, "model": {"max_seq_len": 300}},
+            ["train.batch_tokens = 299", "train.context = 300"],
+        ),
+        ({"train": {"batch_tokens": 199}, "model": {"max_seq_len": 200}}, ["train.batch_tokens = 199", "200"]),
         ({"data": {"split": "file"}}, ["data.validation"]),
         ({"data": {"split": "tail", "validation": "v.txt"}}, ["'tail'", "data.validation"]),
         ({"data": {"split": "hash", "validation": "v.txt"}}, ["'hash'", "data.validation"]),
@@ -208,6 +213,8 @@ def test_settings_that_contradict_each_other_are_refused_naming_both(settings, w
         {"data": {"split": "file", "validation": "v.txt"}},
         {"data": {"validation": "v.txt"}},
         {"train": {"context": 128}, "model": {"max_seq_len": 128}},
+        {"train": {"batch_tokens": 100, "context": 100}, "model": {"max_seq_len": 128}},
+        {"train": {"batch_tokens": 100}, "model": {"max_seq_len": 128, "architecture": "encoder-decoder"}},
     ],
     ids=str,
 )

@@ -7,6 +7,7 @@ from tests.support.consoles import printed
 from tfcli.records.training import (
     CheckpointSaved,
     Evaluated,
+    SettingChanged,
     StepsDone,
     TrainingEvent,
     TrainingFinished,
@@ -90,6 +91,50 @@ def test_every_event_has_a_single_line() -> None:
 
 def test_a_loss_that_is_not_finite_does_not_break_the_view() -> None:
     assert "nan" in printed(view(StepsDone(30, 100, 30720, float("nan"), 1e-4, float("inf"), 1.0, 16.0, 38.0)))
+
+
+def test_a_spike_is_marked_in_the_curve_and_in_its_line() -> None:
+    spike = StepsDone(30, 100, 30720, 3.9, 1e-4, 0.5, 1.0, 16.0, 38.0, spike=True)
+    lines = printed(view(spike)).splitlines()
+    assert any(line.endswith("3.9000  ▲ spike") for line in lines)
+    assert "▲" in "".join(line for line in lines if "│" in line or "┤" in line)
+    assert "▲ spike" in lines[-1]
+    assert event_line(spike).endswith("  ▲ spike")
+    later = StepsDone(40, 100, 40960, 2.9, 1e-4, 0.5, 1.0, 16.0, 38.0)
+    after = printed(view(spike, later)).splitlines()
+    assert not any("3.9000" in line or line.endswith("spike") for line in after[2:7])
+    assert "▲" in "".join(after)
+
+
+def test_padding_and_steps_left_out_are_shown_where_there_are_any() -> None:
+    padded = StepsDone(30, 100, 30720, 2.9, 1e-4, 0.5, 1.0, 16.0, 38.0, padding=0.062, skipped=2)
+    lines = printed(view(padded)).splitlines()
+    assert lines[6].split("  ")[0] == "padding"
+    assert "6.2 % of places" in lines[6]
+    assert lines[6].endswith("left out       2 steps")
+    assert event_line(padded).endswith("  6.2 % padding  2 steps left out")
+    assert "padding" not in printed(view())
+    assert "padding" not in event_line(EVENTS[1])
+
+
+def test_what_a_resume_has_changed_and_lost_is_said() -> None:
+    made = TrainingView()
+    lost = TrainingStarted("runs/a", "decoder", 100, 60, 100, 64, 900, 90, "cpu", "float32", lost_lines=1)
+    change = SettingChanged(60, "train.parallel", None, "fsdp")
+    for event in (lost, change, *EVENTS[1:]):
+        made.update(event)
+    lines = printed(made).splitlines()
+    assert lines[1] == "metrics.jsonl has lost a line that was there when step 60 was saved"
+    assert lines[2] == "train.parallel: none → fsdp"
+    assert event_line(change) == "change        60  train.parallel: none → fsdp"
+    for width, height in ((60, 16), (80, 20)):
+        assert len(printed(made, width, height=height).splitlines()) <= height
+
+
+def test_the_mean_of_checkpoints_is_named() -> None:
+    mean = Evaluated(100, 5000, 1.25, 0.5, True, 0.4, "checkpoints")
+    assert event_line(mean) == "evaluate     100  loss   1.2500  accuracy 50.0 %  mean of checkpoints  best"
+    assert any(line.endswith("best           1.2500, mean of checkpoints") for line in printed(view(mean)).splitlines())
 
 
 def test_a_straight_line_in_braille() -> None:

@@ -48,11 +48,11 @@ def test_half_written_checkpoints_and_strangers_are_passed_over(tmp_path: Path):
     assert [*run.checkpoints()] == [100]
 
 
-def test_pruning_keeps_the_last(tmp_path: Path):
+def test_pruning_keeps_what_it_is_told(tmp_path: Path):
     run = RunDirectory(tmp_path)
     for step in (30, 10, 20):
         checkpoint(run, step)
-    run.prune()
+    run.prune({30})
     assert [*(tmp_path / "checkpoints").iterdir()] == [run.checkpoint(30)]
 
 
@@ -66,7 +66,11 @@ def test_pruning_finishes_what_an_interrupted_pruning_left(tmp_path: Path):
         (left_over / "model.safetensors").write_bytes(b"w")
     checkpoint(run, 20)
     checkpoint(run, 30)
-    run.prune()
+    half = [tmp_path / ".model.safetensors.123.tmp", tmp_path / ".recipe.toml.9.tmp", tmp_path / ".tmped6nrl"]
+    for file in half:
+        file.write_bytes(b"w")
+    run.prune({30})
+    assert not any(file.exists() for file in half)
     assert [*(tmp_path / "checkpoints").iterdir()] == [run.checkpoint(30)]
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tfcli.records.training import Evaluated, StepsDone
+from tfcli.errors import TfcliError
+from tfcli.records.training import Evaluated, SettingChanged, StepsDone
 from tfcli.runs.metrics import append_metrics, read_metrics, truncate_metrics
 
 
@@ -80,3 +81,21 @@ def test_a_damaged_file_ends_where_it_stops_being_metrics(tmp_path: Path):
     assert [line["step"] for line in read_metrics(path)] == [1]
     path.write_bytes(b"\xff\xfe\x00\n")
     assert read_metrics(path) == []
+
+
+def test_a_changed_setting_is_a_line_with_from_and_to(path: Path):
+    append_metrics(path, SettingChanged(30, "train.steps", 100, 200))
+    assert read_metrics(path)[-1] == {"event": "changed", "step": 30, "key": "train.steps", "from": 100, "to": 200}
+
+
+def test_truncating_counts_what_stays(path: Path):
+    assert truncate_metrics(path, 20) == 3
+    assert truncate_metrics(path, 30) == 3
+    path.write_bytes(b"")
+    assert truncate_metrics(path, 30) == 0
+
+
+def test_a_line_that_cannot_be_written_is_told(tmp_path: Path):
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+    with pytest.raises(TfcliError, match=r"Cannot write .*metrics\.jsonl: No space left on device"):
+        append_metrics(tmp_path / "metrics.jsonl", steps(10))

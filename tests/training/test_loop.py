@@ -132,6 +132,23 @@ def test_a_report_is_the_mean_over_the_target_tokens_of_its_steps(tmp_path: Path
         assert report.grad_norm == pytest.approx(part[-1][2])
 
 
+def test_the_padding_of_a_report_is_that_of_its_batches(tmp_path: Path):
+    """Counted from the masks: a pair's own places, and the labels that are none."""
+    settings: Settings = {"train": {"steps": 4, "log_every": 2, "grad_accumulation": 1}}
+    its_job = job(tiny_recipe("encoder-decoder", settings), tmp_path / "run")
+    batches = its_job.training.training()
+    shares = []
+    for _ in range(2):
+        both = [next(batches) for _ in range(2)]
+        assert all(batch.decoder_input_ids is not None and batch.padding_mask is not None for batch in both)
+        places = sum(batch.input_ids.size + batch.labels.size for batch in both)
+        tokens = sum(int(batch.padding_mask.sum()) + int((batch.labels >= 0).sum()) for batch in both)  # type: ignore[union-attr]
+        shares.append(1 - tokens / places)
+    reports = [event for event in loop.train(its_job) if isinstance(event, StepsDone)]
+    assert [event.padding for event in reports] == pytest.approx(shares)
+    assert shares[0] > 0
+
+
 def test_metrics_have_one_line_a_report_and_a_score(tmp_path: Path):
     rhythm = {"train": {"steps": 7, "log_every": 2, "evaluate_every": 3, "save_every": 4}}
     events = trained(tiny_recipe("decoder", rhythm), tmp_path / "run")
@@ -267,26 +284,36 @@ def poison(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         ({"log_every": 1, "evaluate_every": 0, "save_every": 4}, "reported"),
         ({"log_every": 50, "evaluate_every": 0, "save_every": 2}, "about to be saved"),
         ({"log_every": 50, "evaluate_every": 3, "save_every": 4}, "about to be scored"),
+        ({"log_every": 4, "evaluate_every": 0, "save_every": 4}, "reported two steps later"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
+@pytest.mark.parametrize("told_at_once", [True, False], ids=["looked at after every step", "with the reports"])
 def test_a_loss_that_is_no_number_ends_the_run_and_spares_what_was_saved(
-    tmp_path: Path, poison: Callable[[int], None], rhythm: dict[str, int], why: str
+    tmp_path: Path,
+    poison: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    rhythm: dict[str, int],
+    why: str,
+    told_at_once: bool,
 ):
-    """The weights break in step 6; the checkpoint of step 4 is good, and so are the best weights."""
+    """The weights break in step 6, which is named; the checkpoint of step 4 is good, and so are the best weights."""
     poison(6)
+    if not told_at_once:
+        monkeypatch.setattr(loop, "asking_is_free", lambda device: False)
     run = tmp_path / "run"
     with pytest.raises(TfcliError) as caught:
         trained(tiny_recipe("decoder", {"train": {"steps": 20, **rhythm}}), run)
     message = str(caught.value)
     assert f"The {poison.what} became" in message  # type: ignore[attr-defined]
-    assert "up to step 6" in message
+    assert "at step 6" in message
     assert "the checkpoint of step 4 is kept" in message
     assert "lower train.learning_rate (now 0.01)" in message
     assert caught.value.exit_code == 1
     assert [*RunDirectory(run).checkpoints()] == [4]
     for checkpoint in ("best", "last"):
         load_run(run, checkpoint)  # refuses weights that are not finite
+    assert f"--resume {run} --set train.learning_rate=0.005`" in message
     assert all(line["step"] < 6 for line in read_metrics(run / "metrics.jsonl"))
 
 
@@ -299,7 +326,7 @@ def test_a_loss_that_breaks_before_anything_is_saved_says_so(tmp_path: Path, poi
 def test_a_rate_that_is_far_too_high_is_told_in_one_sentence(tmp_path: Path):
     """No fake: at a rate of 1e38 the second step's numbers leave the range of float32."""
     settings = {"train": {"learning_rate": 1e38, "warmup_steps": 0, "log_every": 1, "save_every": 0}}
-    with pytest.raises(TfcliError, match=r"became (nan|inf) up to step \d+ \(the checkpoint of step 0 is kept\)"):
+    with pytest.raises(TfcliError, match=r"became (nan|inf) at step \d+ \(the checkpoint of step 0 is kept\)"):
         trained(tiny_recipe("decoder", settings), tmp_path / "run")
 
 

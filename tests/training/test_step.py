@@ -12,7 +12,7 @@ from tests.models.small import ARCHITECTURES, model
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
-from tfcli.training.objective import TrainingLoss, smoothed_cross_entropy
+from tfcli.training.objective import TrainingLoss
 from tfcli.training.optimizer import build_optimizers
 from tfcli.training.step import optimizer_step
 
@@ -83,25 +83,6 @@ def test_decay_alone_shrinks_a_matrix_by_rate_times_decay():
     optimizer.step()
     for name, parameter in network.named_parameters():
         torch.testing.assert_close(parameter.detach(), before[name] * (0.95 if parameter.ndim == 2 else 1.0))
-
-
-def test_label_smoothing_by_hand():
-    """p = (½, ¼, ¼), the first is right, ε = 0.3: q = (0.8, 0.1, 0.1).
-    −Σ q ln p = 0.8 ln 2 + 0.1 · 2 ln 2 + 0.1 · 2 ln 2 = 1.2 ln 2."""
-    logits = torch.tensor([[0.5, 0.25, 0.25]]).log() + 7.0  # a shift of all logits changes nothing
-    assert smoothed_cross_entropy(logits, torch.tensor([0]), 0.3).item() == pytest.approx(1.2 * math.log(2))
-    assert smoothed_cross_entropy(logits, torch.tensor([0]), 0.0).item() == pytest.approx(math.log(2))
-
-
-def test_label_smoothing_is_pytorch_s_own_against_spread_targets():
-    """An independent way: cross-entropy against probabilities, of the rows that have a label."""
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(5, 4, generator=generator)
-    labels = torch.tensor([2, 0, IGNORED, 3, 1])
-    kept = labels != IGNORED
-    spread = F.one_hot(labels[kept], 4) * 0.9 + 0.1 / 4
-    expected = F.cross_entropy(logits[kept], spread, reduction="sum")
-    torch.testing.assert_close(smoothed_cross_entropy(logits, labels, 0.1), expected)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -10,36 +10,33 @@ if TYPE_CHECKING:
 
 
 def show_plan(terminal: Terminal, recipe: "Recipe", init: Path | None, json: bool) -> None:
-    """Print the resolved recipe, and the parameters and tokens that follow from it.
+    """Print the shapes, the parameters, the operations and the memory of a training, and its recipe with --verbose.
+
+    What the machine decides is decided as the training would; nothing is begun.
 
     Args:
         init: the run whose weights would be taken, and its tokenizer with them.
     """
     from dataclasses import asdict, replace
 
-    from tfcli.models.build import weightless
+    from tfcli.planning.outline import outline
     from tfcli.recipe.saving import to_toml
-    from tfcli.render.numbers import short
+    from tfcli.render.planning import OutlineView
     from tfcli.tokenization.load import load_tokenizer
+    from tfcli.training.assembly import decide_for_machine
 
     recipe = recipe.resolved()
-    model = recipe.model
     found = _tokenizer_path(recipe, init)
     # A tokenizer that is yet to be trained may come out smaller than asked for; this is the most it can be.
     ids = recipe.tokenizer.vocab_size if found is None else load_tokenizer(found).vocab_size
-    section = replace(model, vocab_size=model.vocab_size or ids)
-    parameters = weightless(section).num_parameters()
-    train = recipe.train
-    sequences = train.batch_size * train.grad_accumulation
-    tokens = sequences * (train.context or model.max_seq_len) * train.steps
+    model = replace(recipe.model, vocab_size=recipe.model.vocab_size or ids)
+    decided = replace(recipe, model=model, train=decide_for_machine(model, recipe.train))
+    result = outline(decided, vocab_size_is_most=found is None and recipe.model.vocab_size is None)
     if json:
-        figures = {"parameters": parameters, "vocab_size": section.vocab_size, "tokens": tokens, "steps": train.steps}
-        terminal.json({**figures, "recipe": asdict(recipe)})
+        terminal.json({**asdict(result), "recipe": asdict(recipe)})
         return
-    terminal.text(to_toml(recipe))
-    steps = f"{train.steps} steps of {sequences} sequences, {short(tokens)} tokens at most"
-    assumed = " at most" if found is None and model.vocab_size is None else ""
-    terminal.text(f"# {short(parameters)} parameters with a vocabulary of {section.vocab_size}{assumed}; {steps}")
+    terminal.detail(to_toml(recipe))
+    terminal.show(OutlineView(result))
 
 
 def _tokenizer_path(recipe: "Recipe", init: Path | None) -> Path | None:

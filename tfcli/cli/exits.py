@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tfcli.cli.signals import INTERRUPTED, TERMINATED, Terminated
+from tfcli.cli.signals import exit_code_of
 from tfcli.cli.terminal import Terminal
 from tfcli.errors import TfcliError
 
@@ -28,17 +28,17 @@ def exit_codes(terminal: Terminal, *, debug: bool = False) -> Iterator[None]:
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             traceback.print_exc()
-        sentence, exit_code = _explained(error)
+        sentence, exit_code = explained(error)
         terminal.error(sentence)
         raise SystemExit(exit_code) from None
 
 
-def _explained(error: BaseException) -> tuple[str, int]:
+def explained(error: BaseException) -> tuple[str, int]:
+    """The sentence and the exit code of what a command has raised."""
     if isinstance(error, TfcliError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        stopped = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
-        return "Stopped; nothing is left half-written.", stopped
+        return "Stopped; nothing is left half-written.", exit_code_of(error)
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return "There is not enough memory; use a smaller model, batch or context.", 1
     if isinstance(error, OSError):

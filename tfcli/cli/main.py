@@ -5,13 +5,17 @@ import sys
 
 import typer
 
+from tfcli.cli.bench import bench_app
 from tfcli.cli.evaluate import evaluate
 from tfcli.cli.generate import generate
 from tfcli.cli.inspect import inspect_app
 from tfcli.cli.interop import export, import_
+from tfcli.cli.plan import plan
 from tfcli.cli.prepare import prepare
 from tfcli.cli.recipes import recipes_app
 from tfcli.cli.run import run
+from tfcli.cli.runs import runs_app
+from tfcli.cli.streams import Lossy
 from tfcli.cli.tokenize import tokenize_app
 from tfcli.cli.train import train
 from tfcli.cli.usage import Commands
@@ -44,12 +48,15 @@ def _root(
 
 app.command("run")(run)
 app.add_typer(recipes_app, name="recipes")
+app.add_typer(runs_app, name="runs")
 app.add_typer(tokenize_app, name="tokenize")
 app.command("prepare")(prepare)
 app.command("train")(train)
+app.command("plan")(plan)
 app.command("generate")(generate)
 app.command("evaluate")(evaluate)
 app.add_typer(inspect_app, name="inspect")
+app.add_typer(bench_app, name="bench")
 app.command("import")(import_)
 app.command("export")(export)
 
@@ -63,4 +70,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal's encoding lacks is shown as "?", and stops nothing.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    sys.stderr = Lossy(sys.stderr)
     app(prog_name="tfcli")

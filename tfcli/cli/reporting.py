@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tfcli.cli.events import drawn, is_result, named
 from tfcli.cli.exits import discard_closed_pipes
-from tfcli.cli.signals import INTERRUPTED, TERMINATED, UNREAD, StopRequest, Terminated, stop_on_signals
+from tfcli.cli.launching import launched_with
+from tfcli.cli.signals import INTERRUPTED, UNREAD, StopRequest, exit_code_of, stop_on_signals
 from tfcli.cli.terminal import Terminal, is_terminal
 from tfcli.errors import Interrupted, TfcliError
 from tfcli.records.pipeline import StageProgress, StageStarted
@@ -114,15 +115,15 @@ class Reporter:
         """The exit of a signal that nothing waited for: how to go on, where a run was begun."""
         if self.run is None:
             return signal
-        exit_code = TERMINATED if isinstance(signal, Terminated) else INTERRUPTED
         return Interrupted(
             f"Stopped at once; what {self.run} had saved before is kept",
             self._remedy(self.run),
-            exit_code=exit_code,
+            exit_code=exit_code_of(signal),
         )
 
     def _remedy(self, run: str) -> str:
-        command = [*self.again, "--out", run] if self.again else ["tfcli", "train", "--resume", run]
+        resume = ["tfcli", "train", "--resume", run, *launched_with()]
+        command = [*self.again, "--out", run] if self.again else resume
         return f"go on with `{shlex.join(command)}`"
 
     def hint(self) -> None:

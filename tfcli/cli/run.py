@@ -6,7 +6,7 @@ import typer
 
 from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
 from tfcli.cli.terminal import Terminal
-from tfcli.cli.train import Out
+from tfcli.cli.train import Log, Out
 
 Name = Annotated[
     str,
@@ -25,6 +25,7 @@ def run(
     assignments: Set = None,
     out: Out = None,
     check: Check = False,
+    log: Log = None,
     seed: Seed = None,
     device: Device = "auto",
     threads: Threads = 0,
@@ -47,6 +48,7 @@ def run(
     from tfcli.pipeline.recipe import run_recipe
     from tfcli.recipe.check import CheckSection
     from tfcli.recipe.saving import to_toml
+    from tfcli.tracking.tracking import tracking
 
     settings = recipe_from(recipe=recipe, assignments=assignments, seed=seed, device=device, threads=threads)
     if check and settings.check == CheckSection():
@@ -57,12 +59,16 @@ def run(
     terminal.detail(to_toml(settings.resolved()))
     again = ["tfcli", "run", recipe, *(word for one in assignments or [] for word in ("--set", one))]
     again += ["--check"] if check else []
+    again += ["--log", log] if log else []
     again += ["--seed", str(seed)] if seed is not None else []
     again += ["--device", device] if device != "auto" else []
     again += ["--threads", str(threads)] if threads else []
     translates = settings.model.architecture == "encoder-decoder"
-    with reporting(terminal, json=json, stream=True, again=again, translates=translates) as reporter:
-        results = run_recipe(settings, out, reporter, reporter.should_stop)
+    with (
+        reporting(terminal, json=json, stream=True, again=again, translates=translates) as reporter,
+        tracking(log, reporter, terminal.note) as report,
+    ):
+        results = run_recipe(settings, out, report, reporter.should_stop)
         reporter.stop_if_asked()
         reporter.hint()
     for result in results if check else []:

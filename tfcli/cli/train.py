@@ -46,6 +46,14 @@ Out = Annotated[
 Resume = Annotated[
     Path | None, typer.Option("--resume", metavar="RUN", help="Go on exactly where this run was interrupted.")
 ]
+Log = Annotated[
+    Literal["tensorboard", "trackio", "wandb"] | None,
+    typer.Option("--log", help="Tell this service of the training, too; it changes nothing of the run."),
+]
+Nproc = Annotated[
+    int,
+    typer.Option("--nproc", metavar="N", min=1, help="Processes on this machine, such as one for each GPU."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the recipe and the model's shape; train nothing.")]
 
 
@@ -62,6 +70,8 @@ def train(
     out: Out = None,
     resume: Resume = None,
     dry_run: DryRun = False,
+    nproc: Nproc = 1,
+    log: Log = None,
     seed: Seed = None,
     device: Device = "auto",
     threads: Threads = 0,
@@ -78,18 +88,30 @@ def train(
       tfcli train --arch encoder --data 'books/*.txt' --size small
       tfcli train --arch encoder-decoder --data train.tsv --set train.steps=5000
       tfcli train --resume runs/decoder-1
+      tfcli train --resume runs/decoder-1 --set train.steps=2000
+      tfcli train --recipe my.toml --nproc 8
     """
     from tfcli.cli.settings import recipe_from, require_own_text
     from tfcli.errors import UsageError
 
-    settled = [arch, data, preset, size, recipe, assignments, init, out, dry_run, threads]
+    settled = [arch, data, preset, size, recipe, init, out, dry_run, threads]
     if resume is not None and (any(settled) or seed is not None or device != "auto"):
         raise UsageError(
-            "--resume goes on with exactly the interrupted run, so it takes no other settings",
+            "--resume goes on with exactly the interrupted run, so it takes no other settings but --set",
             "leave them out, or begin a new run from its weights with --init",
         )
+    if log is not None and nproc > 1:  # before any of the processes begins
+        from tfcli.tracking.tracking import require_installed
+
+        require_installed(log)
+    if nproc > 1 and resume is not None:
+        from tfcli.runs.directory import existing_run
+
+        existing_run(resume)
+        _launch(terminal, resume, nproc, assignments or [], log, json)
+        return
     if resume is not None:
-        _resume(terminal, resume, json)
+        _resume(terminal, resume, assignments or [], log, json)
         return
     settings = recipe_from(
         arch=arch,
@@ -109,18 +131,48 @@ def train(
         show_plan(terminal, settings, init, json)
         return
     require_own_text(recipe, settings)
+    from tfcli.cli.launching import working
     from tfcli.cli.reporting import reporting
-    from tfcli.pipeline.training import train_recipe
+    from tfcli.pipeline.training import begin_run, train_recipe
     from tfcli.recipe.saving import to_toml
+    from tfcli.tracking.tracking import tracking
 
     terminal.detail(to_toml(settings.resolved()))
-    with reporting(terminal, json=json, stream=True) as reporter:
-        reporter.close(train_recipe(settings, out, reporter, reporter.should_stop, init))
+    if nproc > 1:
+        with reporting(terminal, json=json, stream=True) as reporter:
+            run = begin_run(settings, out, reporter, nproc, init)
+        _launch(terminal, run, nproc, [], log, json)
+        return
+    with (
+        working(terminal) as workers,
+        reporting(terminal, json=json, stream=True) as reporter,
+        tracking(log if workers.is_first else None, reporter, terminal.note) as report,
+    ):
+        reporter.close(train_recipe(settings, out, report, reporter.should_stop, init, workers))
 
 
-def _resume(terminal: Terminal, path: Path, json: bool) -> None:
+def _resume(terminal: Terminal, path: Path, assignments: list[str], log: Log, json: bool) -> None:
+    from tfcli.cli.launching import working
     from tfcli.cli.reporting import reporting
     from tfcli.pipeline.training import resume_run
+    from tfcli.recipe.loading import parse_assignments
+    from tfcli.tracking.tracking import tracking
 
-    with reporting(terminal, json=json, stream=True) as reporter:
-        reporter.close(resume_run(path, reporter, reporter.should_stop))
+    settings = parse_assignments(assignments)
+    with (
+        working(terminal) as workers,
+        reporting(terminal, json=json, stream=True) as reporter,
+        tracking(log if workers.is_first else None, reporter, terminal.note) as report,
+    ):
+        reporter.close(resume_run(path, report, reporter.should_stop, settings, workers))
+
+
+def _launch(terminal: Terminal, run: Path, nproc: int, assignments: list[str], log: Log, json: bool) -> None:
+    """Go on with a run in several processes, which say what they would say alone."""
+    from tfcli.cli.launching import launch
+
+    command = ["train", "--resume", str(run), "--color", terminal.color]
+    command += [word for assignment in assignments for word in ("--set", assignment)]
+    command += ["--log", log] if log else []
+    flags = {"--json": json, "--quiet": terminal.quiet, "--verbose": terminal.verbose}
+    launch([*command, *(flag for flag, wanted in flags.items() if wanted)], nproc)

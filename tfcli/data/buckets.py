@@ -1,10 +1,12 @@
 """Which sequences share a batch: those of about the same length, so that little is padded."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tfcli.data.budget import BudgetPlan
 from tfcli.data.draws import ORDER, generator
 
 POOL_BATCHES = 64
@@ -17,13 +19,13 @@ class BucketPlan:
 
     Args:
         numbers: the sequences that take part; at least one.
-        keys: two lengths of each; batches are sorted by the first, then by the second.
+        lengths: of each side of each; batches are sorted by the first side, then by the second.
 
-    Shape: numbers (N,); keys (2, N)
+    Shape: numbers (N,); lengths (sides, N)
     """
 
     numbers: NDArray[np.int64]
-    keys: NDArray[np.int64]
+    lengths: NDArray[np.int64]
     batch_size: int
     seed: int
 
@@ -31,6 +33,11 @@ class BucketPlan:
     def batches_per_epoch(self) -> int:
         """Full batches of an epoch; fewer sequences than a batch make one by repeating them."""
         return max(1, len(self.numbers) // self.batch_size)
+
+    @property
+    def mean_rows(self) -> float:
+        """Sequences of a batch."""
+        return self.batch_size
 
     def epoch(self, epoch: int) -> NDArray[np.int64]:
         """The sequences of each batch of an epoch.
@@ -42,15 +49,35 @@ class BucketPlan:
         draw = generator(self.seed, ORDER, epoch)
         places = np.resize(draw.permutation(len(self.numbers)), self.batches_per_epoch * self.batch_size)
         pool = np.arange(len(places)) // (POOL_BATCHES * self.batch_size)
-        first, second = self.keys[:, places]
-        places = places[np.lexsort((second, first, pool))]
+        places = places[np.lexsort((*self.lengths[::-1, places], pool))]
         batches = self.numbers[places].reshape(self.batches_per_epoch, self.batch_size)
         return batches[draw.permutation(self.batches_per_epoch)]
 
-    def sorted(self) -> NDArray[np.int64]:
-        """All sequences, the shortest first.
+    def whole(self) -> Iterator[NDArray[np.int64]]:
+        """Every sequence once, the shortest first, in batches of `batch_size`; the last may have fewer."""
+        order = self.numbers[np.lexsort(self.lengths[::-1])]
+        for first in range(0, len(order), self.batch_size):
+            yield order[first : first + self.batch_size]
 
-        Shape: (N,)
-        """
-        first, second = self.keys
-        return self.numbers[np.lexsort((second, first))]
+
+LengthPlan = BucketPlan | BudgetPlan
+
+
+def plan_by_length(
+    numbers: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    *,
+    batch_size: int,
+    batch_tokens: int | None,
+    seed: int,
+) -> LengthPlan:
+    """Batches of at most `batch_tokens` places, or, without it, of `batch_size` sequences.
+
+    Raises:
+        UsageError: one sequence alone is larger than `batch_tokens`.
+
+    Shape: numbers (N,); lengths (sides, N)
+    """
+    if batch_tokens is None:
+        return BucketPlan(numbers, lengths, batch_size, seed)
+    return BudgetPlan(numbers, lengths, budget=batch_tokens, seed=seed)

@@ -17,6 +17,7 @@ class CausalBatches(WindowBatches):
     The label of a window's last input is the token after the window.
 
     Args:
+        batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
         documents: begin windows where documents begin, instead of anywhere in the stream.
     """
 
@@ -26,18 +27,26 @@ class CausalBatches(WindowBatches):
         roles: TokenRoles,
         *,
         batch_size: int,
+        batch_tokens: int | None = None,
         context: int,
         seed: int,
         documents: bool = False,
     ) -> None:
         super().__init__(
-            view, roles, label_offset=1, batch_size=batch_size, context=context, seed=seed, documents=documents
+            view,
+            roles,
+            label_offset=1,
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            context=context,
+            seed=seed,
+            documents=documents,
         )
         # A document's <s> follows </s> always: predicting it would only flatter the loss.
         self._never_news = roles.bos if roles.bos != roles.eos else None
 
     def training(self, start: int = 0) -> Iterator[Batch]:
-        """Full batches without end, from number `start` on."""
+        """Batches without end, from number `start` on."""
         for _, spans in self._plan.training(start):
             yield self._batch(spans)
 
@@ -52,4 +61,4 @@ class CausalBatches(WindowBatches):
         # Padding stands at the end, where the causal mask hides it from every real token.
         inputs = np.where(present, tokens[:, :-1], self._pad)
         scored = present if self._never_news is None else present & (tokens[:, 1:] != self._never_news)
-        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), padding=spans.padding)
+        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=spans.lengths)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.buckets import BucketPlan
+from tfcli.data.buckets import plan_by_length
 from tfcli.data.draws import endless
 from tfcli.data.spans import Spans
 
@@ -18,37 +18,46 @@ class DocumentPlan:
     Args:
         offsets: where each document begins in the stream, and where the last one ends.
         label_offset: 1 where the token after a window's last is needed as well, for its label; else 0.
+        batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
 
     Shape: offsets (documents + 1,)
     """
 
     def __init__(
-        self, offsets: NDArray[np.int64], label_offset: int, *, context: int, batch_size: int, seed: int
+        self,
+        offsets: NDArray[np.int64],
+        label_offset: int,
+        *,
+        context: int,
+        batch_size: int,
+        batch_tokens: int | None = None,
+        seed: int,
     ) -> None:
         self._starts, self._lengths = _windows(offsets, label_offset, context)
         numbers = np.arange(len(self._starts))
-        self._buckets = BucketPlan(numbers, np.stack([self._lengths] * 2), batch_size=batch_size, seed=seed)
+        self._plan = plan_by_length(
+            numbers, self._lengths[None], batch_size=batch_size, batch_tokens=batch_tokens, seed=seed
+        )
 
     @property
     def batches_per_epoch(self) -> int:
-        """Full batches of an epoch."""
-        return self._buckets.batches_per_epoch
+        """Batches of an epoch."""
+        return self._plan.batches_per_epoch
 
     @property
     def tokens_per_batch(self) -> int:
         """Tokens of a training batch, on average."""
-        return round(float(self._lengths.mean()) * self._buckets.batch_size)
+        return round(float(self._lengths.mean()) * self._plan.mean_rows)
 
     def training(self, start: int) -> Iterator[tuple[int, Spans]]:
         """The number of each batch and its windows, from batch `start` on, without end."""
-        for number, documents in endless(self._buckets.epoch, self.batches_per_epoch, start):
+        for number, documents in endless(self._plan.epoch, self.batches_per_epoch, start):
             yield number, self._spans(documents)
 
     def whole(self) -> Iterator[Spans]:
         """Every window once, the shortest first."""
-        order, size = self._buckets.sorted(), self._buckets.batch_size
-        for first in range(0, len(order), size):
-            yield self._spans(order[first : first + size])
+        for numbers in self._plan.whole():
+            yield self._spans(numbers)
 
     def _spans(self, numbers: NDArray[np.int64]) -> Spans:
         return Spans(self._starts[numbers], self._lengths[numbers])

@@ -1,6 +1,6 @@
 """Random numbers as a pure function of a key, so that any batch can be made again without those before it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ def generator(*key: int) -> np.random.Generator:
 
 
 def endless(
-    epoch: Callable[[int], NDArray[Any]], batches_per_epoch: int, start: int
+    epoch: Callable[[int], Sequence[NDArray[Any]] | NDArray[Any]], batches_per_epoch: int, start: int
 ) -> Iterator[tuple[int, NDArray[Any]]]:
     """Epoch after epoch, from batch number `start` on: the number of each batch, and its row of the epoch's plan."""
     number, first = divmod(start, batches_per_epoch)

@@ -83,6 +83,7 @@ class MaskedBatches(WindowBatches):
     Labels are the original tokens at the chosen places, not shifted. A window of special tokens has none.
 
     Args:
+        batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
         documents: begin windows where documents begin, instead of anywhere in the stream.
     """
 
@@ -92,6 +93,7 @@ class MaskedBatches(WindowBatches):
         roles: TokenRoles,
         *,
         batch_size: int,
+        batch_tokens: int | None = None,
         context: int,
         seed: int,
         mask_probability: float,
@@ -99,12 +101,19 @@ class MaskedBatches(WindowBatches):
         documents: bool = False,
     ) -> None:
         super().__init__(
-            view, roles, label_offset=0, batch_size=batch_size, context=context, seed=seed, documents=documents
+            view,
+            roles,
+            label_offset=0,
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            context=context,
+            seed=seed,
+            documents=documents,
         )
         self._masker = Masker(roles, vocab_size, mask_probability)
 
     def training(self, start: int = 0) -> Iterator[Batch]:
-        """Full batches without end, from number `start` on."""
+        """Batches without end, from number `start` on."""
         for number, spans in self._plan.training(start):
             yield self._batch(spans, generator(self._seed, MASKS, number))
 
@@ -117,4 +126,4 @@ class MaskedBatches(WindowBatches):
     def _batch(self, spans: Spans, draw: np.random.Generator) -> Batch:
         present = spans.present()
         inputs, labels = self._masker.hide(self._view.padded(spans.starts, spans.lengths, self._pad), present, draw)
-        return Batch(inputs, labels, padding_mask=present if spans.padding else None, padding=spans.padding)
+        return Batch(inputs, labels, padding_mask=None if present.all() else present, row_tokens=spans.lengths)

@@ -12,6 +12,7 @@ class WindowBatches:
 
     Args:
         label_offset: 1 where the token after a window's last is needed as well, for its label; else 0.
+        batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
         documents: begin windows where documents begin, instead of anywhere in the stream.
     """
 
@@ -22,16 +23,25 @@ class WindowBatches:
         *,
         label_offset: int,
         batch_size: int,
+        batch_tokens: int | None,
         context: int,
         seed: int,
         documents: bool,
     ) -> None:
         self._view, self._pad, self._seed = view, roles.pad, seed
-        self._plan: Plan = (
-            DocumentPlan(view.offsets, label_offset, context=context, batch_size=batch_size, seed=seed)
-            if documents
-            else WindowPlan(len(view) - label_offset, context, batch_size, seed)
-        )
+        self._plan: Plan
+        if documents:
+            self._plan = DocumentPlan(
+                view.offsets,
+                label_offset,
+                context=context,
+                batch_size=batch_size,
+                batch_tokens=batch_tokens,
+                seed=seed,
+            )
+        else:
+            rows = batch_size if batch_tokens is None else batch_tokens // context
+            self._plan = WindowPlan(len(view) - label_offset, context, rows, seed)
 
     @property
     def batches_per_epoch(self) -> int:

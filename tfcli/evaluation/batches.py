@@ -15,21 +15,27 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
     """Batches of one part of a prepared dataset, as the recipe's objective wants them.
 
     Raises:
-        UsageError: the dataset holds text where pairs are needed, or pairs where text is.
+        UsageError: the dataset holds text where pairs are needed, or pairs where text is; or a
+            training pair alone is larger than `train.batch_tokens`.
     """
     objective = recipe.model.objective
     context = recipe.train.context or recipe.model.max_seq_len
+    tokens = recipe.train.batch_tokens
+    if tokens is not None and part == "validation":
+        # What was trained on may all be shorter than what is scored: nothing is refused here.
+        tokens = max(tokens, context * (2 if objective == "seq2seq" else 1))
     common = {"batch_size": recipe.train.batch_size, "context": context, "seed": recipe.train.seed}
     if objective == "seq2seq":
-        return PairBatches(data.pairs(part), roles, **common)
+        return PairBatches(data.pairs(part), roles, batch_tokens=tokens, **common)
     documents = recipe.train.windows == "documents"
     if objective == "mlm":
         return MaskedBatches(
             data.text(part),
             roles,
+            batch_tokens=tokens,
             vocab_size=data.record().vocab_size,
             mask_probability=recipe.train.mask_probability,
             documents=documents,
             **common,
         )
-    return CausalBatches(data.text(part), roles, documents=documents, **common)
+    return CausalBatches(data.text(part), roles, batch_tokens=tokens, documents=documents, **common)

@@ -72,7 +72,11 @@ def _scored(run: LoadedRun) -> Recipe:
     """The run's recipe with batches of some thousand tokens: without gradients, more fits than in training."""
     train = run.recipe.train
     context = train.context or run.config.model.max_seq_len
-    train = replace(train, batch_size=max(train.batch_size, _SCORED_TOKENS // context))
+    train = replace(
+        train,
+        batch_size=max(train.batch_size, _SCORED_TOKENS // context),
+        batch_tokens=None if train.batch_tokens is None else max(train.batch_tokens, _SCORED_TOKENS),
+    )
     return replace(run.recipe, train=train)
 
 

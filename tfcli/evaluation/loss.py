@@ -1,10 +1,11 @@
 """The loss over a whole set: summed over every labelled token, divided once at the end."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from tfcli.data.batch import Batch
@@ -42,8 +43,16 @@ class Totals:
 
 
 @torch.inference_mode()
-def total_loss(model: Transformer, batches: Iterable[Batch], device: torch.device) -> Totals:
+def total_loss(
+    model: Transformer,
+    batches: Iterable[Batch],
+    device: torch.device,
+    combined: Callable[[Tensor], Tensor] = lambda sums: sums,
+) -> Totals:
     """Score every labelled token of the batches once, in float32 and without dropout.
+
+    Args:
+        combined: adds what other processes have scored; takes and returns three sums, (3,).
 
     Raises:
         UsageError: there is none.
@@ -57,6 +66,8 @@ def total_loss(model: Transformer, batches: Iterable[Batch], device: torch.devic
         correct += int((target.logits.argmax(-1) == target.labels).sum())
         tokens += batch.target_tokens
     model.train(was_training)
+    sums = combined(torch.tensor([nats, tokens, correct], dtype=torch.float64))
+    nats, tokens, correct = float(sums[0]), int(sums[1]), int(sums[2])
     if tokens == 0:
         raise UsageError(
             "The validation part has no token to score: all are special or unknown to the tokenizer",

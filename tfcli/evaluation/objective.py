@@ -5,6 +5,7 @@ Shape legend: B batch, S source length, T target length, D model, N labelled pos
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,8 +27,18 @@ class Target:
 
 
 def target_of(model: Transformer, batch: Batch, device: torch.device) -> Target:
-    """Run the model on a batch, and its head where it pays: a masked model predicts one token in seven, and the logits
-    of the others would be most of the work. clm, seq2seq and mlm differ in their labels alone."""
+    """The logits of a batch at its labelled positions. clm, seq2seq and mlm differ in their labels alone."""
+    hidden, labels = labelled_hidden(model, batch, device)
+    return Target(model.head(hidden), labels)
+
+
+def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The last vectors of a batch and their labels, without those that have none where that pays: a masked model
+    predicts one token in seven, and the logits of the others would be most of the work.
+
+    Shape:
+        returns: (N, D) and (N,)
+    """
     labels = _on(batch.labels, device)
     inputs = [_on(batch.input_ids, device)]
     if batch.decoder_input_ids is not None:
@@ -35,10 +46,13 @@ def target_of(model: Transformer, batch: Batch, device: torch.device) -> Target:
     padding_mask = None if batch.padding_mask is None else _on(batch.padding_mask, device)
     hidden = model.hidden(*inputs, padding_mask)
     if 2 * batch.target_tokens > batch.labels.size:
-        return Target(model.head(hidden.flatten(0, 1)), labels.flatten())
-    labelled = labels != IGNORED
-    return Target(model.head(hidden[labelled]), labels[labelled])
+        return hidden.flatten(0, 1), labels.flatten()
+    # The places are found where the batch was made: the device need not be waited for.
+    places = _on(np.flatnonzero(batch.labels != IGNORED), device)
+    return hidden.flatten(0, 1)[places], labels.flatten()[places]
 
 
 def _on(array: object, device: torch.device) -> Tensor:
-    return torch.as_tensor(array).to(device, non_blocking=True)
+    tensor = torch.as_tensor(array)
+    # From other memory than pinned one, a copy to a GPU waits for all that the GPU has still to do.
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

@@ -56,7 +56,25 @@ def fused_attention(
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask=both, is_causal=causal, dropout_p=dropout, scale=scale
         )
-    # Half of the lowest number, not −∞: a row that sees nothing must give no NaN, here and in its gradient.
-    both = bias.masked_fill(~mask, torch.finfo(bias.dtype).min / 2)
+    both = masked(bias, mask)
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=both, dropout_p=dropout, scale=scale)
+    return without_blind_rows(output, mask)
+
+
+def masked(bias: Tensor, mask: Tensor) -> Tensor:
+    """A bias that leaves out what is masked: by half of the lowest number, not −∞, since a row that sees nothing must
+    give no NaN, here and in its gradient.
+
+    Shape:
+        bias, mask: broadcastable to (B, H, T, S); so is what is returned
+    """
+    return bias.masked_fill(~mask, torch.finfo(bias.dtype).min / 2)
+
+
+def without_blind_rows(output: Tensor, mask: Tensor) -> Tensor:
+    """Zeros where a query may attend to nothing.
+
+    Shape:
+        output: (B, H, T, Dh); mask: broadcastable to (B, H, T, S)
+    """
     return output.masked_fill(~mask.any(-1, keepdim=True), 0.0)

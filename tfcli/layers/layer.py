@@ -6,6 +6,7 @@ from typing import Protocol
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tfcli.layers.autocast import for_products
 from tfcli.layers.feed_forward import FeedForward
 from tfcli.layers.multi_head import KeyValueCache, MultiHeadAttention
 from tfcli.layers.norms import build_norm
@@ -27,8 +28,8 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.placement == "pre":
-            return x + F.dropout(sublayer(self.norm(x)), self.dropout, self.training)
-        return self.norm(x + F.dropout(sublayer(x), self.dropout, self.training))
+            return x + F.dropout(sublayer(for_products(self.norm(x))), self.dropout, self.training)
+        return self.norm(x + F.dropout(sublayer(for_products(x)), self.dropout, self.training))
 
 
 class LayerCache(Protocol):

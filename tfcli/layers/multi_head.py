@@ -9,11 +9,12 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from tfcli.layers.attention import explicit_attention, fused_attention
+from tfcli.layers.attention import explicit_attention, fused_attention, masked, without_blind_rows
 from tfcli.layers.masks import attention_mask
 from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.layers.rotary import rotate
+from tfcli.layers.row_attention import row_attention
 from tfcli.layers.scores import Score
 from tfcli.recipe.model import ModelSection
 
@@ -37,6 +38,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, model: ModelSection, *, causal: bool = False, cross: bool = False) -> None:
         super().__init__()
         self.causal, self.cross = causal, cross
+        self.by_rows = False  # whether training goes a sequence at a time; a matter of speed, see `row_attention`
         self.num_heads, self.num_kv_heads, self.head_dim = model.num_heads, model.kv_heads, model.size_per_head
         self.dropout = model.attention_dropout_rate
         self.window = None if cross else model.sliding_window
@@ -106,11 +108,15 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         dropout = self.dropout if self.training else 0.0
         fused = weights is None and self.score.has_kernel
+        by_rows = self.by_rows and self.training and not (bias is not None and bias.requires_grad)
         lengths = query.shape[2], key.shape[2]
+        triangular = self.causal and lengths[0] == lengths[1] and padding_mask is bias is self.window is None
         bias = None if bias is None else bias.to(query.dtype)
-        if fused and self.causal and lengths[0] == lengths[1] and padding_mask is bias is self.window is None:
+        if fused and triangular and not by_rows:
             return fused_attention(query, key, value, scale=self.score.scale, causal=True, dropout=dropout)
         mask = attention_mask(padding_mask, *lengths, causal=self.causal, window=self.window, device=query.device)
+        if fused and by_rows:
+            return self._by_rows(query, key, value, mask, bias, dropout)
         if fused:
             return fused_attention(query, key, value, mask, scale=self.score.scale, bias=bias, dropout=dropout)
         scores = self.score(query, key)
@@ -118,6 +124,15 @@ class MultiHeadAttention(nn.Module):
         if weights is not None:
             weights.append(of_heads)
         return output
+
+    def _by_rows(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float
+    ) -> Tensor:
+        bias = query.new_zeros(1, 1, query.shape[2], key.shape[2]) if bias is None else bias
+        if mask is None:
+            return row_attention(query, key, value, bias, scale=self.score.scale, dropout=dropout)
+        output = row_attention(query, key, value, masked(bias, mask), scale=self.score.scale, dropout=dropout)
+        return without_blind_rows(output, mask)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         """(B, S, heads · Dh) → (B, heads, S, Dh): heads become a batch axis."""

@@ -39,8 +39,16 @@ class Head(nn.Module):
         self.weight = embedding if model.tie_embeddings else nn.Parameter(torch.empty(vocab_size, size))
         self.bias = nn.Parameter(torch.empty(vocab_size)) if model.head_bias else None
 
+    def prepared(self, h: Tensor) -> Tensor:
+        """What is multiplied with W.
+
+        Shape:
+            h: (…, D), and the same is returned
+        """
+        return h * self.scale if self.scale != 1.0 else h
+
     def forward(self, h: Tensor) -> Tensor:
-        return F.linear(h * self.scale if self.scale != 1.0 else h, self.weight, self.bias)
+        return F.linear(self.prepared(h), self.weight, self.bias)
 
 
 class TransformHead(Head):
@@ -56,8 +64,13 @@ class TransformHead(Head):
         self.activation = ACTIVATIONS[model.activation]
         self.norm = build_norm(model)
 
-    def forward(self, h: Tensor) -> Tensor:
-        return super().forward(self.norm(self.activation(self.transform(h))))
+    def prepared(self, h: Tensor) -> Tensor:
+        """norm(f(h W + b)), multiplied with W next.
+
+        Shape:
+            h: (…, D), and the same is returned
+        """
+        return super().prepared(self.norm(self.activation(self.transform(h))))
 
 
 class NoHead(nn.Module):

@@ -9,34 +9,76 @@ from tfcli.errors import UsageError
 from tfcli.files import require_writable, write_text
 from tfcli.models.head import require_head
 from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, require_same_text, with_absolute_paths
-from tfcli.recipe.loading import load_recorded
+from tfcli.recipe.changes import changed_recipe, changes_between
+from tfcli.recipe.loading import Settings, load_recorded
 from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.recipe import Recipe, first_difference
 from tfcli.records.pipeline import StageStarted
-from tfcli.records.training import TrainingFinished
+from tfcli.records.training import SettingChanged, TrainingFinished
 from tfcli.runs.card import run_card
 from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
 from tfcli.runs.load import load_run
 from tfcli.runs.lock import held
+from tfcli.training.assembly import decide_for_machine
+from tfcli.training.ending import finished_event, reason_of, reason_to_end
 from tfcli.training.initial import require_same_model
 from tfcli.training.job import TrainingJob, resume, start
-from tfcli.training.loop import finished_event, reason_of, train
-from tfcli.training.state import read_progress
+from tfcli.training.loop import train
+from tfcli.training.state import Progress, read_progress
+from tfcli.training.workers import ALONE, Workers, require_work_for_all
 
 ShouldStop = Callable[[], bool]
 
 
 def train_recipe(
-    recipe: Recipe, out: Path | None, report: Report, should_stop: ShouldStop, init: Path | None = None
+    recipe: Recipe,
+    out: Path | None,
+    report: Report,
+    should_stop: ShouldStop,
+    init: Path | None = None,
+    workers: Workers = ALONE,
 ) -> TrainingFinished:
     """Train a recipe into `out`, or into `runs/<name>-<n>`.
 
-    A folder that holds a run of the same recipe is continued.
+    A folder that holds a run of the same recipe is continued. Of several workers the first one begins the run, and then
+    all go on with it from its folder, as they do when they are started again.
 
     Raises:
         UsageError: the folder holds a run of another recipe (names the first setting that differs) or something else,
-            or another process trains into it.
+            or another process trains into it; or several workers are to find a name for it.
     """
+    recipe = _complete(recipe, init)
+    if workers.size > 1:
+        if out is None:
+            raise UsageError("Several processes cannot choose a name for one run", "name it: --out RUN")
+        workers.first_does(lambda: begin_run(recipe, out, report, workers.size))
+        return resume_run(out, report, should_stop, workers=workers)
+    if out is not None and RunDirectory(out).holds_run():
+        _require_same_recipe(recipe, RunDirectory(out))
+        return resume_run(out, report, should_stop)
+    job = _begun(recipe, out, report)
+    with held(job.run):
+        return _drive(job, report, should_stop)
+
+
+def begin_run(recipe: Recipe, out: Path | None, report: Report, processes: int, init: Path | None = None) -> Path:
+    """Make all that a training by several processes needs, where it is not there yet: tokenizer, data and the run.
+
+    Returns: where the run is.
+
+    Raises:
+        UsageError: as `train_recipe`, or there are more processes than a batch has rows.
+    """
+    recipe = _complete(recipe, init)
+    require_work_for_all(recipe.train, processes)
+    if out is not None and RunDirectory(out).holds_run():
+        _require_same_recipe(recipe, RunDirectory(out))
+        return out
+    return _begun(recipe, out, report, processes).run.path
+
+
+def _complete(recipe: Recipe, init: Path | None) -> Recipe:
+    """All that is decided before the text is read."""
     if init is not None:
         recipe = replace(recipe, train=replace(recipe.train, init=str(init)))
     elif recipe.is_imported:
@@ -45,10 +87,10 @@ def train_recipe(
             "begin with its weights: tfcli train --init RUN --data SOURCE",
         )
     require_head(recipe.model)
-    recipe = replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
-    if out is not None and RunDirectory(out).holds_run():
-        _require_same_recipe(recipe, RunDirectory(out))
-        return resume_run(out, report, should_stop)
+    return replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
+
+
+def _begun(recipe: Recipe, out: Path | None, report: Report, processes: int = 1) -> TrainingJob:
     run = free_run(out or next_run_path(recipe.name))
     require_writable(run.path)
     initial = load_run(recipe.train.init) if recipe.train.init is not None else None
@@ -56,28 +98,62 @@ def train_recipe(
         require_same_model(recipe.model, initial)
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer)))
     tokenizer, data = obtain_data(recipe, report)
-    report(StageStarted("training", str(run.path)))
-    job = start(recipe, data, tokenizer, run, initial)
-    with held(run):
-        return _drive(job, report, should_stop)
+    if processes == 1:
+        report(StageStarted("training", str(run.path)))
+    return start(recipe, data, tokenizer, run, initial, processes)
 
 
-def resume_run(path: Path, report: Report, should_stop: ShouldStop) -> TrainingFinished:
-    """Go on with an interrupted run; of a finished one, say so and do nothing."""
+def resume_run(
+    path: Path,
+    report: Report,
+    should_stop: ShouldStop,
+    settings: Settings | None = None,
+    workers: Workers = ALONE,
+) -> TrainingFinished:
+    """Go on with an interrupted run; of a finished one, say so and do nothing.
+
+    Args:
+        settings: what to change from here on; with more steps, a finished run goes on too.
+
+    Raises:
+        UsageError: a setting may not change, or has no effect; or another process trains into the run.
+        BrokenInputError: a file of the run is damaged.
+    """
     run = existing_run(path)
-    recipe = load_recorded(run.recipe)
+    recorded, recipe = load_recorded(run.recipe), changed_recipe(run.recipe, settings or {})
     if recipe.is_imported:
         raise UsageError(
             f"The run {path} was imported, and there is no training to go on with", "begin one with --init"
         )
+    if settings:
+        recipe = replace(recipe, train=decide_for_machine(recipe.model, recipe.train))
+    changes = changes_between(recorded, recipe)
     progress = read_progress(run)
-    if progress is not None and progress.finished:
+    if progress is not None and changes:
+        _require_effect(progress, recipe)
+    if progress is not None and progress.finished and not changes:
         report(StageStarted("training", str(path), reused=True))
         return finished_event(run, progress, reason_of(progress, recipe.train))
-    with held(run):
-        data = dataset_of_run(run, recipe, report)
+    with workers.first_holds(lambda: held(run)):
+        data = workers.first_then_all(lambda: dataset_of_run(run, recipe, report))
         report(StageStarted("training", str(path)))
-        return _drive(resume(run, recipe, data), report, should_stop)
+        with workers.together():
+            job = resume(run, recipe, data, workers)
+        job.changes = tuple(SettingChanged(job.progress.step, *change) for change in changes)
+        return _drive(job, report, should_stop)
+
+
+def _require_effect(progress: Progress, recipe: Recipe) -> None:
+    if progress.step > recipe.train.steps:
+        raise UsageError(
+            f"train.steps = {recipe.train.steps} is less than the {progress.step} steps that are done",
+            "name a larger number",
+        )
+    if reason_to_end(progress, recipe.train) is not None:
+        raise UsageError(
+            f"The run is finished at step {progress.step}, so that the change has no effect",
+            "raise train.steps, or train.patience where it stopped early, to go on",
+        )
 
 
 def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
@@ -98,7 +174,8 @@ def _drive(job: TrainingJob, report: Report, should_stop: ShouldStop) -> Trainin
     for event in train(job, should_stop):
         report(event)
         if isinstance(event, TrainingFinished):
-            write_text(job.run.readme, run_card(job.recipe, event))
+            if job.workers.is_first:
+                write_text(job.run.readme, run_card(job.recipe, event))
             return event
     raise AssertionError("a training ends with TrainingFinished")
 

@@ -1,6 +1,7 @@
 """From TOML, presets, ``--set`` and flags to one checked recipe."""
 
 import difflib
+import functools
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -138,14 +139,22 @@ def _nearest(name: str, known: list[str]) -> str:
     return max(known, key=lambda key: (by_field[key] + whole[key], key))
 
 
+@functools.cache  # building it takes longer than a hundred validations
+def _adapter() -> Any:
+    import pydantic
+
+    return pydantic.TypeAdapter(Recipe)
+
+
 def _validate(settings: Mapping[str, Any]) -> Recipe:
     import pydantic
 
     try:
         # JSON mode lets arrays become tuples and yet never turns "3" into 3.
-        return pydantic.TypeAdapter(Recipe).validate_json(json.dumps(settings, default=str), strict=True)
+        checked: Recipe = _adapter().validate_json(json.dumps(settings, default=str), strict=True)
     except pydantic.ValidationError as error:
         raise _as_usage_error(error.errors()[0]) from error
+    return checked
 
 
 _EXPECTED = {

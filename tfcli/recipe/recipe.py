@@ -43,10 +43,27 @@ class Recipe:
                 f"train.context = {context} is longer than model.max_seq_len = {self.model.max_seq_len}",
                 "shorten train.context or raise model.max_seq_len",
             )
+        tokens, needed = self.train.batch_tokens, context or self.model.max_seq_len
+        if tokens is not None and tokens < needed and self.model.architecture != "encoder-decoder":
+            raise UsageError(
+                f"train.batch_tokens = {tokens} cannot hold one window of train.context = {needed} tokens",
+                f"raise train.batch_tokens to {needed} or more, or shorten train.context",
+            )
         if self.train.windows is not None and self.model.architecture == "encoder-decoder":
             raise UsageError(
                 f"train.windows = {self.train.windows!r} says how text is cut, and an encoder-decoder reads pairs",
                 "leave train.windows out",
+            )
+        average, keep = self.train.average_checkpoints, self.train.keep_checkpoints
+        if average > keep:
+            raise UsageError(
+                f"train.average_checkpoints = {average} is more than train.keep_checkpoints = {keep}",
+                f"keep {average} or more",
+            )
+        if average > 1 and not self.train.save_every:
+            raise UsageError(
+                f"train.average_checkpoints = {average} needs several checkpoints, and train.save_every = 0 makes one",
+                "set train.save_every",
             )
         if self.data.split == "file" and self.data.validation is None:
             raise UsageError("data.split = 'file' needs data.validation", "name the file of the validation part")
@@ -96,6 +113,8 @@ DECIDED_BY_THE_RUN = (
     "train.windows",
     "train.device",
     "train.precision",
+    "train.attention",
+    "train.compile",
     "train.threads",
 )
 """Settings that a recipe may leave open, and a run decides once and records."""

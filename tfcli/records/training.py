@@ -1,10 +1,13 @@
 """What the training loop says while it runs. Losses are in nats a token."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Reason = Literal["done", "early", "interrupted"]
 """Why a training ended: at its last step; because no evaluation was better for long; because it was asked to."""
+
+Scored = Literal["weights", "moving_average", "checkpoints"]
+"""Whose loss an evaluation measured: the weights'; their moving average's; the mean's of the last checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,18 @@ class TrainingStarted:
     precision: str
     left_out: int = 0
     """Pairs that are too long for the context and take no part."""
+    lost_lines: int = 0
+    """Lines of metrics.jsonl that were there when the run was saved, and are there no more."""
+
+
+@dataclass(frozen=True)
+class SettingChanged:
+    """A setting that a resume has changed, before step `step` + 1. `key` is ``section.field``."""
+
+    step: int
+    key: str
+    from_: Any
+    to: Any
 
 
 @dataclass(frozen=True)
@@ -41,6 +56,12 @@ class StepsDone:
     tokens_per_second: float
     seconds: float
     seconds_left: float
+    padding: float = 0.0
+    """Share of places without a token among all places read since the last report."""
+    skipped: int = 0
+    """Steps left out since the run began, because their loss or gradient was not finite."""
+    spike: bool = False
+    """Whether the loss stands out far above the recent ones."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,7 @@ class Evaluated:
     accuracy: float
     best: bool
     seconds: float
+    of: Scored = "weights"
 
 
 @dataclass(frozen=True)
@@ -76,4 +98,4 @@ class TrainingFinished:
     run: str
 
 
-TrainingEvent = TrainingStarted | StepsDone | Evaluated | CheckpointSaved | TrainingFinished
+TrainingEvent = TrainingStarted | SettingChanged | StepsDone | Evaluated | CheckpointSaved | TrainingFinished

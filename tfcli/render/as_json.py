@@ -11,10 +11,18 @@ from numpy.typing import NDArray
 from tfcli.records.attention import AttentionRecord
 from tfcli.records.generation import Filled, Generated
 from tfcli.records.tokenization import TokenizerReport
-from tfcli.records.training import CheckpointSaved, Evaluated, StepsDone, TrainingFinished, TrainingStarted
+from tfcli.records.training import (
+    CheckpointSaved,
+    Evaluated,
+    SettingChanged,
+    StepsDone,
+    TrainingFinished,
+    TrainingStarted,
+)
 
 _EVENTS = {
     TrainingStarted: "started",
+    SettingChanged: "changed",
     StepsDone: "step",
     Evaluated: "evaluated",
     CheckpointSaved: "saved",
@@ -57,7 +65,8 @@ def _chosen(record: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    return {field.name: _value(getattr(record, field.name)) for field in fields(record)}
+    # Python has words like "from" of its own, so that a field of that name is written from_.
+    return {field.name.rstrip("_"): _value(getattr(record, field.name)) for field in fields(record)}
 
 
 def _value(value: Any) -> Any:

@@ -12,17 +12,24 @@ from rich.text import Text
 
 # The bit of each dot in a Braille cell (Unicode block U+2800), by [row][column].
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+_UPPER, _LOWER = 0x01 | 0x08 | 0x02 | 0x10, 0x04 | 0x20 | 0x40 | 0x80
+_PLAIN = str.maketrans("┤│└─━●", "+|+--o")  # where the encoding has nothing better
+_LETTER_EVERY = 12  # cells
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points to be joined by a line, or, with `marker`, each shown as that character."""
+    """Points to be joined by a line, or, with `marker`, each shown as that character.
+
+    A line with a `letter` carries it every so often, so that it is known without colour, too.
+    """
 
     name: str
     xs: tuple[float, ...]
-    ys: tuple[float, ...]
+    ys: tuple[float | None, ...]
     style: str = ""
     marker: str = ""
+    letter: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,39 +41,47 @@ class Plot:
         x_label: what x is.
         height: lines of the plot itself, without the x axis and the names.
         x_range: first and last x; None for those of the points.
+        y_range: lowest and highest y, what is beyond is cut off; None for those of the points.
+        gutter: cells left of the y axis at least, so that plots under each other stand in line.
     """
 
     series: tuple[Series, ...]
     x_label: str
     height: int = 8
     x_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None
+    gutter: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        points = [_finite(series) for series in self.series]
+        points = [_finite(series, self.y_range) for series in self.series]
         xs, ys = np.concatenate([p[0] for p in points]), np.concatenate([p[1] for p in points])
         if not len(xs):
             return
-        low, high = _padded(float(ys.min()), float(ys.max()))
+        low, high = _padded(*(self.y_range or (float(ys.min()), float(ys.max()))))
         ticks = {_line_of(tick, low, high, self.height): tick for tick in nice_ticks(low, high, self.height // 2)}
         digits = _digits(list(ticks.values()))
         names = {line: f"{tick:.{digits}f}" for line, tick in ticks.items()}
-        gutter = max(map(len, names.values()), default=0)
+        gutter = max([self.gutter, *map(len, names.values())])
         first, last = self.x_range or (float(xs.min()), float(xs.max()))
-        canvas = _Canvas(max(4, options.max_width - gutter - 3), self.height, (first, last), (low, high))
+        canvas = _Canvas(
+            max(4, options.max_width - gutter - 3), self.height, (first, last), (low, high), options.ascii_only
+        )
         for series, (series_xs, series_ys) in zip(self.series, points, strict=True):
             canvas.draw(series, series_xs, series_ys)
         for number, line in enumerate(canvas.lines()):
-            yield Segment(f"{names.get(number, ''):>{gutter}} {'┤' if number in names else '│'}", Style(dim=True))
+            edge = _written("┤" if number in names else "│", options.ascii_only)
+            yield Segment(f"{names.get(number, ''):>{gutter}} {edge}", Style(dim=True))
             yield from line
             yield Segment.line()
-        yield from self._x_axis(gutter, canvas.width, first, last)
+        yield from self._x_axis(gutter, canvas.width, first, last, options.ascii_only)
 
-    def _x_axis(self, gutter: int, width: int, first: float, last: float) -> RenderResult:
-        yield Text(" " * gutter + " └" + "─" * width, style="dim")
+    def _x_axis(self, gutter: int, width: int, first: float, last: float, ascii_only: bool) -> RenderResult:
+        yield Text(" " * gutter + _written(" └" + "─" * width, ascii_only), style="dim")
         left, right = f"{first:,.0f}", f"{last:,.0f}"
         middle = Text(self.x_label, style="dim")
         for series in self.series:
-            middle.append("   ").append(series.marker or "━", series.style).append(f" {series.name}")
+            sign = _written(series.marker or series.letter or "━", ascii_only)
+            middle.append("   ").append(sign, series.style).append(f" {series.name}")
         room = width - len(left) - len(right)
         middle.truncate(max(0, room - 2), overflow="ellipsis")
         before = (room - middle.cell_len) // 2
@@ -76,8 +91,15 @@ class Plot:
 
 
 class _Canvas:
-    def __init__(self, width: int, height: int, x_range: tuple[float, float], y_range: tuple[float, float]) -> None:
-        self.width, self.height = width, height
+    def __init__(
+        self,
+        width: int,
+        height: int,
+        x_range: tuple[float, float],
+        y_range: tuple[float, float],
+        ascii_only: bool,
+    ) -> None:
+        self.width, self.height, self.ascii_only = width, height, ascii_only
         self._x_range, self._y_range = x_range, y_range
         self._bits = np.zeros((height, width), dtype=np.intp)
         self._styles: dict[tuple[int, int], str] = {}
@@ -88,8 +110,7 @@ class _Canvas:
         dots_y = self.height * 4 - 1 - _scaled(ys, *self._y_range, self.height * 4)
         if series.marker:
             for x, y in zip((dots_x // 2).tolist(), (dots_y // 4).tolist(), strict=True):
-                self._markers[y, x] = series.marker
-                self._styles[y, x] = series.style
+                self._mark(y, x, series.marker, series.style)
             return
         previous = None
         for x in range(self.width * 2):
@@ -101,6 +122,10 @@ class _Canvas:
             for y in range(int(here.min()), int(here.max()) + 1):
                 self._dot(x, y, series.style)
             previous = (x, int(here[-1]))
+            if series.letter and (x // 2 - ord(series.letter) * 5) % _LETTER_EVERY == 0:
+                self._mark(previous[1] // 4, x // 2, series.letter, series.style)
+        if series.letter and previous:
+            self._mark(previous[1] // 4, previous[0] // 2, series.letter, series.style)
 
     def lines(self) -> list[list[Segment]]:
         return [[self._cell(row, column) for column in range(self.width)] for row in range(self.height)]
@@ -109,7 +134,16 @@ class _Canvas:
         marker = self._markers.get((row, column))
         bits = int(self._bits[row, column])
         style = self._styles.get((row, column))
-        return Segment(marker or (chr(0x2800 + bits) if bits else " "), Style.parse(style) if style else None)
+        return Segment(marker or self._dots(bits), Style.parse(style) if style else None)
+
+    def _dots(self, bits: int) -> str:
+        if self.ascii_only:
+            return " '.:"[bool(bits & _UPPER) + 2 * bool(bits & _LOWER)]
+        return chr(0x2800 + bits) if bits else " "
+
+    def _mark(self, row: int, column: int, marker: str, style: str) -> None:
+        self._markers[row, column] = _written(marker, self.ascii_only)
+        self._styles[row, column] = style
 
     def _join(self, x0: int, y0: int, x1: int, y1: int, style: str) -> None:
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
@@ -119,6 +153,11 @@ class _Canvas:
     def _dot(self, x: int, y: int, style: str) -> None:
         self._bits[y // 4, x // 2] |= _DOTS[y % 4][x % 2]
         self._styles[y // 4, x // 2] = style
+
+
+def _written(signs: str, ascii_only: bool) -> str:
+    """`signs` as the terminal's encoding can show them."""
+    return signs.translate(_PLAIN).encode("ascii", "replace").decode().replace("?", "*") if ascii_only else signs
 
 
 def nice_ticks(low: float, high: float, most: int) -> list[float]:
@@ -140,9 +179,11 @@ def _digits(ticks: list[float]) -> int:
     return next((d for d in range(7) if all(abs(round(t, d) - t) < 1e-9 for t in ticks)), 7)
 
 
-def _finite(series: Series) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _finite(series: Series, y_range: tuple[float, float] | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     xs, ys = np.array(series.xs, dtype=np.float64), np.array(series.ys, dtype=np.float64)
     known = np.isfinite(xs) & np.isfinite(ys)
+    if y_range is not None:
+        known &= (ys >= y_range[0]) & (ys <= y_range[1])
     return xs[known], ys[known]
 
 

@@ -1,5 +1,8 @@
 """A training as it runs: progress, figures and the loss curve, redrawn after every event."""
 
+from typing import Any
+
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -8,6 +11,7 @@ from rich.text import Text
 from tfcli.records.training import (
     CheckpointSaved,
     Evaluated,
+    SettingChanged,
     StepsDone,
     TrainingEvent,
     TrainingFinished,
@@ -19,6 +23,7 @@ from tfcli.render.safe import printable
 
 _CURVE_LINES = 8
 _OTHER_LINES = 10  # title, bar, four lines of figures, two of the axis, a message, room for the cursor
+_SPIKE = "▲"
 _LEAST_CURVE = 4
 
 
@@ -33,16 +38,22 @@ class TrainingView:
         self._saved: CheckpointSaved | None = None
         self._finished: TrainingFinished | None = None
         self._losses: list[tuple[int, float]] = []
+        self._spikes: list[tuple[int, float]] = []
         self._validation: list[tuple[int, float]] = []
+        self._notes: list[str] = []
 
     def update(self, event: TrainingEvent) -> None:
         """Take in the loop's next event."""
         match event:
             case TrainingStarted():
                 self._started = event
+                self._notes += [_lost(event)] if event.lost_lines else []
+            case SettingChanged():
+                self._notes.append(_change(event))
             case StepsDone():
                 self._last = event
                 self._losses.append((event.step, event.loss))
+                self._spikes += [(event.step, event.loss)] if event.spike else []
             case Evaluated():
                 self._evaluated = event
                 self._best = event if event.best else self._best
@@ -57,9 +68,12 @@ class TrainingView:
             yield Text("Preparing to train …", style="dim")
             return
         yield self._title(self._started)
+        yield from (Text(note, style="yellow") for note in self._notes)
         yield self._progress(self._started)
         yield self._figures(self._started, options.max_width)
-        height = min(_CURVE_LINES, (options.height or console.height) - _OTHER_LINES)
+        noted = sum(cell_len(note) // options.max_width + 1 for note in self._notes)
+        noted += bool(self._last and (self._last.padding or self._last.skipped))
+        height = min(_CURVE_LINES, (options.height or console.height) - _OTHER_LINES - noted)
         if len(self._losses) > 1 and height >= _LEAST_CURVE:
             yield self._curve(self._started, height)
         if self._finished:
@@ -104,7 +118,7 @@ class TrainingView:
             ("time", self._time()),
         ]
         right = [
-            ("loss", f"{last.loss:.4f}" if last else "–"),
+            ("loss", _loss(last) if last else "–"),
             (
                 "validation",
                 f"{evaluated.loss:.4f}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–",
@@ -115,8 +129,13 @@ class TrainingView:
                 f"{last.learning_rate:.2e}, gradient norm {last.grad_norm:.2f}" if last else "–",
             ),
         ]
+        if best and best.of == "checkpoints":
+            right[2] = ("best", f"{best.loss:.4f}, {_SCORED[best.of]}")
+        if last and (last.padding or last.skipped):
+            left.append(("padding", f"{percent(last.padding)} of places"))
+            right.append(("left out", _left_out(last)))
         grid = Table.grid(padding=(0, 2))
-        for column_width in (6, max(24, min(40, width // 3)), 13, None):
+        for column_width in (max(len(name) for name, _ in left), max(24, min(40, width // 3)), 13, None):
             grid.add_column(width=column_width, no_wrap=True)
         for (name, value), (other, other_value) in zip(left, right, strict=True):
             strong = "bold" if other == "loss" else ""
@@ -134,6 +153,8 @@ class TrainingView:
         series = [_series("training loss", self._losses, "cyan")]
         if self._validation:
             series.append(_series("validation loss", self._validation, "bold yellow", "●"))
+        if self._spikes:
+            series.append(_series("spike", self._spikes, "bold red", _SPIKE))
         end = max(self._losses[-1][0], started.total_steps)
         return Group(Plot(tuple(series), "step", height, (0.0, float(end))))
 
@@ -159,6 +180,8 @@ def event_line(event: TrainingEvent) -> str:
     match event:
         case TrainingStarted():
             return _columns("resume" if event.step else "start", _start(event))
+        case SettingChanged():
+            return _columns("change", f"{event.step:>7}", _change(event))
         case StepsDone():
             return _columns(
                 "step",
@@ -169,14 +192,42 @@ def event_line(event: TrainingEvent) -> str:
                 f"{short(event.tokens):>7} tokens",
                 f"{speed(event.tokens_per_second):>15}",
                 f"{duration(event.seconds_left):>13} left",
+                *((f"{percent(event.padding)} padding",) if event.padding else ()),
+                *((f"{_left_out(event)} left out",) if event.skipped else ()),
+                *((f"{_SPIKE} spike",) if event.spike else ()),
             )
         case Evaluated():
             columns = (f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}")
-            return _columns("evaluate", *columns, *(("best",) if event.best else ()))
+            of = (_SCORED[event.of],) if event.of in _SCORED else ()
+            return _columns("evaluate", *columns, *of, *(("best",) if event.best else ()))
         case CheckpointSaved():
             return _columns("save", f"{event.step:>7}", printable(event.path))
         case TrainingFinished():
             return _columns("finish", finished_sentence(event))
+
+
+_SCORED = {"moving_average": "moving average", "checkpoints": "mean of checkpoints"}
+
+
+def _loss(event: StepsDone) -> str:
+    return f"{event.loss:.4f}{f'  {_SPIKE} spike' if event.spike else ''}"
+
+
+def _left_out(event: StepsDone) -> str:
+    return "1 step" if event.skipped == 1 else f"{exact(event.skipped)} steps"
+
+
+def _change(event: SettingChanged) -> str:
+    return f"{event.key}: {_value(event.from_)} → {_value(event.to)}"
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else printable(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def _lost(event: TrainingStarted) -> str:
+    lines = "a line that was" if event.lost_lines == 1 else f"{exact(event.lost_lines)} lines that were"
+    return f"metrics.jsonl has lost {lines} there when step {exact(event.step)} was saved"
 
 
 def _columns(name: str, *columns: str) -> str:
@@ -184,7 +235,8 @@ def _columns(name: str, *columns: str) -> str:
 
 
 def _start(event: TrainingStarted) -> str:
+    lost = f"; {_lost(event)}" if event.lost_lines else ""
     return (
         f"{event.architecture}, {short(event.parameters)} parameters, {event.device} {event.precision}, "
-        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens, {printable(event.run)}"
+        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens, {printable(event.run)}{lost}"
     )

@@ -6,6 +6,7 @@ RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.jso
 
 import re
 import shutil
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,13 +69,22 @@ class RunDirectory:
                 found[int(name.group(1))] = folder
         return dict(sorted(found.items()))
 
-    def prune(self) -> None:
-        """Remove all checkpoints but the last one, and what a kill has left of others."""
-        for folder in list(self.checkpoints().values())[:-1]:
-            # Renamed first: a removal that is cut short must not leave half a checkpoint under its name.
-            folder.rename(folder.with_name(f".{folder.name}.tmp"))
+    def prune(self, kept: Container[int]) -> None:
+        """Remove the checkpoints of all steps but those, and what a kill has left of others."""
+        for step, folder in self.checkpoints().items():
+            if step not in kept:
+                # Renamed first: a removal that is cut short must not leave half a checkpoint under its name.
+                folder.rename(folder.with_name(f".{folder.name}.tmp"))
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Remove what a kill has left half-written. Only for who holds the run: others may be writing."""
         for left in (self.path / "checkpoints").glob(".step-*.tmp"):
             shutil.rmtree(left, ignore_errors=True)
+        for left in self.path.glob(".*"):
+            # Ours end with .tmp; those of the safetensors library begin with it.
+            if left.is_file() and (left.suffix == ".tmp" or left.name.startswith(".tmp")):
+                left.unlink(missing_ok=True)
 
     def holds_run(self) -> bool:
         """Whether a run was begun here."""

@@ -12,6 +12,7 @@ from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe
 from tfcli.runs.config import RunConfig, read_config
 from tfcli.runs.directory import RunDirectory, existing_run
+from tfcli.runs.parts import whole_parts
 from tfcli.runs.weights import fill_model, load_tensors
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -54,7 +55,7 @@ def load_run(path: Path | str, checkpoint: str = "best", device: torch.device | 
         )
     model = ARCHITECTURES[config.model.architecture](config.model)  # every weight is read, so none is initialised
     weights = checkpoint_weights(directory, checkpoint)
-    tensors, metadata = load_tensors(weights)
+    tensors, metadata = whole_parts(weights) if weights.is_dir() else load_tensors(weights)
     if metadata.get("run_id") != config.run_id:
         raise BrokenInputError(f"{weights} belongs to another run", "restore the run's own file")
     fill_model(model, tensors, weights)
@@ -78,7 +79,7 @@ def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
 
 
 def checkpoint_weights(directory: RunDirectory, checkpoint: str) -> Path:
-    """The weights file that `--checkpoint` names.
+    """The weights file that `--checkpoint` names, or a folder of its parts.
 
     Raises:
         UsageError: there is none; lists those that are kept.
@@ -89,10 +90,15 @@ def checkpoint_weights(directory: RunDirectory, checkpoint: str) -> Path:
     if not kept:
         raise UsageError(f"The run {directory.path} keeps no checkpoints", "use --checkpoint best")
     if checkpoint == "last":
-        return kept[max(kept)] / "model.safetensors"
+        return _weights_in(kept[max(kept)])
     if not checkpoint.isdecimal() or int(checkpoint) not in kept:
         raise UsageError(
             f"The run {directory.path} keeps no checkpoint {checkpoint!r}",
             f"choose best, last or {', '.join(map(str, kept))}",
         )
-    return kept[int(checkpoint)] / "model.safetensors"
+    return _weights_in(kept[int(checkpoint)])
+
+
+def _weights_in(checkpoint: Path) -> Path:
+    parts = checkpoint / "model.parts"
+    return parts if parts.is_dir() else checkpoint / "model.safetensors"

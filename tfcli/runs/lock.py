@@ -1,32 +1,59 @@
 """One process trains into a run at a time."""
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
 from tfcli.errors import TfcliError, UsageError
 from tfcli.runs.directory import RunDirectory
+
+_ATTEMPTS = 3
 
 
 @contextmanager
 def held(run: RunDirectory) -> Iterator[None]:
     """Hold a run while training into it. The system lets go when the process ends, however it ends.
 
-    What is locked is recipe.toml, the one file that is there from the first moment and never written again.
+    What is locked is config.json, which is there from the first moment and never written again.
 
     Raises:
         UsageError: another process holds it.
         TfcliError: the run cannot be written to.
     """
     try:
-        file = run.recipe.open("r+")
+        file = run.config.open("r+")
     except OSError as error:
-        raise TfcliError(f"Cannot write {run.recipe}: {error.strerror}", "check its permissions") from error
+        raise TfcliError(f"Cannot write {run.config}: {error.strerror}", "check its permissions") from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not _taken(file):
             raise UsageError(
                 f"Another process trains into {run.path}", "wait until it has ended, or choose another --out"
-            ) from error
+            )
         yield
+
+
+def is_held(run: RunDirectory) -> bool:
+    """Whether a process trains into a run now. It is asked with a shared lock, let go of at once, which one who is
+    about to train waits for."""
+    try:
+        with run.config.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _taken(file: IO[str]) -> bool:
+    """Whether the lock could be had, at once or after the instant that `is_held` takes."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if attempt + 1 < _ATTEMPTS:
+                time.sleep(0.02)
+    return False

@@ -1,5 +1,7 @@
 """Weights on disk: safetensors, whole or not at all, and checked on the way in."""
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +11,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.files import replacing
+from tfcli.files import read_json, replacing
+from tfcli.runs.parts import ABOUT, divided_as, load_parts, whole_parts
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -22,7 +25,13 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
         with replacing(path) as temporary:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata))
     except SafetensorError as error:  # how the library reports a failed write
-        raise TfcliError(f"Cannot write {path}: {error}", "free the disk or choose another folder") from error
+        raise TfcliError(f"Cannot write {path}: {_reason(error)}", "free the disk or choose another folder") from error
+
+
+def _reason(error: SafetensorError) -> str:
+    """In the system's own words, where it was the system that failed."""
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    return os.strerror(int(number[1])) if number else str(error)
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -43,9 +52,41 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         ) from error
 
 
+def checkpoint_tensors(
+    checkpoint: Path, name: str, like: Mapping[str, Tensor] | None = None
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a checkpoint's "model" or "optimizer", from its one file or from a folder of parts, and what is
+    said beside them.
+
+    Args:
+        like: divide them as these are; without it, all are whole. Of parts, exactly these are read.
+
+    Raises:
+        UsageError: it is not there.
+        BrokenInputError: it is damaged, or of `like` a tensor is missing in a folder of parts.
+    """
+    parts = checkpoint / f"{name}.parts"
+    if parts.is_dir():
+        return whole_parts(parts) if like is None else (load_parts(parts, like), read_json(parts / ABOUT))
+    tensors, metadata = load_tensors(checkpoint / f"{name}.safetensors")
+    places = like or {}
+    return {key: divided_as(tensor, places.get(key, tensor)) for key, tensor in tensors.items()}, metadata
+
+
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     """A model's parameters by name; a tied matrix appears once."""
     return dict(model.named_parameters())
+
+
+def stored_tensor(tensors: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
+    """One of the tensors of a file.
+
+    Raises:
+        BrokenInputError: it is not there.
+    """
+    if name not in tensors:
+        raise BrokenInputError(f"{path} lacks the tensor {name!r}", "restore the file, or train again")
+    return tensors[name]
 
 
 def fill_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -3,18 +3,19 @@
 from dataclasses import dataclass, replace
 
 import torch
+from torch import nn
 
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.pairs import PairBatches
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.evaluation.batches import Batches, build_batches
 from tfcli.files import digest, replacing_folder, require_writable, write_text
-from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.saving import to_toml
-from tfcli.recipe.train import Windows
+from tfcli.recipe.train import Device, Windows
 from tfcli.records.dataset import DatasetRecord
+from tfcli.records.training import SettingChanged
 from tfcli.runs.config import RunConfig, read_config, write_config
 from tfcli.runs.data import write_run_data
 from tfcli.runs.directory import RunDirectory
@@ -22,12 +23,12 @@ from tfcli.runs.load import LoadedRun, load_run_tokenizer
 from tfcli.runs.metrics import truncate_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.training.assembly import assemble, decide_for_machine
+from tfcli.training.averaging import MovingAverage
 from tfcli.training.initial import take_weights
 from tfcli.training.memory import require_memory
-from tfcli.training.objective import TrainingLoss
-from tfcli.training.optimizer import build_optimizers
-from tfcli.training.precision import choose_device, choose_precision
 from tfcli.training.state import Progress, load_checkpoint, save_checkpoint
+from tfcli.training.workers import ALONE, Workers, require_work_for_all
 
 
 @dataclass
@@ -39,58 +40,79 @@ class TrainingJob:
     config: RunConfig
     data: DatasetRecord
     model: Transformer
-    objective: TrainingLoss
+    objective: nn.Module
     optimizers: list[torch.optim.Optimizer]
     training: Batches
     validation: Batches
     device: torch.device
     progress: Progress
     left_out: int
+    average: MovingAverage | None = None
+    changes: tuple[SettingChanged, ...] = ()
+    lost_lines: int = 0
+    """Of metrics.jsonl: those that were there at the checkpoint and are there no more."""
+    workers: Workers = ALONE
 
 
 def start(
-    recipe: Recipe, data: PreparedDataset, tokenizer: Tokenizer, run: RunDirectory, initial: LoadedRun | None = None
+    recipe: Recipe,
+    data: PreparedDataset,
+    tokenizer: Tokenizer,
+    run: RunDirectory,
+    initial: LoadedRun | None = None,
+    processes: int = 1,
 ) -> TrainingJob:
     """Begin a run: decide what the recipe leaves open, and write down all that does not change any more.
 
     Args:
         initial: a run whose weights are taken over; its model and tokenizer must be the same.
+        processes: that will train. Of several, each will resume from the folder; here nothing touches their device.
 
     Raises:
         UsageError: the folder is not writable, the vocabulary does not fit, or the initial run is another model.
     """
     require_writable(run.path)
     data.require_tokenizer(tokenizer)
-    recipe = _decide(recipe, tokenizer, data)
-    require_memory(recipe.model, torch.device(recipe.train.device))
+    recipe = decide(recipe, tokenizer, data)
+    if processes == 1 or recipe.train.parallel == "ddp":  # under fsdp, none holds it all
+        require_memory(_share_of(recipe, processes))
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
-    job = _assemble(recipe, config, data, run)
+    job = _assemble(recipe, config, data, run, device="cpu" if processes > 1 else None)
     if initial is not None:
         take_weights(job.model, config, initial)
+    job.average = _moving_average(job)
     _write_beginnings(job, data, tokenizer)
     return job
 
 
-def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset) -> TrainingJob:
-    """Go on with a run exactly where its last checkpoint left it.
+def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Workers = ALONE) -> TrainingJob:
+    """Go on with a run exactly where its last checkpoint left it, whatever the number of processes that wrote it.
 
     Raises:
-        UsageError: it was trained on a device that is not here.
+        UsageError: it was trained on a device that is not here, or there are more workers than rows in a batch.
         BrokenInputError: the checkpoint, the config or the tokenizer is damaged, or there is no checkpoint left.
     """
+    require_work_for_all(recipe.train, workers.size)
     config = read_config(run.config)
     data.require_tokenizer(load_run_tokenizer(run, config))
-    job = _assemble(recipe, config, data, run)
+    job = _assemble(recipe, config, data, run, workers)
     checkpoints = run.checkpoints()
     if not checkpoints:
         raise BrokenInputError(f"The run {run.path} has lost its checkpoints", "begin a new one from it with --init")
-    job.progress = load_checkpoint(checkpoints[max(checkpoints)], config.run_id, job.model, job.optimizers)
-    truncate_metrics(run.metrics, job.progress.step)
+    job.average = _moving_average(job)
+    last = checkpoints[max(checkpoints)]
+    job.progress = load_checkpoint(
+        last, config.run_id, job.model, job.optimizers, job.average, workers, recipe.train.seed
+    )
+    if workers.is_first:
+        run.sweep()
+        lines = truncate_metrics(run.metrics, job.progress.step)
+        job.lost_lines, job.progress.lines = max(0, job.progress.lines - lines), lines
     return job
 
 
-def _decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recipe:
+def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recipe:
     """Fill in what depends on the machine, the tokenizer and the text."""
     recipe = recipe.resolved()
     wanted = recipe.model.vocab_size
@@ -100,16 +122,8 @@ def _decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Reci
             "leave model.vocab_size out",
         )
     model = replace(recipe.model, vocab_size=wanted or tokenizer.vocab_size)
-    device = choose_device(recipe.train.device)
-    precision = choose_precision(recipe.train.precision, device, model)
-    train = replace(
-        recipe.train,
-        windows=recipe.train.windows or _windows(recipe, data),
-        device=device.type,  # type: ignore[arg-type]
-        precision=precision,
-        threads=recipe.train.threads or torch.get_num_threads(),
-    )
-    return replace(recipe, model=model, train=train)
+    train = replace(recipe.train, windows=recipe.train.windows or _windows(recipe, data))
+    return replace(recipe, model=model, train=decide_for_machine(model, train))
 
 
 def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:
@@ -123,26 +137,43 @@ def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:
     return "documents" if record.train.tokens + both_ends <= context * record.train.documents else "stream"
 
 
-def _assemble(recipe: Recipe, config: RunConfig, data: PreparedDataset, run: RunDirectory) -> TrainingJob:
-    torch.set_num_threads(recipe.train.threads)
-    device = choose_device(recipe.train.device)
-    model = build_model(config.model, recipe.train.seed).to(device)
-    torch.manual_seed(recipe.train.seed)  # dropout draws from here
+def _share_of(recipe: Recipe, processes: int) -> Recipe:
+    """The recipe with the micro-batches that one of the processes sees."""
+    train = recipe.train
+    tokens = train.batch_tokens and -(-train.batch_tokens // processes)
+    return replace(recipe, train=replace(train, batch_size=-(-train.batch_size // processes), batch_tokens=tokens))
+
+
+def _assemble(
+    recipe: Recipe,
+    config: RunConfig,
+    data: PreparedDataset,
+    run: RunDirectory,
+    workers: Workers = ALONE,
+    device: Device | None = None,
+) -> TrainingJob:
+    parts = assemble(config.model, replace(recipe.train, device=device or recipe.train.device), workers)
     training = build_batches(recipe, data, "train", config.roles)
     return TrainingJob(
         run,
         recipe,
         config,
         data.record(),
-        model,
-        TrainingLoss(model, recipe.train),
-        build_optimizers(model, recipe.train),
+        parts.model,
+        parts.objective,
+        parts.optimizers,
         training,
         build_batches(recipe, data, "validation", config.roles),
-        device,
+        parts.device,
         Progress(),
         training.left_out if isinstance(training, PairBatches) else 0,
+        workers=workers,
     )
+
+
+def _moving_average(job: TrainingJob) -> MovingAverage | None:
+    decay = job.recipe.train.ema_decay
+    return MovingAverage(job.model, decay) if decay else None
 
 
 def _write_beginnings(job: TrainingJob, data: PreparedDataset, tokenizer: Tokenizer) -> None:
@@ -159,7 +190,7 @@ def _write_into(run: RunDirectory, job: TrainingJob, data: PreparedDataset, toke
     write_config(run.config, job.config)
     write_run_data(run.data, data.record())
     write_text(run.metrics, "")
-    save_checkpoint(run, job.config.run_id, job.model, job.optimizers, job.progress)
+    save_checkpoint(run, job.config.run_id, job.model, job.optimizers, job.progress, job.average)
     save_tensors(run.weights, model_tensors(job.model), {"run_id": job.config.run_id})
     # Last, because a folder holds a run from the moment that its recipe is there.
     write_text(run.recipe, to_toml(job.recipe))

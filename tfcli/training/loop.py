@@ -1,31 +1,34 @@
 """The training loop: a generator of events. It neither prints nor draws."""
 
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from tfcli.data.batch import Batch
-from tfcli.errors import TfcliError
 from tfcli.evaluation.loss import total_loss
-from tfcli.recipe.train import TrainSection
 from tfcli.records.training import (
     CheckpointSaved,
     Evaluated,
     Reason,
+    Scored,
     StepsDone,
     TrainingEvent,
-    TrainingFinished,
     TrainingStarted,
 )
-from tfcli.runs.directory import RunDirectory
-from tfcli.runs.metrics import append_metrics
-from tfcli.runs.weights import model_tensors, save_tensors
+from tfcli.runs.metrics import read_metrics
+from tfcli.training.averaging import exchanged, mean_of_weights
+from tfcli.training.checkpoints import checkpoints_to_average
+from tfcli.training.ending import finished_event, reason_to_end
+from tfcli.training.finite import asking_is_free, count_left_out, require_finite
 from tfcli.training.job import TrainingJob
+from tfcli.training.parallel import gathered
+from tfcli.training.prefetch import ahead
+from tfcli.training.saving import append, record_changes, save_best, save_progress
 from tfcli.training.schedule import share_of_peak
-from tfcli.training.state import Progress, save_checkpoint
+from tfcli.training.spikes import SpikeWatch
 from tfcli.training.step import optimizer_step
+from tfcli.training.window import Clock, Window
 
 
 def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[TrainingEvent]:
@@ -34,104 +37,58 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     `should_stop` is asked after every step; once it says yes, the step is saved and the loop ends.
 
     Raises:
-        TfcliError: the loss is no longer finite; the last good checkpoint is kept.
+        TfcliError: the loss is no longer finite, or a file cannot be written; the last good checkpoint is kept.
     """
     section, progress = job.recipe.train, job.progress
-    clock, window = _Clock(progress.seconds), _Window.resumed(progress, job.device)
+    clock, window = Clock(progress.seconds), Window.resumed(progress, job.device)
+    spikes = SpikeWatch(read_metrics(job.run.metrics))
     yield _started(job)
-    batches = job.training.training(progress.step * section.grad_accumulation)
+    yield from record_changes(job)
+    batches = ahead(job.training.training(progress.step * section.grad_accumulation), job.device)
     job.model.train()
-    reason = _reason_to_end(job, stop=False)
+    reason: Reason | None = reason_to_end(progress, section)
     while reason is None:
         micro_batches = [next(batches) for _ in range(section.grad_accumulation)]
         share = share_of_peak(progress.step + 1, section)
         loss, norm = optimizer_step(
-            job.objective, job.optimizers, micro_batches, share_of_peak=share, clip_norm=section.clip_norm
+            job.objective,
+            job.optimizers,
+            micro_batches,
+            share_of_peak=share,
+            clip_norm=section.clip_norm,
+            only_finite=section.skip_nonfinite > 0,
+            workers=job.workers,
         )
-        window.add(loss, micro_batches)
         progress.step += 1
         progress.tokens += sum(batch.tokens for batch in micro_batches)
-        last, stop = progress.step == section.steps, should_stop()
+        if section.skip_nonfinite and not bool(torch.isfinite(loss) & torch.isfinite(norm)):
+            count_left_out(job, float(loss), float(norm))
+            window.leave_out(norm, micro_batches)
+        else:
+            window.add(progress.step, loss, norm, micro_batches)
+            if job.average:
+                job.average.update(job.model, progress.updates)
+        last, stop = progress.step == section.steps, job.workers.any(should_stop())
+        if asking_is_free(job.device):
+            require_finite(job, window)
         if last or _due(progress.step, section.log_every):
-            _require_finite(job, window, norm)
-            yield _reported(job, window, float(norm), share * section.learning_rate, clock)
-            window = _Window(job.device)
+            require_finite(job, window)
+            yield _reported(job, window, spikes, share * section.learning_rate, clock)
+            window = Window(job.device)
         if last or _due(progress.step, section.evaluate_every):
-            _require_finite(job, window, norm)
+            require_finite(job, window)
             yield _evaluated(job, clock)
             window.pause(clock.evaluation)
-        reason = _reason_to_end(job, stop)
+        reason = reason_to_end(progress, section) or ("interrupted" if stop else None)
+        ended = reason in ("done", "early")
+        if ended and section.average_checkpoints:
+            yield _evaluated_mean(job, clock)
         if reason is not None or _due(progress.step, section.save_every):
-            _require_finite(job, window, norm)
-            progress.seconds, progress.finished = clock.seconds(), reason in ("done", "early")
-            progress.pending_loss, progress.pending_targets = float(window.loss), window.targets
+            require_finite(job, window)
+            progress.seconds, progress.finished = clock.seconds(), ended
+            window.keep(progress)
             yield _saved(job, window)
     yield finished_event(job.run, progress, reason)
-
-
-def finished_event(run: RunDirectory, progress: Progress, reason: Reason) -> TrainingFinished:
-    """What the last event of a training says."""
-    return TrainingFinished(
-        reason, progress.step, progress.tokens, progress.seconds, progress.best_loss, progress.best_step, str(run.path)
-    )
-
-
-def reason_of(progress: Progress, section: TrainSection) -> Reason:
-    """Why a finished run ended: at its last step, or before it, because no evaluation was better."""
-    return "done" if progress.step >= section.steps else "early"
-
-
-def _reason_to_end(job: TrainingJob, stop: bool) -> Reason | None:
-    section, progress = job.recipe.train, job.progress
-    if progress.step >= section.steps or 0 < section.patience <= progress.stale:
-        return reason_of(progress, section)
-    return "interrupted" if stop else None
-
-
-class _Clock:
-    """Seconds since the run began, across interruptions, and what one evaluation took."""
-
-    def __init__(self, before: float) -> None:
-        self.before, self.began = before, time.perf_counter()
-        self.evaluation = 0.0
-
-    def seconds(self) -> float:
-        return self.before + time.perf_counter() - self.began
-
-
-class _Window:
-    """Sums over the steps since the last report; the loss stays on the device until it is reported.
-
-    `tokens` and `steps` are those of this process alone, for they go with its time.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self.loss = torch.zeros((), device=device)
-        self.targets, self.tokens, self.steps = 0, 0, 0
-        self.began = time.perf_counter()
-
-    @classmethod
-    def resumed(cls, progress: Progress, device: torch.device) -> "_Window":
-        """What the checkpoint had not reported yet."""
-        window = cls(device)
-        window.loss += progress.pending_loss
-        window.targets = progress.pending_targets
-        return window
-
-    def pause(self, seconds: float) -> None:
-        """Leave out time that was not spent on steps."""
-        self.began += seconds
-
-    def seconds(self) -> float:
-        """Spent on the steps so far; true once the device has caught up, as reading the loss makes it."""
-        return time.perf_counter() - self.began
-
-    def add(self, loss: torch.Tensor, batches: Sequence[Batch]) -> None:
-        targets = sum(batch.target_tokens for batch in batches)
-        self.loss += loss * targets
-        self.targets += targets
-        self.tokens += sum(batch.tokens for batch in batches)
-        self.steps += 1
 
 
 def _due(step: int, every: int) -> bool:
@@ -152,24 +109,13 @@ def _started(job: TrainingJob) -> TrainingStarted:
         device=str(job.device),
         precision=section.precision,
         left_out=job.left_out,
+        lost_lines=job.lost_lines,
     )
 
 
-def _require_finite(job: TrainingJob, window: _Window, norm: torch.Tensor) -> None:
-    """Asked before anything is reported, scored or saved, so that broken weights never replace good ones. A gradient
-    that is not finite has spoilt the weights already, one step before the loss shows it."""
-    for what, value in (("loss", float(window.loss)), ("gradient norm", float(norm))):
-        if not math.isfinite(value):
-            kept = max(job.run.checkpoints())
-            raise TfcliError(
-                f"The {what} became {value} up to step {job.progress.step} (the checkpoint of step {kept} is kept)",
-                f"lower train.learning_rate (now {job.recipe.train.learning_rate:g}) and train into a new --out",
-            )
-
-
-def _reported(job: TrainingJob, window: _Window, norm: float, rate: float, clock: _Clock) -> StepsDone:
+def _reported(job: TrainingJob, window: Window, spikes: SpikeWatch, rate: float, clock: Clock) -> StepsDone:
     section, progress = job.recipe.train, job.progress
-    loss, seconds = float(window.loss) / max(window.targets, 1), window.seconds()
+    loss, norm, seconds = window.loss(), float(window.norm), window.seconds()
     steps_left = section.steps - progress.step
     evaluations_left = 1 + (steps_left // section.evaluate_every if section.evaluate_every else 0)
     event = StepsDone(
@@ -179,37 +125,56 @@ def _reported(job: TrainingJob, window: _Window, norm: float, rate: float, clock
         loss=loss,
         learning_rate=rate,
         grad_norm=norm,
-        tokens_per_second=window.tokens / seconds,
+        tokens_per_second=window.steps_tokens / seconds,
         seconds=clock.seconds(),
         seconds_left=steps_left * seconds / window.steps + evaluations_left * clock.evaluation,
+        padding=window.padding(),
+        skipped=progress.skipped,
+        spike=spikes.is_spike(loss),
     )
-    append_metrics(job.run.metrics, event)
+    append(job, event)
     return event
 
 
-def _evaluated(job: TrainingJob, clock: _Clock) -> Evaluated:
+def _evaluated(job: TrainingJob, clock: Clock) -> Evaluated:
+    """Score what is kept as the best: the weights, or their moving average where there is one."""
+    with _averaged(job):
+        event = _scored(job, clock, "moving_average" if job.average else "weights")
+    job.progress.stale = 0 if event.best else job.progress.stale + 1
+    append(job, event)
+    return event
+
+
+def _evaluated_mean(job: TrainingJob, clock: Clock) -> Evaluated:
+    """Score the mean of the weights of this step and of the checkpoints before it."""
+    others = checkpoints_to_average(job.run, job.progress.step, job.recipe.train)
+    with exchanged(job.model, mean_of_weights(job.model, others)):
+        event = _scored(job, clock, "checkpoints")
+    append(job, event)
+    return event
+
+
+def _scored(job: TrainingJob, clock: Clock, of: Scored) -> Evaluated:
     progress, began = job.progress, time.perf_counter()
-    totals = total_loss(job.model, job.validation.whole(), job.device)
+    with gathered(job.objective):
+        totals = total_loss(job.model, job.workers.shares(job.validation.whole()), job.device, job.workers.sum)
     best = progress.best_loss is None or totals.loss < progress.best_loss
     if best:
-        progress.best_loss, progress.best_step, progress.stale = totals.loss, progress.step, 0
-        _save_best(job)
-    else:
-        progress.stale += 1
+        progress.best_loss, progress.best_step = totals.loss, progress.step
+        save_best(job)
     clock.evaluation = time.perf_counter() - began
-    event = Evaluated(progress.step, totals.tokens, totals.loss, totals.accuracy, best, clock.evaluation)
-    append_metrics(job.run.metrics, event)
-    return event
+    return Evaluated(progress.step, totals.tokens, totals.loss, totals.accuracy, best, clock.evaluation, of)
 
 
-def _saved(job: TrainingJob, window: _Window) -> CheckpointSaved:
+def _averaged(job: TrainingJob) -> AbstractContextManager[None]:
+    return exchanged(job.model, job.average.tensors) if job.average else nullcontext()
+
+
+def _saved(job: TrainingJob, window: Window) -> CheckpointSaved:
     began = time.perf_counter()
-    folder = save_checkpoint(job.run, job.config.run_id, job.model, job.optimizers, job.progress)
     if job.progress.best_step is None:  # not evaluated yet: the run shall load all the same
-        _save_best(job)
+        with _averaged(job):
+            save_best(job)
+    folder = save_progress(job)
     window.pause(time.perf_counter() - began)
     return CheckpointSaved(job.progress.step, str(folder))
-
-
-def _save_best(job: TrainingJob) -> None:
-    save_tensors(job.run.weights, model_tensors(job.model), {"run_id": job.config.run_id})

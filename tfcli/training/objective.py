@@ -2,12 +2,14 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from tfcli.data.batch import Batch
-from tfcli.evaluation.objective import target_of
+from tfcli.evaluation.objective import labelled_hidden
+from tfcli.layers.autocast import for_products
+from tfcli.models.head import Head
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
+from tfcli.training.cross_entropy import linear_cross_entropy
 
 
 class TrainingLoss(nn.Module):
@@ -26,16 +28,9 @@ class TrainingLoss(nn.Module):
             returns: (), float32
         """
         device = self.model.device
+        head = self.model.head
+        assert isinstance(head, Head), "a model without a head is refused before training"
         with torch.autocast(device.type, torch.bfloat16, enabled=self.autocasts):
-            target = target_of(self.model, batch, device)
-        return smoothed_cross_entropy(target.logits.float(), target.labels, self.label_smoothing)
-
-
-def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """−Σ q log p with q = (1 − ε) one-hot + ε / Vocab (Szegedy et al. 2016, section 7), summed over tokens.
-
-    Shape:
-        logits: (N, Vocab); labels: (N,)
-        returns: ()
-    """
-    return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
+            hidden, labels = labelled_hidden(self.model, batch, device)
+            vectors = for_products(head.prepared(hidden))
+        return linear_cross_entropy(vectors, head.weight, head.bias, labels, self.label_smoothing)

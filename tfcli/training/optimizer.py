@@ -1,6 +1,6 @@
 """AdamW for everything, or Muon for the matrices inside the layers and AdamW for the rest."""
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
 from tfcli.models.head import Head
@@ -15,7 +15,7 @@ def build_optimizers(model: Transformer, train: TrainSection) -> list[Optimizer]
     (Jordan et al. 2024) makes the update of a matrix orthogonal, so that all its directions move alike; a matrix
     with more rows than columns moves √(rows / columns) times as far.
     """
-    by_muon = _layer_matrices(model) if train.optimizer == "muon" else []
+    by_muon = layer_matrices(model) if train.optimizer == "muon" else []
     taken = {id(p) for p in by_muon}
     rest = [p for p in model.parameters() if id(p) not in taken]
     decayed = {id(p) for p in _decayed(model, train)}
@@ -45,7 +45,7 @@ def build_optimizers(model: Transformer, train: TrainSection) -> list[Optimizer]
     return optimizers
 
 
-def _layer_matrices(model: Transformer) -> list[nn.Parameter]:
+def layer_matrices(model: Transformer) -> list[Tensor]:
     """What a layer multiplies with: neither embeddings, whose rows are met one at a time, nor the head."""
     return [
         module.weight
@@ -54,7 +54,7 @@ def _layer_matrices(model: Transformer) -> list[nn.Parameter]:
     ]
 
 
-def _decayed(model: Transformer, train: TrainSection) -> list[nn.Parameter]:
+def _decayed(model: Transformer, train: TrainSection) -> list[Tensor]:
     """Shrinking gains and biases only distorts; that of embeddings is a choice."""
     if train.decayed == "linear":
         multiplying = [m for m in model.modules() if isinstance(m, nn.Linear | Head)]

@@ -1,14 +1,18 @@
 """What training remembers between steps, and checkpoints of it.
 
 step-000250/model.safetensors      the weights
-            optimizer.safetensors  what the optimizers remember, and the state of the random generators
+            optimizer.safetensors  what the optimizers remember, the state of the random generators, and the moving
+                                   average of the weights
             state.json             the counters below; written last inside the folder, which is renamed into place
+
+Under fsdp, model.parts/ and optimizer.parts/ hold a file of each process in the place of the tensors that they share
+out; the states of the random generators, of all processes, stay in optimizer.safetensors.
 """
 
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +22,13 @@ from tfcli.errors import BrokenInputError
 from tfcli.files import read_json, replacing_folder, write_json
 from tfcli.models.transformer import Transformer
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.weights import fill_model, load_tensors, model_tensors, save_tensors
+from tfcli.runs.parts import ABOUT, is_divided, save_parts
+from tfcli.runs.weights import checkpoint_tensors, fill_model, load_tensors, model_tensors, save_tensors, stored_tensor
+from tfcli.training.averaging import MovingAverage
+from tfcli.training.random_state import random_states, restore_random_state
+from tfcli.training.workers import ALONE, Workers
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _STATE_KEYS: dict[type[Optimizer], tuple[str, ...]] = {
     AdamW: ("step", "exp_avg", "exp_avg_sq"),
@@ -32,7 +40,8 @@ _STATE_KEYS: dict[type[Optimizer], tuple[str, ...]] = {
 @dataclass
 class Progress:
     """Counters of a training. `stale`: evaluations since the best one. `seconds`: of training and evaluation.
-    `pending_*`: what is summed up for the next report, so that a resumed run reports what the unbroken one does."""
+    `skipped`: steps left out, whose numbers were not finite. `lines`: those of metrics.jsonl so far. `pending_*`: what
+    is summed up for the next report, so that a resumed run reports what the unbroken one does."""
 
     step: int = 0
     tokens: int = 0
@@ -40,36 +49,95 @@ class Progress:
     best_loss: float | None = None
     best_step: int | None = None
     stale: int = 0
+    skipped: int = 0
+    lines: int = 0
     pending_loss: float = 0.0
     pending_targets: int = 0
+    pending_tokens: int = 0
+    pending_places: int = 0
     finished: bool = False
+
+    @property
+    def updates(self) -> int:
+        """Of the weights: steps that were not left out."""
+        return self.step - self.skipped
 
 
 def save_checkpoint(
-    run: RunDirectory, run_id: str, model: Transformer, optimizers: Sequence[Optimizer], progress: Progress
+    run: RunDirectory,
+    run_id: str,
+    model: Transformer,
+    optimizers: Sequence[Optimizer],
+    progress: Progress,
+    average: MovingAverage | None = None,
+    workers: Workers = ALONE,
 ) -> Path:
-    """Write a checkpoint of this step, whole or not at all, then remove the older ones."""
+    """Write a checkpoint of this step, whole or not at all. All workers call it together."""
     folder = run.checkpoint(progress.step)
-    with replacing_folder(folder) as temporary:
-        save_tensors(temporary / "model.safetensors", model_tensors(model), {"run_id": run_id})
-        save_tensors(temporary / "optimizer.safetensors", _optimizer_tensors(model, optimizers), {"run_id": run_id})
-        write_json(temporary / "state.json", {"format_version": FORMAT_VERSION, **asdict(progress)})
-    run.prune()
+    random = random_states(model.device, workers)
+    tensors = {
+        "model": model_tensors(model),
+        "optimizer": {**_optimizer_tensors(model, optimizers), **_average_tensors(average)},
+    }
+    parts = None
+    if any(is_divided(parameter) for parameter in model.parameters()):
+        parts = _save_parts(folder, run_id, tensors, workers)
+        tensors = {"optimizer": {}}
+    if workers.is_first:
+        tensors["optimizer"].update(random)
+        with replacing_folder(folder) as temporary:
+            for name, values in tensors.items():
+                save_tensors(temporary / f"{name}.safetensors", values, {"run_id": run_id})
+            for made in parts.iterdir() if parts is not None else ():
+                made.rename(temporary / made.name)
+            write_json(temporary / "state.json", {"format_version": FORMAT_VERSION, **asdict(progress)})
     return folder
 
 
-def load_checkpoint(folder: Path, run_id: str, model: Transformer, optimizers: Sequence[Optimizer]) -> Progress:
-    """Put a checkpoint's weights, moments and random state back, and return its counters.
+def _save_parts(folder: Path, run_id: str, tensors: Mapping[str, Mapping[str, Tensor]], workers: Workers) -> Path:
+    """Every worker writes what it holds beside `folder`; to be moved there once all have."""
+    place = folder.with_name(f".{folder.name}.parts.tmp")
+
+    def prepare() -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        for name in tensors:
+            (place / f"{name}.parts").mkdir(parents=True)
+            write_json(place / f"{name}.parts" / ABOUT, {"run_id": run_id})
+
+    workers.first_does(prepare)
+    with workers.together():
+        for name, values in tensors.items():
+            save_parts(place / f"{name}.parts", values)
+    return place
+
+
+def load_checkpoint(
+    folder: Path,
+    run_id: str,
+    model: Transformer,
+    optimizers: Sequence[Optimizer],
+    average: MovingAverage | None = None,
+    workers: Workers = ALONE,
+    seed: int = 0,
+) -> Progress:
+    """Put a checkpoint's weights, moments, moving average and random state back, and return its counters.
+
+    Args:
+        seed: where other random numbers begin, if there were more or fewer workers when it was written.
 
     Raises:
         BrokenInputError: a file is damaged or belongs to another run.
     """
     progress = _read_state(folder)
     weights, moments = folder / "model.safetensors", folder / "optimizer.safetensors"
-    fill_model(model, _tensors_of_run(weights, run_id), weights)
-    stored = _tensors_of_run(moments, run_id)
-    _restore_random_state(model, stored, moments)
-    if progress.step > 0:  # there are no moments before the first step
+    fill_model(model, _tensors_of_run(folder, "model", run_id, model_tensors(model)), weights)
+    places = {**_average_tensors(average), **(_places_of_moments(model, optimizers) if progress.updates > 0 else {})}
+    stored = _tensors_of_run(folder, "optimizer", run_id, places)
+    random = load_tensors(moments)[0] if "random.cpu" not in stored else stored
+    restore_random_state(model.device, random, moments, workers, workers.seed(seed, progress.step))
+    for name, tensor in _average_tensors(average).items():
+        tensor.copy_(stored_tensor(stored, name, moments))
+    if progress.updates > 0:  # there are no moments before the first update
         _restore_moments(model, optimizers, stored, moments)
     return progress
 
@@ -90,22 +158,32 @@ def _read_state(folder: Path) -> Progress:
         raise BrokenInputError(f"{folder / 'state.json'} is damaged ({error})", "remove that checkpoint") from error
 
 
-def _tensors_of_run(path: Path, run_id: str) -> dict[str, Tensor]:
-    tensors, metadata = load_tensors(path)
+def _tensors_of_run(folder: Path, name: str, run_id: str, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    tensors, metadata = checkpoint_tensors(folder, name, like)
     if metadata.get("run_id") != run_id:
-        raise BrokenInputError(f"{path} belongs to another run", "restore the run's own file")
+        raise BrokenInputError(f"{folder / name}.safetensors belongs to another run", "restore the run's own file")
     return tensors
 
 
 def _optimizer_tensors(model: Transformer, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
-    tensors = {"random.cpu": torch.get_rng_state()}
-    accelerator = _generators(model)
-    if accelerator is not None:
-        tensors["random.accelerator"] = accelerator.get_rng_state()
-    for optimizer, name, parameter in _updated(model, optimizers):
-        for key, value in optimizer.state[parameter].items():
-            tensors[f"{key}.{name}"] = value
-    return tensors
+    return {
+        f"{key}.{name}": value
+        for optimizer, name, parameter in _updated(model, optimizers)
+        for key, value in optimizer.state[parameter].items()
+    }
+
+
+def _places_of_moments(model: Transformer, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
+    """For each tensor that an optimizer remembers, one of its shape, divided among the workers as it is."""
+    return {
+        f"{key}.{name}": torch.zeros(()) if key == "step" else parameter
+        for optimizer, name, parameter in _updated(model, optimizers)
+        for key in _STATE_KEYS[type(optimizer)]
+    }
+
+
+def _average_tensors(average: MovingAverage | None) -> dict[str, Tensor]:
+    return {f"average.{name}": tensor for name, tensor in average.tensors.items()} if average else {}
 
 
 def _updated(model: Transformer, optimizers: Sequence[Optimizer]) -> Iterator[tuple[Optimizer, str, nn.Parameter]]:
@@ -117,36 +195,12 @@ def _updated(model: Transformer, optimizers: Sequence[Optimizer]) -> Iterator[tu
                 yield optimizer, names[parameter], parameter
 
 
-def _generators(model: Transformer) -> Any:
-    """The module that holds the random state of the model's device; None on the CPU, whose state is always kept."""
-    kind = model.device.type
-    return None if kind == "cpu" else getattr(torch, kind)
-
-
-def _restore_random_state(model: Transformer, tensors: dict[str, Tensor], path: Path) -> None:
-    accelerator = _generators(model)
-    try:
-        torch.set_rng_state(_stored(tensors, "random.cpu", path))
-        if accelerator is not None:
-            accelerator.set_rng_state(_stored(tensors, "random.accelerator", path))
-    except (RuntimeError, TypeError) as error:
-        raise BrokenInputError(
-            f"{path}: the random state is damaged ({error})", "restore the run's own file"
-        ) from error
-
-
 def _restore_moments(
     model: Transformer, optimizers: Sequence[Optimizer], tensors: dict[str, Tensor], path: Path
 ) -> None:
     for optimizer, name, parameter in _updated(model, optimizers):
-        state = {key: _stored(tensors, f"{key}.{name}", path) for key in _STATE_KEYS[type(optimizer)]}
+        state = {key: stored_tensor(tensors, f"{key}.{name}", path) for key in _STATE_KEYS[type(optimizer)]}
         if any(value.ndim and value.shape != parameter.shape for value in state.values()):
             raise BrokenInputError(f"{path}: the moments of {name!r} have another shape", "restore the run's own file")
         # The fused kernel wants even its step counter on the parameter's device.
         optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in state.items()}
-
-
-def _stored(tensors: dict[str, Tensor], name: str, path: Path) -> Tensor:
-    if name not in tensors:
-        raise BrokenInputError(f"{path} lacks the tensor {name!r}", "restore the file, or train again")
-    return tensors[name]

@@ -7,6 +7,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tfcli.data.batch import Batch
+from tfcli.runs.parts import whole
+from tfcli.training.parallel import gradients_exchanged
+from tfcli.training.workers import ALONE, Workers
 
 
 def optimizer_step(
@@ -16,6 +19,8 @@ def optimizer_step(
     *,
     share_of_peak: float,
     clip_norm: float,
+    only_finite: bool = False,
+    workers: Workers = ALONE,
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the micro-batches' gradients and update the weights once.
 
@@ -25,20 +30,27 @@ def optimizer_step(
     Args:
         objective: gives the summed loss of a batch, as `TrainingLoss` does.
         share_of_peak: the learning rate, as a share of each parameter group's "peak".
+        only_finite: leave weights and moments alone where the loss or the norm is not finite; to know it, the
+            device has to be waited for.
+        workers: each takes its share of every micro-batch; loss and norm are those of all shares together.
 
     Shape:
         returns: the loss in nats a token and the gradient norm before clipping, both () and left on the device
     """
     tokens = max(sum(batch.target_tokens for batch in batches), 1)  # windows of special tokens have no target
     losses = []
-    for batch in batches:
-        loss = objective(batch) / tokens
-        loss.backward()
+    for index, batch in enumerate(batches, start=1):
+        with gradients_exchanged(objective, now=index == len(batches)):
+            loss = objective(workers.share(batch)) / tokens
+            (workers.size * loss).backward()  # their gradients are averaged, and shall be summed
         losses.append(loss.detach())
-    norm = torch.nn.utils.clip_grad_norm_(objective.parameters(), clip_norm or torch.inf)
+    loss = workers.sum(torch.stack(losses).sum())
+    norm = whole(torch.nn.utils.clip_grad_norm_(objective.parameters(), clip_norm or torch.inf))
+    taken = not only_finite or bool(torch.isfinite(loss) & torch.isfinite(norm))
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["lr"] = share_of_peak * group["peak"]
-        optimizer.step()
+        if taken:
+            optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-    return torch.stack(losses).sum(), norm
+    return loss, norm

@@ -1,0 +1,50 @@
+"""`tfcli plan` as it is typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tfcli.recipe.loading import build_recipe, read_toml
+
+from .commands import tfcli
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--minutes", "0"], "--minutes 0 leaves no time"),
+        (["--minutes", "-3"], "--minutes -3 leaves no time"),
+        (["--minutes", "nan"], "--minutes nan leaves no time"),
+        (["--minutes", "1", "nowhere.txt"], "nowhere.txt"),
+        (["--minutes", "1", "--device", "mps"], "There is no mps device"),
+        (["--minutes", "1", "--set", "model.head=none", "--arch", "encoder"], "head"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_before_any_work(arguments: list[str], said: str):
+    result = tfcli("plan", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr and "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.slow
+def test_a_plan_is_a_recipe_that_train_takes(tmp_path: Path):
+    file = tmp_path / "plan.toml"
+    words = ["--set", "data.max_documents=300", "--set", "train.context=16", "--out", file, "--threads", "1", "--json"]
+    result = tfcli("plan", "--minutes", "0.5", "--device", "cpu", *words)
+    assert result.exit_code == 0, result.stderr
+    planned = json.loads(result.stdout)
+    assert planned["command"] == f"tfcli train --recipe {file}"
+    assert planned["chosen"]["seconds"] <= 30
+    recipe = build_recipe(read_toml(file))
+    assert recipe.train.steps == planned["chosen"]["steps"]
+    assert recipe.train.batch_size == planned["chosen"]["batch_size"]
+    assert tfcli("train", "--recipe", file, "--dry-run").exit_code == 0
+
+
+@pytest.mark.slow
+def test_too_little_time_says_how_much_it_takes(tmp_path: Path):
+    result = tfcli("plan", "--minutes", "0.001", "--set", "data.max_documents=300", "--device", "cpu", "--threads", "1")
+    assert result.exit_code == 2
+    assert "too short for any training" in result.stderr and "the smallest takes --minutes" in result.stderr

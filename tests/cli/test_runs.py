@@ -1,0 +1,141 @@
+"""`tfcli runs` as it is typed."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import tfcli
+from tests.support.run_folders import falling, write_run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for number, (name, lowest) in enumerate((("b", 2.0), ("a", 1.5), ("group/c", 1.8))):
+        run = write_run(
+            Path("runs") / name, falling(100 + number * 10, lowest), {"train": {"steps": 100 + number * 10}}
+        )
+        for file in ("metrics.jsonl", "model.safetensors", "recipe.toml"):
+            os.utime(run / file, (1e9 + number * 1000, 1e9 + number * 1000))
+    return tmp_path
+
+
+def names(*arguments: str) -> list[str]:
+    return [json.loads(line)["name"] for line in tfcli("runs", "list", *arguments, "--json").stdout.splitlines()]
+
+
+def test_the_list_is_sorted_as_asked(folder: Path):
+    assert names() == ["group/c", "a", "b"]  # newest first
+    assert names("--sort", "name") == ["a", "b", "group/c"]
+    assert names("--sort", "loss") == ["a", "group/c", "b"]
+    assert names("runs", "--sort", "steps") == ["b", "a", "group/c"]
+
+
+def test_a_damaged_run_is_listed_last_by_loss_and_breaks_nothing(folder: Path):
+    Path("runs/a/model.safetensors").write_bytes(b"x")
+    assert names("--sort", "loss") == ["group/c", "b", "a"]
+    result = tfcli("runs", "list")
+    assert result.exit_code == 0
+    assert "model.safetensors is no safetensors file" in result.stdout
+    values = [json.loads(line) for line in tfcli("runs", "list", "--json").stdout.splitlines()]
+    [broken] = [value for value in values if value["state"] == "damaged"]
+    assert broken["problem"] == "runs/a/model.safetensors is no safetensors file"
+    assert all(value.keys() == broken.keys() for value in values)
+
+
+def test_no_runs_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments in ([], ["."]):
+        result = tfcli("runs", "list", *arguments)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert "There are no runs in" in result.stderr
+    missing = tfcli("runs", "list", "missing")
+    assert (missing.exit_code, missing.stdout) == (2, "")
+    assert missing.stderr == "tfcli: There is no folder 'missing'; name the folder that your runs are in.\n"
+
+
+def test_a_run_is_shown_and_what_to_type_next(trained: Callable[[str], Path]):
+    run = trained("decoder")
+    result = tfcli("runs", "show", run)
+    assert result.exit_code == 0
+    assert "training loss" in result.stdout
+    assert "80 of 80 steps" in result.stdout
+    assert result.stderr.startswith("Try: tfcli evaluate ")
+    shown = json.loads(tfcli("runs", "show", run, "--json").stdout)
+    assert shown["summary"]["state"] == "finished"
+    assert [point["step"] for point in shown["history"]["validation"]] == [20, 40, 60, 80]
+    assert shown["bits_per_byte"] > 0
+
+
+def test_an_interrupted_run_says_how_to_go_on(folder: Path):
+    write_run(Path("runs/my run"), falling(50), finished=False)
+    assert tfcli("runs", "show", "runs/my run").stderr == "Go on with it: tfcli train --resume 'runs/my run'\n"
+
+
+def test_curves_are_written_into_files(folder: Path):
+    result = tfcli("runs", "show", "runs/a", "--csv", "a.csv", "--svg", "a.svg")
+    assert result.exit_code == 0
+    assert Path("a.csv").read_text().startswith("event,step,")
+    assert Path("a.svg").read_text().startswith("<svg ")
+    refused = tfcli("runs", "show", "runs/a", "--svg", "runs")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--svg 'runs' is a folder" in refused.stderr
+
+
+def test_runs_are_compared(folder: Path):
+    result = tfcli("runs", "compare", "runs/a", "runs/b", "--by", "tokens")
+    assert result.exit_code == 0
+    assert "train.steps  110  100" in result.stdout
+    compared = json.loads(tfcli("runs", "compare", "runs/a", "runs/b", "--json").stdout)
+    assert compared["comparable"] is True
+    assert compared["settings"] == [{"key": "train.steps", "values": [110, 100]}]
+    assert [run["summary"]["path"] for run in compared["runs"]] == ["runs/a", "runs/b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "exit_code"),
+    [
+        (["show", "runs"], "holds no run", 2),
+        (["compare", "runs/a"], "One run cannot be compared", 2),
+        (["compare", "runs/a", "runs/a"], "named twice", 2),
+        (["compare", "runs/a", "runs/bad"], "is no safetensors file", 1),
+        (["show", "runs/bad"], "is no safetensors file", 1),
+    ],
+)
+def test_what_cannot_be_shown_is_said(arguments: list[str], words: str, exit_code: int, folder: Path):
+    write_run(Path("runs/bad"), falling(20))
+    Path("runs/bad/model.safetensors").write_bytes(b"\x00")
+    result = tfcli("runs", *arguments)
+    assert (result.exit_code, result.stdout) == (exit_code, "")
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_imported_run_has_no_training(trained: Callable[[str], Path], tmp_path: Path):
+    from tfcli.interop.exporting import export_run
+    from tfcli.runs.load import load_run
+
+    export_run(load_run(trained("decoder")), tmp_path / "checkpoint")
+    assert tfcli("import", tmp_path / "checkpoint", "--out", tmp_path / "run").exit_code == 0
+    [listed] = [json.loads(line) for line in tfcli("runs", "list", tmp_path, "--json").stdout.splitlines()]
+    assert (listed["name"], listed["state"], listed["step"]) == ("run", "imported", None)
+    shown = tfcli("runs", "show", tmp_path / "run")
+    assert shown.exit_code == 0, shown.stderr
+    assert "imported from" in shown.stdout
+
+
+def test_a_terminal_without_unicode_gets_ascii_curves(folder: Path):
+    """In a process of its own, for the encoding is the stream's."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tfcli", "runs", "compare", "runs/a", "runs/b"], capture_output=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    plot = done.stdout.decode("ascii").split("Training loss")[1]
+    assert "?" not in plot
+    assert "+---" in plot

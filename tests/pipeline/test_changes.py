@@ -1,0 +1,127 @@
+"""What a resume may change of a run, and what is written down of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.corpora import contents
+from tests.support.runs import Events, Settings, never, stop_after, tiny_recipe, train_tiny
+from tfcli.errors import UsageError
+from tfcli.pipeline.training import resume_run
+from tfcli.recipe.changes import CHANGEABLE
+from tfcli.recipe.loading import load_recorded
+from tfcli.recipe.recipe import known_keys
+from tfcli.records.training import SettingChanged, StepsDone, TrainingFinished, TrainingStarted
+from tfcli.render.training import event_line
+from tfcli.runs.directory import RunDirectory
+from tfcli.training.schedule import learning_rate
+
+
+def resumed(run: Path, **train: object) -> tuple[TrainingFinished, Events]:
+    events = Events()
+    return resume_run(run, events.append, never, {"train": train}), events
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path) -> Path:
+    settings: Settings = {"train": {"log_every": 1}}
+    train_tiny(tiny_recipe("decoder", settings), tmp_path / "run", stop=stop_after(5))
+    return tmp_path / "run"
+
+
+def changed_lines(run: Path) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["event"] == "changed"]
+
+
+def test_a_change_acts_from_there_on_and_is_written_down(interrupted: Path):
+    finished, events = resumed(interrupted, steps=8, learning_rate=0.002, evaluate_every=3)
+    assert (finished.reason, finished.step) == ("done", 8)
+    recipe = load_recorded(interrupted / "recipe.toml")
+    assert (recipe.train.steps, recipe.train.learning_rate, recipe.train.evaluate_every) == (8, 0.002, 3)
+    assert changed_lines(interrupted) == [
+        {"event": "changed", "step": 5, "key": "train.steps", "from": 12, "to": 8},
+        {"event": "changed", "step": 5, "key": "train.learning_rate", "from": 0.01, "to": 0.002},
+        {"event": "changed", "step": 5, "key": "train.evaluate_every", "from": 4, "to": 3},
+    ]
+    assert [event.key for event in events.of(SettingChanged)] == [line["key"] for line in changed_lines(interrupted)]
+    rates = [event.learning_rate for event in events.of(StepsDone)]
+    assert rates == [learning_rate(step, recipe.train) for step in (6, 7, 8)]
+
+
+def test_what_stays_as_it_is_is_no_change(interrupted: Path):
+    before = (interrupted / "recipe.toml").read_bytes()
+    resumed(interrupted, steps=12)
+    assert changed_lines(interrupted) == []
+    assert (interrupted / "recipe.toml").read_bytes() == before
+
+
+def test_a_finished_run_goes_on_with_more_steps(tmp_path: Path):
+    run = tmp_path / "run"
+    train_tiny(tiny_recipe(), run)
+    finished, events = resumed(run, steps=15)
+    assert (finished.reason, finished.step) == ("done", 15)
+    assert events.of(StepsDone)[0].step == 14
+    assert [*RunDirectory(run).checkpoints()] == [15]
+    again, events = resumed(run, steps=18)
+    assert again.step == 18
+    assert [line["to"] for line in changed_lines(run)] == [15, 18]
+
+
+@pytest.mark.parametrize(
+    ("train", "words"),
+    [
+        (
+            {"batch_size": 8},
+            "train.batch_size is 4 in this run, and with 8 it would be another one; begin a new one with",
+        ),
+        ({"seed": 1}, "train.seed is 0 in this run"),
+        ({"ema_decay": 0.9}, r"how long: train.steps, train.patience; how fast: train.learning_rate"),
+        ({"steps": 3}, "train.steps = 3 is less than the 5 steps that are done"),
+        ({"steps": 5}, "finished at step 5, so that the change has no effect"),
+        ({"steps": 0}, "train.steps = 0 is out of range"),
+        ({"stepps": 9}, "the nearest one is 'train.steps'"),
+        ({"average_checkpoints": 2}, "is more than train.keep_checkpoints = 1"),
+    ],
+    ids=str,
+)
+def test_another_change_is_refused_by_name_and_nothing_happens(interrupted: Path, train: dict[str, object], words: str):
+    before = contents(interrupted)
+    with pytest.raises(UsageError, match=words):
+        resumed(interrupted, **train)
+    assert contents(interrupted) == before
+
+
+def test_a_change_of_a_finished_run_that_does_nothing_is_refused(tmp_path: Path):
+    train_tiny(tiny_recipe(), tmp_path / "run")
+    with pytest.raises(UsageError, match=r"finished at step 12, so that the change has no effect; raise train\.steps"):
+        resumed(tmp_path / "run", log_every=1)
+
+
+def test_what_the_machine_decides_is_decided_anew_only_when_it_is_asked_for(interrupted: Path):
+    resumed(interrupted, device="auto", threads=0)
+    train = load_recorded(interrupted / "recipe.toml").train
+    assert train.device in ("cpu", "cuda", "mps")
+    assert train.threads >= 1
+
+
+def test_every_key_that_may_change_is_one():
+    changeable = [key for keys in CHANGEABLE.values() for key in keys]
+    assert set(changeable) <= set(known_keys())
+    assert len(set(changeable)) == len(changeable)
+
+
+@pytest.mark.parametrize(
+    ("cut", "lost", "words"), [(9, 1, "a line that was"), (None, 6, "6 lines that were")], ids=["cut", "emptied"]
+)
+def test_lines_that_are_lost_are_told_once(interrupted: Path, cut: int | None, lost: int, words: str):
+    """Five reports and a score were there; the last one is cut short, as by a broken disk, or all are gone."""
+    metrics = interrupted / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes()[:-cut] if cut else b"")
+    for expected in (lost, 0):
+        events = Events()
+        resume_run(interrupted, events.append, stop_after(1))
+        [begun] = events.of(TrainingStarted)
+        assert begun.lost_lines == expected
+        assert (f"metrics.jsonl has lost {words} there" in event_line(begun)) == (expected > 0)

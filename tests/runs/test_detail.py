@@ -1,0 +1,96 @@
+"""All of one run, and runs side by side, against folders written by hand."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.run_folders import falling, write_run
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.evaluation.evaluate import evaluate
+from tfcli.pipeline.datasets import dataset_of_run
+from tfcli.runs.detail import compare, read_detail
+from tfcli.runs.load import load_run
+
+
+def test_only_settings_that_are_not_the_default_are_told(tmp_path: Path):
+    detail = read_detail(write_run(tmp_path / "run", falling(40), {"train": {"warmup_steps": 100, "beta2": 0.95}}))
+    told = {setting.key: (setting.value, setting.default) for setting in detail.settings}
+    assert told["train.beta2"] == (0.95, 0.99)
+    assert told["model.d_model"] == (16, 128)
+    assert "train.warmup_steps" not in told  # it is set, to the default
+    assert not {"train.device", "train.threads", "model.vocab_size"} & told.keys()  # the machine's and the tokenizer's
+    assert "train.context" not in told  # it repeats model.max_seq_len
+
+
+def test_what_is_on_the_disk_has_its_size(tmp_path: Path):
+    run = write_run(tmp_path / "run", falling(40))
+    (run / "checkpoints" / "step-000040" / "part").mkdir()
+    (run / "checkpoints" / "step-000040" / "part" / "weights").write_bytes(b"x" * 1000)
+    state = (run / "checkpoints" / "step-000040" / "state.json").stat().st_size
+    kept = {file.name: file.bytes for file in read_detail(run).kept}
+    weights = (run / "model.safetensors").stat().st_size
+    assert kept == {"model.safetensors": weights, "checkpoints/step-000040": 1000 + state}
+
+
+def test_bits_per_byte_are_those_of_an_evaluation(trained: Callable[[str], Path]):
+    """From metrics and manifest alone, against the weights scored again."""
+    path = trained("decoder")
+    run = load_run(path)
+    scores = evaluate(run, dataset_of_run(run.directory, run.recipe, lambda _: None))
+    assert read_detail(path).bits_per_byte == pytest.approx(scores.bits_per_byte, rel=1e-5)
+    assert read_detail(trained("encoder")).bits_per_byte is None  # it scores one token in seven
+
+
+def test_bits_per_byte_are_not_known_without_the_dataset(tmp_path: Path, own_cache: Path):
+    assert read_detail(write_run(tmp_path / "run", falling(40))).bits_per_byte is None
+
+
+def test_a_comparison_tells_the_differences_alone(tmp_path: Path):
+    one = write_run(tmp_path / "one", falling(40), {"train": {"learning_rate": 0.003}})
+    two = write_run(tmp_path / "two", falling(40, 1.5), {"train": {"learning_rate": 0.006}})
+    comparison = compare([one, two])
+    assert [(row.key, row.values) for row in comparison.settings] == [("train.learning_rate", (0.003, 0.006))]
+    assert comparison.comparable
+    assert comparison.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"tokenizer": "feed"}, "different tokenizers"),
+        ({"source": "book.txt"}, "different texts"),
+        ({"architecture": "encoder"}, "different objectives"),
+    ],
+)
+def test_losses_of_different_kinds_are_not_compared(other: dict[str, str], words: str, tmp_path: Path):
+    one, two = write_run(tmp_path / "one", falling(40)), write_run(tmp_path / "two", falling(40), **other)  # type: ignore[arg-type]
+    comparison = compare([one, two])
+    assert not comparison.comparable
+    assert any(words in note for note in comparison.notes)
+
+
+def test_a_comparison_wants_two_runs(tmp_path: Path):
+    run = write_run(tmp_path / "run", falling(40))
+    with pytest.raises(UsageError, match="One run cannot"):
+        compare([run])
+    with pytest.raises(UsageError, match="named twice"):
+        compare([run, tmp_path / "." / "run"])
+    with pytest.raises(UsageError, match="no run"):
+        compare([run, tmp_path / "other"])
+
+
+def test_a_damaged_run_is_refused_in_words(tmp_path: Path):
+    run = write_run(tmp_path / "run", falling(40))
+    (run / "data.json").write_text("{")
+    with pytest.raises(BrokenInputError, match="is not valid JSON"):
+        read_detail(run)
+
+
+def test_a_run_without_metrics_is_shown(tmp_path: Path):
+    run = write_run(tmp_path / "run", finished=False)
+    (run / "metrics.jsonl").unlink()
+    detail = read_detail(run)
+    assert (detail.summary.step, detail.history.best) == (0, None)
+    assert math.isfinite(detail.summary.age_seconds)

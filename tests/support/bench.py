@@ -1,0 +1,50 @@
+"""Sides of a benchmark in this process: what they say goes through JSON, and no process is started."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tfcli.bench.worker import open_side
+
+TINY = {
+    "model": {
+        "d_model": 16,
+        "num_layers": 1,
+        "num_decoder_layers": None,
+        "num_heads": 2,
+        "d_ff": None,
+        "max_seq_len": 8,
+        "vocab_size": 24,
+    },
+    "train": {"batch_size": 2, "threads": 1, "device": "cpu"},
+}
+
+
+class SideHere:
+    """In the place of `SideProcess`."""
+
+    def __init__(self, name: str, request: Mapping[str, Any]) -> None:
+        self.name = name
+        self._side = open_side(json.loads(json.dumps(request)))
+        self.about = json.loads(json.dumps(self._side.about()))
+
+    def step(self) -> Any:
+        return json.loads(json.dumps(self._side.step()))
+
+    def stop(self) -> Any:
+        return {"memory": 123_000_000}
+
+    def __enter__(self) -> "SideHere":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def measure_here(patch: pytest.MonkeyPatch) -> None:
+    """Sides take their steps in this process, and the peak is that of a tiny product."""
+    patch.setattr("tfcli.bench.train.SideProcess", SideHere)
+    patch.setattr("tfcli.bench.train.SQUARES", ((8, 8, 8),))
+    patch.setattr("tfcli.bench.products._SECONDS", 0.0)

@@ -1,0 +1,88 @@
+"""Trains one tiny run after the other and kills the process at random instants: `python -m tests.support.kills FOLDER
+KILLS SEED`. Prints how many kills there were, how many in the middle of a write, and how many runs came to their end.
+
+A process of its own, which has imported everything and trains nothing: what it kills are its forks.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.disks import half_written
+from tests.support.runs import Settings, one_thread, tiny_recipe
+from tfcli.pipeline.training import train_recipe
+from tfcli.recipe.recipe import Recipe
+from tfcli.records.training import TrainingStarted
+
+BUSY: Settings = {
+    "model": {"dropout": 0.2},
+    "train": {
+        "steps": 40,
+        "grad_accumulation": 2,
+        "log_every": 1,
+        "evaluate_every": 7,
+        "save_every": 1,
+        "ema_decay": 0.9,
+        "keep_checkpoints": 3,
+        "average_checkpoints": 3,
+    },
+}
+LONGEST = 0.15
+"""Seconds that a process trains at most: some steps."""
+
+
+def recipe() -> Recipe:
+    """What is trained and killed."""
+    return tiny_recipe("decoder", BUSY)
+
+
+def finishes(out: Path, report: Callable[[Any], object] = lambda event: None) -> None:
+    """Begin the run or go on with it, to its end."""
+    with one_thread():
+        train_recipe(recipe(), out, report, lambda: False)
+
+
+def _killed(out: Path, seconds: float, *, training: bool = False) -> bool:
+    """Train in a fork, and kill it after so many seconds, or when it has trained for as long; whether it was killed
+    before its end."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        finishes(out, lambda event: isinstance(event, TrainingStarted) and os.write(write, b"!"))
+        os._exit(0)
+    os.close(write)
+    if training:
+        os.read(read, 1)
+    os.close(read)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert os.waitstatus_to_exitcode(status) == 0, "a training failed"
+            return False
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def _main(folder: Path, wanted: int, seed: int) -> None:
+    draw = random.Random(seed)
+    kills, inside, runs = 0, 0, 0
+    while kills < wanted:
+        out = folder / f"run-{runs}"
+        while kills < wanted and _killed(out, draw.uniform(0, LONGEST), training=draw.random() < 0.9):
+            kills += 1
+            inside += bool(half_written(out))
+        assert not _killed(out, 600), "it never ends"
+        runs += 1
+    print(json.dumps({"kills": kills, "inside": inside, "runs": runs}))
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,99 @@
+"""The loss in blocks against numbers worked out by hand and against PyTorch's own cross-entropy."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional as F
+
+from tfcli.data.batch import IGNORED
+from tfcli.training import cross_entropy
+from tfcli.training.cross_entropy import linear_cross_entropy
+
+
+def plain(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float) -> Tensor:
+    """Logits, and PyTorch's loss of the rows that have a label against the spread-out target."""
+    kept = labels != IGNORED
+    logits = F.linear(hidden[kept], weight, bias)
+    spread = F.one_hot(labels[kept], len(weight)) * (1 - smoothing) + smoothing / len(weight)
+    return F.cross_entropy(logits, spread.to(logits.dtype), reduction="sum")
+
+
+def drawn(tokens: int, size: int, words: int, with_bias: bool, seed: int = 0) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    hidden, weight = (3 * torch.randn(n, size, generator=generator) for n in (tokens, words))
+    bias = torch.randn(words, generator=generator) if with_bias else None
+    labels = torch.randint(0, words, (tokens,), generator=generator)
+    labels[torch.rand(tokens, generator=generator) < 0.3] = IGNORED
+    return hidden, weight, bias, labels  # type: ignore[return-value]
+
+
+def results(loss_of, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float):
+    inputs = [x.clone().requires_grad_() for x in (hidden, weight, bias) if x is not None]
+    loss = loss_of(*inputs, *([None] if bias is None else []), labels, smoothing)
+    return [loss, *torch.autograd.grad(0.25 * loss, inputs)]
+
+
+def test_label_smoothing_by_hand():
+    """p = (½, ¼, ¼), the first is right, ε = 0.3: q = (0.8, 0.1, 0.1).
+    −Σ q ln p = 0.8 ln 2 + 0.1 · 2 ln 2 + 0.1 · 2 ln 2 = 1.2 ln 2. The gradient by the logits is p − q."""
+    bias = torch.tensor([0.5, 0.25, 0.25]).log() + 7.0  # a shift of all logits changes nothing
+    bias.requires_grad_()
+    hidden, weight, label = torch.zeros(1, 2), torch.ones(3, 2), torch.tensor([0])
+    assert linear_cross_entropy(hidden, weight, bias, label).item() == pytest.approx(math.log(2))
+    loss = linear_cross_entropy(hidden, weight, bias, label, 0.3)
+    assert loss.item() == pytest.approx(1.2 * math.log(2))
+    loss.backward()
+    torch.testing.assert_close(bias.grad, torch.tensor([-0.3, 0.15, 0.15]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    tokens=st.integers(1, 40),
+    words=st.integers(2, 200),
+    with_bias=st.booleans(),
+    smoothing=st.sampled_from([0.0, 0.1]),
+    at_a_time=st.integers(1, 50),
+    seed=st.integers(0, 99),
+)
+def test_blocks_and_portions_of_any_size_give_pytorch_s_loss_and_gradients(
+    tokens: int, words: int, with_bias: bool, smoothing: float, at_a_time: int, seed: int
+):
+    inputs = drawn(tokens, 5, words, with_bias, seed)
+    before = cross_entropy.BLOCK, cross_entropy.MOST_TOKENS
+    cross_entropy.BLOCK, cross_entropy.MOST_TOKENS = {"cpu": 64 * at_a_time}, at_a_time
+    try:
+        ours = results(linear_cross_entropy, *inputs, smoothing)
+    finally:
+        cross_entropy.BLOCK, cross_entropy.MOST_TOKENS = before
+    for found, expected in zip(ours, results(plain, *inputs, smoothing), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_logits_that_would_overflow_an_exponential():
+    """exp(1000) is infinite in float32. The losses are ln(1 + e^−1000) = 0 and 1000 + ln(1 + e^−1000) = 1000."""
+    hidden, weight = torch.ones(2, 1, requires_grad=True), torch.tensor([[1000.0], [0.0]])
+    loss = linear_cross_entropy(hidden, weight, None, torch.tensor([0, 1]))
+    assert loss.item() == pytest.approx(1000.0)
+    loss.backward()
+    assert hidden.grad.tolist() == [[0.0], [1000.0]]
+
+
+def test_without_a_label_there_is_no_loss_and_no_gradient():
+    inputs = drawn(3, 4, 9, with_bias=True)[:3]
+    loss, *gradients = results(linear_cross_entropy, *inputs, torch.full((3,), IGNORED), 0.1)
+    assert loss.item() == 0.0
+    assert all(not gradient.any() for gradient in gradients)
+
+
+def test_bfloat16_vectors_give_float32_sums():
+    hidden, weight, bias, labels = drawn(64, 16, 300, with_bias=True)
+    halved = hidden.bfloat16() / 3
+    loss, _, d_weight, _ = results(linear_cross_entropy, halved, weight / 3, bias, labels, 0.0)
+    expected, _, by_weight, _ = results(plain, halved.float(), (weight / 3).bfloat16().float(), bias, labels, 0.0)
+    assert (loss.dtype, d_weight.dtype) == (torch.float32, torch.float32)
+    assert loss.item() == pytest.approx(expected.item(), rel=2e-3)
+    assert (d_weight - by_weight).norm() < 0.01 * by_weight.norm()

@@ -1,0 +1,39 @@
+"""Which machine it is."""
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from pathlib import Path
+
+import torch
+
+from tfcli.records.bench import Machine
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+def describe_machine(device: str, threads: int) -> Machine:
+    """This machine, by what decides its speed."""
+    has_transformers = importlib.util.find_spec("transformers") is not None
+    return Machine(
+        processor=torch.cuda.get_device_name() if device == "cuda" else _processor(),
+        cores=cores(),
+        threads=threads,
+        device=device,
+        torch=torch.__version__,
+        transformers=importlib.metadata.version("transformers") if has_transformers else None,
+    )
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _processor() -> str:
+    if _CPUINFO.is_file():
+        for line in _CPUINFO.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

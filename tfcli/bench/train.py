@@ -1,0 +1,164 @@
+"""How fast a recipe trains: tokens a second, share of the machine's peak, memory; alone or against another library."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from statistics import median
+
+import numpy as np
+
+from tfcli.bench.against_transformers import require_transformers
+from tfcli.bench.machine import cores, describe_machine
+from tfcli.bench.measure import in_turns, ratios, spread
+from tfcli.bench.opponent import opponent_of
+from tfcli.bench.process import SideProcess
+from tfcli.bench.products import SQUARES, best_peaks, largest_products
+from tfcli.bench.protocol import Answer
+from tfcli.errors import UsageError
+from tfcli.models.flops import training_flops
+from tfcli.models.head import require_head
+from tfcli.recipe.recipe import Recipe
+from tfcli.records.bench import MatrixPeak, TrainingSide, TrainingSpeed
+from tfcli.training.assembly import decide_for_machine
+from tfcli.training.memory import require_memory
+from tfcli.training.synthetic import sequences_per_batch, synthetic_batch
+
+WARMUP = 3
+"""Steps that do not count: they allocate, choose kernels and compile."""
+
+_PRECISIONS = ("float32", "bfloat16")
+
+
+def bench_training(
+    recipe: Recipe, steps: int, *, transformers: bool = False, tell: Callable[[str], None] = lambda _: None
+) -> TrainingSpeed:
+    """Measure a recipe's steps on random ids, every side in a process of its own.
+
+    Args:
+        recipe: with `model.vocab_size` set.
+        transformers: whether to train the same shape there too, in float32 and under bfloat16 autocast.
+        tell: is told what is going on.
+
+    Raises:
+        UsageError: too many threads, no such device, no `transformers`, or too large for the memory.
+        TfcliError: a side failed.
+    """
+    recipe = _decided(recipe, transformers)
+    names = ["tfcli", *(f"transformers {precision}" for precision in _PRECISIONS if transformers)]
+    requests = [_request(recipe, name) for name in names]
+    with ExitStack() as stack:
+
+        def start(name: str, request: Answer) -> SideProcess:
+            tell(f"starting {name}")
+            return stack.enter_context(SideProcess(name, request))
+
+        products = start("matrix products", _products(recipe))
+        rounds = [products.step()]
+        sides = [start(name, request) for name, request in zip(names, requests, strict=True)]
+        total = WARMUP + steps
+        times = in_turns(sides, steps, warmup=WARMUP, done=lambda number: tell(f"step {number} of {total}"))
+        memory = [side.stop()["memory"] for side in sides]
+        tell("matrix products")
+        rounds.append(products.step())
+    peaks = best_peaks(rounds)
+    measured = _Sizes(recipe)
+    return TrainingSpeed(
+        recipe=recipe.name,
+        architecture=recipe.model.architecture,
+        num_layers=recipe.model.num_layers,
+        d_model=recipe.model.d_model,
+        num_heads=recipe.model.num_heads,
+        vocab_size=measured.vocab_size,
+        length=measured.length,
+        sequences=measured.sequences,
+        micro_batches=recipe.train.grad_accumulation,
+        tokens_per_step=measured.tokens,
+        flops_per_step=measured.flops,
+        attention=recipe.train.attention,
+        compiled=recipe.train.compile == "on",
+        steps=steps,
+        warmup=WARMUP,
+        machine=describe_machine(recipe.train.device, recipe.train.threads),
+        peaks=peaks,
+        sides=tuple(
+            _side(name, side.about, times, number, held, measured, peaks)
+            for number, (name, side, held) in enumerate(zip(names, sides, memory, strict=True))
+        ),
+        differences=opponent_of(recipe.model).differences if transformers else (),
+    )
+
+
+def _decided(recipe: Recipe, transformers: bool) -> Recipe:
+    """Refuse what cannot be measured, and fill in what the machine decides, the same for all sides."""
+    if recipe.train.threads > cores():
+        raise UsageError(
+            f"train.threads = {recipe.train.threads} is more than the {cores()} processor cores there are",
+            "choose --threads no larger than that",
+        )
+    require_head(recipe.model)
+    if transformers:
+        require_transformers()
+        opponent_of(recipe.model)
+    recipe = recipe.resolved()
+    recipe = replace(recipe, train=decide_for_machine(recipe.model, recipe.train))
+    require_memory(recipe)
+    return recipe
+
+
+class _Sizes:
+    """What one step of a recipe computes."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        model, train = recipe.model, recipe.train
+        assert model.vocab_size is not None
+        self.vocab_size = model.vocab_size
+        self.length, self.sequences = train.context or model.max_seq_len, sequences_per_batch(recipe)
+        batch = synthetic_batch(
+            model, self.sequences, self.length, np.random.default_rng(0), mask_probability=train.mask_probability
+        )
+        self.labelled = batch.target_tokens
+        self.tokens = train.grad_accumulation * batch.tokens
+        flops = training_flops(model, self.sequences, self.length, labelled=self.labelled)
+        self.flops = train.grad_accumulation * flops
+
+
+def _products(recipe: Recipe) -> Answer:
+    sizes = _Sizes(recipe)
+    own = largest_products(recipe.model, sizes.sequences * sizes.length, sizes.labelled)
+    return {
+        "open": "products",
+        "shapes": [*SQUARES, *own],
+        "precisions": _PRECISIONS,
+        "device": recipe.train.device,
+        "threads": recipe.train.threads,
+    }
+
+
+def _request(recipe: Recipe, name: str) -> Answer:
+    kind, _, precision = name.partition(" ")
+    return {"open": kind, "recipe": asdict(recipe), "precision": precision}
+
+
+def _side(
+    name: str,
+    about: Answer,
+    times: Sequence[Sequence[float]],
+    number: int,
+    memory: int,
+    sizes: _Sizes,
+    peaks: Sequence[MatrixPeak],
+) -> TrainingSide:
+    seconds = median(times[number])
+    peak = next(peak for peak in peaks if peak.precision == about["precision"])
+    ratio = ratios(times[0], times[number]) if number else (None, None, None)
+    return TrainingSide(
+        name,
+        about["model"],
+        about["precision"],
+        about["parameters"],
+        sizes.tokens / seconds,
+        spread(times[number]),
+        sizes.flops / seconds / peak.flops_per_second,
+        memory,
+        *ratio,
+    )

@@ -1,0 +1,69 @@
+"""One side of a benchmark, in a process of its own: python -m tfcli.bench.worker.
+
+So that every side has its own settings, threads, allocator and peak of memory.
+"""
+
+import json
+import os
+import sys
+from typing import TextIO
+
+from tfcli.bench.protocol import Answer, Side
+from tfcli.errors import TfcliError, first_lines
+
+
+def serve(requests: TextIO, replies: TextIO) -> None:
+    """Answer requests until "stop", or until nobody asks any more."""
+    side: Side | None = None
+    for line in requests:
+        request = json.loads(line)
+        try:
+            if side is None:
+                side = open_side(request)
+                answer = side.about()
+            else:
+                answer = side.step() if request["do"] == "step" else _held(side)
+        except TfcliError as error:
+            answer = {"problem": error.problem, "remedy": error.remedy, "exit_code": error.exit_code}
+        except (RuntimeError, ValueError, MemoryError) as error:
+            answer = {"problem": f"PyTorch failed ({first_lines(error)})", "remedy": "", "exit_code": 1}
+        replies.write(json.dumps(answer) + "\n")
+        replies.flush()
+        if request.get("do") == "stop":
+            return
+
+
+def open_side(request: Answer) -> Side:
+    """Build the side that "open" names.
+
+    Raises:
+        UsageError: what it needs is not on this machine.
+    """
+    from tfcli.bench.against_transformers import TransformersLoop
+    from tfcli.bench.products import Products
+    from tfcli.bench.tfcli_steps import TfcliSteps
+    from tfcli.recipe.loading import build_recipe
+
+    kind = request["open"]
+    if kind == "products":
+        shapes = [(rows, inner, columns) for rows, inner, columns in request["shapes"]]
+        return Products(shapes, request["precisions"], request["device"], request["threads"])
+    recipe = build_recipe(request["recipe"])
+    return TfcliSteps(recipe) if kind == "tfcli" else TransformersLoop(recipe, request["precision"])
+
+
+def _held(side: Side) -> Answer:
+    from tfcli.training.memory import peak_memory
+
+    return {"memory": peak_memory(side.device)}
+
+
+def main() -> None:
+    """Speak through what stdout was; what a library prints goes to stderr."""
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    serve(sys.stdin, replies)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""``tfcli plan``: what to train on a corpus, on this machine, in the time there is."""
+
+import functools
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tfcli.cli.options import Device, Json, Seed, Set, Threads, command, require_file_place
+from tfcli.cli.terminal import Terminal
+from tfcli.cli.train import Arch
+
+if TYPE_CHECKING:
+    from tfcli.planning.propose import Compose
+    from tfcli.recipe.loading import Settings
+    from tfcli.recipe.recipe import Recipe
+    from tfcli.records.planning import Candidate, Measured, Plan
+
+_LOADED = ("tfcli.cli.main", "tfcli.cli.reporting", "tfcli.pipeline.training", "rich.live")
+"""What `tfcli train` loads beside what a step needs."""
+
+LARGE = 20_000_000
+"""Characters beyond which a corpus is planned with its first documents."""
+
+
+@command
+def plan(
+    terminal: Terminal,
+    minutes: Annotated[float, typer.Option("--minutes", metavar="M", help="How long the whole job may take.")],
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split]; or a prepared folder.",
+            show_default="builtin:stories, or builtin:pt-en for pairs",
+        ),
+    ] = None,
+    arch: Arch = None,
+    assignments: Set = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.toml", help="Write the proposal there, as a recipe.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Train it, and compare time and memory.")] = False,
+    seed: Seed = None,
+    device: Device = "auto",
+    threads: Threads = 0,
+    json: Json = False,
+) -> None:
+    """Find the size, the batch and the steps that fit a corpus and a time.
+
+    The text is prepared and kept for the training, a few real steps of each
+    size are timed, and the command to type is printed.
+
+    Examples:
+
+      tfcli plan --minutes 20
+      tfcli plan 'books/*.txt' --minutes 5 --out books.toml
+    """
+    from dataclasses import asdict, replace
+
+    from tfcli.errors import UsageError
+    from tfcli.files import write_text
+    from tfcli.recipe.loading import build_recipe, parse_assignments
+    from tfcli.recipe.saving import to_toml
+    from tfcli.render.planning import PlanView
+
+    if not 0 < minutes < float("inf"):
+        raise UsageError(f"--minutes {minutes:g} leaves no time", "give more than 0, as in --minutes 20")
+    if out is not None:
+        require_file_place(out, "--out")
+    given: dict[str, dict[str, Any]] = {
+        "model": {"architecture": arch},
+        "data": {"source": source},
+        "train": {"seed": seed, "device": None if device == "auto" else device, "threads": threads or None},
+    }
+    flags = {section: {k: v for k, v in values.items() if v is not None} for section, values in given.items()}
+    said = parse_assignments(assignments or [])
+
+    def compose(*settings: "Settings") -> "Recipe":
+        size, *chosen = settings
+        return build_recipe(size, said, flags, *chosen)
+
+    result, proposal = _planned(terminal, compose, minutes)
+    words = [f"--arch {arch}" if arch else "", f"--data {shlex.quote(source)}" if source else ""]
+    words += ["" if seed is None else f"--seed {seed}", f"--device {device}" if device != "auto" else ""]
+    words += [f"--threads {threads}" if threads else "", f"--size {result.chosen.size}"]
+    words += [f"--set {shlex.quote(word)}" for word in (*(assignments or []), *_written(result))]
+    command_line = " ".join(["tfcli train", *filter(None, words)])
+    if out is not None:
+        write_text(out, to_toml(proposal))
+        command_line = f"tfcli train --recipe {shlex.quote(str(out))}"
+    result = replace(result, command=command_line)
+    if check:
+        result = replace(result, measured=_measured(terminal, proposal))
+    if json:
+        terminal.json({**asdict(result), "chosen": asdict(result.chosen)})
+    else:
+        terminal.show(PlanView(result))
+        terminal.text(result.command)
+
+
+def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[Plan, Recipe]":
+    """Prepare the text, measure the candidates and choose."""
+    import time
+
+    from tfcli.errors import UsageError
+    from tfcli.models.head import require_head
+    from tfcli.models.presets import SIZES
+    from tfcli.pipeline.datasets import obtain_data
+    from tfcli.planning.propose import candidates, choose, least_minutes, settings_of
+    from tfcli.records.planning import Plan
+    from tfcli.training.assembly import decide_for_machine
+
+    plain = compose({})
+    require_head(plain.model)
+    decide_for_machine(plain.model, plain.train)  # a device that is not there is refused before any work
+    began = time.perf_counter()
+    first = _first_documents(plain)
+    terminal.note("Preparing the text, which is kept for the training …")
+    tokenizer, data = obtain_data(compose({}, first), lambda event: None)
+    record = data.record()
+    prepared = time.perf_counter()
+    vocabulary: Settings = {"model": {"vocab_size": plain.model.vocab_size or tokenizer.vocab_size}}
+    measured: list[Candidate] = []
+    with_vocabulary = functools.partial(_with, compose, vocabulary)
+    for candidate in candidates(with_vocabulary, data.path, minutes, tuple(SIZES), _LOADED):
+        terminal.note(f"{candidate.size}: {candidate.tokens_per_second:,.0f} tokens a second")
+        measured.append(candidate)
+    found = choose(measured)
+    chosen = next((candidate for candidate in found if candidate.chosen), None)
+    if chosen is None:
+        raise UsageError(
+            f"--minutes {minutes:g} is too short for any training of this text here",
+            f"the smallest takes --minutes {least_minutes(found[0]):.2g}",
+        )
+    proposal = compose(SIZES[chosen.size], first, settings_of(chosen)).resolved()
+    decided = decide_for_machine(proposal.model, proposal.train)
+    return Plan(
+        minutes=minutes,
+        architecture=proposal.model.architecture,
+        sources=record.sources,
+        documents=record.train.documents + record.validation.documents,
+        train_tokens=record.train.tokens,
+        validation_tokens=record.validation.tokens,
+        vocab_size=tokenizer.vocab_size,
+        max_documents=first["data"]["max_documents"] if first else None,
+        device=decided.device,
+        precision=decided.precision,
+        threads=decided.threads,
+        candidates=tuple(found),
+        command="",
+        preparing_seconds=prepared - began,
+        probing_seconds=time.perf_counter() - prepared,
+    ), proposal
+
+
+def _with(compose: "Compose", last: "Settings", *settings: "Settings") -> "Recipe":
+    return compose(*settings, last)
+
+
+def _first_documents(recipe: "Recipe") -> "Settings":
+    """Of a corpus of more than `LARGE` characters, how many documents make so many; nothing of a smaller one, of one
+    text alone, and of a folder that is prepared already."""
+    from tfcli.corpora.division import open_division
+    from tfcli.corpora.source import texts
+    from tfcli.pipeline.datasets import kind_of, prepared_folder
+
+    if prepared_folder(recipe.data) is not None or recipe.data.max_documents is not None:
+        return {}
+    characters = 0
+    for number, document in enumerate(open_division(recipe.data, kind_of(recipe)).source.documents(), start=1):
+        if characters > LARGE:
+            return {"data": {"max_documents": number - 1}}
+        characters += sum(len(text) for text in texts(document))
+    return {}
+
+
+def _written(plan: "Plan") -> list[str]:
+    """The proposal's settings as they are typed behind --set."""
+    from tfcli.planning.propose import settings_of
+
+    data = [] if plan.max_documents is None else [f"data.max_documents={plan.max_documents}"]
+    return data + [f"train.{key}={value}" for key, value in settings_of(plan.chosen)["train"].items()]
+
+
+def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
+    """Train the proposal in a process and a folder of its own, which goes afterwards."""
+    import os
+    import subprocess
+    import sys
+    import tempfile
+    import time
+
+    from tfcli.errors import TfcliError
+    from tfcli.files import write_text
+    from tfcli.recipe.saving import to_toml
+    from tfcli.records.planning import Measured
+
+    terminal.note("Training it …")
+    with tempfile.TemporaryDirectory() as folder:
+        file, run = Path(folder) / "plan.toml", Path(folder) / "run"
+        write_text(file, to_toml(proposal))
+        began = time.perf_counter()
+        with (Path(folder) / "errors.txt").open("w+") as errors:
+            words = [sys.executable, "-m", "tfcli", "train", "--recipe", str(file), "--out", str(run), "--quiet"]
+            process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            errors.seek(0)
+            if process.returncode:
+                said = errors.read().strip()[-300:] or f"exit code {process.returncode}"
+                raise TfcliError(f"The proposed training failed ({said})", "train it with `tfcli train`")
+        return Measured(time.perf_counter() - began, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))

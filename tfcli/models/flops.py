@@ -1,0 +1,92 @@
+"""The arithmetic of a model: the floating-point operations of its matrix products.
+
+Shape legend: B sequences, T target (query) length, S source (key) length, D model, H heads, Hkv key-value heads,
+Dh size of a head, F feed-forward.
+"""
+
+from tfcli.recipe.model import ModelSection
+
+
+def forward_flops(
+    section: ModelSection, sequences: int, length: int, *, target_length: int | None = None, labelled: int | None = None
+) -> int:
+    """Operations of all matrix products in one forward pass, a multiply-add counted as two.
+
+    A token costs two for every weight that multiplies it: 2 D Dh (2 H + 2 Hkv) in the projections of an attention,
+    4 D F in a feed-forward (6 D F gated), 2 D Vocab in a linear head (2 D² more with a transform). A query and a key
+    that meet cost 4 H Dh: the score, and its share of the mixture. Where the mask hides a key nothing is counted,
+    so causal attention over T tokens has T (T + 1) / 2 meetings.
+
+    For N weights outside the embeddings, tokens · 2 N is what Kaplan et al. 2020 (section 2.1, table 1) approximate it
+    by, and 6 N with the backward pass; they have 2 T D a layer for the scores, and leave the head out, which at
+    a small size is a large part. Norms, activations and softmaxes are left out in both.
+
+        >>> forward_flops(ModelSection(vocab_size=10, d_model=4, num_layers=1, num_heads=1, activation="relu"), 1, 2)
+        976
+
+    That is 128 in the projections, 256 in the feed-forward and 80 in the head for each of 2 tokens, and 3 meetings of
+    16.
+
+    Args:
+        sequences: B.
+        length: tokens of a sequence; of the source, for an encoder-decoder.
+        target_length: tokens of the target of an encoder-decoder. None: `length`.
+        labelled: positions in the whole batch that the head reads. None: all of them.
+    """
+    assert section.vocab_size is not None, "the tokenizer decides the vocabulary before anything is counted"
+    target = length if target_length is None else target_length
+    inner = _feed_forward(section)
+    if section.architecture == "encoder-decoder":
+        ends = target
+        encoder = _attention(section, length, length, _meetings(section, length, causal=False)) + length * inner
+        of_itself = _attention(section, target, target, _meetings(section, target, causal=True))
+        decoder = of_itself + _attention(section, target, length, target * length) + target * inner
+        layers = section.num_layers * encoder + section.decoder_layers * decoder
+    else:
+        ends = length
+        meetings = _meetings(section, length, causal=section.architecture == "decoder")
+        layers = section.num_layers * (_attention(section, length, length, meetings) + length * inner)
+    return sequences * layers + (sequences * ends if labelled is None else labelled) * _head(section)
+
+
+def training_flops(
+    section: ModelSection, sequences: int, length: int, *, target_length: int | None = None, labelled: int | None = None
+) -> int:
+    """Of a forward and a backward pass: three times the forward pass, for the backward one multiplies every matrix
+    twice, for the gradient of its input and for its own.
+
+    What activation checkpointing computes again does not count: it is work, but no progress (Chowdhery et al. 2022,
+    appendix B).
+    """
+    return 3 * forward_flops(section, sequences, length, target_length=target_length, labelled=labelled)
+
+
+def _attention(section: ModelSection, queries: int, keys: int, meetings: int) -> int:
+    """Of one sequence."""
+    heads = section.num_heads * section.size_per_head
+    products = 4 * heads * meetings
+    if section.attention_score == "parameter_free":
+        return products
+    of_keys = section.kv_heads * section.size_per_head
+    return products + 4 * section.d_model * (heads * queries + of_keys * keys)
+
+
+def _meetings(section: ModelSection, length: int, *, causal: bool) -> int:
+    """Pairs of a query and a key of one sequence that the mask lets through: those less than the window apart."""
+    window = min(section.sliding_window or length, length)
+    before = window * (window - 1) // 2 + (length - window) * (window - 1)
+    return length + (before if causal else 2 * before)
+
+
+def _feed_forward(section: ModelSection) -> int:
+    """Of one token."""
+    return 2 * section.d_model * section.inner_size * (3 if section.is_gated else 2)
+
+
+def _head(section: ModelSection) -> int:
+    """Of one position."""
+    assert section.vocab_size is not None
+    if section.head == "none":
+        return 0
+    transform = 2 * section.d_model**2 if section.head == "transform" else 0
+    return transform + 2 * section.d_model * section.vocab_size

@@ -1,0 +1,1 @@
+"""What fits this corpus, this machine and the time there is, found out by a few real steps."""

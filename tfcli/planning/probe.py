@@ -1,0 +1,116 @@
+"""A few real steps of a recipe on its prepared text, in a process of its own, so that its peak of memory is its own.
+
+Run as ``python -m tfcli.planning.probe DATASET SECONDS MODULE…`` with the recipe as TOML on standard input; answers in
+JSON.
+"""
+
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tfcli.errors import TfcliError
+from tfcli.recipe.recipe import Recipe
+from tfcli.recipe.saving import to_toml
+from tfcli.records.planning import Probe
+
+WARM_UP_STEPS = 2
+FEWEST_STEPS, MOST_STEPS = 3, 30
+
+
+def probe(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str]) -> Probe:
+    """Time steps for about so many seconds, three at least, then an evaluation and the writing of a checkpoint.
+
+    Args:
+        modules: to load besides.
+
+    Raises:
+        TfcliError: the steps failed; says how.
+    """
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "tfcli.planning.probe", str(dataset), str(seconds), *modules],
+        input=to_toml(recipe),
+        capture_output=True,
+        text=True,
+    )
+    took = time.perf_counter() - began
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise TfcliError(f"A few steps of the size at hand failed: {lines[-1]}", "lower --set train.batch_size")
+    answer = json.loads(done.stdout)
+    if "problem" in answer:
+        raise TfcliError(answer["problem"], answer["remedy"])
+    return Probe(start_seconds=took - answer.pop("measured_seconds"), **answer)
+
+
+def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
+    from tfcli.data.dataset import PreparedDataset
+    from tfcli.evaluation.batches import build_batches
+    from tfcli.evaluation.loss import total_loss
+    from tfcli.runs.weights import model_tensors, save_tensors
+    from tfcli.tokenization.load import load_tokenizer
+    from tfcli.training.job import decide
+    from tfcli.training.memory import peak_memory, require_memory
+    from tfcli.training.trial import open_trial
+
+    tokenizer, data = load_tokenizer(dataset), PreparedDataset.open(dataset)
+    recipe = decide(recipe, tokenizer, data)
+    require_memory(recipe)  # as training does, so that the process holds what that one would
+    batches = build_batches(recipe, data, "train", tokenizer.roles)
+    trial = open_trial(recipe, batches.training())
+    model, device = trial.parts.model, trial.parts.device
+    began = time.perf_counter()
+    steps, tokens = [], []
+    for number in range(WARM_UP_STEPS + MOST_STEPS):
+        before = time.perf_counter()
+        float(trial.step())
+        trial.wait()
+        if number >= WARM_UP_STEPS:
+            steps.append(time.perf_counter() - before)
+            tokens.append(trial.tokens)
+        if len(steps) >= FEWEST_STEPS and time.perf_counter() - began > seconds:
+            break
+    scored, before = 0, time.perf_counter()
+    validation = build_batches(recipe, data, "validation", tokenizer.roles).whole()
+    for batch in validation:
+        total_loss(model, [batch], device)
+        scored += batch.tokens
+        if time.perf_counter() - before > seconds / 4:
+            break
+    evaluation = (time.perf_counter() - before) / scored * data.record().validation.tokens
+    before = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        save_tensors(Path(folder) / "model.safetensors", model_tensors(model), {})
+    saved = time.perf_counter() - before
+    return {
+        "parameters": model.num_parameters(),
+        "step_seconds": median(steps),
+        "tokens_per_step": sum(tokens) / len(tokens),
+        "evaluation_seconds": evaluation,
+        # The weights and two moments in the checkpoint, and the best weights beside it.
+        "save_seconds": 4 * saved,
+        "steps_per_epoch": batches.batches_per_epoch / recipe.train.grad_accumulation,
+        "memory": peak_memory(device),
+        "measured_seconds": time.perf_counter() - began,
+    }
+
+
+if __name__ == "__main__":
+    from tfcli.recipe.loading import build_recipe
+
+    for module in sys.argv[3:]:
+        importlib.import_module(module)
+    wanted = build_recipe(tomllib.loads(sys.stdin.read()))
+    try:
+        answer = _measure(wanted, Path(sys.argv[1]), float(sys.argv[2]))
+    except TfcliError as error:
+        answer = {"problem": error.problem, "remedy": error.remedy}
+    sys.stdout.write(json.dumps(answer))

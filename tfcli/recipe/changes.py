@@ -1,0 +1,80 @@
+"""What may be changed of a run while it goes on: ``tfcli train --resume RUN --set KEY=VALUE``."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tfcli.errors import UsageError
+from tfcli.recipe.loading import Settings, build_recipe, load_recorded, read_toml
+from tfcli.recipe.recipe import Recipe, known_keys
+
+CHANGEABLE = {
+    # Beyond the end of a finished run, too. The schedule is then that of the new length.
+    "how long": ("train.steps", "train.patience"),
+    # What one changes after a loss that diverged, from the last good checkpoint on.
+    "how fast": (
+        "train.learning_rate",
+        "train.muon_learning_rate",
+        "train.final_learning_rate",
+        "train.clip_norm",
+        "train.skip_nonfinite",
+    ),
+    # Nothing of it touches the weights.
+    "how often": (
+        "train.evaluate_every",
+        "train.save_every",
+        "train.log_every",
+        "train.keep_checkpoints",
+        "train.average_checkpoints",
+    ),
+    # The same computation, up to rounding, on another machine.
+    "where": (
+        "train.device",
+        "train.threads",
+        "train.parallel",
+        "train.attention",
+        "train.compile",
+        "train.activation_checkpointing",
+    ),
+}
+"""The keys, by what they say. All else is what the run is: the text and its order, the model, what its optimizer
+remembers. With another value it would be another run."""
+
+
+class Change(NamedTuple):
+    """A key, as ``section.field``, with its value before and after."""
+
+    key: str
+    before: Any
+    after: Any
+
+
+def changed_recipe(path: Path, settings: Settings) -> Recipe:
+    """A run's recipe with some settings changed, checked as a whole.
+
+    Raises:
+        UsageError: a key is unknown or may not change (names it and those that may), or a value is out of range.
+        BrokenInputError: the recipe is damaged.
+    """
+    recorded = load_recorded(path)
+    if not settings:
+        return recorded
+    recipe = build_recipe(read_toml(path), settings)
+    for key, before, after in changes_between(recorded, recipe):
+        if not any(key in keys for keys in CHANGEABLE.values()):
+            may = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in CHANGEABLE.items())
+            raise UsageError(
+                f"{key} is {before!r} in this run, and with {after!r} it would be another one",
+                f"begin a new one with --init, or change only {may}",
+            )
+    return recipe
+
+
+def changes_between(before: Recipe, after: Recipe) -> list[Change]:
+    """Every setting on which two recipes differ."""
+    values = [Change(key, _value(before, key), _value(after, key)) for key in known_keys()]
+    return [change for change in values if change.before != change.after]
+
+
+def _value(recipe: Recipe, key: str) -> Any:
+    section, dot, name = key.rpartition(".")
+    return getattr(getattr(recipe, section) if dot else recipe, name)

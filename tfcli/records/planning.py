@@ -1,0 +1,129 @@
+"""What a training will take, before it is begun. Memory in bytes, time in seconds."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MemoryRecord:
+    """The memory of a training by what it is for: the most of each kind. They are not all there at once.
+
+    process: the interpreter and its libraries, on a CPU. weights: with the tables of positions. copies: of weights, in
+    bfloat16. optimizer: moments, and a moving average. activations: what the backward pass needs, and the kernels'
+    own. allocator: freed, and not given back to the system.
+    """
+
+    process: int
+    weights: int
+    copies: int
+    gradients: int
+    optimizer: int
+    activations: int
+    logits: int
+    allocator: int
+    peak: int
+    """The most that is held at once."""
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters of one kind: those of `count` equal modules, a line for each tensor: its name and its shape."""
+
+    name: str
+    count: int
+    tensors: tuple[tuple[str, tuple[int, ...]], ...]
+    parameters: int
+    """Of all of them together."""
+
+
+@dataclass(frozen=True)
+class TrainingOutline:
+    """What `train` would do. `flops_per_token` are those of the matrix products of forward and backward pass."""
+
+    architecture: str
+    groups: tuple[ParameterGroup, ...]
+    parameters: int
+    vocab_size: int
+    vocab_size_is_most: bool
+    sequences: int
+    context: int
+    steps: int
+    tokens: int
+    flops_per_step: int
+    flops_per_token: int
+    device: str
+    precision: str
+    attention: str
+    compile: str
+    threads: int
+    memory: MemoryRecord
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a few real steps of a candidate took, in a process of its own."""
+
+    parameters: int
+    start_seconds: float
+    step_seconds: float
+    tokens_per_step: float
+    evaluation_seconds: float
+    save_seconds: float
+    steps_per_epoch: float
+    memory: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One size, and how far it comes in the time. `worth`: its tokens, repeated ones counted for less."""
+
+    size: str
+    parameters: int
+    context: int
+    batch_size: int
+    learning_rate: float
+    steps: int
+    evaluations: int
+    tokens: int
+    tokens_per_second: float
+    epochs: float
+    worth: float
+    seconds: float
+    memory: int
+    fits: bool
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the proposal's real training took."""
+
+    seconds: float
+    memory: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A proposal for a corpus, a machine and a time. `max_documents`: of a large corpus, the first ones, which are
+    trained on; None: all. `command` is what to type."""
+
+    minutes: float
+    architecture: str
+    sources: tuple[str, ...]
+    documents: int
+    train_tokens: int
+    validation_tokens: int
+    vocab_size: int
+    max_documents: int | None
+    device: str
+    precision: str
+    threads: int
+    candidates: tuple[Candidate, ...]
+    command: str
+    preparing_seconds: float
+    probing_seconds: float
+    measured: Measured | None = None
+
+    @property
+    def chosen(self) -> Candidate:
+        """The candidate that is proposed."""
+        return next(candidate for candidate in self.candidates if candidate.chosen)

@@ -1,0 +1,152 @@
+"""What there is to say of runs: one in a line, one in full, several side by side. Losses are in nats a token."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tfcli.records.training import Scored, SettingChanged
+
+RunState = Literal["finished", "interrupted", "running", "imported", "damaged"]
+"""running: a process trains into it now. interrupted: begun, and not at its end. imported: not trained here."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run in a line. What a damaged run does not tell is None, and `problem` says what is wrong.
+
+    `path` is where it lies, `name` the same from the folder that was searched. `seconds` is its training time,
+    `age_seconds` the time since it was last written to.
+    """
+
+    path: str
+    name: str
+    state: RunState
+    age_seconds: float
+    architecture: str | None = None
+    parameters: int | None = None
+    step: int | None = None
+    total_steps: int | None = None
+    tokens: int | None = None
+    best_loss: float | None = None
+    best_step: int | None = None
+    seconds: float | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class StepPoint:
+    """A report of training: the mean loss since the one before. What the run did not record is None."""
+
+    step: int
+    tokens: int
+    seconds: float
+    loss: float | None
+    learning_rate: float | None
+    grad_norm: float | None
+    spike: bool = False
+
+
+@dataclass(frozen=True)
+class EvaluationPoint:
+    """The whole validation part, scored: `scored_tokens` of it. `tokens` and `seconds` are those that training had come
+    to by then."""
+
+    step: int
+    tokens: int
+    seconds: float
+    loss: float | None
+    accuracy: float | None
+    scored_tokens: int
+    of: Scored = "weights"
+
+
+@dataclass(frozen=True)
+class History:
+    """A run's metrics, oldest first. `padding` is the mean share of places without a token."""
+
+    training: tuple[StepPoint, ...] = ()
+    validation: tuple[EvaluationPoint, ...] = ()
+    changes: tuple[SettingChanged, ...] = ()
+    padding: float | None = None
+
+    @property
+    def best(self) -> EvaluationPoint | None:
+        """The evaluation with the lowest loss; the first of equal ones."""
+        known = [point for point in self.validation if point.loss is not None]
+        return min(known, key=lambda point: (point.loss, point.step), default=None)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A recipe key, as ``section.field``, with its value here and the default."""
+
+    key: str
+    value: Any
+    default: Any
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """Something on the disk, by its name in the run, with its size in bytes."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class RunText:
+    """What a run was trained on."""
+
+    sources: tuple[str, ...]
+    split: str
+    train_documents: int
+    validation_documents: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class RunTokenizer:
+    """`algorithm` is None where the run did not train it."""
+
+    algorithm: str | None
+    vocab_size: int | None
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class RunDetail:
+    """All of one run. `text` is None for an imported run; `origin` is then where it came from.
+
+    `bits_per_byte` is that of the best evaluation, where the size of the validation text is known.
+    """
+
+    summary: RunSummary
+    objective: str
+    model: dict[str, Any]
+    tokenizer: RunTokenizer
+    text: RunText | None
+    origin: str | None
+    settings: tuple[Setting, ...]
+    history: History
+    kept: tuple[KeptFile, ...]
+    bits_per_byte: float | None = None
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """A recipe key on which compared runs differ, with each one's value."""
+
+    key: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """Runs side by side: the settings on which they differ, and nothing else of their settings.
+
+    `notes` say in words why losses cannot be compared, where they cannot.
+    """
+
+    runs: tuple[RunDetail, ...]
+    settings: tuple[SettingRow, ...]
+    comparable: bool
+    notes: tuple[str, ...] = ()

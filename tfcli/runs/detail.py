@@ -1,0 +1,139 @@
+"""All of one run, and several side by side."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from tfcli.data.manifest import read_manifest
+from tfcli.errors import TfcliError, UsageError
+from tfcli.files import cache_folder
+from tfcli.recipe.loading import build_recipe, load_recorded
+from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, SECTIONS, Recipe
+from tfcli.records.runs import (
+    EvaluationPoint,
+    KeptFile,
+    RunComparison,
+    RunDetail,
+    RunText,
+    RunTokenizer,
+    Setting,
+    SettingRow,
+)
+from tfcli.runs.config import read_config
+from tfcli.runs.data import RunData, read_run_data
+from tfcli.runs.directory import RunDirectory, existing_run
+from tfcli.runs.history import read_history
+from tfcli.runs.overview import summary_of
+
+_COMPARED = ("tokenizer", "data", "model", "train")
+
+
+def read_detail(path: Path) -> RunDetail:
+    """Everything that a run's files say of it, but its weights.
+
+    Raises:
+        UsageError: there is no run.
+        BrokenInputError: a file of it is damaged.
+    """
+    run = existing_run(path)
+    recipe, config, history = load_recorded(run.recipe), read_config(run.config), read_history(run.metrics)
+    data = None if recipe.is_imported else read_run_data(run.data)
+    trained_tokenizer = data is not None and recipe.tokenizer.path is None
+    return RunDetail(
+        summary=summary_of(run, recipe, history, str(path)),
+        objective=config.model.objective,
+        model=asdict(config.model),
+        tokenizer=RunTokenizer(
+            recipe.tokenizer.algorithm if trained_tokenizer else None,
+            config.model.vocab_size,
+            config.tokenizer_fingerprint,
+        ),
+        text=_text(data) if data is not None else None,
+        origin=recipe.origin.source or None,
+        settings=tuple(_unusual(recipe)),
+        history=history,
+        kept=tuple(_kept(run)),
+        bits_per_byte=_bits_per_byte(recipe, data, history.best),
+    )
+
+
+def compare(paths: Sequence[Path]) -> RunComparison:
+    """Runs side by side.
+
+    Raises:
+        UsageError: fewer than two, one twice, or one is no run.
+        BrokenInputError: a file of one is damaged.
+    """
+    if len(paths) < 2:
+        raise UsageError("One run cannot be compared", "name two or more, or use `tfcli runs show`")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UsageError("The same run is named twice", "name each run once")
+    runs = tuple(read_detail(path) for path in paths)
+    notes = tuple(_incomparable(runs))
+    recipes = [load_recorded(RunDirectory(path).recipe) for path in paths]
+    return RunComparison(runs, tuple(_differences(recipes)), not notes, notes)
+
+
+def _text(data: RunData) -> RunText:
+    return RunText(tuple(data.sources), data.split, data.train_documents, data.validation_documents, data.fingerprint)
+
+
+def _unusual(recipe: Recipe) -> Iterator[Setting]:
+    """The settings that are not what a recipe of this architecture has by itself, nor what the machine decides."""
+    usual = build_recipe({"model": {"architecture": recipe.model.architecture}}).resolved()
+    for section in ("model",) if recipe.is_imported else _COMPARED:
+        for f in fields(SECTIONS[section]):
+            key = f"{section}.{f.name}"
+            value, default = (getattr(getattr(one, section), f.name) for one in (recipe, usual))
+            if value != default and key not in DECIDED_BY_THE_RUN and not _follows(key, recipe):
+                yield Setting(key, value, default)
+
+
+def _follows(key: str, recipe: Recipe) -> bool:
+    """Whether a setting only repeats another one."""
+    return key == "train.context" and recipe.train.context == recipe.model.max_seq_len
+
+
+def _differences(recipes: Sequence[Recipe]) -> Iterator[SettingRow]:
+    for section in _COMPARED:
+        for f in fields(SECTIONS[section]):
+            values = tuple(getattr(getattr(recipe, section), f.name) for recipe in recipes)
+            if any(value != values[0] for value in values):
+                yield SettingRow(f"{section}.{f.name}", values)
+
+
+def _incomparable(runs: Sequence[RunDetail]) -> Iterator[str]:
+    """Why the losses of these runs are not of one kind."""
+    if len({run.objective for run in runs}) > 1:
+        yield "The runs minimise different objectives, so their losses are not comparable."
+    if len({run.tokenizer.fingerprint for run in runs}) > 1:
+        yield "The runs have different tokenizers, so their losses a token are not comparable; bits per byte are."
+    texts = [run.text for run in runs if run.text is not None]
+    same = {(t.sources, t.split, t.train_documents, t.validation_documents) for t in texts}
+    if len(same) > 1:
+        yield "The runs are scored on different texts, so one text may be the easier one."
+
+
+def _kept(run: RunDirectory) -> Iterator[KeptFile]:
+    if run.weights.is_file():
+        yield KeptFile(run.weights.name, run.weights.stat().st_size)
+    for folder in run.checkpoints().values():
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        yield KeptFile(f"checkpoints/{folder.name}", size)
+
+
+def _bits_per_byte(recipe: Recipe, data: RunData | None, best: EvaluationPoint | None) -> float | None:
+    """Of a decoder, whose loss covers every byte of the text, where the prepared dataset is there to tell its size."""
+    if data is None or best is None or best.loss is None or recipe.model.objective != "clm":
+        return None
+    source = recipe.data.source
+    folders = [cache_folder() / "datasets" / data.fingerprint, *([Path(source)] if isinstance(source, str) else [])]
+    for folder in folders:
+        try:
+            manifest = read_manifest(folder)
+        except TfcliError:
+            continue
+        if manifest.fingerprint == data.fingerprint and manifest.validation.counts.bytes:
+            return best.loss * best.scored_tokens / (manifest.validation.counts.bytes * math.log(2))
+    return None

@@ -1,0 +1,98 @@
+"""``metrics.jsonl`` as curves."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from tfcli.records.runs import EvaluationPoint, History, StepPoint
+from tfcli.records.training import Scored, SettingChanged
+from tfcli.runs.metrics import read_metrics
+
+Line = Mapping[str, Any]
+
+
+def read_history(path: Path) -> History:
+    """Everything that was recorded, as far as the file is whole. What an older run did not record is None."""
+    lines = read_metrics(path)
+    training = tuple(_step(line) for line in lines if line.get("event") == "step")
+    return History(
+        training,
+        tuple(_evaluations([line for line in lines if line.get("event") == "evaluated"], training)),
+        tuple(
+            SettingChanged(line["step"], str(line.get("key")), line.get("from"), line.get("to"))
+            for line in lines
+            if line.get("event") == "changed"
+        ),
+        _padding(lines),
+    )
+
+
+def read_landmarks(path: Path) -> History:
+    """The last report and every evaluation: what a list needs, from files of any length."""
+    try:
+        written = path.read_bytes().splitlines()
+    except OSError:
+        return History()
+    evaluated = [line for raw in written if b'"evaluated"' in raw and (line := _parsed(raw))]
+    last = next((line for raw in reversed(written) if (line := _parsed(raw)) and line.get("event") == "step"), None)
+    training = (_step(last),) if last else ()
+    return History(training, tuple(_evaluations(evaluated, training)))
+
+
+def _parsed(raw: bytes) -> Line | None:
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and isinstance(line.get("step"), int) else None
+
+
+def _step(line: Line) -> StepPoint:
+    return StepPoint(
+        step=line["step"],
+        tokens=int(_number(line, "tokens") or 0),
+        seconds=_number(line, "seconds") or 0.0,
+        loss=_number(line, "loss"),
+        learning_rate=_number(line, "learning_rate"),
+        grad_norm=_number(line, "grad_norm"),
+        spike=line.get("spike") is True,
+    )
+
+
+def _evaluations(lines: Sequence[Line], training: Sequence[StepPoint]) -> list[EvaluationPoint]:
+    """Each with the tokens and seconds of the last report before it: an evaluation counts its own alone."""
+    points, number = [], 0
+    for line in lines:
+        while number < len(training) and training[number].step <= line["step"]:
+            number += 1
+        before = training[number - 1] if number else None
+        points.append(
+            EvaluationPoint(
+                step=line["step"],
+                tokens=before.tokens if before else 0,
+                seconds=before.seconds if before else 0.0,
+                loss=_number(line, "loss"),
+                accuracy=_number(line, "accuracy"),
+                scored_tokens=int(_number(line, "tokens") or 0),
+                of=_scored(line),
+            )
+        )
+    return points
+
+
+def _padding(lines: Sequence[Line]) -> float | None:
+    shares = [share for line in lines if (share := _number(line, "padding")) is not None]
+    return sum(shares) / len(shares) if shares else None
+
+
+def _scored(line: Line) -> Scored:
+    of = line.get("of")
+    return of if of in get_args(Scored) else "weights"  # type: ignore[return-value]
+
+
+def _number(line: Line, name: str) -> float | None:
+    value = line.get(name)
+    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if known else None

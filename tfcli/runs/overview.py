@@ -1,0 +1,79 @@
+"""A run in a line, from small files alone: no weight is read, and a damaged run is a line, too."""
+
+import time
+from pathlib import Path
+
+from tfcli.errors import TfcliError
+from tfcli.files import read_json
+from tfcli.recipe.loading import load_recorded
+from tfcli.recipe.recipe import Recipe
+from tfcli.records.runs import History, RunState, RunSummary
+from tfcli.runs.directory import RunDirectory
+from tfcli.runs.header import count_numbers
+from tfcli.runs.history import read_landmarks
+from tfcli.runs.lock import is_held
+
+
+def summarize(run: RunDirectory, folder: Path) -> RunSummary:
+    """A run found in `folder`. What is wrong with it, if anything, is in the summary."""
+    try:
+        recipe = load_recorded(run.recipe)
+        return summary_of(run, recipe, read_landmarks(run.metrics), name_in(run, folder))
+    except TfcliError as error:
+        return RunSummary(str(run.path), name_in(run, folder), "damaged", _age(run), problem=error.problem)
+
+
+def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -> RunSummary:
+    """What a run's recipe, weights, metrics and last checkpoint say of it.
+
+    Raises:
+        TfcliError: the weights or the checkpoint's counters are missing or damaged.
+    """
+    parameters = count_numbers(run.weights)
+    reached, finished = (None, False) if recipe.is_imported else _reached(run)
+    last, best = history.training[-1] if history.training else None, history.best
+    if last is not None:
+        reached = max(last.step, reached or 0)
+    return RunSummary(
+        path=str(run.path),
+        name=name,
+        state=_state(run, recipe, finished),
+        age_seconds=_age(run),
+        architecture=recipe.model.architecture,
+        parameters=parameters,
+        step=reached,
+        total_steps=None if recipe.is_imported else recipe.train.steps,
+        tokens=last.tokens if last else None,
+        best_loss=best.loss if best else None,
+        best_step=best.step if best else None,
+        seconds=last.seconds if last else None,
+    )
+
+
+def name_in(run: RunDirectory, folder: Path) -> str:
+    """How a run is called from `folder`; a run that is the folder itself, by its own name."""
+    return str(run.path.relative_to(folder)) if run.path != folder else run.path.resolve().name
+
+
+def _reached(run: RunDirectory) -> tuple[int, bool]:
+    """The step of the last checkpoint, and whether training ended there."""
+    checkpoints = run.checkpoints()
+    if not checkpoints:
+        return 0, False
+    step = max(checkpoints)
+    values = read_json(checkpoints[step] / "state.json")
+    return step, isinstance(values, dict) and values.get("finished") is True
+
+
+def _state(run: RunDirectory, recipe: Recipe, finished: bool) -> RunState:
+    if recipe.is_imported:
+        return "imported"
+    if finished:
+        return "finished"
+    return "running" if is_held(run) else "interrupted"
+
+
+def _age(run: RunDirectory) -> float:
+    """Seconds since the run was last written to."""
+    written = [path.stat().st_mtime for path in (run.metrics, run.weights, run.recipe) if path.is_file()]
+    return max(0.0, time.time() - max(written, default=time.time()))

@@ -1,0 +1,65 @@
+"""Averages of weights: a moving one beside the training, and that of the last checkpoints at its end."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from tfcli.runs.parts import local
+from tfcli.runs.weights import checkpoint_tensors, model_tensors
+
+
+class MovingAverage:
+    """θ̄ ← d θ̄ + (1 − d) θ after every update, with d = min(decay, (1 + t) / (10 + t)) at update t, counted from 1.
+
+    The first updates count for more, so that the initial weights are soon forgotten: the `num_updates` of
+    TensorFlow's `tf.train.ExponentialMovingAverage`, whose documentation has the formula.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.tensors = {name: parameter.detach().clone() for name, parameter in model_tensors(model).items()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, updates: int) -> None:
+        """Take in the weights after the update of number `updates`."""
+        decay = min(self.decay, (1 + updates) / (10 + updates))
+        ours, theirs = list(self.tensors.values()), list(model_tensors(model).values())
+        torch._foreach_lerp_([local(tensor) for tensor in ours], [local(tensor) for tensor in theirs], 1 - decay)
+
+
+@contextmanager
+def exchanged(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """The model has these values for as long as the block lasts, and `tensors` hold its own: copies, to the bit."""
+    _exchange(model, tensors)
+    try:
+        yield
+    finally:
+        _exchange(model, tensors)
+
+
+def mean_of_weights(model: nn.Module, checkpoints: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the model's weights and those of checkpoints, as Vaswani et al. 2017, section 6.1, evaluate it.
+    Summed in float64 on the CPU, a checkpoint at a time.
+
+    Raises:
+        BrokenInputError: a checkpoint's file is damaged.
+    """
+    parameters = model_tensors(model)
+    sums = {name: local(parameter).detach().cpu().double() for name, parameter in parameters.items()}
+    for folder in checkpoints:
+        tensors, _ = checkpoint_tensors(folder, "model", parameters)
+        for name, total in sums.items():
+            total += local(tensors[name]).cpu()
+    return {name: (sums[name] / (len(checkpoints) + 1)).to(parameter.dtype) for name, parameter in parameters.items()}
+
+
+@torch.no_grad()
+def _exchange(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    for name, parameter in model_tensors(model).items():
+        ours, theirs = local(parameter), local(tensors[name])
+        own = ours.clone()
+        ours.copy_(theirs)
+        theirs.copy_(own)

@@ -1,0 +1,44 @@
+"""Translating layers by torch.compile, where it pays."""
+
+import importlib.util
+import os
+import shutil
+from typing import Literal
+
+import torch
+from torch import nn
+
+from tfcli.errors import UsageError
+from tfcli.layers.layer import TransformerLayer
+from tfcli.recipe.train import Compile
+
+_FEWEST_STEPS = 500
+"""Steps below which translating takes longer than it saves."""
+
+
+def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal["on", "off"]:
+    """On a CUDA GPU, for trainings of 500 steps and more. On CPUs it takes a minute and gains nothing over the paths
+    that tfcli chooses there (docs/benchmarks.md).
+
+    Raises:
+        UsageError: it is asked for, and what it needs is not installed.
+    """
+    if wanted == "auto":
+        return "on" if device.type == "cuda" and steps >= _FEWEST_STEPS and _translator(device) else "off"
+    if wanted == "on" and not _translator(device):
+        needed = "the package triton" if device.type == "cuda" else "a C++ compiler"
+        raise UsageError(f"train.compile = 'on' needs {needed}, which is not here", "install it, or leave it at auto")
+    return wanted
+
+
+def compile_layers(model: nn.Module) -> None:
+    """Translate each layer by itself: all are the same program, so that it is translated once."""
+    for module in model.modules():
+        if isinstance(module, TransformerLayer):
+            module.compile()
+
+
+def _translator(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return importlib.util.find_spec("triton") is not None
+    return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))

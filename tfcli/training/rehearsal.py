@@ -1,0 +1,150 @@
+"""A training step on shapes without numbers: how many bytes live at each instant, at no memory and hardly any time.
+
+PyTorch's fake tensors run the model's own code, so that what is counted is what autograd really keeps, whatever the
+variant, the attention path or the precision. A second look at the same code would only go stale.
+"""
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from tfcli.data.batch import Batch
+from tfcli.models.build import ARCHITECTURES
+from tfcli.recipe.model import ModelSection
+from tfcli.recipe.train import TrainSection
+from tfcli.training.attention_path import take_attention_path
+from tfcli.training.objective import TrainingLoss
+from tfcli.training.parallel import forget_activations
+from tfcli.training.synthetic import synthetic_batch
+
+Kind = Literal["weights", "copies", "gradients", "activations", "logits"]
+
+REHEARSED_LAYERS = 8
+"""A deeper model costs as much more for every layer as one of twice these costs over one of these."""
+
+
+def rehearse(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
+    """Bytes of a forward and backward pass: the most that live of each kind, and "peak", the most of all at once.
+
+    "weights" hold buffers too; "copies" are the weights that autocast casts; "activations" are all that lies between
+    embedding and head, and what the kernels need for a moment; "logits" all that has a number for every token of
+    the vocabulary.
+
+    Args:
+        section: with `vocab_size` set.
+        train: decided for the machine.
+        sequences: of a micro-batch, each `train.context` tokens long.
+    """
+    section = _with_vocabulary_of_its_own(section, train)
+    deepest = max(section.num_layers, section.decoder_layers)
+    if deepest <= 2 * REHEARSED_LAYERS:
+        return _rehearsed(section, train, sequences)
+    few, more = (_rehearsed(_with_layers(section, n * REHEARSED_LAYERS, deepest), train, sequences) for n in (1, 2))
+    times = deepest / REHEARSED_LAYERS - 1
+    return Counter({kind: round(few[kind] + times * (more[kind] - few[kind])) for kind in more})
+
+
+def _with_vocabulary_of_its_own(section: ModelSection, train: TrainSection) -> ModelSection:
+    """Logits are told by their size, so that no other size may be the same; one token more is no matter."""
+    inner, of_keys = section.num_heads * section.size_per_head, section.kv_heads * section.size_per_head
+    others = {section.d_model, section.inner_size, section.size_per_head, inner, of_keys, train.context}
+    assert section.vocab_size is not None
+    return replace(section, vocab_size=next(size for size in count(section.vocab_size) if size not in others))
+
+
+def _with_layers(section: ModelSection, deepest: int, of: int) -> ModelSection:
+    """The same model with its deepest stack that deep, and the other in proportion."""
+    other = section.num_decoder_layers and max(1, section.num_decoder_layers * deepest // of)
+    return replace(section, num_layers=max(1, section.num_layers * deepest // of), num_decoder_layers=other)
+
+
+def _rehearsed(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
+    length = train.context or section.max_seq_len
+    batch = synthetic_batch(
+        section, sequences, length, np.random.default_rng(0), mask_probability=train.mask_probability
+    )
+    with FakeTensorMode(), _Ledger(section, batch) as ledger, torch.device(train.device):
+        model = ARCHITECTURES[section.architecture](section).train()
+        ledger.name(model)
+        take_attention_path(model, train.attention)
+        if train.activation_checkpointing:
+            forget_activations(model)
+        TrainingLoss(model, train)(batch).backward()
+        return ledger.totals(model)
+
+
+class _Ledger(TorchDispatchMode):
+    """Notes every allocation and every release, in order."""
+
+    def __init__(self, section: ModelSection, batch: Batch) -> None:
+        super().__init__()
+        self.vocab_size, self.targets = section.vocab_size, batch.target_tokens
+        self.moves: list[tuple[int, int]] = []  # number of the storage, bytes more or less
+        self.kinds: dict[int, Kind] = {}
+        self.counter = count()
+        self.numbers: weakref.WeakKeyDictionary[torch.UntypedStorage, int] = weakref.WeakKeyDictionary()
+
+    def name(self, model: nn.Module) -> None:
+        """Call the weights so."""
+        for tensor in [*model.parameters(), *model.buffers()]:
+            self.kinds[self._number(tensor)] = "weights"
+
+    def totals(self, model: nn.Module) -> Counter[str]:
+        """The most bytes that lived of each kind, and of all."""
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                self.kinds[self._number(parameter.grad)] = "gradients"
+        live: Counter[str] = Counter()
+        most: Counter[str] = Counter()
+        for number, change in self.moves:
+            for kind in (self.kinds[number], "peak"):
+                live[kind] += change
+                most[kind] = max(most[kind], live[kind])
+        return most
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = self._chosen(func, args)
+        if result is None:
+            result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage() not in self.numbers:
+                self._allocated(tensor, func, args)
+        return result
+
+    def _chosen(self, func: Any, args: tuple[Any, ...]) -> Tensor | None:
+        """What a boolean mask chooses: without numbers nobody knows how many; the batch does."""
+        if func is not torch.ops.aten.index.Tensor or not any(i is not None and i.dtype == torch.bool for i in args[1]):
+            return None
+        values, (mask, *_) = args
+        return values.new_empty((self.targets, *values.shape[mask.ndim :]))
+
+    def _allocated(self, tensor: Tensor, func: Any, args: tuple[Any, ...]) -> None:
+        storage = tensor.untyped_storage()
+        number = self._number(tensor)
+        size = storage.nbytes()
+        self.kinds[number] = self._kind(tensor, func, args)
+        self.moves.append((number, size))
+        weakref.finalize(storage, self.moves.append, (number, -size))
+
+    def _kind(self, tensor: Tensor, func: Any, args: tuple[Any, ...]) -> Kind:
+        if func is torch.ops.aten._to_copy.default and self.kinds[self._number(args[0])] == "weights":
+            return "copies"
+        return "logits" if tensor.ndim > 1 and tensor.shape[-1] == self.vocab_size else "activations"
+
+    def _number(self, tensor: Tensor) -> int:
+        storage = tensor.untyped_storage()
+        if storage not in self.numbers:
+            self.numbers[storage] = next(self.counter)
+        return self.numbers[storage]

@@ -1,0 +1,76 @@
+"""What a training writes into its run: nothing else of the loop writes a file.
+
+Of several workers the first one writes, and what fails for one of them fails for all.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tfcli.errors import TfcliError
+from tfcli.files import write_text
+from tfcli.recipe.saving import to_toml
+from tfcli.records.training import Evaluated, SettingChanged, StepsDone
+from tfcli.runs.metrics import append_metrics, flush_metrics
+from tfcli.runs.parts import whole
+from tfcli.runs.weights import model_tensors, save_tensors
+from tfcli.training.checkpoints import checkpoints_to_keep
+from tfcli.training.job import TrainingJob
+from tfcli.training.state import save_checkpoint
+
+
+def record_changes(job: TrainingJob) -> Iterator[SettingChanged]:
+    """Put what a resume has changed into the metrics, and then into the recipe: each as soon as it is asked for."""
+    for change in job.changes:
+        append(job, change)
+        yield change
+    if job.changes:
+        with _keeping_the_last(job):
+            if job.workers.is_first:
+                flush_metrics(job.run.metrics)
+                write_text(job.run.recipe, to_toml(job.recipe))
+
+
+def append(job: TrainingJob, event: StepsDone | Evaluated | SettingChanged) -> None:
+    """Add a line to metrics.jsonl."""
+    with _keeping_the_last(job):
+        if job.workers.is_first:
+            append_metrics(job.run.metrics, event)
+    job.progress.lines += 1
+
+
+def save_best(job: TrainingJob) -> None:
+    """What the model holds now becomes what the run is loaded with."""
+    tensors = {name: whole(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
+    with _keeping_the_last(job):
+        if job.workers.is_first:
+            save_tensors(job.run.weights, tensors, {"run_id": job.config.run_id})
+
+
+def save_progress(job: TrainingJob) -> Path:
+    """Write a checkpoint; the older ones go only once it is on the disk, and with it the metrics up to it."""
+    with _keeping_the_last(job):
+        if job.workers.is_first:
+            flush_metrics(job.run.metrics)
+    with _keeping_the_last(job):
+        folder = save_checkpoint(
+            job.run, job.config.run_id, job.model, job.optimizers, job.progress, job.average, job.workers
+        )
+        if job.workers.is_first:
+            job.run.prune(checkpoints_to_keep(job.run.checkpoints(), job.recipe.train))
+    return folder
+
+
+@contextmanager
+def _keeping_the_last(job: TrainingJob) -> Iterator[None]:
+    """What cannot be written ends the training; the sentence says what there is to go on from."""
+    try:
+        with job.workers.together():
+            yield
+    except (TfcliError, OSError) as error:
+        problem = error.problem if isinstance(error, TfcliError) else f"Cannot write {error.filename}: {error.strerror}"
+        kept = max(job.run.checkpoints())
+        raise TfcliError(
+            f"{problem} (the checkpoint of step {kept} is kept)",
+            f"make room there and go on with `tfcli train --resume {job.run.path}`",
+        ) from error

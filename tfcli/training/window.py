@@ -1,0 +1,105 @@
+"""What a training sums up between two reports, and its clock."""
+
+import math
+import time
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tfcli.data.batch import Batch
+from tfcli.training.state import Progress
+
+
+class Clock:
+    """Seconds since the run began, across interruptions, and what one evaluation took."""
+
+    def __init__(self, before: float) -> None:
+        self.before, self.began = before, time.perf_counter()
+        self.evaluation = 0.0
+
+    def seconds(self) -> float:
+        """Of training and evaluation."""
+        return self.before + time.perf_counter() - self.began
+
+
+class Window:
+    """Sums over the steps since the last report. Losses and norms stay on the device until they are asked for.
+
+    `steps` and `steps_tokens` are those of this process alone, for they go with its time; all else outlives it.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.loss_sum = torch.zeros((), device=device)
+        self.norm = torch.zeros((), device=device)
+        self.targets, self.tokens, self.places = 0, 0, 0
+        self.steps, self.steps_tokens = 0, 0
+        self.began = time.perf_counter()
+        self._unread: list[tuple[int, Tensor, Tensor]] = []
+
+    @classmethod
+    def resumed(cls, progress: Progress, device: torch.device) -> "Window":
+        """What the checkpoint had not reported yet."""
+        window = cls(device)
+        window.loss_sum += progress.pending_loss
+        window.targets = progress.pending_targets
+        window.tokens, window.places = progress.pending_tokens, progress.pending_places
+        return window
+
+    def keep(self, progress: Progress) -> None:
+        """Put into the counters what is not reported yet."""
+        progress.pending_loss, progress.pending_targets = float(self.loss_sum), self.targets
+        progress.pending_tokens, progress.pending_places = self.tokens, self.places
+
+    def add(self, step: int, loss: Tensor, norm: Tensor, batches: Sequence[Batch]) -> None:
+        """A step that was taken.
+
+        Shape:
+            loss: (), the mean over the step's target tokens; norm: ()
+        """
+        targets = sum(batch.target_tokens for batch in batches)
+        self.loss_sum += loss * targets
+        self.targets += targets
+        self._unread.append((step, loss, norm))
+        self._count(norm, batches)
+
+    def leave_out(self, norm: Tensor, batches: Sequence[Batch]) -> None:
+        """A step that changed nothing: it has read its tokens, and its loss counts nowhere."""
+        self._count(norm, batches)
+
+    def _count(self, norm: Tensor, batches: Sequence[Batch]) -> None:
+        tokens = sum(batch.tokens for batch in batches)
+        self.norm = norm
+        self.tokens += tokens
+        self.places += sum(batch.places for batch in batches)
+        self.steps += 1
+        self.steps_tokens += tokens
+
+    def pause(self, seconds: float) -> None:
+        """Leave out time that was not spent on steps."""
+        self.began += seconds
+
+    def seconds(self) -> float:
+        """Spent on the steps so far; true once the device has caught up, as reading the loss makes it."""
+        return time.perf_counter() - self.began
+
+    def loss(self) -> float:
+        """The mean over the target tokens; NaN where there was none."""
+        return float(self.loss_sum) / self.targets if self.targets else math.nan
+
+    def padding(self) -> float:
+        """The share of places without a token among all places read, of both sides of pairs."""
+        return 1 - self.tokens / self.places if self.places else 0.0
+
+    def first_not_finite(self) -> tuple[int, str, float] | None:
+        """The first step, of those not asked about yet, whose loss or gradient norm is not finite: its number, which of
+        the two, and the value. Waits for the device, once for all of them."""
+        unread, self._unread = self._unread, []
+        if not unread:
+            return None
+        values = torch.stack([torch.stack((loss, norm)) for _, loss, norm in unread]).tolist()
+        for (step, _, _), (loss, norm) in zip(unread, values, strict=True):
+            for what, value in (("loss", loss), ("gradient norm", norm)):
+                if not math.isfinite(value):
+                    return step, what, value
+        return None
