@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
-from torch.optim import AdamW, Muon
+from torch.optim import AdamW
 
 from tests.models.small import model
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
+from tfcli.training.muon import Muon, orthogonal
 from tfcli.training.optimizer import build_optimizers
 
 
@@ -75,3 +76,37 @@ def test_muon_moves_all_directions_of_a_matrix_alike():
     assert tall.shape == (64, 16)
     assert values.min() > 0.6 and values.max() < 1.3
     assert torch.linalg.svdvals(tall.grad).max() > 5, "the gradient itself is far from it"
+
+
+def test_steps_are_those_of_pytorch_s_muon():
+    """Three steps with momentum and decay over matrices of three shapes, square, wide and tall; both iterate in
+    bfloat16, in another order of additions."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(16, 16), (16, 16), (8, 24), (24, 8)]
+    ours = [torch.randn(shape, generator=generator).requires_grad_() for shape in shapes]
+    theirs = [matrix.detach().clone().requires_grad_() for matrix in ours]
+    first = [matrix.detach().clone() for matrix in ours]
+    muon = Muon(ours, lr=0.1, momentum=0.9, weight_decay=0.5)
+    reference = torch.optim.Muon(theirs, lr=0.1, momentum=0.9, weight_decay=0.5, adjust_lr_fn="original")
+    for _ in range(3):
+        for mine, other in zip(ours, theirs, strict=True):
+            mine.grad = torch.randn(mine.shape, generator=generator)
+            other.grad = mine.grad.clone()
+        muon.step()
+        reference.step()
+    for mine, other, before in zip(ours, theirs, first, strict=True):
+        assert (mine - other).norm() < 0.01 * (other - before).norm()
+
+
+def test_a_matrix_without_a_gradient_stays_and_zeros_stay_zeros():
+    still, empty = torch.ones(4, 4, requires_grad=True), torch.ones(4, 4, requires_grad=True)
+    empty.grad = torch.zeros(4, 4)
+    Muon([still, empty], lr=0.1).step()
+    assert torch.equal(still, torch.ones(4, 4)) and torch.equal(empty, torch.ones(4, 4))
+
+
+def test_an_orthogonal_matrix_is_left_as_it_is_up_to_the_coefficients():
+    """The singular values of the identity over its norm, 1/2, go to between 0.7 and 1.2, all to the same."""
+    found = orthogonal(torch.eye(4)[None])[0].float()
+    assert 0.65 < found[0, 0] < 1.25
+    torch.testing.assert_close(found, found[0, 0] * torch.eye(4))

@@ -9,7 +9,7 @@ from tfcli.training import precision
 from tfcli.training.precision import choose_device, choose_precision
 
 CPU, CUDA, MPS = torch.device("cpu"), torch.device("cuda"), torch.device("mps")
-SMALL, LARGE = ModelSection(d_model=252, num_heads=2), ModelSection(d_model=256)
+SMALL, LARGE = ModelSection(d_model=126, num_heads=2, head_dim=64), ModelSection(d_model=128)
 
 
 def machine(patch: pytest.MonkeyPatch, *, cuda: bool = False, mps: bool = False, flags: str = "") -> None:

@@ -4,6 +4,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfcli.layers.activations import ACTIVATIONS
+from tfcli.layers.linear import Linear
 from tfcli.recipe.model import ModelSection
 
 
@@ -19,9 +20,9 @@ class FeedForward(nn.Module):
         super().__init__()
         self.activation, self.dropout = ACTIVATIONS[model.activation], model.activation_dropout
         sizes, bias = (model.d_model, model.inner_size), model.feed_forward_bias
-        self.gate = nn.Linear(*sizes, bias=bias) if model.is_gated else None
-        self.up = nn.Linear(*sizes, bias=bias)
-        self.output = nn.Linear(model.inner_size, model.d_model, bias=bias)
+        self.gate = Linear(*sizes, bias=bias) if model.is_gated else None
+        self.up = Linear(*sizes, bias=bias)
+        self.output = Linear(model.inner_size, model.d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)

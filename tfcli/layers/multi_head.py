@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.layers.attention import explicit_attention, fused_attention, masked, without_blind_rows
+from tfcli.layers.linear import Linear
 from tfcli.layers.masks import attention_mask
 from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
@@ -53,10 +54,10 @@ class MultiHeadAttention(nn.Module):
                 self.num_kv_heads * self.head_dim,
                 model.attention_bias,
             )
-            self.query = nn.Linear(model.d_model, inner, bias=bias)
-            self.key = nn.Linear(model.d_model, of_keys, bias=bias)
-            self.value = nn.Linear(model.d_model, of_keys, bias=bias)
-            self.output = nn.Linear(inner, model.d_model, bias=model.has_output_bias)
+            self.query = Linear(model.d_model, inner, bias=bias)
+            self.key = Linear(model.d_model, of_keys, bias=bias)
+            self.value = Linear(model.d_model, of_keys, bias=bias)
+            self.output = Linear(inner, model.d_model, bias=model.has_output_bias)
         normed = model.query_key_norm
         self.query_norm = build_norm(model, self.head_dim) if normed else nn.Identity()
         self.key_norm = build_norm(model, self.head_dim) if normed else nn.Identity()

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from tfcli.errors import UsageError
 from tfcli.layers.activations import ACTIVATIONS
+from tfcli.layers.linear import Linear
 from tfcli.layers.norms import build_norm
 from tfcli.recipe.model import ModelSection
 
@@ -60,7 +61,7 @@ class TransformHead(Head):
 
     def __init__(self, model: ModelSection, embedding: nn.Parameter) -> None:
         super().__init__(model, embedding)
-        self.transform = nn.Linear(model.d_model, model.d_model)
+        self.transform = Linear(model.d_model, model.d_model)
         self.activation = ACTIVATIONS[model.activation]
         self.norm = build_norm(model)
 

@@ -129,7 +129,7 @@ class TrainSection:
 
     precision: Precision = "auto"
     """bfloat16 is autocast over float32 weights. auto: bfloat16 on a GPU that has it, and on a CPU with bfloat16 matrix
-    units from d_model 256 on; else float32."""
+    units from d_model 128 on; else float32."""
 
     attention: AttentionPath = "auto"
     """fused: PyTorch's kernel. rows: the formula, a sequence at a time, so that its scores stay in the processor's

@@ -49,7 +49,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         offsets = None if bias is None else bias.to(hidden.dtype)
         wanted = ctx.needs_input_grad[:3]
         d_hidden = torch.empty_like(hidden) if any(wanted) else None
-        d_weight = torch.zeros_like(weight, dtype=torch.float32) if wanted[1] else None
+        d_weight = torch.empty_like(weight, dtype=torch.float32) if wanted[1] else None
         d_bias = torch.zeros_like(weight[:, 0], dtype=torch.float32) if wanted[2] else None
         total = hidden.new_zeros((), dtype=torch.float32)
         for first in range(0, len(hidden), MOST_TOKENS):
@@ -57,7 +57,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             tokens = _Tokens(hidden[rows], matrix, offsets, labels[rows], smoothing)
             total += tokens.loss()
             if d_hidden is not None:
-                d_hidden[rows] = tokens.gradients(d_weight, d_bias)
+                d_hidden[rows] = tokens.gradients(d_weight, d_bias, first=first == 0)
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
         return total
 
@@ -78,30 +78,33 @@ class _Tokens:
         self.scored = labels != IGNORED
         self.labels = labels.masked_fill(~self.scored, 0)[:, None]
         self.smoothing = smoothing
-        self.logits = hidden.new_empty(len(hidden), len(matrix))
+        self.logits: list[Tensor] = []
         self.log_z = hidden.new_empty(0)
 
     def loss(self) -> Tensor:
-        """log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far.
+        """log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far. The logits
+        are remembered.
 
         Shape:
             returns: ()
         """
         largest = self.hidden.new_full((len(self.hidden),), -torch.inf, dtype=torch.float32)
-        z, of_all = torch.zeros_like(largest), torch.zeros_like(largest)
+        z, of_all, of_label = (torch.zeros_like(largest) for _ in range(3))
         for block in self._blocks():
-            x = self._product(block).float()
+            self.logits.append(self._product(block))
+            x = self.logits[-1].float()
+            of_label += x.gather(1, self._place(x, block))[:, 0].masked_fill_(~self._is_in(x, block), 0.0)
             if self.smoothing:
                 of_all += x.sum(1)
             before, largest = largest, torch.maximum(largest, x.amax(1))
-            z = z * (before - largest).exp_() + x.sub_(largest[:, None]).exp_().sum(1)
+            z = z * (before - largest).exp_() + x.sub(largest[:, None]).exp_().sum(1)
         self.log_z = largest + z.log()
-        of_label = self.logits.gather(1, self.labels)[:, 0].float()
         expected = (1 - self.smoothing) * of_label + self.smoothing / len(self.matrix) * of_all
         return (self.log_z - expected).masked_fill_(~self.scored, 0.0).sum()
 
-    def gradients(self, d_weight: Tensor | None, d_bias: Tensor | None) -> Tensor:
-        """The gradient by the hidden vectors; those by the matrix and the bias are added to what is given.
+    def gradients(self, d_weight: Tensor | None, d_bias: Tensor | None, *, first: bool) -> Tensor:
+        """The gradient by the hidden vectors; those by the matrix and the bias are added to what is given, or, of the
+        first tokens, put there.
 
         Shape:
             d_weight: (Vocab, D), d_bias: (Vocab,), float32
@@ -109,8 +112,8 @@ class _Tokens:
         """
         d_hidden = torch.zeros_like(self.hidden, dtype=torch.float32)
         share = self.scored[:, None].float()
-        for block in self._blocks():
-            p = self.logits[:, block].float().sub_(self.log_z[:, None]).exp_()
+        for block, logits in zip(self._blocks(), self.logits, strict=True):
+            p = logits.float().sub_(self.log_z[:, None]).exp_()
             if self.smoothing:
                 p -= self.smoothing / len(self.matrix)
             self._subtract_labels(p, block)
@@ -120,7 +123,8 @@ class _Tokens:
             d_logits = p.to(self.hidden.dtype)
             d_hidden += d_logits @ self.matrix[block]
             if d_weight is not None:
-                d_weight[block] += d_logits.T @ self.hidden
+                found = d_logits.T @ self.hidden
+                d_weight[block] = found if first else d_weight[block] + found
         return d_hidden
 
     def _blocks(self) -> Iterator[slice]:
@@ -128,16 +132,17 @@ class _Tokens:
         return (slice(first, first + size) for first in range(0, len(self.matrix), size))
 
     def _product(self, block: slice) -> Tensor:
-        """The logits of a block, which are remembered."""
         found = torch.mm(self.hidden, self.matrix[block].T)
-        if self.offsets is not None:
-            found += self.offsets[block]
-        self.logits[:, block] = found
-        return found
+        return found if self.offsets is None else found.add_(self.offsets[block])
+
+    def _place(self, x: Tensor, block: slice) -> Tensor:
+        """Where the label of each token stands in a block; anywhere, where it is not in it."""
+        return (self.labels - block.start).clamp(0, x.shape[1] - 1)
+
+    def _is_in(self, x: Tensor, block: slice) -> Tensor:
+        return ((self.labels >= block.start) & (self.labels < block.start + x.shape[1]))[:, 0]
 
     def _subtract_labels(self, p: Tensor, block: slice) -> None:
         """p − (1 − ε) at the right word of each token, where that word is in the block."""
-        place = self.labels - block.start
-        here = (place >= 0) & (place < p.shape[1])
-        share = here.to(p.dtype) * (self.smoothing - 1)
-        p.scatter_add_(1, place.clamp(0, p.shape[1] - 1), share)
+        share = self._is_in(p, block)[:, None].to(p.dtype) * (self.smoothing - 1)
+        p.scatter_add_(1, self._place(p, block), share)

@@ -1,19 +1,18 @@
 """AdamW for everything, or Muon for the matrices inside the layers and AdamW for the rest."""
 
 from torch import Tensor, nn
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
 
 from tfcli.models.head import Head
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
+from tfcli.training.muon import Muon
 
 
 def build_optimizers(model: Transformer, train: TrainSection) -> list[Optimizer]:
     """The optimizers that together update every parameter once. Each group knows the "peak" of its learning rate.
 
-    AdamW is that of Loshchilov and Hutter 2019, algorithm 2; the fused kernel updates all tensors in one pass. Muon
-    (Jordan et al. 2024) makes the update of a matrix orthogonal, so that all its directions move alike; a matrix
-    with more rows than columns moves √(rows / columns) times as far.
+    AdamW is that of Loshchilov and Hutter 2019, algorithm 2; the fused kernel updates all tensors in one pass.
     """
     by_muon = layer_matrices(model) if train.optimizer == "muon" else []
     taken = {id(p) for p in by_muon}
@@ -39,7 +38,6 @@ def build_optimizers(model: Transformer, train: TrainSection) -> list[Optimizer]
                 lr=train.muon_learning_rate,
                 weight_decay=train.weight_decay,
                 momentum=train.muon_momentum,
-                adjust_lr_fn="original",
             )
         )
     return optimizers

@@ -9,7 +9,7 @@ from tfcli.errors import UsageError
 from tfcli.recipe.model import ModelSection
 
 _BFLOAT16_UNITS = {"amx_bf16", "avx512_bf16"}
-_SMALLEST_BFLOAT16_D_MODEL = 256
+_SMALLEST_BFLOAT16_D_MODEL = 128
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -28,7 +28,7 @@ def choose_device(wanted: str) -> torch.device:
 
 def choose_precision(wanted: str, device: torch.device, model: ModelSection) -> Literal["float32", "bfloat16"]:
     """bfloat16 autocast where it is faster: on CUDA GPUs that have it, and on CPUs with bfloat16 matrix units for
-    models of d_model ≥ 256. Smaller models spend longer casting than they save."""
+    models of d_model ≥ 128. Smaller models spend longer casting than they save (docs/benchmarks.md)."""
     if wanted != "auto":
         return "bfloat16" if wanted == "bfloat16" else "float32"
     if device.type == "cuda":

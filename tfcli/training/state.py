@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
 
 from tfcli.errors import BrokenInputError
 from tfcli.files import read_json, replacing_folder, write_json
@@ -25,6 +25,7 @@ from tfcli.runs.directory import RunDirectory
 from tfcli.runs.parts import ABOUT, is_divided, save_parts
 from tfcli.runs.weights import checkpoint_tensors, fill_model, load_tensors, model_tensors, save_tensors, stored_tensor
 from tfcli.training.averaging import MovingAverage
+from tfcli.training.muon import Muon
 from tfcli.training.random_state import random_states, restore_random_state
 from tfcli.training.workers import ALONE, Workers
 
