@@ -59,6 +59,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         for folder in (path.parent, *(one.parent for one in made)):
             flush(folder)
     except TfcliError as error:  # of a file inside: told by the name that the user knows
+        if str(temporary) not in error.problem:
+            raise
         raise TfcliError(error.problem.replace(str(temporary), str(path)), error.remedy) from error
     except OSError as error:
         raise TfcliError(

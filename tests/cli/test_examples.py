@@ -44,6 +44,7 @@ def test_the_readme_shows_how_to_begin():
 def test_every_readme_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """One after the other, for later ones use what earlier ones made."""
     monkeypatch.chdir(tmp_path)
+    measure_here(monkeypatch)
     for line in readme_commands():
         for result in shell(line):
             assert result.exit_code == 0, f"{line}\n{result.stderr}"
@@ -66,7 +67,7 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     rows: Settings = {"model": {"vocab_size": 20_000}, "train": {"steps": 1}}
     train_tiny(tiny_recipe("decoder", rows), folder / "made")
     export_run(load_run(folder / "made"), folder / "checkpoint")
-    text = "Tom swam across the river to the bank. " * 40
+    text = "Tom swam across the river to the bank. " * 2000
     (folder / "books").mkdir()
     for file in ("books/one.txt", "books/two.txt", "book.txt", "other.txt", "input.txt"):
         (folder / file).write_text(text)
@@ -75,7 +76,8 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     return folder
 
 
-@pytest.mark.parametrize("line", [*help_examples()])
+# Those that start several processes are run by tests/training/test_distributed_launch.py.
+@pytest.mark.parametrize("line", [line for line in help_examples() if "--nproc" not in line])
 def test_every_help_example_runs(line: str, workspace: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(workspace)
     monkeypatch.setattr("tfcli.interop.importing.fetch", lambda _: workspace / "checkpoint")  # in place of the hub

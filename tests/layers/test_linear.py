@@ -28,9 +28,8 @@ def results(layer: nn.Linear, x: torch.Tensor) -> list[torch.Tensor]:
 @pytest.mark.parametrize("bias", [True, False])
 def test_output_and_gradients_are_those_of_autocast(shape: tuple[int, ...], bias: bool):
     """Up to the rounding of bfloat16, 1/256; the gradients of the weights are float32, as the weights are."""
-    ours, theirs = (
-        results(layer, torch.randn(shape, generator=torch.Generator().manual_seed(1))) for layer in layers(bias)
-    )
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    ours, theirs = (results(layer, x) for layer in layers(bias))
     assert len(ours) == len(theirs) == (4 if bias else 3)
     for mine, other in zip(ours, theirs, strict=True):
         assert (mine.dtype, mine.shape) == (other.dtype, other.shape)

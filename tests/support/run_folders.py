@@ -49,6 +49,7 @@ def write_run(
     write_json(run.data, {"format_version": FORMAT_VERSION, **facts, **counts})
     save_file({"embedding": np.zeros((12, 4), np.float32), "gain": np.ones(4, np.float32)}, run.weights)
     write_json(state / "state.json", {"step": step, "finished": finished})
+    write_json(run.tokenizer, {})
     run.metrics.touch()
     for event in events:
         append_metrics(run.metrics, event)

@@ -52,7 +52,7 @@ def test_label_smoothing_by_hand():
 
 @settings(max_examples=40, deadline=None)
 @given(
-    tokens=st.integers(1, 40),
+    tokens=st.integers(0, 40),
     words=st.integers(2, 200),
     with_bias=st.booleans(),
     smoothing=st.sampled_from([0.0, 0.1]),

@@ -313,7 +313,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_spares_what_was_saved(
     assert [*RunDirectory(run).checkpoints()] == [4]
     for checkpoint in ("best", "last"):
         load_run(run, checkpoint)  # refuses weights that are not finite
-    assert f"--resume {run} --set train.learning_rate=0.005`" in message
+    assert f"--resume {run} --set train.learning_rate=0.001`" in message
     assert all(line["step"] < 6 for line in read_metrics(run / "metrics.jsonl"))
 
 

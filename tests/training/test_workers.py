@@ -14,7 +14,15 @@ from tfcli.models.build import build_model
 from tfcli.recipe.train import TrainSection
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.parallel import forget_activations
-from tfcli.training.workers import ALONE, OWN_STORE, Workers, joined, require_work_for_all, started_by_torchrun
+from tfcli.training.workers import (
+    ALONE,
+    OWN_STORE,
+    WorkerFailed,
+    Workers,
+    joined,
+    require_work_for_all,
+    started_by_torchrun,
+)
 
 
 def batch(rows: int) -> Batch:
@@ -100,7 +108,7 @@ def _fail(workers: Workers) -> None:
 def test_what_fails_in_one_fails_in_all():
     first, second = in_workers(2, _fail)
     assert type(first) is TfcliError and "Another worker has failed" in str(first)
-    assert isinstance(second, UsageError) and "second one" in str(second)
+    assert isinstance(second, WorkerFailed) and "Worker 1: It is the second one's fault" in str(second)
 
 
 def test_torchrun_must_give_restarted_workers_a_new_store(monkeypatch: pytest.MonkeyPatch):

@@ -77,7 +77,7 @@ def launch(command: Sequence[str], processes: int) -> None:
 def working(terminal: Terminal) -> Iterator["Workers"]:
     """Train with the others, where torchrun or `launch` has started this process as one of several. The first one
     speaks for all; of the others only faults are heard."""
-    from tfcli.training.workers import ALONE, WorkerLost, joined, started_by_torchrun
+    from tfcli.training.workers import ALONE, WorkerFailed, WorkerLost, joined, started_by_torchrun
 
     if not started_by_torchrun():
         yield ALONE
@@ -87,11 +87,13 @@ def working(terminal: Terminal) -> Iterator["Workers"]:
     try:
         with joined() as workers:
             yield workers
-    except WorkerLost:
+    except WorkerLost as error:
+        if is_first:
+            terminal.note(str(error))
         raise SystemExit(1) from None
     except (TfcliError, KeyboardInterrupt) as error:  # all of them end with it
         sentence, code = explained(error)
-        if is_first:
+        if is_first or isinstance(error, WorkerFailed):
             terminal.error(sentence)
         raise SystemExit(_told(code, is_first)) from None
 

@@ -76,6 +76,9 @@ def plan(
     }
     flags = {section: {k: v for k, v in values.items() if v is not None} for section, values in given.items()}
     said = parse_assignments(assignments or [])
+    chosen_here = {"steps", "batch_size", "warmup_steps", "evaluate_every", "save_every"} & said.get("train", {}).keys()
+    if chosen_here:
+        raise UsageError(f"train.{min(chosen_here)} is what a plan finds", "leave it out, or train without a plan")
 
     def compose(*settings: "Settings") -> "Recipe":
         size, *chosen = settings
@@ -108,7 +111,7 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     from tfcli.models.head import require_head
     from tfcli.models.presets import SIZES
     from tfcli.pipeline.datasets import obtain_data
-    from tfcli.planning.propose import candidates, choose, least_minutes, settings_of
+    from tfcli.planning.propose import MOST_EPOCHS, candidates, choose, least_minutes, settings_of
     from tfcli.records.planning import Plan
     from tfcli.training.assembly import decide_for_machine
 
@@ -129,6 +132,11 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
         measured.append(candidate)
     found = choose(measured)
     chosen = next((candidate for candidate in found if candidate.chosen), None)
+    if chosen is None and least_minutes(found[0]) <= minutes:
+        raise UsageError(
+            f"The text is too short to train on: {record.train.tokens:,} tokens, read {MOST_EPOCHS} times at most",
+            "give more text",
+        )
     if chosen is None:
         raise UsageError(
             f"--minutes {minutes:g} is too short for any training of this text here",

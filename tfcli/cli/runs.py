@@ -77,11 +77,14 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
       tfcli runs show runs/decoder-1
       tfcli runs show runs/decoder-1 --svg curve.svg --csv curve.csv
     """
+    from tfcli.errors import UsageError
     from tfcli.runs.detail import read_detail
 
     for path, option in ((csv, "--csv"), (svg, "--svg")):
         if path is not None:
             require_file_place(path, option)
+            if path.exists() and path.resolve().parent == run.resolve():
+                raise UsageError(f"{option} {str(path)!r} is a file of the run itself", "name another file")
     detail = read_detail(run)
     if json:
         from tfcli.render.as_json import to_json
@@ -139,12 +142,14 @@ def _write_files(detail: "RunDetail", csv: Path | None, svg: Path | None) -> Non
     if csv is not None:
         from tfcli.render.history_csv import history_csv
 
+        csv.parent.mkdir(parents=True, exist_ok=True)
         write_text(csv, history_csv(detail.history))
     if svg is not None:
         from tfcli.render.curve_svg import curve_svg
         from tfcli.render.run_curves import run_plots
         from tfcli.render.safe import printable
 
+        svg.parent.mkdir(parents=True, exist_ok=True)
         write_text(svg, curve_svg(printable(detail.summary.name), tuple(run_plots(detail.history))))
 
 

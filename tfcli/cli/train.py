@@ -105,11 +105,12 @@ def train(
 
         require_installed(log)
     if nproc > 1 and resume is not None:
-        from tfcli.runs.directory import existing_run
+        from tfcli.pipeline.training import goes_on
+        from tfcli.recipe.loading import parse_assignments
 
-        existing_run(resume)
-        _launch(terminal, resume, nproc, assignments or [], log, json)
-        return
+        if goes_on(resume, parse_assignments(assignments or []), nproc):
+            _launch(terminal, resume, nproc, assignments or [], log, json)
+            return
     if resume is not None:
         _resume(terminal, resume, assignments or [], log, json)
         return

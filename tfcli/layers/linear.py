@@ -1,5 +1,6 @@
 """x Wᵀ + b, with the bias added by the matrix product itself where PyTorch would first write it into every row."""
 
+import functools
 from typing import Any
 
 import torch
@@ -18,10 +19,18 @@ class Linear(nn.Linear):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.bias is None or not (self.training and x.is_cpu and torch.is_autocast_enabled("cpu")):
+        if self.bias is None or not (
+            self.training and x.is_cpu and torch.is_autocast_enabled("cpu") and _has_product()
+        ):
             return F.linear(x, self.weight, self.bias)
         rows = for_products(x).flatten(0, -2)
         return _BiasedProduct.apply(rows, self.weight, self.bias).unflatten(0, x.shape[:-1])
+
+
+@functools.cache
+def _has_product() -> bool:
+    """Whether oneDNN is there and multiplies in bfloat16 on this processor."""
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 class _BiasedProduct(torch.autograd.Function):

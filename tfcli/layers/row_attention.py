@@ -1,7 +1,7 @@
 """Attention a sequence at a time: softmax(Q Kᵀ · scale + bias) V and its gradient, for processors with a cache.
 
-The scores of one sequence fit into the cache where those of a batch do not, and each of the five matrix products runs at
-the speed of a plain one. Shape legend: H heads, T queries, S keys, Dh size of a head; B sequences of a batch.
+The scores of one sequence fit into the cache where those of a batch do not, and each of the matrix products runs at the
+speed of a plain one. Shape legend: H heads, T queries, S keys, Dh size of a head; B sequences of a batch.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class _RowAttention(torch.autograd.Function):
         kept: list[Tensor] = []
         for some in _portions(query, key):
             weights = torch.baddbmm(_portion(bias, some), query[some], key[some].transpose(1, 2), alpha=scale)
-            weights = torch.softmax(weights, dim=-1)
+            weights = torch.softmax(weights, dim=-1, dtype=weights.dtype)  # on a GPU, autocast would make it float32
             kept.append(weights)
             if dropout:
                 weights, survivors = torch.native_dropout(weights, dropout, train=True)

@@ -13,6 +13,7 @@ from tfcli.recipe.changes import changed_recipe, changes_between
 from tfcli.recipe.loading import Settings, load_recorded
 from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.recipe import Recipe, first_difference
+from tfcli.recipe.train import TrainSection
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.training import SettingChanged, TrainingFinished
 from tfcli.runs.card import run_card
@@ -22,7 +23,7 @@ from tfcli.runs.lock import held
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.ending import finished_event, reason_of, reason_to_end
 from tfcli.training.initial import require_same_model
-from tfcli.training.job import TrainingJob, resume, start
+from tfcli.training.job import TrainingJob, forget_abandoned_best, resume, start
 from tfcli.training.loop import train
 from tfcli.training.state import Progress, read_progress
 from tfcli.training.workers import ALONE, Workers, require_work_for_all
@@ -126,21 +127,46 @@ def resume_run(
             f"The run {path} was imported, and there is no training to go on with", "begin one with --init"
         )
     if settings:
-        recipe = replace(recipe, train=decide_for_machine(recipe.model, recipe.train))
+        recipe = replace(recipe, train=_decided_again(recipe, recorded, settings))
     changes = changes_between(recorded, recipe)
     progress = read_progress(run)
     if progress is not None and changes:
         _require_effect(progress, recipe)
     if progress is not None and progress.finished and not changes:
         report(StageStarted("training", str(path), reused=True))
-        return finished_event(run, progress, reason_of(progress, recipe.train))
+        event = finished_event(run, progress, reason_of(progress, recipe.train))
+        if not run.readme.is_file() and workers.is_first:  # a kill came between the last checkpoint and the card
+            write_text(run.readme, run_card(recipe, event))
+        return event
     with workers.first_holds(lambda: held(run)):
         data = workers.first_then_all(lambda: dataset_of_run(run, recipe, report))
         report(StageStarted("training", str(path)))
         with workers.together():
             job = resume(run, recipe, data, workers)
         job.changes = tuple(SettingChanged(job.progress.step, *change) for change in changes)
+        if changes:
+            forget_abandoned_best(job)
         return _drive(job, report, should_stop)
+
+
+def goes_on(path: Path, settings: Settings, processes: int) -> bool:
+    """Whether there is anything left for several processes to train.
+
+    Raises:
+        UsageError: there is no run, or there are more processes than a batch has rows.
+    """
+    run = existing_run(path)
+    progress, recipe = read_progress(run), changed_recipe(run.recipe, settings)
+    require_work_for_all(recipe.train, processes)
+    return bool(settings) or progress is None or not progress.finished
+
+
+def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> TrainSection:
+    """What changed settings leave to the machine. On another device, the old one's paths are not recorded wishes."""
+    train, given = recipe.train, settings.get("train", {})
+    if train.device != recorded.train.device:
+        train = replace(train, attention=given.get("attention", "auto"), compile=given.get("compile", "auto"))
+    return decide_for_machine(recipe.model, train)
 
 
 def _require_effect(progress: Progress, recipe: Recipe) -> None:

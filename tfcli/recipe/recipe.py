@@ -55,6 +55,8 @@ class Recipe:
                 "leave train.windows out",
             )
         average, keep = self.train.average_checkpoints, self.train.keep_checkpoints
+        if average == 1:
+            raise UsageError("train.average_checkpoints = 1 averages nothing", "set 0, or 2 and more")
         if average > keep:
             raise UsageError(
                 f"train.average_checkpoints = {average} is more than train.keep_checkpoints = {keep}",

@@ -45,8 +45,8 @@ class TrainSection:
     """Peak of the schedule."""
 
     schedule: Schedule = "cosine"
-    """After the warm-up: along a cosine or a line down to the final share, falling as 1/√step, or constant. wsd: constant,
-    and along a line down to the final share over the last decay_share of the steps (warm-up, stable, decay)."""
+    """After the warm-up: along a cosine or a line down to the final share, falling as 1/√step, or constant. wsd is
+    warm-up, stable, decay: constant, then along a line down to the final share over the last decay_share."""
 
     warmup_steps: Annotated[int, Ge(0)] = 100
     """Steps of linear rise from 0 to learning_rate."""

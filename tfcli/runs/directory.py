@@ -86,6 +86,11 @@ class RunDirectory:
             if left.is_file() and (left.suffix == ".tmp" or left.name.startswith(".tmp")):
                 left.unlink(missing_ok=True)
 
+    def kept(self) -> str:
+        """What there is to go on from, in words."""
+        steps = self.checkpoints()
+        return f"the checkpoint of step {max(steps)} is kept" if steps else "no checkpoint is left"
+
     def holds_run(self) -> bool:
         """Whether a run was begun here."""
         return self.recipe.is_file()

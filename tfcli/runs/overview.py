@@ -1,9 +1,10 @@
 """A run in a line, from small files alone: no weight is read, and a damaged run is a line, too."""
 
+import os
 import time
 from pathlib import Path
 
-from tfcli.errors import TfcliError
+from tfcli.errors import BrokenInputError, TfcliError
 from tfcli.files import read_json
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe
@@ -19,8 +20,9 @@ def summarize(run: RunDirectory, folder: Path) -> RunSummary:
     try:
         recipe = load_recorded(run.recipe)
         return summary_of(run, recipe, read_landmarks(run.metrics), name_in(run, folder))
-    except TfcliError as error:
-        return RunSummary(str(run.path), name_in(run, folder), "damaged", _age(run), problem=error.problem)
+    except (TfcliError, OSError) as error:
+        problem = error.problem if isinstance(error, TfcliError) else str(error)
+        return RunSummary(str(run.path), name_in(run, folder), "damaged", _age(run), problem=problem)
 
 
 def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -> RunSummary:
@@ -29,8 +31,9 @@ def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -
     Raises:
         TfcliError: the weights or the checkpoint's counters are missing or damaged.
     """
+    _require_whole(run)
     parameters = count_numbers(run.weights)
-    reached, finished = (None, False) if recipe.is_imported else _reached(run)
+    reached, seconds, finished = (None, None, False) if recipe.is_imported else _reached(run)
     last, best = history.training[-1] if history.training else None, history.best
     if last is not None:
         reached = max(last.step, reached or 0)
@@ -46,7 +49,7 @@ def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -
         tokens=last.tokens if last else None,
         best_loss=best.loss if best else None,
         best_step=best.step if best else None,
-        seconds=last.seconds if last else None,
+        seconds=max((s for s in (seconds, last.seconds if last else None) if s is not None), default=None),
     )
 
 
@@ -55,14 +58,29 @@ def name_in(run: RunDirectory, folder: Path) -> str:
     return str(run.path.relative_to(folder)) if run.path != folder else run.path.resolve().name
 
 
-def _reached(run: RunDirectory) -> tuple[int, bool]:
-    """The step of the last checkpoint, and whether training ended there."""
+def _require_whole(run: RunDirectory) -> None:
+    """Refuse a run one of whose small files is empty or no JSON; of the tokenizer, both ends are looked at."""
+    for path in (run.config, run.data):
+        if path.is_file() or path == run.config:
+            read_json(path)
+    if not run.recipe.read_bytes().strip():
+        raise BrokenInputError(f"{run.recipe} is empty", "restore it")
+    with run.tokenizer.open("rb") as file:
+        begin = file.read(1)
+        file.seek(-min(4, run.tokenizer.stat().st_size), os.SEEK_END)
+        if begin != b"{" or not file.read().rstrip().endswith(b"}"):
+            raise BrokenInputError(f"{run.tokenizer} is truncated or no JSON", "restore it")
+
+
+def _reached(run: RunDirectory) -> tuple[int, float | None, bool]:
+    """The step of the last checkpoint, the seconds up to it, and whether training ended there."""
     checkpoints = run.checkpoints()
     if not checkpoints:
-        return 0, False
+        return 0, None, False
     step = max(checkpoints)
     values = read_json(checkpoints[step] / "state.json")
-    return step, isinstance(values, dict) and values.get("finished") is True
+    known = values if isinstance(values, dict) else {}
+    return step, known.get("seconds"), known.get("finished") is True
 
 
 def _state(run: RunDirectory, recipe: Recipe, finished: bool) -> RunState:

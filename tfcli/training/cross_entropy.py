@@ -49,7 +49,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         offsets = None if bias is None else bias.to(hidden.dtype)
         wanted = ctx.needs_input_grad[:3]
         d_hidden = torch.empty_like(hidden) if any(wanted) else None
-        d_weight = torch.empty_like(weight, dtype=torch.float32) if wanted[1] else None
+        made = torch.empty_like if len(hidden) else torch.zeros_like  # where there are tokens, the first ones fill it
+        d_weight = made(weight, dtype=torch.float32) if wanted[1] else None
         d_bias = torch.zeros_like(weight[:, 0], dtype=torch.float32) if wanted[2] else None
         total = hidden.new_zeros((), dtype=torch.float32)
         for first in range(0, len(hidden), MOST_TOKENS):
@@ -82,8 +83,8 @@ class _Tokens:
         self.log_z = hidden.new_empty(0)
 
     def loss(self) -> Tensor:
-        """log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far. The logits
-        are remembered.
+        """log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far. Remembers
+        the logits.
 
         Shape:
             returns: ()

@@ -43,10 +43,9 @@ def count_left_out(job: TrainingJob, loss: float, norm: float) -> None:
 
 
 def _diverged(job: TrainingJob, problem: str) -> TfcliError:
-    kept = max(job.run.checkpoints())
     rate = job.recipe.train.learning_rate
     return TfcliError(
-        f"{problem} (the checkpoint of step {kept} is kept)",
+        f"{problem} ({job.run.kept()})",
         f"lower train.learning_rate (now {rate:g}) in a new run, or from that checkpoint on: "
-        f"`tfcli train --resume {job.run.path} --set train.learning_rate={rate / 2:g}`",
+        f"`tfcli train --resume {job.run.path} --set train.learning_rate={min(rate / 10, 1e-3):g}`",
     )

@@ -19,6 +19,7 @@ from tfcli.records.training import SettingChanged
 from tfcli.runs.config import RunConfig, read_config, write_config
 from tfcli.runs.data import write_run_data
 from tfcli.runs.directory import RunDirectory
+from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
 from tfcli.runs.metrics import truncate_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
@@ -110,6 +111,14 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
         lines = truncate_metrics(run.metrics, job.progress.step)
         job.lost_lines, job.progress.lines = max(0, job.progress.lines - lines), lines
     return job
+
+
+def forget_abandoned_best(job: TrainingJob) -> None:
+    """With other settings a run does not come back to what it did after its last checkpoint: where its best weights are
+    from there, the next evaluation is the best one again."""
+    about, _ = read_header(job.run.weights)
+    if int(about.get("step", 0)) > job.progress.step:
+        job.progress.best_loss, job.progress.best_step = None, None
 
 
 def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recipe:

@@ -25,7 +25,7 @@ from tfcli.training.job import TrainingJob
 from tfcli.training.parallel import gathered
 from tfcli.training.prefetch import ahead
 from tfcli.training.saving import append, record_changes, save_best, save_progress
-from tfcli.training.schedule import share_of_peak
+from tfcli.training.schedule import learning_rate, share_of_peak
 from tfcli.training.spikes import SpikeWatch
 from tfcli.training.step import optimizer_step
 from tfcli.training.window import Clock, Window
@@ -73,7 +73,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
             require_finite(job, window)
         if last or _due(progress.step, section.log_every):
             require_finite(job, window)
-            yield _reported(job, window, spikes, share * section.learning_rate, clock)
+            yield _reported(job, window, spikes, learning_rate(progress.step, section), clock)
             window = Window(job.device)
         if last or _due(progress.step, section.evaluate_every):
             require_finite(job, window)

@@ -32,16 +32,17 @@ def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
 def restore_random_state(
     device: torch.device, tensors: Mapping[str, Tensor], path: Path, workers: Workers, seed: int
 ) -> None:
-    """Put this worker's own back. Where there were more or fewer workers, all begin afresh, each at its `seed`.
+    """Put this worker's own back. Where there were more or fewer workers, or another kind of device, all begin afresh,
+    each at its `seed`.
 
     Raises:
         BrokenInputError: the state is missing or damaged.
     """
-    saved = sum(name.startswith(_CPU) for name in tensors)
-    if saved not in (0, workers.size):
+    saved, accelerator = sum(name.startswith(_CPU) for name in tensors), _generators(device)
+    of_other_device = accelerator is not None and _ACCELERATOR not in tensors
+    if saved and (saved != workers.size or of_other_device):
         torch.manual_seed(seed)
         return
-    accelerator = _generators(device)
     try:
         torch.set_rng_state(stored_tensor(tensors, _numbered(_CPU, workers.rank), path))
         if accelerator is not None:

@@ -73,8 +73,9 @@ def _rehearsed(section: ModelSection, train: TrainSection, sequences: int) -> Co
     batch = synthetic_batch(
         section, sequences, length, np.random.default_rng(0), mask_probability=train.mask_probability
     )
-    with FakeTensorMode(), _Ledger(section, batch) as ledger, torch.device(train.device):
-        model = ARCHITECTURES[section.architecture](section).train()
+    with FakeTensorMode(), _Ledger(section, batch) as ledger:
+        with torch.device(train.device):
+            model = ARCHITECTURES[section.architecture](section).train()
         ledger.name(model)
         take_attention_path(model, train.attention)
         if train.activation_checkpointing:

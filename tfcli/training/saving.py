@@ -44,7 +44,8 @@ def save_best(job: TrainingJob) -> None:
     tensors = {name: whole(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
     with _keeping_the_last(job):
         if job.workers.is_first:
-            save_tensors(job.run.weights, tensors, {"run_id": job.config.run_id})
+            about = {"run_id": job.config.run_id, "step": str(job.progress.step)}
+            save_tensors(job.run.weights, tensors, about)
 
 
 def save_progress(job: TrainingJob) -> Path:
@@ -69,8 +70,7 @@ def _keeping_the_last(job: TrainingJob) -> Iterator[None]:
             yield
     except (TfcliError, OSError) as error:
         problem = error.problem if isinstance(error, TfcliError) else f"Cannot write {error.filename}: {error.strerror}"
-        kept = max(job.run.checkpoints())
         raise TfcliError(
-            f"{problem} (the checkpoint of step {kept} is kept)",
+            f"{problem} ({job.run.kept()})",
             f"make room there and go on with `tfcli train --resume {job.run.path}`",
         ) from error

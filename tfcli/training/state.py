@@ -153,9 +153,11 @@ def _read_state(folder: Path) -> Progress:
     values = read_json(folder / "state.json")
     if not isinstance(values, dict) or values.pop("format_version", None) != FORMAT_VERSION:
         raise BrokenInputError(f"{folder} has a format this tfcli does not read", "resume with the tfcli that wrote it")
+    from pydantic import TypeAdapter, ValidationError
+
     try:
-        return Progress(**values)
-    except TypeError as error:
+        return TypeAdapter(Progress).validate_python(asdict(Progress(**values)))
+    except (TypeError, ValidationError) as error:
         raise BrokenInputError(f"{folder / 'state.json'} is damaged ({error})", "remove that checkpoint") from error
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.errors import TfcliError, UsageError
+from tfcli.errors import TfcliError, UsageError, first_lines
 from tfcli.recipe.train import TrainSection
 
 T = TypeVar("T")
@@ -31,6 +31,10 @@ _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADD
 
 class WorkerLost(TfcliError):
     """Another worker has ended, so that this one cannot go on. Whoever started them starts all of them again."""
+
+
+class WorkerFailed(TfcliError):
+    """This worker has failed, and all the others end with it: it says why, for no other one can."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,9 @@ class Workers:
         except (TfcliError, OSError) as error:
             failure = error
         if self._any(failure is not None, self._patient):
+            if failure is not None and not self.is_first:
+                said = failure.problem if isinstance(failure, TfcliError) else str(failure)
+                raise WorkerFailed(f"Worker {self.rank}: {said}", "all workers have ended with it") from failure
             raise failure or TfcliError("Another worker has failed", "its own message says why")
 
     def first_does(self, action: Callable[[], object]) -> None:
@@ -220,9 +227,9 @@ def joined() -> Iterator[Workers]:
     except RuntimeError as error:  # how all of torch.distributed fails
         if not _is_loss(error):
             raise
-        raise WorkerLost("Another worker has ended", "all begin again at the last checkpoint") from error
+        raise WorkerLost(f"Another worker has ended ({first_lines(error)})", "all begin again") from error
 
 
 def _is_loss(error: RuntimeError) -> bool:
-    signs = ("gloo", "nccl", "connection", "socket", "process group", "store")
+    signs = ("gloo", "nccl", "connection", "process group")
     return isinstance(error, dist.DistError) or any(sign in str(error).lower() for sign in signs)
