@@ -87,6 +87,14 @@ def test_curves_are_written_into_files(folder: Path):
     assert "--svg 'runs' is a folder" in refused.stderr
 
 
+def test_a_run_s_own_file_is_never_written_over(folder: Path):
+    before = Path("runs/a/metrics.jsonl").read_bytes()
+    result = tfcli("runs", "show", "runs/a", "--csv", "runs/a/metrics.jsonl")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "is a file of the run itself" in result.stderr
+    assert Path("runs/a/metrics.jsonl").read_bytes() == before
+
+
 def test_runs_are_compared(folder: Path):
     result = tfcli("runs", "compare", "runs/a", "runs/b", "--by", "tokens")
     assert result.exit_code == 0

@@ -1,6 +1,7 @@
 """What a resume may change of a run, and what is written down of it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,9 @@ import pytest
 from tests.pipeline.corpora import contents
 from tests.support.runs import Events, Settings, never, stop_after, tiny_recipe, train_tiny
 from tfcli.errors import UsageError
-from tfcli.pipeline.training import resume_run
+from tfcli.pipeline.training import _decided_again, resume_run
 from tfcli.recipe.changes import CHANGEABLE
-from tfcli.recipe.loading import load_recorded
+from tfcli.recipe.loading import build_recipe, load_recorded
 from tfcli.recipe.recipe import known_keys
 from tfcli.records.training import SettingChanged, StepsDone, TrainingFinished, TrainingStarted
 from tfcli.render.training import event_line
@@ -125,3 +126,16 @@ def test_lines_that_are_lost_are_told_once(interrupted: Path, cut: int | None, l
         [begun] = events.of(TrainingStarted)
         assert begun.lost_lines == expected
         assert (f"metrics.jsonl has lost {words} there" in event_line(begun)) == (expected > 0)
+
+
+def test_on_another_device_the_old_one_s_paths_are_chosen_again(monkeypatch: pytest.MonkeyPatch):
+    """A CPU's "rows" is no wish for a GPU; what is asked for now is."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda **_: True)
+    recorded = build_recipe(
+        {"train": {"device": "cpu", "precision": "bfloat16", "attention": "rows", "compile": "off"}}
+    )
+    moved = replace(recorded, train=replace(recorded.train, device="cuda"))
+    assert _decided_again(moved, recorded, {"train": {"device": "cuda"}}).attention == "fused"
+    asked = {"train": {"device": "cuda", "attention": "rows"}}
+    assert _decided_again(moved, recorded, asked).attention == "rows"

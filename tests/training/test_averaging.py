@@ -145,6 +145,7 @@ def test_the_initial_weights_are_never_averaged(tmp_path: Path):
 @pytest.mark.parametrize(
     ("train", "words"),
     [
+        ({"average_checkpoints": 1}, "averages nothing"),
         ({"average_checkpoints": 3, "keep_checkpoints": 2}, "is more than train.keep_checkpoints = 2; keep 3 or more"),
         ({"average_checkpoints": 2, "keep_checkpoints": 2, "save_every": 0}, "train.save_every = 0 makes one"),
     ],

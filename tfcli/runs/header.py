@@ -21,23 +21,14 @@ def count_numbers(path: Path) -> int:
     Raises:
         BrokenInputError: it cannot be read, is truncated, or is no safetensors file.
     """
-    return read_header(path)[1]
-
-
-def read_header(path: Path) -> tuple[dict[str, str], int]:
-    """What a safetensors file says about itself, and how many numbers it holds.
-
-    Raises:
-        BrokenInputError: as `count_numbers`.
-    """
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             header: Any = json.loads(file.read(length)) if 2 <= length <= _LONGEST else None
-        about = header.pop("__metadata__", None)
+        header.pop("__metadata__", None)
         ends = [tensor["data_offsets"][1] for tensor in header.values()]
         if path.stat().st_size < 8 + length + max(ends, default=0):
             raise BrokenInputError(f"{path} is truncated", "restore it, or resume from a checkpoint")
-        return about or {}, sum(math.prod(tensor["shape"]) for tensor in header.values())
+        return sum(math.prod(tensor["shape"]) for tensor in header.values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BrokenInputError(f"{path} is no safetensors file", "restore it, or resume from a checkpoint") from error

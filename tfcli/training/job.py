@@ -19,9 +19,8 @@ from tfcli.records.training import SettingChanged
 from tfcli.runs.config import RunConfig, read_config, write_config
 from tfcli.runs.data import write_run_data
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
-from tfcli.runs.metrics import truncate_metrics
+from tfcli.runs.metrics import read_metrics, truncate_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training.assembly import assemble, decide_for_machine
@@ -52,6 +51,9 @@ class TrainingJob:
     changes: tuple[SettingChanged, ...] = ()
     lost_lines: int = 0
     """Of metrics.jsonl: those that were there at the checkpoint and are there no more."""
+
+    best_is_later: bool = False
+    """Whether the best weights are of a step after the checkpoint that training goes on from."""
     workers: Workers = ALONE
 
 
@@ -106,6 +108,7 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
     job.progress = load_checkpoint(
         last, config.run_id, job.model, job.optimizers, job.average, workers, recipe.train.seed
     )
+    job.best_is_later = workers.any(workers.is_first and _has_later_best(run, job.progress.step))
     if workers.is_first:
         run.sweep()
         lines = truncate_metrics(run.metrics, job.progress.step)
@@ -116,9 +119,12 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
 def forget_abandoned_best(job: TrainingJob) -> None:
     """With other settings a run does not come back to what it did after its last checkpoint: where its best weights are
     from there, the next evaluation is the best one again."""
-    about, _ = read_header(job.run.weights)
-    if int(about.get("step", 0)) > job.progress.step:
+    if job.best_is_later:
         job.progress.best_loss, job.progress.best_step = None, None
+
+
+def _has_later_best(run: RunDirectory, step: int) -> bool:
+    return any(line["step"] > step and line.get("best") for line in read_metrics(run.metrics))
 
 
 def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recipe:

@@ -44,8 +44,7 @@ def save_best(job: TrainingJob) -> None:
     tensors = {name: whole(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
     with _keeping_the_last(job):
         if job.workers.is_first:
-            about = {"run_id": job.config.run_id, "step": str(job.progress.step)}
-            save_tensors(job.run.weights, tensors, about)
+            save_tensors(job.run.weights, tensors, {"run_id": job.config.run_id})
 
 
 def save_progress(job: TrainingJob) -> Path:
