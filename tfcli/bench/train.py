@@ -46,13 +46,14 @@ def bench_training(
     recipe = _decided(recipe, transformers)
     names = ["tfcli", *(f"transformers {precision}" for precision in _PRECISIONS if transformers)]
     requests = [_request(recipe, name) for name in names]
+    measured = _Sizes(recipe)
     with ExitStack() as stack:
 
         def start(name: str, request: Answer) -> SideProcess:
             tell(f"starting {name}")
             return stack.enter_context(SideProcess(name, request))
 
-        products = start("matrix products", _products(recipe))
+        products = start("matrix products", _products(recipe, measured))
         rounds = [products.step()]
         sides = [start(name, request) for name, request in zip(names, requests, strict=True)]
         total = WARMUP + steps
@@ -61,7 +62,6 @@ def bench_training(
         tell("matrix products")
         rounds.append(products.step())
     peaks = best_peaks(rounds)
-    measured = _Sizes(recipe)
     return TrainingSpeed(
         recipe=recipe.name,
         architecture=recipe.model.architecture,
@@ -122,8 +122,7 @@ class _Sizes:
         self.flops = train.grad_accumulation * flops
 
 
-def _products(recipe: Recipe) -> Answer:
-    sizes = _Sizes(recipe)
+def _products(recipe: Recipe, sizes: _Sizes) -> Answer:
     own = largest_products(recipe.model, sizes.sequences * sizes.length, sizes.labelled)
     return {
         "open": "products",

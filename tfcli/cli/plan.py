@@ -63,6 +63,7 @@ def plan(
     from tfcli.files import write_text
     from tfcli.recipe.loading import build_recipe, parse_assignments
     from tfcli.recipe.saving import to_toml
+    from tfcli.records.planning import FOUND
     from tfcli.render.planning import PlanView
 
     if not 0 < minutes < float("inf"):
@@ -76,9 +77,9 @@ def plan(
     }
     flags = {section: {k: v for k, v in values.items() if v is not None} for section, values in given.items()}
     said = parse_assignments(assignments or [])
-    chosen_here = {"steps", "batch_size", "warmup_steps", "evaluate_every", "save_every"} & said.get("train", {}).keys()
-    if chosen_here:
-        raise UsageError(f"train.{min(chosen_here)} is what a plan finds", "leave it out, or train without a plan")
+    found = said.get("train", {}).keys() & set(FOUND)
+    if found:
+        raise UsageError(f"train.{min(found)} is what a plan finds", "leave it out, or train without a plan")
 
     def compose(*settings: "Settings") -> "Recipe":
         size, *chosen = settings
@@ -91,6 +92,7 @@ def plan(
     words += [f"--set {shlex.quote(word)}" for word in (*(assignments or []), *_written(result))]
     command_line = " ".join(["tfcli train", *filter(None, words)])
     if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
         write_text(out, to_toml(proposal))
         command_line = f"tfcli train --recipe {shlex.quote(str(out))}"
     result = replace(result, command=command_line)

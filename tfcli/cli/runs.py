@@ -139,17 +139,17 @@ def _order(sort: str) -> Callable[["RunSummary"], Any]:
 def _write_files(detail: "RunDetail", csv: Path | None, svg: Path | None) -> None:
     from tfcli.files import write_text
 
+    for path in filter(None, (csv, svg)):
+        path.parent.mkdir(parents=True, exist_ok=True)
     if csv is not None:
         from tfcli.render.history_csv import history_csv
 
-        csv.parent.mkdir(parents=True, exist_ok=True)
         write_text(csv, history_csv(detail.history))
     if svg is not None:
         from tfcli.render.curve_svg import curve_svg
         from tfcli.render.run_curves import run_plots
         from tfcli.render.safe import printable
 
-        svg.parent.mkdir(parents=True, exist_ok=True)
         write_text(svg, curve_svg(printable(detail.summary.name), tuple(run_plots(detail.history))))
 
 

@@ -117,7 +117,7 @@ class MultiHeadAttention(nn.Module):
             return fused_attention(query, key, value, scale=self.score.scale, causal=True, dropout=dropout)
         mask = attention_mask(padding_mask, *lengths, causal=self.causal, window=self.window, device=query.device)
         if fused and by_rows:
-            return self._by_rows(query, key, value, mask, bias, dropout)
+            return self._by_rows(query, key, value, mask, bias, dropout, is_padded=padding_mask is not None)
         if fused:
             return fused_attention(query, key, value, mask, scale=self.score.scale, bias=bias, dropout=dropout)
         scores = self.score(query, key)
@@ -127,13 +127,21 @@ class MultiHeadAttention(nn.Module):
         return output
 
     def _by_rows(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        bias: Tensor | None,
+        dropout: float,
+        *,
+        is_padded: bool,
     ) -> Tensor:
         bias = query.new_zeros(1, 1, query.shape[2], key.shape[2]) if bias is None else bias
         if mask is None:
             return row_attention(query, key, value, bias, scale=self.score.scale, dropout=dropout)
         output = row_attention(query, key, value, masked(bias, mask), scale=self.score.scale, dropout=dropout)
-        return without_blind_rows(output, mask)
+        return without_blind_rows(output, mask) if is_padded else output  # else each query sees itself
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         """(B, S, heads · Dh) → (B, heads, S, Dh): heads become a batch axis."""

@@ -1,5 +1,6 @@
 """What a recipe would train, before anything is begun."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
@@ -69,7 +70,7 @@ def parameter_groups(model: Transformer) -> Iterator[ParameterGroup]:
         parts.setdefault((instance, kind), []).append((tensor, tuple(parameter.shape)))
     counted = Counter((kind, tuple(tensors)) for (_, kind), tensors in parts.items())
     for (kind, tensors), count in counted.items():
-        yield ParameterGroup(kind, count, tensors, count * sum(_numbers(shape) for _, shape in tensors))
+        yield ParameterGroup(kind, count, tensors, count * sum(math.prod(shape) for _, shape in tensors))
 
 
 def _placed(name: str) -> tuple[str, str, str]:
@@ -83,10 +84,3 @@ def _placed(name: str) -> tuple[str, str, str]:
     if _PARTS[part] == "norms":
         tensor = f"{part.removesuffix('_residual').replace('_', '-')} {tensor}"
     return f"{before}.{number}", f"{side}{_PARTS[part]}", tensor
-
-
-def _numbers(shape: tuple[int, ...]) -> int:
-    product = 1
-    for size in shape:
-        product *= size
-    return product

@@ -16,7 +16,7 @@ from tfcli.models.build import weightless
 from tfcli.models.presets import SIZES
 from tfcli.planning.probe import probe
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.planning import Candidate, Probe
+from tfcli.records.planning import FOUND, Candidate, Probe
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.memory import memory_of, predict_memory
 from tfcli.training.precision import choose_device
@@ -96,17 +96,10 @@ def worth(tokens: float, unique: float) -> float:
 
 
 def settings_of(candidate: Candidate) -> dict[str, dict[str, int]]:
-    """The recipe settings that a candidate says, beside those of its size."""
+    """The recipe settings that a candidate says, beside those of its size: those of [train] named in `FOUND`."""
     every = max(1, math.ceil(candidate.steps / candidate.evaluations))
-    return {
-        "train": {
-            "steps": candidate.steps,
-            "batch_size": candidate.batch_size,
-            "warmup_steps": min(100, max(1, candidate.steps // 10)),
-            "evaluate_every": every,
-            "save_every": every,
-        }
-    }
+    warmup = min(100, max(1, candidate.steps // 10))
+    return {"train": dict(zip(FOUND, (candidate.steps, candidate.batch_size, warmup, every, every), strict=True))}
 
 
 def _fitting(compose: Compose, size: str) -> tuple[Recipe, bool]:

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+FOUND = ("steps", "batch_size", "warmup_steps", "evaluate_every", "save_every")
+"""The settings of [train] that a plan finds."""
+
 
 @dataclass(frozen=True)
 class MemoryRecord:

@@ -1,6 +1,5 @@
 """``metrics.jsonl`` as curves."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any, get_args
 
 from tfcli.records.runs import EvaluationPoint, History, StepPoint
 from tfcli.records.training import Scored, SettingChanged
-from tfcli.runs.metrics import read_metrics
+from tfcli.runs.metrics import parse_line, read_metrics
 
 Line = Mapping[str, Any]
 
@@ -35,18 +34,10 @@ def read_landmarks(path: Path) -> History:
         written = path.read_bytes().splitlines()
     except OSError:
         return History()
-    evaluated = [line for raw in written if b'"evaluated"' in raw and (line := _parsed(raw))]
-    last = next((line for raw in reversed(written) if (line := _parsed(raw)) and line.get("event") == "step"), None)
+    evaluated = [line for raw in written if b'"evaluated"' in raw and (line := parse_line(raw))]
+    last = next((line for raw in reversed(written) if (line := parse_line(raw)) and line.get("event") == "step"), None)
     training = (_step(last),) if last else ()
     return History(training, tuple(_evaluations(evaluated, training)))
-
-
-def _parsed(raw: bytes) -> Line | None:
-    try:
-        line = json.loads(raw)
-    except ValueError:
-        return None
-    return line if isinstance(line, dict) and isinstance(line.get("step"), int) else None
 
 
 def _step(line: Line) -> StepPoint:

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,17 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Every whole line, oldest first, up to one that was cut short by a kill or is no line of metrics."""
     if not path.is_file():
         return []
-    lines: list[dict[str, Any]] = []
-    for line in path.read_bytes().splitlines():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            break
-        if not isinstance(values, dict) or not isinstance(values.get("step"), int):
-            break
-        lines.append(values)
-    return lines
+    parsed = map(parse_line, path.read_bytes().splitlines())
+    return list(takewhile(lambda line: line is not None, parsed))  # type: ignore[arg-type]
+
+
+def parse_line(raw: bytes) -> dict[str, Any] | None:
+    """A line of metrics; None where it was cut short or is something else."""
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and isinstance(line.get("step"), int) else None
 
 
 def truncate_metrics(path: Path, step: int) -> int:
