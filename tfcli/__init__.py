@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tfcli.recipe.model import WeightPrecision
     from tfcli.records.attention import AttentionRecord
     from tfcli.records.generation import Filled, Generated
     from tfcli.runs.load import LoadedRun
@@ -21,15 +22,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def load_run(path: "Path | str", checkpoint: str = "best", device: str = "cpu") -> "LoadedRun":
+def load_run(
+    path: "Path | str", checkpoint: str = "best", device: str = "cpu", precision: "WeightPrecision | None" = None
+) -> "LoadedRun":
     """Load a run directory: its recipe, tokenizer and model.
+
+    Args:
+        precision: "float32", "bfloat16" or "int8" for a model that only predicts, which is faster; None: as it was
+            trained.
 
     Raises:
         TfcliError: there is no run, or it is damaged.
     """
     from tfcli.runs.load import load_run as load
 
-    return load(path, checkpoint, device)
+    return load(path, checkpoint, device, precision)
 
 
 def generate(run: "LoadedRun", prompt: str = "", **settings: Any) -> "list[Generated] | Filled":

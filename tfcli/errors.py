@@ -5,6 +5,8 @@
 prints ``There is no file 'storis.txt'; check the path, or use builtin:stories.`` and exits with code 2.
 """
 
+_QUOTED = 80
+
 
 class TfcliError(Exception):
     """Something failed while working: a file turned out broken, a disk filled, a loss diverged.
@@ -40,6 +42,11 @@ class Interrupted(TfcliError):
     def __init__(self, problem: str, remedy: str = "", *, exit_code: int = 130) -> None:
         super().__init__(problem, remedy)
         self.exit_code = exit_code
+
+
+def shortened(text: str) -> str:
+    """As much of a text of the user's as a sentence can quote."""
+    return text if len(text) <= _QUOTED else text[:_QUOTED] + "…"
 
 
 def first_lines(error: Exception) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.bench import TINY
-from tfcli.bench import train
+from tfcli.bench import machine, train
 from tfcli.bench.train import WARMUP, bench_training
 from tfcli.errors import UsageError
 from tfcli.models.presets import preset
@@ -75,7 +75,7 @@ def test_a_share_is_of_the_peak_in_the_side_s_own_precision():
 
 
 def test_more_threads_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(train, "cores", lambda: 2)
+    monkeypatch.setattr(machine, "cores", lambda: 2)
     with pytest.raises(UsageError, match=r"train\.threads = 3 is more than the 2 processor cores there are"):
         bench_training(tiny({}, {"train": {"threads": 3}}), 1)
 

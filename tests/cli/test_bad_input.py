@@ -76,9 +76,70 @@ TABLE = [
     Bad("top-p 0", "generate decoder Tom --top-p 0", 2, "top_p = 0", "more than 0"),
     Bad("top-p 2", "generate decoder Tom --top-p 2", 2, "top_p = 2", "at most 1"),
     Bad("top-k above the vocabulary", "generate decoder Tom --top-k 5000", 2, "top_k = 5000", "at most"),
+    Bad("temperature infinite", "generate decoder Tom --temperature inf", 2, "temperature = Infinity", "finite"),
+    Bad("top-p NaN", "generate decoder Tom --top-p nan", 2, "top_p = NaN", "finite"),
+    Bad("min-p below 0", "generate decoder Tom --min-p -1", 2, "min_p = -1", "at least 0"),
+    Bad("min-p 2", "generate decoder Tom --min-p 2", 2, "min_p = 2", "at most 1"),
+    Bad("repetition penalty 0", "generate decoder Tom --repetition-penalty 0", 2, "penalty = 0", "more than 0"),
+    Bad("unknown way beyond", "generate decoder Tom --beyond-context far", 2, "'far'", "'slide'"),
+    Bad("groups that do not divide", "generate decoder Tom --beam 4 --beam-groups 3", 2, "4 beams do not", "multiple"),
+    Bad(
+        "beam and temperature", "generate decoder Tom --beam 2 --temperature 1", 2, "draws no samples", "one of the two"
+    ),
+    Bad(
+        "fewer beams than texts", "generate decoder Tom --beam 2 --num-samples 3", 2, "cannot give 3", "raise the beam"
+    ),
+    *(
+        Bad(f"beam and {option}", f"generate decoder Tom --beam 2 {option}", 2, option.split()[0], "one of the two")
+        for option in ("--top-k 2", "--min-p 0.1", "--seed 1", "--trace")
+    ),
+    *(
+        Bad(f"{option} without a beam", f"generate decoder Tom {option}", 2, option.split()[0], "add --beam 4")
+        for option in ("--show-beams", "--length-penalty 1", "--diversity 1")
+    ),
+    *(
+        Bad(f"greedy and {option}", f"generate decoder Tom --temperature 0 {option} 2", 2, option, "raise the temp")
+        for option in ("--top-k", "--num-samples", "--seed")
+    ),
+    Bad("diversity of one group", "generate decoder Tom --beam 2 --diversity 1", 2, "there is one", "--beam-groups 2"),
+    Bad("trace of several texts", "generate decoder Tom --trace --num-samples 2", 2, "--trace", "leave --num-samples"),
+    Bad("prefix of a continuation", "generate decoder Tom --prefix One", 2, "--prefix", "end the prompt with it"),
+    Bad("prefix without room", "generate encoder-decoder gato --prefix One --max-new-tokens 1", 2, "prefix", "shorten"),
+    Bad("joint without masks", "generate decoder Tom --joint", 2, "--joint", "leave it out"),
+    Bad("empty stop text", "generate decoder Tom --stop", 2, "--stop ''", "give it a text", ""),
+    Bad("prompt and --prompts", "generate decoder Tom --prompts two.txt", 2, "--prompts", "leave one of the two"),
+    Bad("--prompts and asking", "generate decoder -i --prompts two.txt", 2, "--interactive", "leave one of the two"),
+    Bad("prompts that are not there", "generate decoder --prompts no.txt", 2, "no file 'no.txt'", "check the path"),
+    Bad("prompts that are a folder", "generate decoder --prompts folder", 2, "folder is a folder", "name a file"),
+    Bad("an empty file of prompts", "generate decoder --prompts empty.txt", 2, "holds no prompt", "a prompt a line"),
+    Bad("prompts that are no UTF-8", "generate decoder --prompts latin1.txt", 1, "Line 1 of latin1.txt", "UTF-8"),
+    Bad(
+        "prompts that are no JSON", "generate decoder --prompts bad.jsonl", 1, "Line 3 of bad.jsonl is not", '{"prompt"'
+    ),
+    Bad(
+        "JSON without a prompt",
+        "generate decoder --prompts other.jsonl",
+        1,
+        "Line 2 of other.jsonl has no",
+        '{"prompt"',
+    ),
+    Bad(
+        "half a character in JSON",
+        "generate decoder --prompts half.jsonl",
+        1,
+        "Line 1 of half.jsonl: the text",
+        "UTF-8",
+    ),
+    Bad(
+        "no mask in a file",
+        "generate encoder --prompts two.txt",
+        2,
+        "Line 1 of two.txt: the prompt",
+        "put <mask> where",
+    ),
     *(
         Bad(f"encoder with {option}", f"generate encoder a<mask> {option} 2", 2, option, "leave it out")
-        for option in ("--beam", "--num-samples", "--max-new-tokens", "--temperature")
+        for option in ("--beam", "--num-samples", "--max-new-tokens", "--temperature", "--stop", "--prefix")
     ),
     *(
         Bad(f"translator with {option}", f"generate encoder-decoder gato {option}", 2, word, "add --temperature 1")
@@ -200,6 +261,9 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     (folder / "one-column.tsv").write_text("one\ntwo\n")
     (folder / "two.txt").write_text("one line of text\nand another one\n")
     (folder / "three.txt").write_text("um\ndois\ntrês\n")
+    (folder / "bad.jsonl").write_text('{"prompt": "Tom"}\n\n{"prompt": "Tom"\n')
+    (folder / "other.jsonl").write_text('{"prompt": "Tom"}\n{"text": "Tom"}\n')
+    (folder / "half.jsonl").write_text('{"prompt": "T\\ud800"}\n')
     (folder / "unknown-key.toml").write_text("[train]\nstep = 5\n")
     (folder / "nan.toml").write_text("[train]\nlearning_rate = nan\n")
     (folder / "broken.toml").write_text("[train\n")
@@ -273,4 +337,4 @@ def test_a_prompt_that_is_no_utf8_on_stdin(trained: Callable[[str], Path]):
     result = tfcli("generate", trained("decoder"), "-", "--max-new-tokens", "2", "--json", stdin=b"Tom\nAn\xffna\n")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["prompt"] == "Tom"
-    assert "line 2 on stdin is not valid UTF-8 (byte 2 is 0xff); convert it to UTF-8." in result.stderr
+    assert "Line 2 on stdin is not valid UTF-8 (byte 2 is 0xff); convert it to UTF-8." in result.stderr

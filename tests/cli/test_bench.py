@@ -95,3 +95,58 @@ def test_without_transformers_nothing_is_compared(monkeypatch: pytest.MonkeyPatc
     assert (result.exit_code, result.stdout) == (2, "")
     sentence = "There is no library transformers to compare with; install it: pip install transformers."
     assert result.stderr == f"tfcli: {sentence}\n"
+
+
+GENERATE = [*TINY[: TINY.index("--steps")], *("--rounds", "1", "--threads", "1", "--device", "cpu")]
+GENERATE = [*GENERATE, *("--prompt-tokens", "3", "--max-new-tokens", "4", "--set", "model.vocab_size=40")]
+
+
+def test_generation_alone():
+    result = tfcli("bench", "generate", "--arch", "decoder", *GENERATE)
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[1:3] == ["decoder, 1 layer of 16, 2 heads, vocabulary 40", "1 prompt of 3 tokens · 4 new each, greedy"]
+    assert any(line.startswith("tfcli ") for line in lines)
+    assert "of limit" in result.stdout and "tfcli is" not in result.stdout
+    assert max(map(len, lines)) <= 80
+
+
+def test_generation_in_json_against_transformers():
+    pytest.importorskip("transformers")
+    options = ["--preset", "gpt2", "--batch", "2", "--precision", "bfloat16", "--against", "transformers", "--json"]
+    result = tfcli("bench", "generate", *options, *GENERATE)
+    assert (result.exit_code, result.stderr) == (0, "")
+    figures = json.loads(result.stdout)
+    assert set(figures) == {
+        *("recipe", "architecture", "num_layers", "d_model", "num_heads", "vocab_size", "batch", "prompt_tokens"),
+        *("new_tokens", "beam", "sentences", "rounds", "warmup", "weight_bytes", "read_bandwidth", "machine", "sides"),
+        *("same_ids", "differences"),
+    }
+    ours, other = figures["sides"]
+    assert set(ours) == {
+        *("name", "model", "precision", "parameters", "tokens_per_second", "seconds", "prefill_seconds"),
+        *("token_seconds", "bandwidth_share", "memory", "ratio", "ratio_p10", "ratio_p90"),
+    }
+    assert set(ours["seconds"]) == set(ours["prefill_seconds"]) == set(ours["token_seconds"]) == {"p10", "p50", "p90"}
+    assert (ours["precision"], other["precision"], figures["batch"]) == ("bfloat16", "bfloat16", 2)
+
+
+def test_sentences_come_in_batches_of_the_recipe():
+    options = ["--arch", "encoder-decoder", "--sentences", "5", "--set", "generate.batch_size=3", "--json"]
+    figures = json.loads(tfcli("bench", "generate", *options, *GENERATE).stdout)
+    assert (figures["sentences"], figures["batch"], figures["beam"]) == (5, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--arch", "encoder"], "An encoder generates no text"),
+        (["--sentences", "3"], "A decoder translates no sentences"),
+        (["--precision", "int3"], "--precision 'int3' is not one of"),
+        (["--batch", "0"], "--batch '0' should be greater than or equal to 1"),
+    ],
+)
+def test_what_cannot_be_generated_is_said_before_any_work(options: list[str], sentence: str):
+    result = tfcli("bench", "generate", *GENERATE, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert sentence in result.stderr

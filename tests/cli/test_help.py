@@ -20,13 +20,17 @@ CONTRACT = {
     "tokenize train": "SOURCE --algorithm --vocab-size --out --json --seed",
     "tokenize encode": "TOKENIZER|RUN TEXT|- --json",
     "tokenize decode": "TOKENIZER|RUN ID|- --json",
+    "tokenize compare": "TOKENIZER|RUN --on --seed --json",
     "prepare": "SOURCE --tokenizer --out --pairs --split --validation --seed --json",
     "train": "--arch --data --preset --size --recipe --set --init --out --dry-run --resume --log"
     " --seed --device --threads --json",
     "plan": "SOURCE --minutes --arch --set --out --check --seed --device --threads --json",
-    "generate": "RUN PROMPT|- --max-new-tokens --temperature --top-k --top-p --beam --num-samples"
-    " --interactive --checkpoint --seed --device --threads --json",
-    "evaluate": "RUN SOURCE --checkpoint --device --threads --json",
+    "generate": "RUN PROMPT|- --prompts --interactive --batch-size --max-new-tokens --num-samples --stop --prefix"
+    " --beyond-context --joint --temperature --top-k --top-p --min-p --repetition-penalty --no-repeat-ngram --seed"
+    " --trace --beam --length-penalty --beam-groups --diversity --show-beams --checkpoint --precision --device"
+    " --threads --json",
+    "evaluate": "RUN SOURCE --stride --pseudo --beam --compare --outputs --references --checkpoint --precision --device --threads"
+    " --json",
     "inspect attention": "RUN TEXT --target --kind --layer --head --svg --html --npz --checkpoint --json",
     "inspect positions": "RUN --encoding --length --d-model --heads --base --json",
     "import": "FOLDER|hf:NAME --out --tokenizer --json",
@@ -36,6 +40,9 @@ CONTRACT = {
     "runs show": "RUN --csv --svg --json",
     "runs compare": "RUN --by --json",
     "bench train": "--arch --preset --size --recipe --set --steps --against --seed --device --threads --json",
+    "bench generate": "--arch --preset --size --recipe --set --batch --prompt-tokens --max-new-tokens --beam"
+    " --sentences --rounds --precision --against --seed --device --threads --json",
+    "verify": "RUN --checkpoint --device --threads --json",
     "recipes list": "--json",
     "recipes show": "RECIPE --json",
 }

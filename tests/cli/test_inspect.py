@@ -105,3 +105,21 @@ def test_a_table_has_one_form():
     result = tfcli("inspect", "positions", "--csv", "--json")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "--csv and --json" in result.stderr
+
+
+def test_attention_follows_the_chosen_beam(trained: Callable[[str], Path]):
+    """The target is the text that `tfcli generate` finds with as many beams."""
+    run, text = trained("encoder-decoder"), "O gato dorme."
+    search = ("--beam", "3", "--max-new-tokens", "4")
+    found = json.loads(tfcli("generate", run, text, *search, "--json").stdout)
+    shown = tfcli("inspect", "attention", run, text, *search, "--kind", "decoder_self", "--json")
+    [record] = json.loads(shown.stdout)["records"]
+    loaded = load_run(run)
+    new = [token for token in found["token_ids"] if token != loaded.config.roles.eos]
+    assert record["query_tokens"] == ["<s>", *loaded.tokenizer.labels(new)]
+
+
+def test_a_limit_without_a_beam_is_refused(trained: Callable[[str], Path]):
+    refused = tfcli("inspect", "attention", trained("decoder"), "Tom", "--max-new-tokens", "4")
+    assert refused.exit_code == 2
+    assert "--max-new-tokens is for the text that --beam finds; add --beam N" in refused.stderr

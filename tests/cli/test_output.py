@@ -240,7 +240,7 @@ def test_the_seed_is_that_of_training_and_of_samples():
 def test_a_bad_byte_ends_no_conversation(decoder: Path):
     result = tfcli("generate", decoder, "-i", "--max-new-tokens", "2", "--json", stdin=b"An\xffna\nTom\n")
     assert result.exit_code == 0
-    assert "the prompt on stdin is not valid UTF-8 (byte 2 is 0xff); convert it to UTF-8." in result.stderr
+    assert "The prompt on stdin is not valid UTF-8 (byte 2 is 0xff); convert it to UTF-8." in result.stderr
     assert json.loads(result.stdout)["prompt"] == "Tom"
 
 

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import sacrebleu
 import torch
 from torch.nn import functional as F
 
@@ -15,11 +17,14 @@ from tests.support.runs import ARCHITECTURES, Events, tiny_recipe, train_tiny
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import prepare
 from tfcli.errors import UsageError
-from tfcli.evaluation import evaluate as module
+from tfcli.evaluation import translated as module
 from tfcli.evaluation.batches import build_batches
-from tfcli.evaluation.evaluate import evaluate, evaluate_translations
+from tfcli.evaluation.buckets import buckets
+from tfcli.evaluation.evaluate import evaluate
 from tfcli.evaluation.loss import total_loss
+from tfcli.evaluation.measure import measure
 from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, obtain_data
+from tfcli.pipeline.references import original_targets
 from tfcli.records.training import Evaluated
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -49,6 +54,9 @@ def test_scores_are_those_of_training_and_cover_everything(trained: Callable[[st
     assert (scores.documents, scores.sources) == (record.validation.documents, record.sources)
     assert (scores.run, scores.objective) == (str(trained(architecture)), run.config.model.objective)
     assert scores.left_out == 0
+    assert sum(bucket.documents for bucket in scores.buckets) == record.validation.documents
+    low, high = scores.intervals.loss or (math.nan, math.nan)
+    assert low < scores.loss < high
     if architecture == "encoder":
         assert scores.bits_per_byte is None, "a masked model's nats cover no text"
     else:
@@ -93,7 +101,67 @@ def test_bytes_are_bytes_and_not_letters(tmp_path: Path, trained: Callable[[str]
     run = load_run(trained("decoder"))
     (tmp_path / "text.txt").write_text("thé cat sat hére", encoding="utf-8")
     scores = evaluate(run, dataset_for_evaluation(run, (str(tmp_path / "text.txt"),), nothing))
-    assert scores.bits_per_byte == pytest.approx(scores.loss * scores.tokens / math.log(2) / 18, rel=1e-6)
+    bits = scores.loss * scores.tokens / math.log(2)
+    assert (scores.bytes, scores.characters) == (18, 16)
+    assert scores.bits_per_byte == pytest.approx(bits / 18, rel=1e-6)
+    assert scores.bits_per_character == pytest.approx(bits / 16, rel=1e-6)
+
+
+def test_letters_that_the_tokenizer_does_not_know_are_counted(tmp_path: Path, trained: Callable[[str], Path]):
+    """A word of a strange alphabet in a text of 16 letters: three unknown tokens, and the text's bytes all the same."""
+    run = load_run(trained("decoder"))
+    (tmp_path / "text.txt").write_text("the cat sat ДЖЯ")
+    scores = evaluate(run, dataset_for_evaluation(run, (str(tmp_path / "text.txt"),), nothing))
+    assert (scores.unknown, scores.tokens, scores.characters, scores.bytes) == (3, 16, 15, 18)
+
+
+def test_each_pair_has_its_own_sums(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):
+    """Three pairs, each read alone by the model, and by the evaluation in many batches."""
+    run = load_run(trained("encoder-decoder"))
+    monkeypatch.setattr("tfcli.evaluation.measure._tokens_at_a_time", lambda run: 64)
+    data = of_run(run)
+    pairs, measured = data.pairs("validation"), measure(run, data)
+    for number in (0, 1, len(pairs) - 1):
+        source, target = (torch.tensor(side.sequence(number))[None] for side in (pairs.source, pairs.target))
+        with torch.no_grad():
+            log_p = run.model(source, target[:, :-1])[0].log_softmax(-1)
+        nats = -log_p.gather(1, target[0, 1:, None]).sum().item()
+        assert measured.sums.nats[number] == pytest.approx(nats, rel=1e-4)
+        assert measured.sums.tokens[number] == target.shape[1] - 1
+
+
+def test_buckets_are_scored_as_their_pairs_are(trained: Callable[[str], Path]):
+    run = load_run(trained("encoder-decoder"))
+    data = of_run(run)
+    measured = measure(run, data)
+    lengths = data.pairs("validation").source.lengths - 1
+    found = buckets(measured)
+    assert len(found) > 1
+    assert measured.translated is not None
+    for bucket in found:
+        here = np.flatnonzero((bucket.shortest <= lengths) & (lengths <= bucket.longest))
+        nats, tokens = measured.sums.nats[here].sum(), measured.sums.tokens[here].sum()
+        ours, theirs = (
+            [texts[n] for n in here] for texts in (measured.translated.outputs, measured.translated.references)
+        )
+        assert bucket.documents == len(here)
+        assert bucket.loss == pytest.approx(nats / tokens)
+        assert bucket.chrf == pytest.approx(sacrebleu.corpus_chrf(ours, [theirs]).score)
+    assert len({bucket.chrf for bucket in found}) > 1
+
+
+def test_buckets_of_few_documents_put_their_stretches_together(tmp_path: Path, trained: Callable[[str], Path]):
+    run = load_run(trained("decoder"))
+    texts = ["the cat " * number for number in range(1, 20)]
+    (tmp_path / "text.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in texts))
+    measured = measure(run, dataset_for_evaluation(run, (str(tmp_path / "text.jsonl"),), nothing))
+    assert measured.cells.kind == "stretches"
+    assert [bucket.documents for bucket in buckets(measured)][:3] == [1, 1, 1], "8, 16 and 24 letters"
+    for bucket in buckets(measured):
+        inside = (bucket.shortest <= measured.lengths) & (measured.lengths <= bucket.longest)
+        cells = inside[measured.cells.document]
+        assert bucket.documents == inside.sum()
+        assert bucket.loss == pytest.approx(measured.sums.nats[cells].sum() / measured.sums.tokens[cells].sum())
 
 
 def test_masked_accuracy_by_construction(tmp_path: Path):
@@ -144,7 +212,7 @@ def test_translations_are_compared_in_the_order_of_the_part(
         return [*right[:-1], right[0]]
 
     monkeypatch.setattr(module, "translate", perfect)
-    scores = evaluate_translations(run, data)
+    scores = evaluate(run, data)
     assert scores.exact_match == pytest.approx((len(right) - 1) / len(right))
     assert 0 < scores.bleu < 100
     assert all(run.config.roles.eos not in ids for ids in handed), "sources are handed over without their frame"
@@ -168,7 +236,7 @@ def test_sources_and_references_lose_the_frame_that_the_roles_gave_them(
         return [run.tokenizer.encode("the cat"), run.tokenizer.encode("the")]
 
     monkeypatch.setattr(module, "translate", perfect)
-    scores = evaluate_translations(run, PreparedDataset.open(tmp_path / "data"))
+    scores = evaluate(run, PreparedDataset.open(tmp_path / "data"))
     assert scores.exact_match == 1
     assert handed == [
         run.tokenizer.encode("o gato"),
@@ -227,3 +295,34 @@ def test_training_s_own_scores_are_of_the_same_part(tmp_path: Path):
         losses.append(events.of(Evaluated)[-1].loss)
     assert losses[0] != losses[1]
     assert losses[0] == pytest.approx(losses[1], rel=0.1)
+
+
+def test_references_are_the_text_itself_and_not_what_the_tokenizer_keeps(
+    tmp_path: Path, trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    """The word tokenizer does not know "zebra" and shows � for it: who writes that has not translated it. Where the
+    source is gone, that is all there is, and it is said."""
+    run = load_run(trained("encoder-decoder"))
+    source = (str(tmp_path / "pairs.tsv"),)
+    Path(source[0]).write_text("".join(f"o gato {n}\tthe zebra\n" for n in range(3)))
+    data = dataset_for_evaluation(run, source, nothing)
+    unknown = run.tokenizer.encode("the zebra")
+    monkeypatch.setattr(module, "translate", lambda model, sources, *_: [unknown for _ in sources])
+    scores = evaluate(run, data, targets=lambda: original_targets(run, data, source))
+    assert (scores.exact_match, scores.references_exact, scores.unknown) == (0.0, True, 3)
+    measured = measure(run, data, targets=lambda: original_targets(run, data, source))
+    assert measured.translated is not None
+    assert measured.translated.references == ["the zebra"] * 3
+    Path(source[0]).unlink()
+    scores = evaluate(run, data, targets=lambda: original_targets(run, data, source))
+    assert (scores.exact_match, scores.references_exact) == (1.0, False)
+
+
+def test_the_own_part_s_targets_are_those_of_its_pairs(trained: Callable[[str], Path]):
+    run = load_run(trained("encoder-decoder"))
+    data = of_run(run)
+    targets, roles = original_targets(run, data, ()), run.config.roles
+    view = data.pairs("validation").target
+    ids = [[one for one in view.sequence(n).tolist() if one not in (roles.bos, roles.eos)] for n in range(len(view))]
+    assert targets is not None
+    assert [run.tokenizer.encode(text) for text in targets] == ids

@@ -61,11 +61,9 @@ def test_the_mean_is_over_tokens_and_not_over_batches():
     assert total_loss(Table(TABLE), batches, CPU).loss == pytest.approx(1.25 * math.log(2), rel=1e-6)
 
 
-def test_bits_per_byte_by_hand():
-    """8 tokens of ½ each are 8 bits; over 4 bytes that is 2."""
-    totals = Totals(nats=8 * math.log(2), tokens=8, correct=0)
-    assert totals.bits_per_byte(4) == pytest.approx(2.0)
-    assert totals.perplexity == pytest.approx(2.0)
+def test_a_perplexity_by_hand():
+    """8 tokens of ½ each."""
+    assert Totals(nats=8 * math.log(2), tokens=8, correct=0).perplexity == pytest.approx(2.0)
 
 
 def test_a_perplexity_beyond_all_numbers_is_infinite():

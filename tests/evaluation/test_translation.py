@@ -1,9 +1,13 @@
 """Scores of translations: sacrebleu's own, and exact matches by hand."""
 
+import numpy as np
 import pytest
 import sacrebleu
+from sacrebleu.metrics import BLEU, CHRF
 
-from tfcli.evaluation.translation import score_translations
+from tests.pipeline.corpora import text
+from tfcli.evaluation.bootstrap import interval, resampled
+from tfcli.evaluation.translation import bleu_of, chrf_of, one_line, score_translations, translation_statistics
 
 REFERENCES = ["the cat sat on the mat .", "she went to the bank of the river .", "it was cold ."]
 TRANSLATIONS = ["the cat sat on a mat .", "she went to the bank of the river .", "It was warm ."]
@@ -47,3 +51,37 @@ def test_the_signature_says_how_it_was_computed():
 def test_as_many_translations_as_references():
     with pytest.raises(ValueError, match="zip"):
         score_translations(TRANSLATIONS[:2], REFERENCES)
+
+
+def test_any_selection_is_scored_from_the_counts_as_sacrebleu_scores_its_texts():
+    counts = translation_statistics(TRANSLATIONS, REFERENCES)
+    for chosen in ([0, 1], [2, 2, 0], [1]):
+        ours, theirs = [TRANSLATIONS[n] for n in chosen], [REFERENCES[n] for n in chosen]
+        scores = counts.scores(np.array(chosen))
+        assert scores.bleu == pytest.approx(sacrebleu.corpus_bleu(ours, [theirs]).score)
+        assert scores.chrf == pytest.approx(sacrebleu.corpus_chrf(ours, [theirs]).score)
+
+
+def test_many_sums_are_scored_at_once():
+    counts = translation_statistics(TRANSLATIONS, REFERENCES)
+    sums = np.stack([counts.bleu.sum(0), counts.bleu[1:].sum(0)])
+    assert bleu_of(sums).tolist() == [counts.scores().bleu, counts.scores(slice(1, None)).bleu]
+    assert chrf_of(counts.chrf.sum(0)) == counts.scores().chrf
+
+
+def test_line_ends_become_spaces():
+    assert one_line("a\r\nb\nc\rd e") == "a b c d e"
+    assert score_translations(["a b\nc"], ["a b c"]).exact_match == 1.0
+
+
+def test_intervals_are_sacrebleu_s_own():
+    """Its bootstrap draws otherwise; the middle and the half width agree to a tenth of that."""
+    references = text(150).splitlines()
+    translations = [line.replace("the", "a") if number % 3 else line for number, line in enumerate(references)]
+    counts = translation_statistics(translations, references)
+    pairs = ((BLEU(), bleu_of(resampled(counts.bleu))), (CHRF(), chrf_of(resampled(counts.chrf))))
+    for metric, draws in pairs:
+        theirs = metric.corpus_score(translations, [references], n_bootstrap=1000)
+        low, high = interval(draws) or (0, 0)
+        assert (low + high) / 2 == pytest.approx(float(theirs._mean), abs=0.1 * float(theirs._ci))
+        assert (high - low) / 2 == pytest.approx(float(theirs._ci), rel=0.1)

@@ -36,8 +36,8 @@ def small(architecture: str, algorithm: str = "bpe", seed: int = 0, **section: A
     )
 
 
-def run(architecture: str, algorithm: str = "bpe", seed: int = 0) -> LoadedRun:
+def run(architecture: str, algorithm: str = "bpe", seed: int = 0, **section: Any) -> LoadedRun:
     """As a run directory would give it."""
-    model, words = small(architecture, algorithm, seed), tokenizer(algorithm)
+    model, words = small(architecture, algorithm, seed, **section), tokenizer(algorithm)
     config = RunConfig(model.section, words.roles, words.fingerprint, "test")
     return LoadedRun(RunDirectory(Path("run")), Recipe(), config, words, model, torch.device("cpu"))

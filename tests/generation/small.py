@@ -38,9 +38,11 @@ class ScriptedReader:
     table: Tensor
     start: Tensor
     limit: int
+    model: None = None
 
     def __post_init__(self) -> None:
         self.logits = self.table[self.start]
+        self.limits = [self.limit] * len(self.start)
         self.rows_read: list[int] = []
 
     def read(self, ids: Tensor) -> None:
@@ -50,3 +52,4 @@ class ScriptedReader:
 
     def select(self, rows: list[int]) -> None:
         self.logits = self.logits[rows]
+        self.limits = [self.limits[row] for row in rows]

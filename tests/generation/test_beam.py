@@ -1,89 +1,186 @@
-"""Beam search against greedy decoding and against all texts there are."""
+"""Beam search against greedy decoding, against all texts there are, and against a plain search without tricks."""
 
-from itertools import product
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise, product
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.generation.small import ROLES, ScriptedReader, small_model
-from tfcli.generation.beam import beam_search, length_penalty, ranking
-from tfcli.generation.decode import Continuation, collect, continuations, translations
-from tfcli.generation.reader import Reader, read_prompt, read_sources
+from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
+from tfcli.generation.beam import beam_search, prompt_beams
+from tfcli.generation.beam_groups import length_penalty
+from tfcli.generation.decode import Continuation, collect, prompt_tokens
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.generate import GenerateSection
 
-PROMPT, SOURCE = [1, 6], [5, 6, 5]
 ARCHITECTURES = ["decoder", "encoder-decoder"]
+Text = tuple[int, ...]
 
 
-def begun(model: Transformer, beam: int, limit: int) -> Reader:
-    if isinstance(model, EncoderDecoder):
-        return read_sources(model, [SOURCE], ROLES, rows=beam, max_new_tokens=limit)
-    return read_prompt(model, PROMPT, rows=beam, max_new_tokens=limit)
+def prompt_of(model: Transformer, body: Sequence[int]) -> list[int]:
+    return [*body] if isinstance(model, EncoderDecoder) else [ROLES.bos, *body]
 
 
 @torch.inference_mode()
-def log_probability(model: Transformer, text: tuple[int, ...]) -> float:
-    """By one pass over the whole text without a cache."""
+def next_logits(model: Transformer, prompt: Sequence[int], text: Text) -> torch.Tensor:
+    """By a pass over the whole text without a cache."""
     if isinstance(model, EncoderDecoder):
-        logits = model(torch.tensor([[*SOURCE, ROLES.eos]]), torch.tensor([[ROLES.bos, *text[:-1]]]))[0]
-    else:
-        logits = model(torch.tensor([[*PROMPT, *text[:-1]]]))[0, len(PROMPT) - 1 :]
-    return logits.log_softmax(-1)[range(len(text)), text].sum().item()
+        return model(torch.tensor([[*prompt, ROLES.eos]]), torch.tensor([[ROLES.bos, *text]]))[0, -1]
+    return model(torch.tensor([[*prompt, *text]]))[0, -1]
 
 
-def all_texts(ordinary: range, limit: int) -> list[tuple[int, ...]]:
-    """Every text of ordinary tokens that ends within the limit, or reaches it."""
-    texts = list(product(ordinary, repeat=limit))
-    return texts + [(*text, ROLES.eos) for length in range(limit) for text in product(ordinary, repeat=length)]
+def log_probability(model: Transformer, prompt: Sequence[int], text: Text) -> float:
+    logits = (next_logits(model, prompt, text[:n]) for n in range(len(text)))
+    return sum(one.log_softmax(-1)[token].item() for one, token in zip(logits, text, strict=True))
+
+
+def ranking(score: float, length: int, alpha: float) -> float:
+    return score / ((5 + length) / 6) ** alpha
+
+
+def plain_search(model: Transformer, prompt: Sequence[int], section: GenerateSection, prefix: Text = ()) -> list[Text]:
+    """Every extension of every beginning is scored and sorted, and nothing is given up before the last step."""
+    start = log_probability(model, prompt, prefix)
+    width = section.beam // section.beam_groups
+    live: list[list[tuple[float, Text]]] = [[(start, prefix)] for _ in range(section.beam_groups)]
+    ended: list[list[tuple[float, Text]]] = [[] for _ in live]
+    for _ in range(section.max_new_tokens - len(prefix)):
+        before: Counter[int] = Counter()
+        for number, beginnings in enumerate(live):
+            extensions = []
+            for value, text in beginnings:
+                counted = next_logits(model, prompt, text).log_softmax(-1).tolist()
+                for token in (ROLES.eos, *range(FIRST, len(counted))):
+                    loss = section.diversity * before[token]
+                    extensions.append((value + counted[token] - loss, (*text, token)))
+            best = sorted(extensions, reverse=True)[:width]
+            over = [text[-1] == ROLES.eos or len(text) == section.max_new_tokens for _, text in best]
+            ended[number] += [one for one, is_over in zip(best, over, strict=True) if is_over]
+            live[number] = [one for one, is_over in zip(best, over, strict=True) if not is_over]
+            before.update({text[-1] for _, text in best})
+    alpha = section.length_penalty
+    ranked = [sorted(found, key=lambda one: -ranking(one[0], len(one[1]), alpha)) for found in ended]
+    chosen: dict[Text, float] = {}
+    for turn in range(section.beam):
+        bests = [found[turn] for found in ranked if turn < len(found)]
+        for value, text in sorted(bests, key=lambda one: -ranking(one[0], len(one[1]), alpha)):
+            if len(chosen) < section.num_samples:
+                chosen.setdefault(text, value)
+    return sorted(chosen, key=lambda text: -ranking(chosen[text], len(text), alpha))
+
+
+def ids(found: list[Continuation]) -> list[Text]:
+    return [text.token_ids for text in found]
 
 
 def test_the_length_penalty_by_hand():
     """(5 + 1) / 6 = 1 and (5 + 7) / 6 = 2, to the power 0.6."""
-    assert length_penalty(1) == 1
-    assert length_penalty(7) == pytest.approx(1.5157, abs=1e-4)
-    assert ranking(Continuation((5,) * 7, -3.0)) == pytest.approx(-3 / 1.5157, abs=1e-4)
+    assert length_penalty(1, 0.6) == 1
+    assert length_penalty(7, 0.6) == pytest.approx(1.5157, abs=1e-4)
+    assert length_penalty(7, 0.0) == 1
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(ARCHITECTURES), st.integers(0, 999))
-def test_a_beam_of_one_is_greedy(architecture: str, seed: int):
+@given(st.sampled_from(ARCHITECTURES), st.integers(0, 999), st.sampled_from([1.0, 1.7]), st.integers(0, 2))
+def test_a_beam_of_one_is_greedy(architecture: str, seed: int, penalty: float, ngram: int):
     model = small_model(seed, architecture=architecture)
-    section = GenerateSection(temperature=0, max_new_tokens=9)
-    if isinstance(model, EncoderDecoder):
-        greedy = collect(translations(model, SOURCE, ROLES, section), 1)[0]
-    else:
-        greedy = collect(continuations(model, PROMPT, ROLES, section), 1)[0]
-    (found,) = beam_search(begun(model, 1, 9), ROLES, beam=1)
-    assert found.token_ids == greedy.token_ids
-    assert found.score == pytest.approx(greedy.score, abs=1e-9)
+    section = GenerateSection(
+        temperature=0, max_new_tokens=9, repetition_penalty=penalty, no_repeat_ngram=ngram and ngram + 1
+    )
+    prompts = [prompt_of(model, body) for body in ([6], [5, 6, 5, 9])]
+    greedy = collect(prompt_tokens(model, prompts, ROLES, section), 2)
+    found = [text for (text,) in prompt_beams(model, prompts, ROLES, section)]
+    assert ids(found) == ids(greedy)
+    assert [text.log_probabilities for text in found] == [pytest.approx(text.log_probabilities) for text in greedy]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([("decoder", ()), ("encoder-decoder", ()), ("encoder-decoder", (7,)), ("encoder-decoder", (7, 5))]),
+    st.integers(0, 999),
+    st.sampled_from([(2, 1), (3, 1), (5, 1), (2, 2), (4, 2), (6, 3)]),
+    st.sampled_from([0.0, 0.6, 2.0]),
+    st.integers(1, 2),
+)
+@example(("encoder-decoder", (7, 5)), 1, (4, 2), 0.0, 2)  # groups have no choice of the prefix
+def test_it_finds_what_a_plain_search_finds(
+    begun: tuple[str, Text], seed: int, beams: tuple[int, int], alpha: float, count: int
+):
+    architecture, prefix = begun
+    model = small_model(seed, architecture=architecture)
+    section = GenerateSection(
+        beam=beams[0], beam_groups=beams[1], length_penalty=alpha, num_samples=count, max_new_tokens=6
+    )
+    prompts = [prompt_of(model, body) for body in ([6], [5, 6, 5])]
+    found = prompt_beams(model, prompts, ROLES, section, prefix=prefix)
+    assert [ids(texts) for texts in found] == [plain_search(model, prompt, section, prefix) for prompt in prompts]
+    for prompt, texts in zip(prompts, found, strict=True):
+        expected = [log_probability(model, prompt, text.token_ids) for text in texts]
+        assert [text.score for text in texts] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("seed", range(6))
-def test_a_beam_that_holds_everything_finds_the_best_texts_there_are(architecture: str, seed: int):
-    """Of two ordinary tokens and the end, four at most: 16 texts reach the limit, and 1 + 2 + 4 + 8 end."""
-    model = small_model(seed, architecture=architecture, vocab_size=7)
-    texts = [Continuation(text, log_probability(model, text)) for text in all_texts(range(5, 7), 4)]
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_beam_that_holds_everything_finds_the_best_texts_there_are(architecture: str, alpha: float):
+    """Of two ordinary tokens and the end, four at most: 16 texts reach the limit, and 1 + 2 + 4 + 8 end before it."""
+    model = small_model(3, architecture=architecture, vocab_size=7)
+    texts = list(product((5, 6), repeat=4))
+    texts += [(*text, ROLES.eos) for length in range(4) for text in product((5, 6), repeat=length)]
     assert len(texts) == 31
-    best = sorted(texts, key=ranking, reverse=True)[:5]
-    found = beam_search(begun(model, 32, 4), ROLES, beam=32, best=5)
-    assert [text.token_ids for text in found] == [text.token_ids for text in best]
-    assert [text.score for text in found] == pytest.approx([text.score for text in best], abs=1e-9)
+    prompt = prompt_of(model, [5, 6])
+    best = sorted(texts, key=lambda text: -ranking(log_probability(model, prompt, text), len(text), alpha))[:5]
+    section = GenerateSection(beam=32, num_samples=5, max_new_tokens=4, length_penalty=alpha)
+    [found] = prompt_beams(model, [prompt], ROLES, section)
+    assert ids(found) == best
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("beam", [2, 3, 5])
-def test_scores_are_those_of_a_whole_pass_and_ranks_fall(architecture: str, beam: int):
-    model = small_model(4, architecture=architecture)
-    found = beam_search(begun(model, beam, 8), ROLES, beam=beam, best=beam)
-    assert len({text.token_ids for text in found}) == beam
-    assert [text.score for text in found] == pytest.approx([log_probability(model, t.token_ids) for t in found])
-    ranks = [ranking(text) for text in found]
-    assert ranks == sorted(ranks, reverse=True)
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sampled_from(ARCHITECTURES),
+    st.integers(0, 999),
+    st.lists(st.lists(st.integers(FIRST, 11), min_size=1, max_size=6), min_size=1, max_size=6),
+    st.sampled_from([1.0, 1.5]),
+    st.sampled_from([0, 2]),
+)
+def test_side_by_side_they_are_what_each_is_alone(
+    architecture: str, seed: int, bodies: list[list[int]], penalty: float, ngram: int
+):
+    model = small_model(seed, architecture=architecture)
+    section = GenerateSection(
+        beam=3, num_samples=2, max_new_tokens=8, repetition_penalty=penalty, no_repeat_ngram=ngram
+    )
+    prompts = [prompt_of(model, body) for body in bodies]
+    together = prompt_beams(model, prompts, ROLES, section)
+    alone = [prompt_beams(model, [prompt], ROLES, section)[0] for prompt in prompts]
+    assert [ids(texts) for texts in together] == [ids(texts) for texts in alone]
+
+
+def test_no_ngram_comes_twice_in_any_text_of_the_beam():
+    model = small_model(1, architecture="encoder-decoder", vocab_size=8)
+    section = GenerateSection(beam=4, num_samples=4, max_new_tokens=12, length_penalty=5)
+    [free] = prompt_beams(model, [[5, 6]], ROLES, section)
+    [bound] = prompt_beams(model, [[5, 6]], ROLES, replace(section, no_repeat_ngram=2))
+
+    def repeats(text: Text) -> bool:
+        pairs = list(pairwise(text))
+        return len(pairs) > len(set(pairs))
+
+    assert any(repeats(text.token_ids) for text in free)
+    assert not any(repeats(text.token_ids) for text in bound)
+
+
+def scripted(table: torch.Tensor, start: int, limit: int) -> ScriptedReader:
+    return ScriptedReader(table, torch.tensor([start]), limit=limit)
+
+
+def search(reader: ScriptedReader, **section: object) -> Continuation:
+    [[found]] = beam_search(reader, ROLES, GenerateSection(**section), texts=[()])  # type: ignore[arg-type]
+    return found
 
 
 def test_a_wider_beam_finds_what_greedy_overlooks():
@@ -95,10 +192,8 @@ def test_a_wider_beam_finds_what_greedy_overlooks():
     table[7, 5], table[7, 6] = torch.tensor(0.6).log(), torch.tensor(0.4).log()
     table[5, 2], table[5, 7] = torch.tensor(0.5).log(), torch.tensor(0.5).log()
     table[6, 2] = 0.0
-    start = torch.tensor([7])
-    (greedy,) = beam_search(ScriptedReader(table, start, limit=6), ROLES, beam=1)
-    (wide,) = beam_search(ScriptedReader(table, start, limit=6), ROLES, beam=2)
-    assert greedy.token_ids[0] == 5
+    assert search(scripted(table, 7, 6), beam=1).token_ids[0] == 5
+    wide = search(scripted(table, 7, 6), beam=2)
     assert wide.token_ids == (6, 2)
     assert wide.score == pytest.approx(torch.tensor(0.4).log().item())
 
@@ -108,21 +203,63 @@ def test_a_long_text_can_overtake_one_that_ended_at_once():
 
     Twelve tokens have the penalty (17 / 6)^0.6 = 1.87, and ln 0.4 / 1.87 = −0.49 ranks above −0.51; ten have
     (15 / 6)^0.6 = 1.73 and −0.53. A search that judged the live text by its length so far would give up.
+    Without a penalty −0.51 stays the best.
     """
     table = torch.full((7, 7), -torch.inf)
     table[6, 2], table[6, 5], table[5, 5] = torch.tensor(0.6).log(), torch.tensor(0.4).log(), 0.0
-    start = torch.tensor([6])
-    (found,) = beam_search(ScriptedReader(table, start, limit=12), ROLES, beam=2)
-    assert found.token_ids == (5,) * 12
-    (found,) = beam_search(ScriptedReader(table, start, limit=10), ROLES, beam=2)
-    assert found.token_ids == (2,)
+    assert search(scripted(table, 6, 12), beam=2).token_ids == (5,) * 12
+    assert search(scripted(table, 6, 10), beam=2).token_ids == (2,)
+    assert search(scripted(table, 6, 12), beam=2, length_penalty=0).token_ids == (2,)
 
 
 def test_the_search_stops_when_nothing_can_overtake():
     """The end has 0.99 at once; what is left has 0.01 and cannot catch up within a limit of 50."""
     table = torch.full((7, 7), -torch.inf)
     table[:, 2], table[:, 5] = torch.tensor(0.99).log(), torch.tensor(0.01).log()
-    reader = ScriptedReader(table, torch.tensor([6]), limit=50)
-    (found,) = beam_search(reader, ROLES, beam=2)
-    assert found.token_ids == (2,)
+    reader = scripted(table, 6, 50)
+    assert search(reader, beam=2).token_ids == (2,)
     assert reader.rows_read == []
+
+
+def test_a_prompt_that_is_settled_leaves_the_others():
+    """From 6 the end comes at once. From 7 there are 5 and 6 with ½ each, both in the beam of 2, then the end."""
+    table = torch.full((8, 8), -torch.inf)
+    table[5, 2], table[6, 2] = 0.0, 0.0
+    table[7, 5] = table[7, 6] = torch.tensor(0.5).log()
+    reader = ScriptedReader(table, torch.tensor([6, 7]), limit=9)
+    section = GenerateSection(beam=2)
+    found = beam_search(reader, ROLES, section, texts=[(), ()])
+    assert [len(texts[0].token_ids) for texts in found] == [1, 2]
+    assert reader.rows_read == [2], "the two beginnings of the second prompt alone"
+
+
+def test_groups_avoid_what_earlier_ones_chose_at_the_same_step():
+    """5 has 0.5, 6 has 0.3, the end 0.2. Less than ln 0.5 − ln 0.3 = 0.51 nats do not move the second group from 5."""
+    table = torch.full((8, 8), -torch.inf)
+    table[7, [5, 6, 2]] = torch.tensor([0.5, 0.3, 0.2]).log()
+    table[5, 2], table[6, 2] = 0.0, 0.0
+
+    def found(diversity: float) -> list[Text]:
+        section = GenerateSection(beam=2, beam_groups=2, diversity=diversity, num_samples=2)
+        return ids(beam_search(scripted(table, 7, 3), ROLES, section, texts=[()])[0])
+
+    assert found(0.5) == [(5, 2)], "both groups found the same"
+    assert found(0.52) == [(5, 2), (6, 2)]
+
+
+def test_stop_texts_end_a_text_of_the_beam():
+    model = small_model(2, architecture="decoder")
+    section = GenerateSection(beam=3, max_new_tokens=9, num_samples=3)
+    [free] = prompt_beams(model, [[1, 6]], ROLES, section)
+    stop = free[0].token_ids[1]
+    [ended] = prompt_beams(model, [[1, 6]], ROLES, section, ends=lambda text: text[-1] == stop)
+    assert free[0].token_ids[:2] in ids(ended)
+    assert all(stop not in text.token_ids[:-1] for text in ended)
+
+
+def test_where_nothing_may_follow_a_text_ends_as_it_is():
+    """5 has all of the probability, and after it everything has none, which is not a number."""
+    table = torch.full((7, 7), -torch.inf)
+    table[6, 5] = 0.0
+    assert search(scripted(table, 6, 4), beam=2).token_ids == (5,)
+    assert search(scripted(torch.full((7, 7), torch.nan), 6, 4), beam=2).token_ids == ()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.generation.small import FIRST, ROLES, small_model
 from tfcli.generation.caches import CrossAttentionCache, DecodingCache
-from tfcli.generation.reader import Reader, read_sources
+from tfcli.generation.reader import Reader, read_prompts, read_sources
 
 VARIANTS = st.fixed_dictionaries(
     {
@@ -95,14 +95,14 @@ def test_keys_and_values_are_views_of_memory_allocated_once():
     both, _ = own.keys_values(lambda: (twos, twos))
     assert first.data_ptr() == both.data_ptr()
     assert both[0, 0, :, 0].tolist() == [1, 1, 1, 2]
-    with pytest.raises(AssertionError, match="5 positions do not fit a cache of 4"):
+    with pytest.raises(AssertionError, match="5 columns do not fit into 4"):
         own.keys_values(lambda: (twos, twos))
 
 
 def reading(model: torch.nn.Module, sources: list[list[int]] | None, ids: torch.Tensor, rows: int) -> Reader:
     """A reader behind the texts `ids`: of a decoder, or at some sources."""
     if sources is None:
-        return Reader(model, ids, rows=rows, limit=8)
+        return Reader(model, ids, rows=rows, limits=[8] * len(ids))
     reader = read_sources(model, sources, ROLES, rows=rows, max_new_tokens=12)
     if len(sources) < len(ids):
         reader.select([0] * len(ids))
@@ -157,3 +157,30 @@ def test_one_source_is_shared_by_its_rows_without_a_copy():
     assert shared.shape == (3, 2, 3, 4)
     assert shared.data_ptr() == key.data_ptr()
     assert shared.stride(0) == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(variant=VARIANTS, left=st.lists(st.integers(0, 4), min_size=1, max_size=4), seed=st.integers(0, 99))
+@torch.inference_mode()
+def test_texts_behind_padding_are_read_as_if_alone(variant: dict[str, Any], left: list[int], seed: int):
+    """Prompts of different length side by side, then three tokens more."""
+    model = small_model(seed, **variant)
+    texts = [random_ids(1, 8 - padded, seed + row)[0].tolist() for row, padded in enumerate(left)]
+    prompts = [text[:-3] for text in texts]
+    reader = read_prompts(model, prompts, rows=len(texts), max_new_tokens=4)
+    for column in (-3, -2, -1):
+        reader.read(torch.tensor([text[column] for text in texts]))
+    for row, text in enumerate(texts):
+        torch.testing.assert_close(reader.logits[row], model(torch.tensor([text]))[0, -1], rtol=1e-9, atol=1e-9)
+
+
+@torch.inference_mode()
+def test_room_grows_with_the_text(monkeypatch: pytest.MonkeyPatch):
+    """From 2 columns beyond the first 3 to 10, and never beyond what was asked for."""
+    monkeypatch.setattr("tfcli.generation.caches._ROOM", 2)
+    model, ids = small_model(), random_ids(2, 12)
+    cache = DecodingCache(model, rows=2, capacity=12, first=3)
+    cached = torch.cat([model(chunk, cache=cache) for chunk in (ids[:, :3], *ids[:, 3:].split(1, dim=1))], dim=1)
+    torch.testing.assert_close(cached, model(ids), rtol=1e-9, atol=1e-9)
+    with pytest.raises(AssertionError, match="no room beyond 12 columns"):
+        model(ids[:, :1], cache=cache)

@@ -1,13 +1,14 @@
 """Token by token: greedy and sampled decoding against passes over the whole text without a cache."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
 from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
 from tfcli.errors import UsageError
-from tfcli.generation.decode import NewToken, collect, continuations, decode, finish_of, translations
+from tfcli.generation.decode import NewToken, collect, decode, finish_of, prompt_tokens
 from tfcli.generation.reader import read_sources
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.roles import TokenRoles
@@ -28,7 +29,7 @@ def whole_log_probabilities(model: torch.nn.Module, ids: list[int], source: list
 @pytest.mark.parametrize("seed", range(5))
 def test_greedy_takes_the_best_allowed_token_of_a_whole_pass_each_time(seed: int):
     model = small_model(seed)
-    text = collect(continuations(model, PROMPT, ROLES, GREEDY), 1)[0]
+    text = collect(prompt_tokens(model, [PROMPT], ROLES, GREEDY), 1)[0]
     ids, score = list(PROMPT), 0.0
     for token in text.token_ids:
         now = whole_log_probabilities(model, ids)[-1]
@@ -45,7 +46,7 @@ def test_a_translation_is_scored_by_its_whole_pass(seed: int):
     """The score of a sampled text is its log-probability under the model itself, whatever the filters."""
     model = small_model(seed, architecture="encoder-decoder")
     settings = GenerateSection(temperature=1.7, top_k=4, top_p=0.9, num_samples=3, max_new_tokens=6, seed=seed)
-    texts = collect(translations(model, [5, 6, 7], ROLES, settings), 3)
+    texts = collect(prompt_tokens(model, [[5, 6, 7]], ROLES, settings), 3)
     for text in texts:
         predicted = whole_log_probabilities(model, [ROLES.bos, *text.token_ids[:-1]], [5, 6, 7, ROLES.eos])
         score = predicted[range(len(text.token_ids)), text.token_ids].sum().item()
@@ -56,7 +57,7 @@ def test_every_sample_is_scored_by_its_whole_pass():
     """Rows that end early leave the batch: those that stay must keep their own text."""
     model = small_model(3, num_kv_heads=1)
     settings = GenerateSection(num_samples=12, max_new_tokens=10)
-    texts = collect(continuations(model, PROMPT, ROLES, settings), 12)
+    texts = collect(prompt_tokens(model, [PROMPT], ROLES, settings), 12)
     assert len({len(text.token_ids) for text in texts}) > 3, "the test needs texts of different length"
     for text in texts:
         predicted = whole_log_probabilities(model, [*PROMPT, *text.token_ids[:-1]])[len(PROMPT) - 1 :]
@@ -66,7 +67,7 @@ def test_every_sample_is_scored_by_its_whole_pass():
 
 def test_special_tokens_are_never_generated():
     settings = GenerateSection(temperature=50.0, num_samples=64, max_new_tokens=12)
-    tokens = [token.token_id for token in continuations(small_model(), PROMPT, ROLES, settings)]
+    tokens = [token.token_id for token in prompt_tokens(small_model(), [PROMPT], ROLES, settings)]
     assert set(tokens) == {2, *range(FIRST, 12)}
 
 
@@ -74,7 +75,7 @@ def test_the_same_seed_gives_the_same_text_and_another_seed_another():
     model = small_model()
 
     def drawn(seed: int) -> list[NewToken]:
-        return list(continuations(model, PROMPT, ROLES, GenerateSection(seed=seed, num_samples=4)))
+        return list(prompt_tokens(model, [PROMPT], ROLES, GenerateSection(seed=seed, num_samples=4)))
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
@@ -83,15 +84,15 @@ def test_the_same_seed_gives_the_same_text_and_another_seed_another():
 
 
 def test_greedy_samples_are_all_the_same():
-    texts = collect(continuations(small_model(), PROMPT, ROLES, GenerateSection(temperature=0, num_samples=3)), 3)
-    assert texts[0] == texts[1] == texts[2]
+    texts = collect(prompt_tokens(small_model(), [PROMPT], ROLES, GenerateSection(temperature=0, num_samples=3)), 3)
+    assert texts[0].token_ids == texts[1].token_ids == texts[2].token_ids
 
 
 def test_tokens_come_as_they_are_chosen():
     """After three tokens were taken, two have been read: nothing is computed ahead."""
     model, seen = small_model(), []
     model.embedding.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0].shape[1]))
-    tokens = continuations(model, PROMPT, NOTHING_ENDS, GREEDY)
+    tokens = prompt_tokens(model, [PROMPT], NOTHING_ENDS, GREEDY)
     assert seen == [3]
     for _ in range(3):
         next(tokens)
@@ -105,7 +106,7 @@ def test_a_row_that_ends_leaves_the_batch():
     for before, after in ((6, 7), (7, 2), (8, 8)):
         table[before, after] = 10.0
     reader = ScriptedReader(table, torch.tensor([6, 7, 8]), limit=4)
-    tokens = list(decode(reader, ROLES, GREEDY))
+    tokens = list(decode(reader, ROLES, GREEDY, texts=[[]] * len(reader.logits)))
     assert [text.token_ids for text in collect(tokens, 3)] == [(7, 2), (2,), (8, 8, 8, 8)]
     assert reader.rows_read == [2, 1, 1]
     # ln p of the preferred one of nine tokens: 10 − ln(e¹⁰ + 8)
@@ -115,7 +116,7 @@ def test_a_row_that_ends_leaves_the_batch():
 def test_the_last_token_is_not_read():
     """It may stand just outside the context, and nobody needs what would follow it."""
     reader = ScriptedReader(torch.eye(9), torch.tensor([8]), limit=3)
-    assert len(list(decode(reader, ROLES, GREEDY))) == 3
+    assert len(list(decode(reader, ROLES, GREEDY, texts=[[]] * len(reader.logits)))) == 3
     assert reader.rows_read == [1, 1]
 
 
@@ -126,7 +127,7 @@ def test_the_last_token_is_not_read():
 def test_prompt_and_text_stay_within_the_context(prompt_length: int, max_new_tokens: int, expected: int, finish: str):
     """The context is 16: behind 3 tokens there is room for 13."""
     settings = GenerateSection(temperature=0, max_new_tokens=max_new_tokens)
-    tokens = list(continuations(small_model(), [1] * prompt_length, NOTHING_ENDS, settings))
+    tokens = list(prompt_tokens(small_model(), [[1] * prompt_length], NOTHING_ENDS, settings))
     assert len(tokens) == expected
     assert finish_of([token.token_id for token in tokens], NOTHING_ENDS, max_new_tokens) == finish
 
@@ -144,11 +145,122 @@ def test_the_end_token_is_a_reason_of_its_own():
 
 def test_a_prompt_without_room_for_a_token_is_refused():
     with pytest.raises(UsageError, match=r"has 16 tokens.*context of 16 .*shorten it to 15 tokens at most"):
-        continuations(small_model(), [1] * 16, ROLES, GREEDY)
+        prompt_tokens(small_model(), [[1] * 16], ROLES, GREEDY)
 
 
 def test_a_source_longer_than_the_context_is_refused():
     model = small_model(architecture="encoder-decoder")
-    translations(model, [5] * 15, ROLES, GREEDY)
+    prompt_tokens(model, [[5] * 15], ROLES, GREEDY)
     with pytest.raises(UsageError, match=r"has 17 tokens.*context is 16; shorten it to 15 tokens"):
-        translations(model, [5] * 16, ROLES, GREEDY)
+        prompt_tokens(model, [[5] * 16], ROLES, GREEDY)
+
+
+VARIANTS = [
+    {"positions": "rotary", "num_kv_heads": 1},
+    {"positions": "learned"},
+    {"positions": "alibi"},
+    {"positions": "t5"},
+    {"positions": "sinusoidal", "position_merge": "query_key"},
+    {"sliding_window": 3},
+    {"positions": "sinusoidal", "attention_score": "additive"},
+]
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"num_samples": 2, "top_p": 0.9, "seed": 3}], ids=str)
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_text_is_the_same_whatever_else_is_in_the_batch(variant: dict[str, Any], settings: dict[str, Any]):
+    """Prompts of different length, each with random numbers of its own."""
+    model, chosen = small_model(2, **variant), GenerateSection(max_new_tokens=12, **settings)
+    prompts = [[1, 7, 9], [1], [1, 5, 6, 7, 8, 9, 10], [1, 8], [1]]
+    copies = chosen.num_samples
+    together = collect(prompt_tokens(model, prompts, ROLES, chosen), len(prompts) * copies)
+    alone = [text for prompt in prompts for text in collect(prompt_tokens(model, [prompt], ROLES, chosen), copies)]
+    assert [text.token_ids for text in together] == [text.token_ids for text in alone]
+    assert [text.score for text in together] == pytest.approx([text.score for text in alone], abs=1e-9)
+    if copies > 1:
+        assert len({text.token_ids for text in together[:-2]}) > 4, "the test needs texts that differ"
+
+
+def test_the_first_samples_stay_when_more_are_drawn():
+    model = small_model()
+    few, many = (GenerateSection(num_samples=number, seed=5, max_new_tokens=6) for number in (2, 5))
+    first = collect(prompt_tokens(model, [PROMPT], ROLES, few), 2)
+    assert [text.token_ids for text in first] == [
+        text.token_ids for text in collect(prompt_tokens(model, [PROMPT], ROLES, many), 5)[:2]
+    ]
+
+
+@torch.inference_mode()
+def test_a_text_that_slides_is_read_from_its_last_part():
+    """Context 16: whenever 16 columns are full, the next token is predicted from the last 12 read anew, as positions 0
+    to 11, with the newest among them."""
+    model = small_model(4, positions="learned")
+    chosen = GenerateSection(temperature=0.0, max_new_tokens=40, beyond_context="slide")
+    [text] = collect(prompt_tokens(model, [PROMPT], NOTHING_ENDS, chosen), 1)
+    read = list(PROMPT)
+    for token, score in zip(text.token_ids, text.log_probabilities, strict=True):
+        if len(read) == 17:
+            read = read[-12:]
+        predicted = whole_log_probabilities(model, read)[-1]
+        assert predicted[token].item() == pytest.approx(score, abs=1e-9)
+        read.append(token)
+    assert len(text.token_ids) == 40
+
+
+def test_a_prompt_longer_than_the_context_slides_as_well():
+    model = small_model(4, positions="learned")
+    chosen = GenerateSection(temperature=0.0, max_new_tokens=3, beyond_context="slide")
+    long = [1, *range(5, 11)] * 4
+    assert collect(prompt_tokens(model, [long], NOTHING_ENDS, chosen), 1) == collect(
+        prompt_tokens(model, [long[-12:]], NOTHING_ENDS, chosen), 1
+    )
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v.get("positions") != "learned"], ids=str)
+def test_a_text_goes_on_beyond_the_context_as_in_a_model_with_a_longer_one(variant: dict[str, Any]):
+    chosen = GenerateSection(temperature=0.0, max_new_tokens=30, beyond_context="extrapolate")
+    longer = small_model(2, **variant, max_seq_len=64)
+    expected = collect(prompt_tokens(longer, [PROMPT, [1]], NOTHING_ENDS, chosen), 2)
+    texts = collect(prompt_tokens(small_model(2, **variant), [PROMPT, [1]], NOTHING_ENDS, chosen), 2)
+    assert [text.token_ids for text in texts] == [text.token_ids for text in expected]
+    assert len(texts[0].token_ids) == 30
+
+
+def test_learned_positions_do_not_go_on():
+    chosen = GenerateSection(max_new_tokens=30, beyond_context="extrapolate")
+    with pytest.raises(UsageError, match="learned its 16 positions one by one, and has none beyond them"):
+        prompt_tokens(small_model(positions="learned"), [PROMPT], ROLES, chosen)
+
+
+def test_a_text_begins_with_its_prefix_and_is_scored_with_it():
+    model = small_model(3, architecture="encoder-decoder")
+    [text] = collect(prompt_tokens(model, [[5, 6]], ROLES, GREEDY, prefix=[9, 10]), 1)
+    assert text.token_ids[:2] == (9, 10)
+    predicted = whole_log_probabilities(model, [ROLES.bos, *text.token_ids[:-1]], [5, 6, ROLES.eos])
+    score = predicted[range(len(text.token_ids)), text.token_ids].sum().item()
+    assert text.score == pytest.approx(score, abs=1e-9)
+
+
+def test_a_text_ends_where_it_is_told_to():
+    model = small_model()
+    whole = collect(prompt_tokens(model, [PROMPT], NOTHING_ENDS, GREEDY), 1)[0].token_ids
+    [text] = collect(prompt_tokens(model, [PROMPT], NOTHING_ENDS, GREEDY, ends=lambda new: new[-1] == whole[2]), 1)
+    assert text.token_ids == whole[: whole.index(whole[2]) + 1]
+    assert finish_of(text.token_ids, NOTHING_ENDS, 8, stopped=True) == "stop"
+
+
+def test_options_are_the_likeliest_tokens_with_their_chances():
+    """Probabilities are the model's own; in the draw, special tokens have no chance, and top-k leaves two."""
+    model = small_model()
+    chosen = GenerateSection(top_k=2, max_new_tokens=4, seed=1)
+    tokens = list(prompt_tokens(model, [PROMPT], NOTHING_ENDS, chosen, options=5))
+    ids = list(PROMPT)
+    for token in tokens:
+        predicted = whole_log_probabilities(model, ids)[-1].exp()
+        assert token.token_id in [option.token_id for option in token.options]
+        for option in token.options:
+            assert option.probability == pytest.approx(predicted[option.token_id].item(), abs=1e-9)
+        assert [o.probability for o in token.options] == sorted((o.probability for o in token.options), reverse=True)
+        likely = sorted(set(range(12)) - {0, 1, 3, 4}, key=lambda one: -predicted[one])[:2]
+        assert {o.token_id for o in token.options if o.chance > 0} <= set(likely)
+        ids.append(token.token_id)

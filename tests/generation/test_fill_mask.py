@@ -2,10 +2,14 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.generation.runs import small, tokenizer
 from tfcli.errors import UsageError
-from tfcli.generation.fill_mask import fill
+from tfcli.generation.fill_mask import fill, fill_all
+from tfcli.models.transformer import Transformer
+from tfcli.records.generation import Filled
 from tfcli.tokenization.tokenizer import Tokenizer
 
 PROMPT = "the <mask> sat on the <mask>"
@@ -59,3 +63,62 @@ def test_a_prompt_longer_than_the_context_is_refused():
     assert len(fill(model, words, "<mask>" * 30).predictions) == 30
     with pytest.raises(UsageError, match=r"has 33 tokens.*context is 32; shorten it to 30 tokens"):
         fill(model, words, "<mask>" * 31)
+
+
+WORDS = ["the", "cat", "sat", "<mask>", "dog", "mat", "on"]
+PROMPTS = st.lists(st.sampled_from(WORDS), max_size=6).map(lambda words: " ".join([*words, "<mask>"]))
+
+
+def assert_alike(found: Filled, expected: Filled) -> None:
+    """But for rounding in the probabilities."""
+    assert (found.prompt, found.text, found.order) == (expected.prompt, expected.text, expected.order)
+    for row, wanted in zip(found.predictions, expected.predictions, strict=True):
+        assert [c.token for c in row] == [c.token for c in wanted]
+        assert [c.probability for c in row] == pytest.approx([c.probability for c in wanted])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(PROMPTS, max_size=5), st.booleans(), st.integers(0, 9))
+def test_prompts_side_by_side_are_filled_as_each_alone(prompts: list[str], joint: bool, seed: int):
+    model, words = small("encoder", "word", seed), tokenizer("word")
+    together = fill_all(model, words, prompts, top_k=3, joint=joint)
+    assert len(together) == len(prompts)
+    for found, prompt in zip(together, prompts, strict=True):
+        assert_alike(found, fill(model, words, prompt, top_k=3, joint=joint))
+
+
+@torch.inference_mode()
+def surest_first(model: Transformer, words: Tokenizer, prompt: str) -> tuple[list[int], list[float], list[int]]:
+    """A pass for every mask over the text as it is then: what was filled, how sure it was, and each mask's turn."""
+    ids = [words.roles.bos, *words.encode_masked(prompt), words.roles.eos]
+    masks = [place for place, token in enumerate(ids) if token == words.roles.mask]
+    turns, sure = [0] * len(masks), [0.0] * len(masks)
+    for turn in range(len(masks)):
+        probabilities = model(torch.tensor([ids]))[0].softmax(-1)
+        probabilities[:, sorted(special_ids(words))] = 0
+        place = max((m for m in masks if ids[m] == words.roles.mask), key=lambda m: probabilities[m].max().item())
+        turns[masks.index(place)], sure[masks.index(place)] = turn, probabilities[place].max().item()
+        ids[place] = int(probabilities[place].argmax())
+    return ids, sure, turns
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_joint_filling_reads_the_surest_before_it_goes_on(seed: int):
+    prompt = "the <mask> sat <mask> the <mask> and <mask>"
+    model, words = small("encoder", "word", seed), tokenizer("word")
+    ids, sure, turns = surest_first(model, words, prompt)
+    filled = fill(model, words, prompt, top_k=2, joint=True)
+    assert filled.text == words.decode(ids)
+    assert filled.order == tuple(turns)
+    assert [row[0].probability for row in filled.predictions] == pytest.approx(sure)
+
+
+def test_joint_filling_finds_what_masks_alone_do_not():
+    """Else the test above could not tell the two apart."""
+    model, words = small("encoder", "word", 1), tokenizer("word")
+    alone, joint = (fill(model, words, "<mask> <mask> <mask> <mask>", joint=joint) for joint in (False, True))
+    assert alone.order is None
+    assert alone.text != joint.text
+    assert joint.order is not None
+    first = joint.order.index(0)
+    assert joint.predictions[first] == alone.predictions[first], "the first is read with all the others masked"

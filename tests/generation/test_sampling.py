@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 
 from tfcli.generation.sampling import (
     apply_temperature,
+    chances,
+    draw,
     filter_logits,
+    keep_min_p,
     keep_top_k,
     keep_top_p,
     log_probabilities,
     never_generated,
     rule_out,
-    sample,
 )
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.roles import TokenRoles
@@ -111,21 +113,35 @@ def test_top_p_counts_what_temperature_and_top_k_left():
     assert kept(filter_logits(logits_of(0.4, 0.3, 0.2, 0.1)[None], settings)[0]) == [0]
 
 
-def test_samples_come_as_often_as_their_probability_says():
+def test_min_p_keeps_what_is_a_share_as_probable_as_the_best():
+    assert kept(keep_min_p(logits_of(0.5, 0.3, 0.15, 0.05), 0.29)) == [0, 1, 2]
+    assert kept(keep_min_p(logits_of(0.5, 0.3, 0.15, 0.05), 0.31)) == [0, 1]
+    assert kept(keep_min_p(logits_of(0.5, 0.3, 0.15, 0.05), 1.0)) == [0]
+    assert kept(keep_min_p(logits_of(0.5, 0.3, 0.15, 0.05), 0.0)) == [0, 1, 2, 3]
+
+
+def test_chances_by_hand():
+    """Of (0.4, 0.3, 0.2, 0.1), top-k 3 leaves 4 : 3 : 2; min-p 0.6 then leaves 4 : 3."""
+    logits = logits_of(0.4, 0.3, 0.2, 0.1)[None]
+    assert chances(logits, GenerateSection(top_k=3)).flatten().tolist() == pytest.approx([4 / 9, 3 / 9, 2 / 9, 0])
+    left = chances(logits, GenerateSection(top_k=3, min_p=0.6)).flatten().tolist()
+    assert left == pytest.approx([4 / 7, 3 / 7, 0, 0])
+    assert chances(logits, GenerateSection(temperature=0)).tolist() == [[1, 0, 0, 0]]
+
+
+def test_draws_by_hand():
+    """The cumulative probabilities are 0, ¼, ¼, ¾, 1: a token without a chance never comes, whatever u."""
+    probabilities = torch.tensor([0.0, 0.25, 0.0, 0.5, 0.25, 0.0])
+    uniforms = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 0.9999, 1.0], dtype=torch.float64)
+    assert draw(probabilities.expand(7, -1), uniforms).tolist() == [1, 1, 3, 3, 4, 4, 4]
+
+
+def test_draws_come_as_often_as_their_probability_says():
     """20,000 draws: a share has a standard deviation of at most √(¼ / 20,000) = 0.0035; five are allowed."""
-    logits = logits_of(0.5, 0.3, 0.15, 0.05).expand(20_000, -1)
-    settings = GenerateSection(top_k=3)
-    ids = sample(logits, settings, torch.Generator().manual_seed(0))
-    shares = torch.bincount(ids, minlength=4) / len(ids)
-    assert shares.tolist() == pytest.approx([0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0], abs=0.018)
-
-
-def test_temperature_zero_draws_nothing():
-    generator = torch.Generator().manual_seed(0)
-    before = generator.get_state()
-    ids = sample(torch.tensor([[1.0, 3.0, 2.0], [5.0, 3.0, 2.0]]), GenerateSection(temperature=0), generator)
-    assert ids.tolist() == [1, 0]
-    assert torch.equal(generator.get_state(), before)
+    probabilities = torch.tensor([0.5, 0.3, 0.0, 0.2]).expand(20_000, -1)
+    uniforms = torch.rand(20_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    shares = torch.bincount(draw(probabilities, uniforms), minlength=4) / 20_000
+    assert shares.tolist() == pytest.approx([0.5, 0.3, 0, 0.2], abs=0.018)
 
 
 def test_log_probabilities_are_of_the_whole_softmax():

@@ -1,12 +1,14 @@
 """A corpus in batches gives what each sentence gives alone."""
 
 import random
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.generation.small import FIRST, ROLES, small_model
-from tfcli.generation.decode import collect, translations
+from tfcli.generation.beam import prompt_beams
+from tfcli.generation.decode import collect, prompt_tokens
 from tfcli.generation.translate import translate
 from tfcli.recipe.generate import GenerateSection
 
@@ -14,9 +16,12 @@ MAX_NEW = GenerateSection(max_new_tokens=10)
 GREEDY = GenerateSection(max_new_tokens=10, temperature=0)
 
 
-def alone(model, source: list[int]) -> list[int]:
-    ids = collect(translations(model, source, ROLES, GREEDY), 1)[0].token_ids
-    return [token for token in ids if token != ROLES.eos]
+def alone(model, source: list[int], beam: int = 1) -> list[int]:
+    if beam > 1:
+        [[text]] = prompt_beams(model, [source], ROLES, replace(GREEDY, beam=beam))
+    else:
+        [text] = collect(prompt_tokens(model, [source], ROLES, GREEDY), 1)
+    return [token for token in text.token_ids if token != ROLES.eos]
 
 
 def corpus(size: int, seed: int) -> list[list[int]]:
@@ -24,18 +29,20 @@ def corpus(size: int, seed: int) -> list[list[int]]:
     return [[draw.randrange(12) for _ in range(draw.randrange(12))] for _ in range(size)]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(0, 99),
     st.integers(1, 9),
     st.sampled_from(["sinusoidal", "learned", "rotary"]),
     st.sampled_from([1, 2]),
+    st.sampled_from([1, 3]),
 )
-def test_batches_translate_as_each_sentence_alone(seed: int, batch_size: int, positions: str, kv_heads: int):
+def test_batches_translate_as_each_sentence_alone(seed: int, batch_size: int, positions: str, kv_heads: int, beam: int):
     """Sources hold ids of special tokens (padding is told by length, not by id) and may be empty."""
     model = small_model(seed, architecture="encoder-decoder", positions=positions, num_kv_heads=kv_heads)
     sources = corpus(9, seed)
-    assert translate(model, sources, ROLES, MAX_NEW, batch_size) == [alone(model, source) for source in sources]
+    found = translate(model, sources, ROLES, replace(MAX_NEW, beam=beam), batch_size)
+    assert found == [alone(model, source, beam) for source in sources]
 
 
 def test_texts_of_one_batch_end_at_different_steps():
@@ -48,3 +55,15 @@ def test_texts_of_one_batch_end_at_different_steps():
 
 def test_an_empty_corpus_has_no_translations():
     assert translate(small_model(architecture="encoder-decoder"), [], ROLES, MAX_NEW) == []
+
+
+def test_beams_find_other_texts_than_greedy_decoding():
+    """Else the beam of the test above could be ignored."""
+    model, sources = small_model(0, architecture="encoder-decoder"), corpus(20, 1)
+    assert translate(model, sources, ROLES, replace(MAX_NEW, beam=4)) != translate(model, sources, ROLES, MAX_NEW)
+
+
+def test_the_samples_and_the_temperature_of_a_recipe_change_nothing():
+    model, sources = small_model(0, architecture="encoder-decoder"), corpus(5, 2)
+    sampling = replace(MAX_NEW, num_samples=3, temperature=2.0)
+    assert translate(model, sources, ROLES, sampling) == translate(model, sources, ROLES, MAX_NEW)

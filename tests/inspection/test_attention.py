@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tests.support.runs import ARCHITECTURES, tiny_recipe, train_tiny
 from tfcli.errors import UsageError
+from tfcli.generation.beam import prompt_beams
 from tfcli.generation.translate import translate
 from tfcli.inspection.attention import attention
 from tfcli.layers.multi_head import MultiHeadAttention
@@ -177,6 +178,27 @@ def test_without_a_target_it_reads_its_own_translation(trained: Callable[[str], 
     [ids] = translate(run.model, [run.tokenizer.encode("o gato")], run.config.roles, run.recipe.generate)
     [record] = attention(run, "o gato", kind="decoder_self")
     assert record.query_tokens == ("<s>", *run.tokenizer.labels(ids))
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder-decoder"])
+def test_it_follows_the_best_text_of_the_beams(trained: Callable[[str], Path], architecture: str):
+    run = load_run(trained(architecture))
+    text, is_decoder = TEXTS[architecture][0], architecture == "decoder"
+    ids = [*([run.config.roles.bos] if is_decoder else []), *run.tokenizer.encode(text)]
+    section = replace(run.recipe.generate, beam=3, max_new_tokens=5)
+    [[best]] = prompt_beams(run.model, [ids], run.config.roles, section)  # type: ignore[arg-type]
+    new = run.tokenizer.labels([token for token in best.token_ids if token != run.config.roles.eos])
+    assert new, "there is something to follow"
+    [record] = attention(run, text, kind="decoder_self", beam=3, max_new_tokens=5)
+    before = run.tokenizer.labels(ids) if is_decoder else ["<s>"]
+    assert record.query_tokens == record.key_tokens == (*before, *new)
+
+
+def test_a_beam_is_refused_where_there_is_nothing_to_search(trained: Callable[[str], Path]):
+    with pytest.raises(UsageError, match="An encoder writes no text, and --beam searches for one"):
+        attention(load_run(trained("encoder")), "a <mask>at", beam=2)
+    with pytest.raises(UsageError, match="--target gives the text that --beam would find"):
+        attention(load_run(trained("encoder-decoder")), "o gato", "the cat", beam=2)
 
 
 def test_a_translation_that_never_ends_is_shown_as_far_as_the_context_goes(tmp_path: Path):

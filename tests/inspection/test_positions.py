@@ -14,6 +14,7 @@ from tests.support.runs import weights
 from tfcli.errors import UsageError
 from tfcli.inspection.positions import positions_table, run_positions, similarity_by_distance
 from tfcli.layers.rotary import rotate, rotation
+from tfcli.layers.span import Span
 from tfcli.runs.load import load_run
 
 
@@ -295,7 +296,7 @@ def test_t5_both_ways_by_hand():
 def test_biases_are_what_the_stack_adds_to_its_scores(positions: str, architecture: str, side: Any, stack: str):
     network = model(architecture, positions=positions)
     record = run_positions(network, 6, side)
-    bias = network.get_submodule(f"{stack}.positions")(0, 6).bias[0].detach().float().numpy()
+    bias = network.get_submodule(f"{stack}.positions")(Span(0, 6)).bias[0].detach().float().numpy()
     causal = stack == "decoder" or architecture == "decoder"
     for query in range(6):
         for key in range(query + 1 if causal else 6):

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection
 
 from .references import randomize
@@ -63,7 +64,7 @@ def test_without_copying_only_sinusoidal_positions_ask_for_the_scale(initializat
 @pytest.mark.parametrize("merge", ["add", "concat"])
 def test_an_offset_goes_on_where_the_cache_ended(positions: str, merge: str):
     module = embedding(positions=positions, position_merge=merge, tie_embeddings=False)
-    torch.testing.assert_close(module(IDS[:, 2:], offset=2), module(IDS)[:, 2:])
+    torch.testing.assert_close(module(IDS[:, 2:], Span(2, 3)), module(IDS)[:, 2:])
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
@@ -74,7 +75,7 @@ def test_a_position_beyond_the_table_is_never_made_up(positions: str, first: int
     or 1 row would broadcast without a word."""
     module = embedding(positions=positions, position_offset=first)
     with pytest.raises(AssertionError, match="beyond the context"):
-        module(torch.zeros(2, length, dtype=torch.long), offset=offset)
+        module(torch.zeros(2, length, dtype=torch.long), Span(offset, offset + length))
     assert module(torch.zeros(2, 6, dtype=torch.long)).shape == (2, 6, 4)
 
 

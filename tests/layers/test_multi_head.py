@@ -13,6 +13,7 @@ from tfcli.errors import UsageError
 from tfcli.layers.multi_head import KeysValues, MultiHeadAttention
 from tfcli.layers.positions import PositionSignal, attention_positions
 from tfcli.layers.rotary import rotation
+from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection
 
 from .references import attention_by_definition, attention_reference, draw, randomize
@@ -185,7 +186,7 @@ def test_attention_is_its_definition(section: ModelSection, kind: str, padded: b
     module = attention(section, causal=kind == "causal", cross=kind == "cross")
     positions = attention_positions(section, bidirectional=kind != "causal").double()
     randomize(positions, seed=5)
-    signal = PositionSignal() if kind == "cross" else positions(0, 4)
+    signal = PositionSignal() if kind == "cross" else positions(Span(0, 4))
     x = draw(2, 4, section.d_model)
     memory = draw(2, 5, section.d_model, seed=1) if kind == "cross" else x
     real = torch.ones(2, memory.shape[1], dtype=torch.bool)
@@ -238,7 +239,7 @@ def test_interleaved_turns_are_halves_with_the_rows_of_queries_and_keys_reordere
             ours.weight.copy_(theirs.weight[rows])
             ours.bias.copy_(theirs.bias[rows])
     x = draw(2, 6, 8)
-    of_one, of_other = (attention_positions(s, bidirectional=False)(0, 6) for s in (neighbours, halves))
+    of_one, of_other = (attention_positions(s, bidirectional=False)(Span(0, 6)) for s in (neighbours, halves))
     torch.testing.assert_close(other(x, positions=of_other), one(x, positions=of_one), atol=1e-12, rtol=0)
     assert not torch.allclose(one(x, positions=of_other), one(x, positions=of_one))
 
@@ -291,7 +292,7 @@ def test_the_gradient_of_a_whole_attention(score: Any):
     parameters = [*module.parameters(), *positions.parameters()]
 
     def attend(x: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
-        return module(x, padding_mask=padding, positions=positions(0, 4))
+        return module(x, padding_mask=padding, positions=positions(Span(0, 4)))
 
     assert torch.autograd.gradcheck(attend, [x, *parameters])
 

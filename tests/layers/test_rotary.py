@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tfcli.layers.rotary import Rotation, rotate, rotation
+from tfcli.layers.span import Span
 from tfcli.recipe.model import PositionLayout
 
 LAYOUTS: tuple[PositionLayout, ...] = ("halves", "interleaved")
@@ -75,7 +76,7 @@ def test_scaling_squeezes_positions_into_a_trained_range(layout: PositionLayout)
 
 
 def test_a_part_of_the_table_is_that_of_its_positions():
-    table = rotation(torch.arange(9), 4, 100.0, layout="interleaved").at(3, 7)
+    table = rotation(torch.arange(9), 4, 100.0, layout="interleaved").at(Span(3, 7))
     expected = rotation(torch.arange(3, 7), 4, 100.0, layout="interleaved")
     assert table.layout == "interleaved"
     assert torch.equal(table.cosines, expected.cosines) and torch.equal(table.sines, expected.sines)

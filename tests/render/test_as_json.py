@@ -18,11 +18,13 @@ NAN = float("nan")
 
 
 def test_generated() -> None:
-    assert to_json(Generated("a", " b", (3, 4), -1.5)) == {
+    assert to_json(Generated("a", " b", (3, 4), -1.5, (-1.0, -0.5), "length")) == {
         "prompt": "a",
         "text": " b",
         "token_ids": [3, 4],
         "score": -1.5,
+        "log_probabilities": [-1.0, -0.5],
+        "finish": "length",
     }
 
 
@@ -33,6 +35,7 @@ def test_filled() -> None:
             "prompt": "a <mask>",
             "predictions": [[{"token": "b", "probability": 0.75}, {"token": "c", "probability": 0.25}]],
             "text": "a b",
+            "order": None,
         }
     ]
 

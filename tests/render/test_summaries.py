@@ -1,35 +1,12 @@
-"""Scores, datasets, tokens and generated text on a fixed console."""
+"""Datasets, tokens and generated text on a fixed console."""
 
 from tests.support.consoles import printed
 from tfcli.records.dataset import DatasetRecord, PartCounts
-from tfcli.records.evaluation import Scores
 from tfcli.records.generation import Candidate, Filled, Generated
 from tfcli.records.tokenization import Encoding, TokenizerReport
 from tfcli.render.dataset import DatasetView
-from tfcli.render.evaluation import scores_view
 from tfcli.render.generation import FilledView, GeneratedView, bar
 from tfcli.render.tokens import EncodingView, tokenizer_view
-
-
-def test_scores() -> None:
-    scores = Scores("runs/a", "clm", ("builtin:stories",), 1.5, 4.4817, 0.9, 12345, 20, 0.5)
-    assert printed(scores_view(scores)).splitlines() == [
-        "runs/a · clm · builtin:stories",
-        "loss           1.5000  nats a token, mean",
-        "perplexity      4.482  exp(loss): as unsure as among so many equal choices",
-        "bits per byte  0.9000  comparable between tokenizers",
-        "accuracy       50.0 %  of the next tokens were the most likely one",
-        "tokens         12,345  scored, in 20 documents",
-    ]
-
-
-def test_scores_of_translations() -> None:
-    scores = Scores("r", "seq2seq", ("s",), 1, 2.7, None, 1, 1, 0.5, left_out=3, bleu=51.2, chrf=67.0, exact_match=0.95)
-    text = printed(scores_view(scores))
-    assert "BLEU          51.20  0 to 100" in text
-    assert "exact match  95.0 %" in text
-    assert "left out          3  pairs too long" in text
-    assert "bits per byte" not in text
 
 
 def test_dataset() -> None:
@@ -83,7 +60,7 @@ def test_tokenizer_report() -> None:
 
 
 def test_generated_text_keeps_its_lines_and_loses_its_escapes() -> None:
-    text = printed(GeneratedView(Generated("The", " end.\n\x1b[2J", (1, 2), -3.0)))
+    text = printed(GeneratedView(Generated("The", " end.\n\x1b[2J", (1, 2), -3.0, (-1.0, -2.0), "end")))
     assert text.splitlines() == ["The end.", "\\x1b[2J", "2 tokens, log-probability -3.00, -1.50 a token"]
 
 
@@ -96,6 +73,13 @@ def test_a_mask_with_bars() -> None:
         f"  日   12.5 %  {'█' * 5}",
         "a b",
     ]
+
+
+def test_masks_that_were_filled_one_after_the_other_say_when() -> None:
+    row = (Candidate("b", 0.75),)
+    text = printed(FilledView(Filled("<mask> <mask>", (row, row), "b b", order=(1, 0))))
+    assert "mask 1 of 2, filled 2nd" in text
+    assert "mask 2 of 2, filled 1st" in text
 
 
 def test_bars_have_eighths() -> None:

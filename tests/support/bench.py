@@ -44,7 +44,9 @@ class SideHere:
 
 
 def measure_here(patch: pytest.MonkeyPatch) -> None:
-    """Sides take their steps in this process, and the peak is that of a tiny product."""
-    patch.setattr("tfcli.bench.train.SideProcess", SideHere)
+    """Sides take their steps in this process, and the machine's limits are those of tiny products."""
+    for bench in ("train", "generate"):
+        patch.setattr(f"tfcli.bench.{bench}.SideProcess", SideHere)
+    patch.setattr("tfcli.bench.bandwidth._ROWS", 16)
     patch.setattr("tfcli.bench.train.SQUARES", ((8, 8, 8),))
     patch.setattr("tfcli.bench.products._SECONDS", 0.0)

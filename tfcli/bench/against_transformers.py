@@ -28,7 +28,8 @@ class TransformersLoop:
         self.device = choose_device(recipe.train.device)
         torch.manual_seed(recipe.train.seed)
         opponent = opponent_of(recipe.model)
-        self.model = _model(opponent.config).to(self.device)
+        # Training needs no cache of keys and values; the library's own Trainer makes none.
+        self.model = new_model({**opponent.config, "use_cache": False}).to(self.device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.train.learning_rate)
         self.batches = synthetic_batches(recipe)
 
@@ -69,13 +70,17 @@ def require_transformers() -> None:
         raise UsageError("There is no library transformers to compare with", "install it: pip install transformers")
 
 
-def _model(config: dict[str, Any]) -> Any:
-    """A new model of its class. Training needs no cache of keys and values; the library's own Trainer makes none."""
+def new_model(config: dict[str, Any]) -> Any:
+    """A new model of the class that a config.json names.
+
+    Raises:
+        UsageError: `transformers` is not installed.
+    """
     require_transformers()
     import transformers
 
     settings = {key: value for key, value in config.items() if key != "model_type"}
-    built = transformers.AutoConfig.for_model(config["model_type"], **{**settings, "use_cache": False})
+    built = transformers.AutoConfig.for_model(config["model_type"], **settings)
     return getattr(transformers, config["architectures"][0])(built)
 
 

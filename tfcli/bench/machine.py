@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from tfcli.errors import UsageError
 from tfcli.records.bench import Machine
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -29,6 +30,19 @@ def describe_machine(device: str, threads: int) -> Machine:
 def cores() -> int:
     """Processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def require_cores(threads: int) -> None:
+    """Refuse to measure threads that wait for each other.
+
+    Raises:
+        UsageError: there are fewer cores.
+    """
+    if threads > cores():
+        raise UsageError(
+            f"train.threads = {threads} is more than the {cores()} processor cores there are",
+            "choose --threads no larger than that",
+        )
 
 
 def _processor() -> str:

@@ -4,16 +4,14 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
+from tfcli.bench.generation_work import ROLES
 from tfcli.interop.families import LAYOUTS
-from tfcli.interop.layout import Inexpressible
+from tfcli.interop.layout import Inexpressible, Layout
+from tfcli.interop.rewriting import Parameters, same_functions
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
 from tfcli.records.bench import Difference
-from tfcli.records.roles import TokenRoles
-
-_ROLES = TokenRoles(pad=0, bos=0, eos=1)
-"""Random ids have no special tokens; a config wants some."""
 
 _FAMILIES = {"decoder": "gpt2", "encoder": "bert", "encoder-decoder": "bart"}
 """What people take where there is no more to choose by."""
@@ -61,10 +59,30 @@ def opponent_of(section: ModelSection) -> Opponent:
     return Opponent(config, alike, tuple(_differences(section, alike)))
 
 
+class SameModel(NamedTuple):
+    """A model of the same function in a family: how it is written there."""
+
+    layout: Layout
+    config: dict[str, Any]
+    section: ModelSection
+    parameters: Parameters
+
+
+def same_model(section: ModelSection, parameters: Parameters) -> SameModel | None:
+    """The first family that has the model, as it is or written otherwise (`interop/rewriting.py`)."""
+    for way, rewritten in same_functions(section, parameters):
+        for layout in LAYOUTS:
+            try:
+                return SameModel(layout, layout.write(way, ROLES), way, rewritten)
+            except Inexpressible:
+                continue
+    return None
+
+
 def _written(section: ModelSection) -> dict[str, Any] | None:
     for layout in LAYOUTS:
         try:
-            return layout.write(section, _ROLES)
+            return layout.write(section, ROLES)
         except Inexpressible:
             continue
     return None

@@ -8,13 +8,12 @@ from statistics import median
 import numpy as np
 
 from tfcli.bench.against_transformers import require_transformers
-from tfcli.bench.machine import cores, describe_machine
+from tfcli.bench.machine import describe_machine, require_cores
 from tfcli.bench.measure import in_turns, ratios, spread
 from tfcli.bench.opponent import opponent_of
 from tfcli.bench.process import SideProcess
 from tfcli.bench.products import SQUARES, best_peaks, largest_products
 from tfcli.bench.protocol import Answer
-from tfcli.errors import UsageError
 from tfcli.models.flops import training_flops
 from tfcli.models.head import require_head
 from tfcli.recipe.recipe import Recipe
@@ -90,11 +89,7 @@ def bench_training(
 
 def _decided(recipe: Recipe, transformers: bool) -> Recipe:
     """Refuse what cannot be measured, and fill in what the machine decides, the same for all sides."""
-    if recipe.train.threads > cores():
-        raise UsageError(
-            f"train.threads = {recipe.train.threads} is more than the {cores()} processor cores there are",
-            "choose --threads no larger than that",
-        )
+    require_cores(recipe.train.threads)
     require_head(recipe.model)
     if transformers:
         require_transformers()

@@ -6,6 +6,7 @@ So that every side has its own settings, threads, allocator and peak of memory.
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TextIO
 
 from tfcli.bench.protocol import Answer, Side
@@ -40,15 +41,29 @@ def open_side(request: Answer) -> Side:
         UsageError: what it needs is not on this machine.
     """
     from tfcli.bench.against_transformers import TransformersLoop
+    from tfcli.bench.bandwidth import Bandwidth
+    from tfcli.bench.generation_work import GenerationWork
     from tfcli.bench.products import Products
+    from tfcli.bench.saved_weights import SavedWeights
+    from tfcli.bench.tfcli_generation import TfcliGeneration
     from tfcli.bench.tfcli_steps import TfcliSteps
+    from tfcli.bench.transformers_generation import TransformersGeneration
     from tfcli.recipe.loading import build_recipe
 
     kind = request["open"]
     if kind == "products":
         shapes = [(rows, inner, columns) for rows, inner, columns in request["shapes"]]
         return Products(shapes, request["precisions"], request["device"], request["threads"])
+    if kind == "bandwidth":
+        return Bandwidth(request["device"], request["threads"])
     recipe = build_recipe(request["recipe"])
+    if kind == "weights":
+        return SavedWeights(recipe, Path(request["folder"]))
+    if "work" in request:
+        work = GenerationWork(**request["work"])
+        if kind == "tfcli":
+            return TfcliGeneration(recipe, work, request["precision"])
+        return TransformersGeneration(recipe, work, request["precision"], request["folder"])
     return TfcliSteps(recipe) if kind == "tfcli" else TransformersLoop(recipe, request["precision"])
 
 

@@ -23,6 +23,21 @@ def attention(
         str | None,
         typer.Option("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"),
     ] = None,
+    beam: Annotated[
+        int | None,
+        typer.Option(
+            "--beam",
+            min=1,
+            help="Follow the best text of so many beams: as the target, or behind a decoder's text.",
+            show_default=False,
+        ),
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-new-tokens", min=1, help="Stop after this many tokens, with --beam.", show_default="the run's own"
+        ),
+    ] = None,
     kind: Annotated[
         Literal["encoder_self", "decoder_self", "cross"] | None,
         typer.Option(
@@ -60,8 +75,11 @@ def attention(
       tfcli inspect attention runs/decoder-1 "Tom swam to the bank"
       tfcli inspect attention runs/decoder-1 "Tom swam" --layer 1 --head 0
       tfcli inspect attention runs/pt-en-1 "o livro" --kind cross --html page.html
+      tfcli inspect attention runs/pt-en-1 "o livro" --beam 5
+      tfcli inspect attention runs/decoder-1 "Tom" --beam 5 --max-new-tokens 8
     """
     from tfcli.cli.stdin import read_text
+    from tfcli.errors import UsageError
     from tfcli.files import write_text
     from tfcli.inspection.attention import attention as compute
     from tfcli.inspection.focus import focused, narrowed
@@ -70,12 +88,15 @@ def attention(
     from tfcli.training.precision import choose_device
 
     use_threads(threads)
+    if max_new_tokens is not None and beam is None:
+        raise UsageError("--max-new-tokens is for the text that --beam finds", "add --beam N, or leave it out")
     files = [(option, path) for option, path in (("--svg", svg), ("--html", html), ("--npz", npz)) if path is not None]
     for option, path in files:
         require_file_place(path, option)
     text = read_text(text)
     loaded = load_run(run, checkpoint, choose_device(device))
-    records = [focused(record, layer, head) for record in compute(loaded, text, target, kind)]
+    found = compute(loaded, text, target, kind, beam=beam, max_new_tokens=max_new_tokens)
+    records = [focused(record, layer, head) for record in found]
     picture = records[-1]  # of an encoder-decoder, the cross-attention
     chosen = [narrowed(record, layer, head) for record in records]
     if json and npz is None:

@@ -1,6 +1,5 @@
 """``tfcli bench``: measured speed."""
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -10,8 +9,6 @@ from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Arch, Preset, RecipeName, Size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from tfcli.recipe.recipe import Recipe
 
 bench_app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True, add_completion=False)
@@ -63,12 +60,97 @@ def bench_train(
         threads=threads,
     )
     settings = _with_vocabulary(terminal, settings)
-    with _progress(terminal) as tell:
+    with terminal.progress() as tell:
         speed = bench_training(settings, steps, transformers=against is not None, tell=tell)
     if json:
         terminal.json(to_json(speed))
     else:
         terminal.show(TrainingSpeedView(speed))
+
+
+@bench_app.command("generate")
+@command
+def bench_generate(
+    terminal: Terminal,
+    arch: Arch = None,
+    preset: Preset = None,
+    size: Size = None,
+    recipe: RecipeName = None,
+    assignments: Set = None,
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", min=1, help="Prompts at once.", show_default="1; with --sentences the recipe's, 32"),
+    ] = None,
+    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=2, help="Tokens of each prompt.")] = 32,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option("--max-new-tokens", min=1, help="New tokens of each.", show_default="the recipe's, 128"),
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option("--beam", min=1, help="Beams; 1: greedy.", show_default="the recipe's, 1")
+    ] = None,
+    sentences: Annotated[
+        int | None,
+        typer.Option("--sentences", min=1, help="Translate so many, of lengths as in real text.", show_default=False),
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds to measure, after one to warm up.")] = 5,
+    precision: Annotated[
+        Literal["float32", "bfloat16", "int8"],
+        typer.Option("--precision", help="Of the weights, on both sides; int8: tfcli's alone."),
+    ] = "float32",
+    against: Annotated[
+        Literal["transformers"] | None,
+        typer.Option("--against", help="Generate with the same weights there too, in turns, and print the ratio."),
+    ] = None,
+    seed: Seed = None,
+    device: Device = "auto",
+    threads: Threads = 0,
+    json: Json = False,
+) -> None:
+    """Measure how fast a recipe's model generates.
+
+    Tokens a second, the time of a token, the share of this machine's read
+    bandwidth, and peak memory. Weights and prompts are random: no text is read,
+    nothing is written, and no token ends a text.
+
+    Examples:
+
+      tfcli bench generate --size tiny
+      tfcli bench generate --preset gpt2 --size tiny --against transformers
+    """
+    from tfcli.bench.generate import bench_generation
+    from tfcli.bench.generation_work import GenerationWork
+    from tfcli.cli.settings import recipe_from
+    from tfcli.render.as_json import to_json
+    from tfcli.render.bench_generation import GenerationSpeedView
+
+    settings = recipe_from(
+        arch=arch,
+        recipe=recipe,
+        size=size,
+        preset=preset,
+        assignments=assignments,
+        seed=seed,
+        device=device,
+        threads=threads,
+    )
+    settings = _with_vocabulary(terminal, settings)
+    work = GenerationWork(
+        batch=batch or (settings.generate.batch_size if sentences else 1),
+        prompt_tokens=prompt_tokens,
+        new_tokens=max_new_tokens or settings.generate.max_new_tokens,
+        beam=beam or settings.generate.beam,
+        sentences=sentences,
+        seed=settings.train.seed,
+    )
+    with terminal.progress() as tell:
+        speed = bench_generation(
+            settings, work, rounds, precision=precision, transformers=against is not None, tell=tell
+        )
+    if json:
+        terminal.json(to_json(speed))
+    else:
+        terminal.show(GenerationSpeedView(speed))
 
 
 def _with_vocabulary(terminal: Terminal, recipe: "Recipe") -> "Recipe":
@@ -86,13 +168,3 @@ def _with_vocabulary(terminal: Terminal, recipe: "Recipe") -> "Recipe":
         ids = recipe.tokenizer.vocab_size
         terminal.note(f"The vocabulary is taken as tokenizer.vocab_size = {ids}; set another with model.vocab_size.")
     return replace(recipe, model=replace(recipe.model, vocab_size=ids))
-
-
-@contextmanager
-def _progress(terminal: Terminal) -> "Iterator[Callable[[str], None]]":
-    """A line that says what is going on, where someone watches."""
-    if terminal.quiet or not terminal.err.is_terminal:
-        yield lambda _: None
-        return
-    with terminal.err.status("") as status:
-        yield status.update

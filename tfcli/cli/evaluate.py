@@ -1,16 +1,52 @@
 """``tfcli evaluate``: scores on a whole set."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, require_file_place, use_threads
+from tfcli.cli.generation_options import Weights
 from tfcli.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tfcli.evaluation.measure import Measured
+    from tfcli.runs.load import LoadedRun
 
 Sources = Annotated[
     list[str] | None,
     typer.Argument(metavar="SOURCE", help="Other text.", show_default="the run's own validation split"),
 ]
+Stride = Annotated[
+    int | None,
+    typer.Option(
+        "--stride",
+        min=1,
+        metavar="N",
+        help="Slide a decoder's window by N tokens and score those that are new.",
+        show_default="the context: windows side by side",
+    ),
+]
+Pseudo = Annotated[bool, typer.Option("--pseudo", help="Pseudo-perplexity of an encoder: each token masked alone.")]
+Beam = Annotated[
+    int | None, typer.Option("--beam", min=1, help="Beams to translate with; 1: greedy.", show_default="the run's own")
+]
+Outputs = Annotated[Path | None, typer.Option("--outputs", metavar="FILE", help="Write the translations, one a line.")]
+References = Annotated[
+    Path | None, typer.Option("--references", metavar="FILE", help="Write what they are compared with, one a line.")
+]
+Compare = Annotated[
+    Path | None, typer.Option("--compare", metavar="RUN2", help="Score another run on the same text, and test both.")
+]
+
+_MEANT_FOR = {
+    "--stride": "decoder",
+    "--pseudo": "encoder",
+    "--beam": "encoder-decoder",
+    "--outputs": "encoder-decoder",
+    "--references": "encoder-decoder",
+}
 
 
 @command
@@ -18,7 +54,14 @@ def evaluate(
     terminal: Terminal,
     run: Run,
     sources: Sources = None,
+    stride: Stride = None,
+    pseudo: Pseudo = False,
+    beam: Beam = None,
+    compare: Compare = None,
+    outputs: Outputs = None,
+    references: References = None,
     checkpoint: Checkpoint = "best",
+    precision: Weights = "float32",
     device: Device = "auto",
     threads: Threads = 0,
     json: Json = False,
@@ -27,26 +70,86 @@ def evaluate(
 
     Without a SOURCE, the whole of the run's own validation split is scored.
     An encoder is scored on masked tokens; translations get chrF and exact
-    matches too.
+    matches too. Each score comes with its 95 % interval.
 
     Examples:
 
       tfcli evaluate runs/decoder-1
-      tfcli evaluate runs/decoder-1 other.txt --json
+      tfcli evaluate runs/decoder-1 other.txt --stride 64 --json
+      tfcli evaluate runs/decoder-1 --compare runs/decoder-2
+      tfcli evaluate runs/decoder-1 --precision int8 --compare runs/decoder-1
     """
     from tfcli.cli.reporting import reporting
-    from tfcli.evaluation.evaluate import evaluate as score
+    from tfcli.evaluation.compare import compared, require_comparable
+    from tfcli.evaluation.evaluate import scores_of
+    from tfcli.evaluation.measure import measure, require_stride
+    from tfcli.evaluation.settings import EvaluationSettings
     from tfcli.models.head import require_head
+    from tfcli.pipeline.comparison import data_to_compare, notes_on_text
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run
+    from tfcli.pipeline.references import original_targets
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 
+    for path, option in ((outputs, "--outputs"), (references, "--references")):
+        if path is not None:
+            require_file_place(path, option)
     use_threads(threads)
+    settings, names = EvaluationSettings(stride, pseudo, beam), tuple(sources or ())
+    given = {
+        "--stride": stride,
+        "--pseudo": pseudo,
+        "--beam": beam,
+        "--outputs": outputs,
+        "--references": references,
+    }
     with reporting(terminal, json=json) as reporter:
-        loaded = load_run(run, checkpoint, choose_device(device))
+        loaded = load_run(run, checkpoint, choose_device(device), precision)
         require_head(loaded.config.model)
-        if sources:
-            data = dataset_for_evaluation(loaded, tuple(sources), reporter)
+        _require_meaning(loaded, given)
+        require_stride(loaded, stride)
+        other = None if compare is None else load_run(compare, device=loaded.device, precision="float32")
+        if other is not None:
+            require_comparable(loaded, other)
+            require_stride(other, stride)
+        if names:
+            data = dataset_for_evaluation(loaded, names, reporter)
         else:
             data = dataset_of_run(loaded.directory, loaded.recipe, reporter)
-        reporter.result(score(loaded, data))
+        measured = measure(loaded, data, settings, reporter, targets=lambda: original_targets(loaded, data, names))
+        _write_lines(measured, outputs, references)
+        if other is None:
+            scores = scores_of(measured)
+        else:
+            same = data_to_compare(loaded, other, data, names, reporter)
+            again = measure(other, same, settings, reporter, like=measured)
+            scores = compared(measured, again, notes_on_text(loaded, other, names))
+        reporter.result(scores)
+
+
+def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
+    """Refuse an option that says nothing to this run's architecture."""
+    from tfcli.errors import UsageError
+
+    for option, value in given.items():
+        if value and run.architecture != _MEANT_FOR[option]:
+            raise UsageError(
+                f"{option} is for {_a(_MEANT_FOR[option])}, and {run.directory.path} holds {_a(run.architecture)}",
+                "leave it out",
+            )
+
+
+def _a(architecture: str) -> str:
+    return f"{'a' if architecture == 'decoder' else 'an'} {architecture}"
+
+
+def _write_lines(measured: "Measured", outputs: Path | None, references: Path | None) -> None:
+    from tfcli.files import write_text
+
+    translated = measured.translated
+    if translated is None:
+        return
+    for path, lines in ((outputs, translated.outputs), (references, translated.references)):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, "".join(f"{line}\n" for line in lines))

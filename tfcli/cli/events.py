@@ -33,7 +33,7 @@ def drawn(record: Any, *, translation: bool = False) -> Any:
         case DatasetRecord():
             return dataset.DatasetView(record)
         case Scores():
-            return evaluation.scores_view(record)
+            return evaluation.ScoresView(record)
         case Generated():
             return generation.GeneratedView(record, translation)
         case Filled():

@@ -39,7 +39,8 @@ def explained(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return "Stopped; nothing is left half-written.", exit_code_of(error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+    is_refused = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)  # by PyTorch, on a CPU
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or is_refused:
         return "There is not enough memory; use a smaller model, batch or context.", 1
     if isinstance(error, OSError):
         where = f" ({error.filename})" if error.filename else ""

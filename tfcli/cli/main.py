@@ -20,6 +20,7 @@ from tfcli.cli.streams import Lossy
 from tfcli.cli.tokenize import tokenize_app
 from tfcli.cli.train import train
 from tfcli.cli.usage import Commands
+from tfcli.cli.verify import verify
 
 app = typer.Typer(
     name="tfcli",
@@ -58,6 +59,7 @@ app.command("generate")(generate)
 app.command("evaluate")(evaluate)
 app.add_typer(inspect_app, name="inspect")
 app.add_typer(bench_app, name="bench")
+app.command("verify")(verify)
 app.command("import")(import_)
 app.command("export")(export)
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 
+from tfcli.cli.lines import LONGEST, decoded, lines_as_they_come
 from tfcli.errors import BrokenInputError
 
 
@@ -18,35 +19,22 @@ def read_text(value: str) -> str:
 
 def read_lines() -> Iterator[str]:
     """The lines of stdin, as they come, without their ends; empty lines are passed over."""
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        text = _decoded(line, f"line {number}").rstrip("\r\n")
-        if text.strip():
-            yield text
+    for line in lines_as_they_come(sys.stdin.buffer, "on stdin"):
+        if line is not None:
+            yield line[1]
 
 
-def keep_bad_bytes() -> None:
-    """Let a line with invalid UTF-8 be read, for `as_typed` to refuse. Before anything has been read."""
-    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
-
-
-def as_typed(line: str) -> str:
-    """A line that was asked for.
+def read_typed() -> bytes:
+    """One line of a conversation, for `decoded`; empty at the end of stdin.
 
     Raises:
-        BrokenInputError: it is not valid UTF-8.
+        BrokenInputError: it is too long to have been typed.
     """
-    return _decoded(line.encode("utf-8", "surrogateescape"), "the prompt")
+    line = sys.stdin.buffer.readline(LONGEST + 1)
+    if len(line) > LONGEST:
+        raise BrokenInputError(f"The prompt on stdin is longer than {LONGEST:,} bytes", "break it into lines")
+    return line
 
 
 def _whole(what: str) -> str:
-    return _decoded(sys.stdin.buffer.read(), f"the {what}")
-
-
-def _decoded(data: bytes, where: str) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BrokenInputError(
-            f"{where} on stdin is not valid UTF-8 (byte {error.start} is 0x{data[error.start]:02x})",
-            "convert it to UTF-8",
-        ) from error
+    return decoded(sys.stdin.buffer.read(), f"the {what} on stdin")

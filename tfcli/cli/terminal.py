@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -59,6 +61,15 @@ class Terminal:
         """Say what only --verbose asks for."""
         if self.verbose:
             self._say(text, style="dim")
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str], None]]:
+        """A line that says what is going on, where someone watches: call what this gives with its text."""
+        if self.quiet or not self.err.is_terminal:
+            yield lambda _: None
+            return
+        with self.err.status("") as status:
+            yield status.update
 
     def error(self, sentence: str) -> None:
         """Say what went wrong."""

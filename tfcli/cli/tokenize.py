@@ -1,4 +1,4 @@
-"""``tfcli tokenize``: train a tokenizer, turn text into ids and back."""
+"""``tfcli tokenize``: train a tokenizer, turn text into ids and back, compare tokenizers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,6 +153,52 @@ def decode(
             terminal.json({"token_ids": numbers, "text": text})
         else:
             terminal.text(text)
+
+
+@tokenize_app.command("compare")
+@command
+def compare(
+    terminal: Terminal,
+    tokenizers: Annotated[
+        list[Path],
+        typer.Argument(metavar="TOKENIZER|RUN", help="A tokenizer.json or a run, each.", show_default=False),
+    ],
+    on: Annotated[
+        str, typer.Option("--on", metavar="SOURCE", help="The text: a file, a glob, -, builtin:NAME or hf:NAME.")
+    ],
+    seed: TextSeed = None,
+    json: Json = False,
+) -> None:
+    """Compare tokenizers on one text.
+
+    How much text a token carries, what stays whole, what is lost, how much of the
+    vocabulary occurs, and how fast they are.
+
+    Examples:
+
+      tfcli tokenize compare tokenizer.json runs/decoder-1 --on book.txt
+      tfcli tokenize compare runs/decoder-1 runs/encoder-1 --on 'books/*.txt' --json
+    """
+    from tfcli.corpora.open import open_source
+    from tfcli.corpora.source import texts
+    from tfcli.render.as_json import to_json
+    from tfcli.render.tokenizer_comparison import TokenizerComparisonView
+    from tfcli.tokenization.load import load_tokenizer
+    from tfcli.tokenization.quality import compare_tokenizers
+
+    loaded = [(str(path), load_tokenizer(path)) for path in tokenizers]
+    source = open_source(on, "text", seed=seed or 0)
+
+    def documents() -> Iterator[str]:
+        for document in source.documents():
+            yield from texts(document)
+
+    with terminal.progress() as tell:
+        compared = compare_tokenizers(loaded, on, documents, tell)
+    if json:
+        terminal.json(to_json(compared))
+    else:
+        terminal.show(TokenizerComparisonView(compared))
 
 
 def _id(word: str) -> int:

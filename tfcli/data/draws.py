@@ -12,6 +12,9 @@ ORDER = 0
 MASKS = 1
 """Stream of the masks of a batch: key (seed, MASKS, batch number)."""
 
+SAMPLES = 2
+"""Stream of a generated text: key (seed, SAMPLES, checksum of its prompt, number of the sample)."""
+
 
 def generator(*key: int) -> np.random.Generator:
     """A counter-based generator (Philox; Salmon et al. 2011) for this key."""

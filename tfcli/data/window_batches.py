@@ -1,7 +1,9 @@
 """What causal and masked batches share: both read windows of text."""
 
+from collections.abc import Iterator
+
 from tfcli.data.documents import DocumentPlan
-from tfcli.data.spans import Plan
+from tfcli.data.spans import Plan, Spans
 from tfcli.data.views import TokenStreamView
 from tfcli.data.windows import WindowPlan
 from tfcli.records.roles import TokenRoles
@@ -42,6 +44,10 @@ class WindowBatches:
         else:
             rows = batch_size if batch_tokens is None else batch_tokens // context
             self._plan = WindowPlan(len(view) - label_offset, context, rows, seed)
+
+    def spans(self) -> Iterator[Spans]:
+        """The windows of each batch of `whole`, in its order."""
+        return self._plan.whole()
 
     @property
     def batches_per_epoch(self) -> int:

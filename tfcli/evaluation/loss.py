@@ -37,10 +37,6 @@ class Totals:
         """exp(loss)."""
         return math.exp(self.loss) if self.loss < 700 else math.inf
 
-    def bits_per_byte(self, number_of_bytes: int) -> float:
-        """All nats, in bits, over the bytes of the text."""
-        return self.nats / math.log(2) / number_of_bytes
-
 
 @torch.inference_mode()
 def total_loss(

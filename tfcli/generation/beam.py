@@ -1,83 +1,142 @@
-"""Beam search: the best few beginnings are kept at every step, for a decoder and an encoder-decoder alike.
+"""Beam search: the best few beginnings are kept at every step, of many prompts side by side.
 
-Finished texts are ranked by ln P(Y) / lp(Y), with the length penalty lp(Y) = ((5 + |Y|) / 6)^α of Wu et al.
-(2016, equation 14, without its coverage term); |Y| counts the end token.
+Shape legend: R rows (all beginnings of all prompts that are still read), k options a row, Vocab.
 """
+
+from collections.abc import Sequence
+from itertools import count
 
 import torch
 from torch import Tensor
 
-from tfcli.generation.decode import Continuation
-from tfcli.generation.reader import Reader
-from tfcli.generation.sampling import never_generated, rule_out
+from tfcli.generation.beam_groups import Beginning, Observe, Options, PromptBeams
+from tfcli.generation.best_tokens import best_tokens
+from tfcli.generation.decode import Continuation, Ends
+from tfcli.generation.reader import Reader, read_prompts, read_sources
+from tfcli.generation.repetition import against_repetition
+from tfcli.generation.sampling import never_generated, ruled_out
+from tfcli.models.decoder import Decoder
+from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.recipe.generate import GenerateSection
 from tfcli.records.roles import TokenRoles
 
-LENGTH_PENALTY = 0.6
-"""α, as Wu et al. 2016 used it. 0 would rank by probability alone and favour short texts."""
 
+def prompt_beams(
+    model: Decoder | EncoderDecoder,
+    prompts: Sequence[Sequence[int]],
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    prefix: Sequence[int] = (),
+    ends: Ends | None = None,
+    observe: Observe | None = None,
+) -> list[list[Continuation]]:
+    """As `beam_search`, from the prompts.
 
-def length_penalty(length: int) -> float:
-    """lp(Y) of a text of so many tokens."""
-    return float(((5 + length) / 6) ** LENGTH_PENALTY)
+    Args:
+        prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
+        prefix: what every text begins with.
 
-
-def ranking(text: Continuation) -> float:
-    """What texts are ranked by: their log-probability over their length penalty."""
-    return text.score / length_penalty(len(text.token_ids))
+    Raises:
+        UsageError: a prompt does not fit the context.
+    """
+    sizes = {"rows": len(prompts) * settings.beam, "max_new_tokens": settings.max_new_tokens}
+    if isinstance(model, EncoderDecoder):
+        reader = read_sources(model, prompts, roles, beyond=settings.beyond_context, **sizes)
+    else:
+        reader = read_prompts(model, prompts, beyond=settings.beyond_context, **sizes)
+    return beam_search(reader, roles, settings, texts=prompts, prefix=prefix, ends=ends, observe=observe)
 
 
 @torch.inference_mode()
-def beam_search(reader: Reader, roles: TokenRoles, *, beam: int, best: int = 1) -> list[Continuation]:
-    """The `best` texts found, the best first, from a reader with one row.
+def beam_search(
+    reader: Reader,
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    texts: Sequence[Sequence[int]],
+    prefix: Sequence[int] = (),
+    ends: Ends | None = None,
+    observe: Observe | None = None,
+) -> list[list[Continuation]]:
+    """The `num_samples` best texts of every row of a reader, the best first; fewer where groups found the same.
 
-    At every step the `beam` best extensions are kept; those that end leave the beam (Sutskever et al. 2014,
-    section 3.2), so that a beam of 1 is greedy decoding. The search is over when no beginning left can
-    overtake the texts found: its log-probability can only fall, and its penalty is that of the
-    longest text at most.
+    The search over a prompt is over when no beginning left can overtake the texts found; its rows leave then.
+
+    Args:
+        reader: made with room for `beam` rows a prompt.
+        texts: the prompt or source of each row. A continuation does not repeat its prompt where `settings` are against
+            it; a translation may.
+        prefix: the first new tokens of every text, whatever the model predicts.
+        ends: is asked with a text's new tokens after each of them, whether the text ends there.
+        observe: is told of every extension that is looked at.
     """
-    banned = never_generated(roles, reader.logits.shape[-1])
-    finished: list[Continuation] = []
-    live = [Continuation((), 0.0)]
-    for last in reversed(range(reader.limit)):
-        extended, parents = _extend(live, _log_distribution(reader.logits, banned), beam)
-        ended = [text.token_ids[-1] == roles.eos or last == 0 for text in extended]
-        finished += [text for text, is_over in zip(extended, ended, strict=True) if is_over]
-        finished = sorted(finished, key=ranking, reverse=True)[:best]
-        going = [place for place, is_over in enumerate(ended) if not is_over]
-        live = [extended[place] for place in going]
-        if not live or _is_settled(finished, live, best, reader.limit):
+    going = searches = [
+        PromptBeams(settings, roles.eos, number, limit, ends=ends, observe=observe)
+        for number, limit in enumerate(reader.limits)
+    ]
+    # A beam takes no more than this from one row; who looks on also sees what it does not take.
+    most = settings.beam if observe is None else 2 * settings.beam
+    predictions = _Predictions(reader, roles, settings, texts, most)
+    for step in count():
+        is_free = step >= len(prefix)
+        found = predictions.best(reader.logits, going) if is_free else _only(prefix[step], reader.logits)
+        for search in going:
+            search.extend(found, is_free=is_free)
+        going = [search for search in going if search.live]
+        live = [text for search in going for text in search.live]
+        if not live:
             break
-        reader.select([parents[place] for place in going])
-        reader.read(torch.tensor([text.token_ids[-1] for text in live], device=reader.logits.device))
-    return finished
+        _read(reader, live)
+    return [search.best() for search in searches]
 
 
-def _log_distribution(logits: Tensor, banned: list[int]) -> Tensor:
-    """ln p of every token under the model itself, −∞ for those that are never generated.
+def _read(reader: Reader, live: Sequence[Beginning]) -> None:
+    """Let the reader's rows become these texts, and read the last token of each."""
+    reader.select([text.row for text in live])
+    reader.read(torch.tensor([text.token_ids[-1] for text in live], device=reader.logits.device))
+    for row, text in enumerate(live):
+        text.row = row
+
+
+def _only(token: int, logits: Tensor) -> list[Options]:
+    """One token as what may follow every row.
 
     Shape:
-        logits: (R, Vocab) → (R, Vocab)
+        logits: (R, Vocab)
     """
-    return rule_out(logits.log_softmax(-1), banned)
+    return [[[token], [one], [one]] for one in logits.log_softmax(-1)[:, token].tolist()]
 
 
-def _extend(live: list[Continuation], log_probabilities: Tensor, beam: int) -> tuple[list[Continuation], list[int]]:
-    """The `beam` best one-token extensions, the best first, and which text each extends."""
-    # On the CPU, where there is float64 whatever the device: float32 sums would reorder beams that are nearly equal.
-    scores = torch.tensor([text.score for text in live], dtype=torch.float64)
-    totals = (scores[:, None] + log_probabilities.cpu()).flatten()
-    values, places = totals.topk(min(beam, len(totals)))
-    extended, parents = [], []
-    for score, place in zip(values.tolist(), places.tolist(), strict=True):
-        if score == -torch.inf:
-            break
-        parent, token = divmod(place, log_probabilities.shape[1])
-        extended.append(Continuation((*live[parent].token_ids, token), score))
-        parents.append(parent)
-    return extended, parents
+class _Predictions:
+    """The best tokens of every row, with their log-probabilities under the model itself and what the search counts."""
 
+    def __init__(
+        self, reader: Reader, roles: TokenRoles, settings: GenerateSection, texts: Sequence[Sequence[int]], most: int
+    ) -> None:
+        self._settings, self._most = settings, most
+        self._not_repeated = [()] * len(texts) if isinstance(reader.model, EncoderDecoder) else texts
+        self._banned = ruled_out(never_generated(roles, reader.logits.shape[-1]), reader.logits)
+        self._has_penalties = settings.repetition_penalty != 1 or settings.no_repeat_ngram > 0
 
-def _is_settled(finished: list[Continuation], live: list[Continuation], best: int, limit: int) -> bool:
-    """Whether no live text can still end among the best."""
-    hope = max(text.score for text in live) / length_penalty(limit)
-    return len(finished) == best and ranking(finished[-1]) >= hope
+    def best(self, logits: Tensor, searches: Sequence[PromptBeams]) -> list[Options]:
+        """The `most` best of each row.
+
+        Shape:
+            logits: (R, Vocab)
+        """
+        counted = self._penalised(logits, searches) if self._has_penalties else logits
+        values, ids = best_tokens(counted + self._banned, self._most)
+        found = [logits.log_softmax(-1).gather(-1, ids)]
+        if self._has_penalties:
+            found.append(counted.log_softmax(-1).gather(-1, ids))
+        found[-1] = found[-1].masked_fill(~(values > -torch.inf), -torch.inf)
+        # One transfer to Python: floats hold ids below 2^24 exactly.
+        return torch.stack([ids.to(logits.dtype), found[0], found[-1]], 1).tolist()
+
+    def _penalised(self, logits: Tensor, searches: Sequence[PromptBeams]) -> Tensor:
+        held: list[Sequence[int]] = [()] * len(logits)
+        for search in searches:
+            for text in search.live:
+                held[text.row] = [*self._not_repeated[search.prompt], *text.token_ids]
+        return against_repetition(logits, held, self._settings)

@@ -1,6 +1,6 @@
 """Key-value caches: what was computed for earlier tokens is kept, so that a new token costs one row.
 
-Shape legend: R rows (texts continued side by side), Hkv key-value heads, C capacity, S source length,
+Shape legend: R rows (texts continued side by side), Hkv key-value heads, C columns there is room for, S source length,
 Dh size of a head.
 """
 
@@ -12,33 +12,43 @@ from torch import Tensor
 
 from tfcli.layers.layer import LayerCache
 from tfcli.layers.multi_head import KeysValues, KeyValueCache
+from tfcli.layers.span import Span
 from tfcli.models.transformer import Transformer
+
+_ROOM = 256
+"""Columns there is room for beyond the first tokens; the room is doubled when it is full."""
 
 
 class SelfAttentionCache:
-    """Keys and values of all positions so far, of one layer, written in place into a block of memory.
+    """Keys and values of all columns so far, of one layer, written in place into a block of memory.
 
     Shape:
-        keys, values: (R, Hkv, C, Dh)
+        block: (2, R, Hkv, C, Dh), keys and values
     """
 
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        self._keys, self._values = keys, values
+    def __init__(self, block: Tensor) -> None:
         self.length = 0
+        self.give_room(block)
+
+    def give_room(self, block: Tensor) -> None:
+        """Go on in another block, which holds what this one held."""
+        self._keys, self._values = block.unbind(0)
 
     def keys_values(self, project: Callable[[], KeysValues]) -> KeysValues:
-        """Write the new positions behind the earlier ones and return views of all of them.
+        """Write the new columns behind the earlier ones and return views of all of them.
 
         Shape:
             returns: two of (rows of the input, Hkv, length, Dh)
         """
         key, value = project()
-        rows, start, end = key.shape[0], self.length, self.length + key.shape[2]
-        assert end <= self._keys.shape[2], f"{end} positions do not fit a cache of {self._keys.shape[2]}"
-        self._keys[:rows, :, start:end] = key
-        self._values[:rows, :, start:end] = value
-        self.length = end
-        return self._keys[:rows, :, :end], self._values[:rows, :, :end]
+        rows, new = key.shape[0], key.shape[2]
+        start, self.length = self.length, self.length + new
+        assert self.length <= self._keys.shape[2], f"{self.length} columns do not fit into {self._keys.shape[2]}"
+        keys = self._keys if rows == len(self._keys) else self._keys[:rows]
+        values = self._values if rows == len(self._values) else self._values[:rows]
+        keys.narrow(2, start, new).copy_(key)
+        values.narrow(2, start, new).copy_(value)
+        return keys.narrow(2, 0, self.length), values.narrow(2, 0, self.length)
 
 
 class CrossAttentionCache:
@@ -79,14 +89,25 @@ class LayerCaches:
 
 
 class DecodingCache:
-    """The caches of a decoder's layers, with room for `rows` texts of `capacity` tokens, allocated once."""
+    """The caches of a decoder's layers, with room for `rows` texts of up to `capacity` tokens.
 
-    def __init__(self, model: Transformer, rows: int, capacity: int) -> None:
+    Args:
+        left: how many columns at the left of each text are padding; None: none.
+
+    Shape:
+        left: (R,)
+    """
+
+    def __init__(
+        self, model: Transformer, rows: int, capacity: int, first: int = 0, left: Tensor | None = None
+    ) -> None:
         section = model.section
+        self.capacity, self.left = capacity, left
         # One block of memory for all layers: moving rows is one operation.
-        shape = (section.decoder_layers, 2, rows, section.kv_heads, capacity, section.size_per_head)
+        columns = min(capacity, first + _ROOM)
+        shape = (section.decoder_layers, 2, rows, section.kv_heads, columns, section.size_per_head)
         self._block = torch.empty(shape, dtype=model.dtype, device=model.device)
-        self._own = [SelfAttentionCache(keys, values) for keys, values in self._block]
+        self._own = [SelfAttentionCache(block) for block in self._block]
         self._cross = [CrossAttentionCache() for _ in self._own]
         self.layers: Sequence[LayerCache] = [
             LayerCaches(own, cross) for own, cross in zip(self._own, self._cross, strict=True)
@@ -94,17 +115,42 @@ class DecodingCache:
 
     @property
     def length(self) -> int:
-        """Positions remembered by every layer: during a forward pass still the number from before it."""
+        """Columns remembered by every layer: during a forward pass still the number from before it."""
         return self._own[-1].length
+
+    def span(self, tokens: int) -> Span:
+        """Where so many further tokens stand, with room made for them."""
+        start = self.length
+        if start + tokens > self._block.shape[-2]:
+            self._grow(start + tokens)
+        return Span(start, start + tokens, self.left)
+
+    def forget(self) -> None:
+        """Begin again at the first column. What is known of the sources stays."""
+        for own in self._own:
+            own.length = 0
 
     def select(self, rows: list[int]) -> None:
         """Row i becomes what row `rows[i]` was: to drop rows, to repeat them, or to let beams change places.
 
         Works in place and moves what is filled, not the whole room.
         """
+        if rows == list(range(self._block.shape[2])):
+            return
         index = torch.tensor(rows, device=self._block.device)
         if rows != list(range(len(rows))):
             filled = self._block[..., : self.length, :]
             filled[:, :, : len(rows)] = filled.index_select(2, index)
         for cross in self._cross:
             cross.select(index)
+        if self.left is not None:
+            self.left = self.left.index_select(0, index)
+
+    def _grow(self, columns: int) -> None:
+        held = self._block
+        columns = min(self.capacity, max(columns, 2 * held.shape[-2]))
+        assert columns > held.shape[-2], f"there is no room beyond {self.capacity} columns"
+        self._block = held.new_empty((*held.shape[:-2], columns, held.shape[-1]))
+        self._block[..., : held.shape[-2], :] = held
+        for own, block in zip(self._own, self._block, strict=True):
+            own.give_room(block)

@@ -1,106 +1,199 @@
 """Token by token: each is chosen from the model's prediction and read in its turn, until the end token."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import count
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from tfcli.generation.reader import Reader, read_prompt, read_sources
-from tfcli.generation.sampling import log_probabilities, never_generated, rule_out, sample
+from tfcli.data.draws import SAMPLES, generator
+from tfcli.generation.reader import Reader, read_prompts, read_sources
+from tfcli.generation.repetition import against_repetition
+from tfcli.generation.sampling import chances, draw, log_probabilities, never_generated, ruled_out
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.recipe.generate import GenerateSection
+from tfcli.records.generation import Finish
 from tfcli.records.roles import TokenRoles
 
-Finish = Literal["end", "length", "context"]
-"""Why a text stopped: the end token came, max_new_tokens was reached, or the context is full."""
+Ends = Callable[[Sequence[int]], bool]
+"""Asked with the new tokens of a text after every one of them, whether the text ends there."""
+
+
+@dataclass(frozen=True)
+class IdOption:
+    """A token that could come next: its probability under the model itself, and its chance in the draw."""
+
+    token_id: int
+    probability: float
+    chance: float
 
 
 @dataclass(frozen=True)
 class NewToken:
-    """The next token of text number `row`, with ln p (nats) under the model itself."""
+    """The next token of text number `row`, with ln p (nats) under the model itself, and the likeliest others."""
 
     row: int
     token_id: int
     log_probability: float
+    options: tuple[IdOption, ...] = ()
 
 
 @dataclass(frozen=True)
 class Continuation:
-    """New tokens, the end token included where it came, and the sum of their log-probabilities (nats)."""
+    """New tokens, the end token included where it came, with ln p (nats) of each."""
 
     token_ids: tuple[int, ...]
-    score: float
+    log_probabilities: tuple[float, ...]
+
+    @property
+    def score(self) -> float:
+        """The sum of the log-probabilities."""
+        return sum(self.log_probabilities)
 
 
-def continuations(
-    model: Decoder, prompt_ids: Sequence[int], roles: TokenRoles, settings: GenerateSection
+def prompt_tokens(
+    model: Decoder | EncoderDecoder,
+    prompts: Sequence[Sequence[int]],
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    prefix: Sequence[int] = (),
+    ends: Ends | None = None,
+    options: int = 0,
 ) -> Iterator[NewToken]:
-    """Continue a prompt `num_samples` times, side by side. It is read once, before this returns.
+    """Continue or translate prompts `num_samples` times each, all side by side. They are read before this returns.
+
+    Args:
+        prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
+        prefix: what every text begins with.
 
     Raises:
-        UsageError: the prompt leaves no room for a new token.
+        UsageError: a prompt does not fit the context.
     """
-    rows = settings.num_samples
-    reader = read_prompt(model, prompt_ids, rows=rows, max_new_tokens=settings.max_new_tokens)
-    return decode(reader, roles, settings, copies=rows)
-
-
-def translations(
-    model: EncoderDecoder, source_ids: Sequence[int], roles: TokenRoles, settings: GenerateSection
-) -> Iterator[NewToken]:
-    """Translate a source `num_samples` times, side by side. It is encoded once, before this returns.
-
-    Raises:
-        UsageError: the source is longer than the context.
-    """
-    rows = settings.num_samples
-    reader = read_sources(model, [source_ids], roles, rows=rows, max_new_tokens=settings.max_new_tokens)
-    return decode(reader, roles, settings, copies=rows)
+    sizes = {"rows": len(prompts) * settings.num_samples, "max_new_tokens": settings.max_new_tokens}
+    if isinstance(model, EncoderDecoder):
+        reader = read_sources(model, prompts, roles, beyond=settings.beyond_context, **sizes)
+    else:
+        reader = read_prompts(model, prompts, beyond=settings.beyond_context, **sizes)
+    return decode(reader, roles, settings, texts=prompts, prefix=prefix, ends=ends, options=options)
 
 
 @torch.inference_mode()
-def decode(reader: Reader, roles: TokenRoles, settings: GenerateSection, *, copies: int = 1) -> Iterator[NewToken]:
-    """Extend every row of a reader until it ends; rows that have ended leave the batch.
+def decode(
+    reader: Reader,
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    texts: Sequence[Sequence[int]],
+    prefix: Sequence[int] = (),
+    ends: Ends | None = None,
+    options: int = 0,
+) -> Iterator[NewToken]:
+    """Extend every row of a reader `num_samples` times until all texts end; those that have ended leave the batch.
 
-    Pad, bos, mask and unk are never chosen. The log-probability is the model's own all the same: before they
-    are ruled out, before temperature and filters. The same seed gives the same tokens.
+    Text number `row · num_samples + sample` continues that row. Pad, bos, mask and unk are never chosen. The
+    log-probability is the model's own all the same: before they are ruled out, before temperature and filters.
 
     Args:
-        copies: texts to be made of each row.
+        texts: the prompt or source of each row: with the seed and the number of the sample all that the draws depend
+            on. A continuation does not repeat its prompt where `settings` are against it; a translation may.
+        prefix: the first new tokens of every text, whatever the model predicts.
+        options: how many of the likeliest tokens of each step to tell.
     """
-    generator = torch.Generator(reader.logits.device).manual_seed(settings.seed)
-    banned = never_generated(roles, reader.logits.shape[-1])
-    if copies > 1:
-        reader.select([row for row in range(len(reader.logits)) for _ in range(copies)])
-    rows = list(range(len(reader.logits)))
-    for last in reversed(range(reader.limit)):
-        ids = sample(rule_out(reader.logits, banned), settings, generator)
-        tokens = ids.tolist()
-        for row, token, score in zip(rows, tokens, log_probabilities(reader.logits, ids).tolist(), strict=True):
-            yield NewToken(row, token, score)
-        going = [place for place, token in enumerate(tokens) if token != roles.eos]
-        if not going or last == 0:
+    copies = settings.num_samples
+    reader.select([row for row in range(len(texts)) for _ in range(copies)])
+    translates = isinstance(reader.model, EncoderDecoder)
+    live = [
+        _Text(row * copies + sample, settings, text, sample, [] if translates else list(text))
+        for row, text in enumerate(texts)
+        for sample in range(copies)
+    ]
+    banned = ruled_out(never_generated(roles, reader.logits.shape[-1]), reader.logits)
+    plain = settings.repetition_penalty == 1 and not settings.no_repeat_ngram
+    for step in count():
+        logits = reader.logits + banned
+        if not plain:
+            logits = against_repetition(logits, [text.held for text in live], settings)
+        ids = _chosen(logits, live, settings)
+        if step < len(prefix):
+            ids = torch.full_like(ids, prefix[step])
+        scores = log_probabilities(reader.logits, ids).tolist()
+        told = _options(reader.logits, logits, ids, settings, options) if options else [()] * len(live)
+        going = []
+        for place, (text, token, score, others) in enumerate(zip(live, ids.tolist(), scores, told, strict=True)):
+            text.new.append(token)
+            text.held.append(token)
+            yield NewToken(text.number, token, score, others)
+            is_full = len(text.new) == reader.limits[place]
+            if token != roles.eos and not is_full and not (ends is not None and ends(text.new)):
+                going.append(place)
+        if not going:
             return
-        if len(going) < len(rows):
+        if len(going) < len(live):
             reader.select(going)
-            rows, ids = [rows[place] for place in going], ids[going]
+            live, ids = [live[place] for place in going], ids[going]
         reader.read(ids)
 
 
-def collect(tokens: Iterable[NewToken], rows: int) -> list[Continuation]:
-    """The whole texts, in the order of their rows."""
-    ids: list[list[int]] = [[] for _ in range(rows)]
-    scores = [0.0] * rows
+class _Text:
+    """A text in the making: its new tokens, all that it is not to repeat, and its own random numbers."""
+
+    def __init__(
+        self, number: int, settings: GenerateSection, prompt: Sequence[int], sample: int, held: list[int]
+    ) -> None:
+        self.number, self.held = number, held
+        self.new: list[int] = []
+        checksum = zlib.crc32(np.asarray(prompt, dtype="<i8").tobytes())
+        self.random = generator(settings.seed, SAMPLES, checksum, sample) if settings.temperature > 0 else None
+
+
+def _chosen(logits: Tensor, live: Sequence[_Text], settings: GenerateSection) -> Tensor:
+    """The next token of each row.
+
+    Shape:
+        logits: (R, Vocab), without what may not be generated
+        returns: (R,)
+    """
+    if settings.temperature == 0:
+        return logits.argmax(-1)
+    uniforms = torch.tensor([text.random.random() for text in live if text.random], dtype=torch.float64)
+    return draw(chances(logits, settings), uniforms.to(logits.device))
+
+
+def _options(
+    logits: Tensor, allowed: Tensor, ids: Tensor, settings: GenerateSection, number: int
+) -> list[tuple[IdOption, ...]]:
+    """The `number` likeliest tokens of each row under the model itself; the chosen one in the last place if it is none
+    of them."""
+    probabilities, in_draw = logits.softmax(-1), chances(allowed, settings)
+    best = probabilities.topk(min(number, logits.shape[-1])).indices
+    missing = ~(best == ids[:, None]).any(-1)
+    best[missing, -1] = ids[missing]
+    found = zip(*(table.gather(-1, best).tolist() for table in (probabilities, in_draw)), strict=True)
+    return [
+        tuple(map(IdOption, tokens, shares, draws))
+        for tokens, (shares, draws) in zip(best.tolist(), found, strict=True)
+    ]
+
+
+def collect(tokens: Iterable[NewToken], number_of_texts: int) -> list[Continuation]:
+    """The whole texts, in the order of their numbers."""
+    ids: list[list[int]] = [[] for _ in range(number_of_texts)]
+    scores: list[list[float]] = [[] for _ in range(number_of_texts)]
     for token in tokens:
         ids[token.row].append(token.token_id)
-        scores[token.row] += token.log_probability
-    return [Continuation(tuple(row), score) for row, score in zip(ids, scores, strict=True)]
+        scores[token.row].append(token.log_probability)
+    return [Continuation(tuple(row), tuple(each)) for row, each in zip(ids, scores, strict=True)]
 
 
-def finish_of(token_ids: Sequence[int], roles: TokenRoles, max_new_tokens: int) -> Finish:
-    """Why a text stopped, told by its tokens."""
-    if token_ids[-1] == roles.eos:
+def finish_of(token_ids: Sequence[int], roles: TokenRoles, max_new_tokens: int, *, stopped: bool = False) -> Finish:
+    """Why a text ended, told by its tokens and by whether a stop text appeared."""
+    if stopped:
+        return "stop"
+    if token_ids and token_ids[-1] == roles.eos:
         return "end"
     return "length" if len(token_ids) == max_new_tokens else "context"

@@ -1,9 +1,15 @@
-"""Fill the masks of a text: what an encoder was trained to do (Devlin et al. 2019, section 3.1)."""
+"""Fill the masks of texts: what an encoder was trained to do (Devlin et al. 2019, section 3.1).
+
+Shape legend: B prompts, S tokens of the longest, M masks of them all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.generation.sampling import rule_out
 from tfcli.models.encoder import Encoder
 from tfcli.records.generation import Candidate, Filled
@@ -13,14 +19,68 @@ CANDIDATES = 5
 """Shown for each mask where no number is asked for."""
 
 
-def fill(model: Encoder, tokenizer: Tokenizer, prompt: str, top_k: int = CANDIDATES) -> Filled:
-    """The `top_k` best tokens for every mask of a prompt, each mask judged with all the others still masked.
+@dataclass
+class _Masked:
+    """A prompt as the model reads it, the places of its masks, and what each has got, in the order it got it."""
+
+    prompt: str
+    ids: list[int]
+    masks: list[int]
+    got: dict[int, "_Best"] = field(default_factory=dict)
+
+    @property
+    def open(self) -> list[int]:
+        return [place for place in self.masks if place not in self.got]
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The best tokens for one mask, the best first."""
+
+    token_ids: list[int]
+    probabilities: list[float]
+
+
+def fill(model: Encoder, tokenizer: Tokenizer, prompt: str, top_k: int = CANDIDATES, *, joint: bool = False) -> Filled:
+    """As `fill_all`, for one prompt."""
+    return fill_all(model, tokenizer, [prompt], top_k, joint=joint)[0]
+
+
+def fill_all(
+    model: Encoder, tokenizer: Tokenizer, prompts: Sequence[str], top_k: int = CANDIDATES, *, joint: bool = False
+) -> list[Filled]:
+    """The `top_k` best tokens for every mask of prompts that are read side by side.
 
     The model reads ``<s> prompt </s>``, as documents are stored for training. Probabilities are those of the
     softmax over the whole vocabulary; special tokens fill no mask and are left out.
 
+    Args:
+        joint: fill the surest mask of a prompt, the one whose best token is the most probable, and read it before the
+            others are judged, as Ghazvininejad et al. (2019) decode, a mask a pass; else each mask is judged with all
+            the others still masked.
+
     Raises:
-        UsageError: the prompt holds no mask, or is longer than the context.
+        UsageError: a prompt holds no mask, or is longer than the context.
+    """
+    waiting = texts = [masked(model, tokenizer, prompt) for prompt in prompts]
+    assert model.section.vocab_size is not None
+    special = sorted({*tokenizer.roles.ids(), *range(tokenizer.vocab_size, model.section.vocab_size)})
+    count = min(top_k, model.section.vocab_size - len(special))
+    while waiting:
+        for text, found in zip(waiting, _best(model, waiting, tokenizer.roles.pad, special, count), strict=True):
+            surest = sorted(found, key=lambda place: found[place].probabilities[0], reverse=True)
+            for place in surest[:1] if joint else text.masks:
+                text.got[place] = found[place]
+                text.ids[place] = found[place].token_ids[0]
+        waiting = [text for text in waiting if text.open]
+    return [_record(text, tokenizer, joint) for text in texts]
+
+
+def masked(model: Encoder, tokenizer: Tokenizer, prompt: str) -> _Masked:
+    """A prompt as the model reads it, nothing filled yet.
+
+    Raises:
+        UsageError: it holds no mask, or is longer than the context.
     """
     roles = tokenizer.roles
     ids = [roles.bos, *tokenizer.encode_masked(prompt), roles.eos]
@@ -29,7 +89,7 @@ def fill(model: Encoder, tokenizer: Tokenizer, prompt: str, top_k: int = CANDIDA
         assert roles.mask is not None
         name = tokenizer.labels([roles.mask])[0]
         raise UsageError(
-            f"The prompt {prompt!r} has no {name}, and an encoder fills masks",
+            f"The prompt {shortened(prompt)!r} has no {name}, and an encoder fills masks",
             f"put {name} where a word is to be found: 'the {name} sat on the mat'",
         )
     context = model.section.max_seq_len
@@ -39,30 +99,44 @@ def fill(model: Encoder, tokenizer: Tokenizer, prompt: str, top_k: int = CANDIDA
             f"and the model's context is {context}",
             f"shorten it to {context - 2} tokens at most",
         )
-    assert model.section.vocab_size is not None
-    special = [*roles.ids(), *range(tokenizer.vocab_size, model.section.vocab_size)]
-    probabilities, candidates = _best(
-        model, ids, masks, special, min(top_k, model.section.vocab_size - len(set(special)))
-    )
-    for place, tokens in zip(masks, candidates, strict=True):
-        ids[place] = tokens[0]
-    return Filled(
-        prompt,
-        tuple(
-            tuple(map(Candidate, tokenizer.labels(tokens), row))
-            for tokens, row in zip(candidates, probabilities, strict=True)
-        ),
-        tokenizer.decode(ids),
-    )
+    return _Masked(prompt, ids, masks)
 
 
 @torch.inference_mode()
-def _best(
-    model: Encoder, ids: list[int], masks: list[int], special: list[int], top_k: int
-) -> tuple[list[list[float]], list[list[int]]]:
-    """Probabilities and ids of the best tokens for each mask."""
-    input_ids = torch.tensor([ids], device=model.device)
-    logits: Tensor = model.head(model.hidden(input_ids)[0, masks])
+def _best(model: Encoder, texts: Sequence[_Masked], pad: int, special: list[int], count: int) -> list[dict[int, _Best]]:
+    """For every text its open masks' best tokens, by place."""
+    places = [(row, place) for row, text in enumerate(texts) for place in text.open]
+    vectors = model.hidden(*_padded(texts, pad, model.device))[tuple(zip(*places, strict=True))]  # (M, D)
+    logits: Tensor = model.head(vectors)
     scores = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-    best = rule_out(scores, special).topk(top_k)
-    return best.values.exp().tolist(), best.indices.tolist()
+    best = rule_out(scores, special).topk(count)
+    found: list[dict[int, _Best]] = [{} for _ in texts]
+    for (row, place), ids, values in zip(places, best.indices.tolist(), best.values.exp().tolist(), strict=True):
+        found[row][place] = _Best(ids, values)
+    return found
+
+
+def _padded(texts: Sequence[_Masked], pad: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """Ids and padding mask, which is None where no text is padded.
+
+    Shape:
+        returns: two of (B, S)
+    """
+    longest = max(len(text.ids) for text in texts)
+    ids = torch.tensor([text.ids + [pad] * (longest - len(text.ids)) for text in texts], device=device)
+    if all(len(text.ids) == longest for text in texts):
+        return ids, None
+    # Told by length: a text may hold the id of padding as well.
+    lengths = torch.tensor([[len(text.ids)] for text in texts], device=device)
+    return ids, torch.arange(longest, device=device) < lengths
+
+
+def _record(text: _Masked, tokenizer: Tokenizer, joint: bool) -> Filled:
+    bests = [text.got[place] for place in text.masks]
+    turns = list(text.got)
+    return Filled(
+        text.prompt,
+        tuple(tuple(map(Candidate, tokenizer.labels(best.token_ids), best.probabilities)) for best in bests),
+        tokenizer.decode(text.ids),
+        tuple(turns.index(place) for place in text.masks) if joint else None,
+    )

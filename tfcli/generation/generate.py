@@ -1,27 +1,24 @@
-"""Text from a run: continue a prompt, translate it, or fill its masks, whichever the run was trained for."""
+"""Text from a run: continue prompts, translate them, or fill their masks, whichever the run was trained for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
-from tfcli.errors import UsageError
-from tfcli.generation.beam import beam_search
-from tfcli.generation.decode import Continuation, NewToken, collect, continuations, translations
-from tfcli.generation.fill_mask import CANDIDATES, fill
-from tfcli.generation.reader import read_prompt, read_sources
-from tfcli.models.decoder import Decoder
+from tfcli.generation.batch import PromptBatch
+from tfcli.generation.decode import NewToken
+from tfcli.generation.fill_mask import CANDIDATES, fill_all
+from tfcli.generation.growing import GrowingText
+from tfcli.generation.settings import settled
 from tfcli.models.encoder import Encoder
-from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.transformer import Transformer
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import Filled, Generated
 from tfcli.runs.load import LoadedRun
-from tfcli.tokenization.tokenizer import Tokenizer
 
 
 def generate(
     run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None
 ) -> list[Generated] | Filled:
-    """What the run makes of a prompt: `num_samples` texts, or the filled masks of an encoder.
+    """What the run makes of a prompt: `num_samples` texts, of beams the best first, or the filled masks of an encoder.
 
     Args:
         sample: whether to sample, at `settings.temperature`; None: a decoder does, an encoder-decoder not.
@@ -29,147 +26,67 @@ def generate(
     Raises:
         UsageError: the prompt or a setting does not fit the model; says what would.
     """
-    if isinstance(run.model, Encoder):
-        _check(run.tokenizer, settings, sample)
-        return fill(run.model, run.tokenizer, prompt, settings.top_k or CANDIDATES)
-    return texts(run.model, run.tokenizer, prompt, settings, sample=sample)
+    return next(generate_all(run, [prompt], settings, sample=sample))
+
+
+def generate_all(
+    run: LoadedRun, prompts: Iterable[str], settings: GenerateSection, *, sample: bool | None = None
+) -> Iterator[list[Generated] | Filled]:
+    """As `generate`, for every prompt in its turn; `settings.batch_size` of them are read side by side.
+
+    Each gets what it would get alone. No more prompts are taken than are read next.
+
+    Raises:
+        UsageError: as `generate`, once the first of a batch is asked for.
+    """
+    settings = settled(run.model, run.tokenizer, settings, sample)
+    waiting = iter(prompts)
+    while batch := list(islice(waiting, settings.batch_size)):
+        if isinstance(run.model, Encoder):
+            top_k = settings.top_k or CANDIDATES
+            yield from fill_all(run.model, run.tokenizer, batch, top_k, joint=settings.joint)
+        else:
+            yield from _texts(PromptBatch(run.model, run.tokenizer, batch, settings), settings)
 
 
 def stream(
     run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None
 ) -> Iterator[str | Generated]:
-    """One text piece by piece as it comes, never half a character, and then the whole as a record.
+    """One text piece by piece as it comes, and then the whole as a record.
 
-    The prompt is checked and read before this returns. For decoders and encoder-decoders; `num_samples` and
-    `beam` are for `generate`.
+    No piece ends in half a character, nor in what may become a stop text. The prompt is checked and read before this
+    returns. For decoders and encoder-decoders; `num_samples` and `beam` are for `generate`.
 
     Raises:
         UsageError: as `generate`.
     """
     assert not isinstance(run.model, Encoder), "an encoder fills masks: there is nothing to stream"
-    return stream_text(run.model, run.tokenizer, prompt, settings, sample=sample)
+    settings = replace(settled(run.model, run.tokenizer, settings, sample), num_samples=1, beam=1, beam_groups=1)
+    batch = PromptBatch(run.model, run.tokenizer, [prompt], settings)
+    return _pieces(batch.text(0), batch.tokens())
 
 
-def texts(
-    model: Transformer,
-    tokenizer: Tokenizer,
-    prompt: str,
-    settings: GenerateSection,
-    *,
-    sample: bool | None = None,
-) -> list[Generated]:
-    """As `generate`, for a decoder or an encoder-decoder without its run; with a beam, the best first.
-
-    Raises:
-        UsageError: as `generate`.
-    """
-    settings = _settled(model, tokenizer, settings, sample)
-    ids = _prompt_ids(model, tokenizer, prompt)
-    if settings.beam > 1:
-        found = _beam(model, tokenizer, ids, settings)
-    else:
-        found = collect(_tokens(model, tokenizer, ids, settings), settings.num_samples)
-    after = ids if isinstance(model, Decoder) else []
-    return [_record(tokenizer, prompt, text, after) for text in found]
-
-
-def stream_text(
-    model: Transformer,
-    tokenizer: Tokenizer,
-    prompt: str,
-    settings: GenerateSection,
-    *,
-    sample: bool | None = None,
-) -> Iterator[str | Generated]:
-    """As `stream`, without a run.
-
-    Raises:
-        UsageError: as `generate`.
-    """
-    settings = replace(_settled(model, tokenizer, settings, sample), num_samples=1, beam=1)
-    ids = _prompt_ids(model, tokenizer, prompt)
-    tokens = _tokens(model, tokenizer, ids, settings)
-    return _pieces(tokenizer, prompt, tokens, ids if isinstance(model, Decoder) else [])
-
-
-def _pieces(
-    tokenizer: Tokenizer, prompt: str, tokens: Iterator[NewToken], after: list[int]
-) -> Iterator[str | Generated]:
-    text = tokenizer.stream(after)
-    seen, pieces = [], []
+def _pieces(text: GrowingText, tokens: Iterable[NewToken]) -> Iterator[str | Generated]:
     for token in tokens:
-        seen.append(token)
-        pieces.append(text.push(token.token_id))
-        if pieces[-1]:
-            yield pieces[-1]
-    pieces.append(text.finish())
-    if pieces[-1]:
-        yield pieces[-1]
-    whole = collect(seen, 1)[0]
-    yield Generated(prompt, "".join(pieces), whole.token_ids, whole.score)
+        if piece := text.push(token.token_id, token.log_probability):
+            yield piece
+        if text.stopped:
+            break
+    if piece := text.finish():
+        yield piece
+    yield text.record()
 
 
-def _record(tokenizer: Tokenizer, prompt: str, text: Continuation, after: list[int]) -> Generated:
-    # Through the stream as well: decoded alone, a text would lose the space that parts it from its prompt.
-    stream = tokenizer.stream(after)
-    pieces = [stream.push(token) for token in text.token_ids]
-    return Generated(prompt, "".join(pieces) + stream.finish(), text.token_ids, text.score)
-
-
-def _tokens(model: Transformer, tokenizer: Tokenizer, ids: list[int], settings: GenerateSection) -> Iterator[NewToken]:
-    if isinstance(model, EncoderDecoder):
-        return translations(model, ids, tokenizer.roles, settings)
-    assert isinstance(model, Decoder)
-    return continuations(model, ids, tokenizer.roles, settings)
-
-
-def _beam(model: Transformer, tokenizer: Tokenizer, ids: list[int], settings: GenerateSection) -> list[Continuation]:
-    rows, limit = settings.beam, settings.max_new_tokens
-    if isinstance(model, EncoderDecoder):
-        reader = read_sources(model, [ids], tokenizer.roles, rows=rows, max_new_tokens=limit)
-    else:
-        assert isinstance(model, Decoder)
-        reader = read_prompt(model, ids, rows=rows, max_new_tokens=limit)
-    return beam_search(reader, tokenizer.roles, beam=rows, best=settings.num_samples)
-
-
-def _prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str) -> list[int]:
-    """``<s> prompt`` for a decoder; the bare source for an encoder-decoder, whose end is added later."""
-    ids = tokenizer.encode(prompt)
-    if isinstance(model, Decoder):
-        return [tokenizer.roles.bos, *ids]
-    if not ids:
-        raise UsageError(f"The prompt {prompt!r} is empty, and this run translates", "give it a sentence")
-    return ids
-
-
-def _settled(
-    model: Transformer, tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None
-) -> GenerateSection:
-    """The settings once it is clear whether to sample."""
-    _check(tokenizer, settings, sample)
-    samples = isinstance(model, Decoder) if sample is None else sample
-    return settings if samples else replace(settings, temperature=0.0)
-
-
-def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None) -> None:
-    """Refuse settings that contradict each other or the vocabulary.
-
-    Raises:
-        UsageError: says which, and what would fit.
-    """
-    if settings.top_k > tokenizer.vocab_size:
-        raise UsageError(
-            f"top_k = {settings.top_k} is above the vocabulary's {tokenizer.vocab_size} tokens",
-            f"choose {tokenizer.vocab_size} at most, or 0 for all",
-        )
-    if settings.beam > 1 and sample and settings.temperature > 0:
-        raise UsageError(
-            f"A beam of {settings.beam} draws no samples, as temperature = {settings.temperature:g} asks",
-            "give one of the two",
-        )
-    if 1 < settings.beam < settings.num_samples:
-        raise UsageError(
-            f"A beam of {settings.beam} cannot give {settings.num_samples} texts",
-            "raise the beam to their number",
-        )
+def _texts(batch: PromptBatch, settings: GenerateSection) -> Iterator[list[Generated]]:
+    """The texts of prompts that are read side by side."""
+    if settings.beam > 1:
+        for number, found in enumerate(batch.beams()):
+            yield [batch.record(number, continuation) for continuation in found]
+        return
+    samples = settings.num_samples
+    texts = [batch.text(number) for number in range(len(batch.prompts)) for _ in range(samples)]
+    for token in batch.tokens():
+        if not texts[token.row].stopped:
+            texts[token.row].push(token.token_id, token.log_probability)
+    for first in range(0, len(texts), samples):
+        yield [text.finished() for text in texts[first : first + samples]]

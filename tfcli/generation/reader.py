@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tfcli.errors import UsageError
 from tfcli.generation.caches import DecodingCache
+from tfcli.generation.context import kept_columns, read_of, read_of_source, token_limits
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.extend import extend_context, require_extendable
+from tfcli.recipe.generate import BeyondContext
 from tfcli.records.roles import TokenRoles
 
 
@@ -20,7 +22,7 @@ class Reader:
 
     Attributes:
         logits: of each row's next token, (R, Vocab), float32 at least.
-        limit: how many tokens a text may still get.
+        limits: how many tokens each row may get in all.
         model: what reads.
     """
 
@@ -30,7 +32,9 @@ class Reader:
         start: Tensor,
         *,
         rows: int,
-        limit: int,
+        limits: Sequence[int],
+        beyond: BeyondContext = "stop",
+        left: Tensor | None = None,
         memory: Tensor | None = None,
         padding_mask: Tensor | None = None,
     ) -> None:
@@ -38,15 +42,31 @@ class Reader:
 
         Args:
             rows: the most texts there will be at once.
+            left: how many tokens at the left of each start are padding; None: none.
 
         Shape:
-            start: (R, T)
+            start: (R, T); left: (R,)
             memory: (R, S, D), the encoded sources; padding_mask: (R, S), or None where no source is padded
+
+        Raises:
+            UsageError: the model has no positions beyond its context, and is to go there.
         """
-        self.model, self.limit = model, limit
+        if beyond == "extrapolate":
+            require_extendable(model)
+        self.model, self.limits = model, list(limits)
         self._memory, self._padding_mask = memory, padding_mask
-        self._cache = DecodingCache(model, rows, start.shape[1] + limit)
+        context, columns = model.section.max_seq_len, start.shape[1] + max(self.limits)
+        self._read = start if beyond == "slide" and columns > context else None
+        self._context, self._extrapolates = context, beyond == "extrapolate"
+        self._positions = context
+        capacity = context if self._read is not None else columns
+        self._cache = DecodingCache(model, rows, capacity, start.shape[1], left)
         self.logits = self._next(start)
+
+    @property
+    def limit(self) -> int:
+        """How many tokens the row that may get most may get."""
+        return max(self.limits)
 
     def read(self, ids: Tensor) -> None:
         """Add one token to each text.
@@ -54,42 +74,87 @@ class Reader:
         Shape:
             ids: (R,)
         """
-        self.logits = self._next(ids[:, None])
+        new = ids[:, None]
+        if self._read is not None:
+            self._read = torch.cat((self._read, new), dim=1)
+            if self._cache.length == self._context:
+                new = self._slid()
+        self.logits = self._next(new)
 
     def select(self, rows: list[int]) -> None:
         """Text i becomes a copy of what text `rows[i]` was."""
+        if rows == list(range(len(self.logits))):
+            return
+        self.limits = [self.limits[row] for row in rows]
         self._cache.select(rows)
         index = torch.tensor(rows, device=self.logits.device)
         self.logits = self.logits.index_select(0, index)
         if self._padding_mask is not None:
             self._padding_mask = self._padding_mask.index_select(0, index)
+        if self._read is not None:
+            self._read = self._read.index_select(0, index)
+
+    def _slid(self) -> Tensor:
+        """The last part of what has been read, which is to be read again as the beginning of a text."""
+        assert self._read is not None
+        dropped = self._read.shape[1] - kept_columns(self._context)
+        self._read = self._read[:, dropped:]
+        if self._cache.left is not None:
+            left = (self._cache.left - dropped).clamp(min=0)
+            self._cache.left = left if left.any() else None
+        self._cache.forget()
+        return self._read
 
     def _next(self, ids: Tensor) -> Tensor:
+        columns = self._cache.length + ids.shape[1]
+        if self._extrapolates and columns > self._positions:
+            self._positions = 2 * columns
+            extend_context(self.model, self._positions)
         if isinstance(self.model, EncoderDecoder):
             assert self._memory is not None
             hidden = self.model.decode(ids, self._memory, self._padding_mask, cache=self._cache)
         else:
-            hidden = self.model.hidden(ids, cache=self._cache)
+            hidden = self.model.hidden(ids, self._unpadded(ids.shape[1]), cache=self._cache)
         logits = self.model.head(hidden[:, -1])
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
+    def _unpadded(self, tokens: int) -> Tensor | None:
+        """Which columns hold tokens, (R, S); None where all do."""
+        left = self._cache.left
+        if left is None:
+            return None
+        columns = torch.arange(self._cache.length + tokens, device=left.device)
+        return columns >= left[:, None]
+
 
 @torch.inference_mode()
-def read_prompt(model: Decoder, prompt_ids: Sequence[int], *, rows: int, max_new_tokens: int) -> Reader:
-    """A reader behind a prompt, with one row. Prompt and new tokens together stay within the context.
+def read_prompts(
+    model: Decoder,
+    prompts: Sequence[Sequence[int]],
+    *,
+    rows: int,
+    max_new_tokens: int,
+    beyond: BeyondContext = "stop",
+) -> Reader:
+    """A reader behind prompts, a row each. They may differ in length: shorter ones are padded at the left, where
+    nothing looks, and count their positions from their own beginning.
+
+    Args:
+        rows: the most texts there will be at once.
 
     Raises:
-        UsageError: the prompt leaves no room for a new token.
+        UsageError: a prompt leaves no room for a new token; or the model has no positions beyond its context.
     """
-    context = model.section.max_seq_len
-    if len(prompt_ids) >= context:
-        raise UsageError(
-            f"The prompt has {len(prompt_ids)} tokens, the beginning-of-text token included, "
-            f"and the model's context of {context} leaves no room for a new one",
-            f"shorten it to {context - 1} tokens at most",
-        )
-    limit = min(max_new_tokens, context - len(prompt_ids))
-    return Reader(model, _tensor([list(prompt_ids)], model), rows=rows, limit=limit)
+    read = [read_of(prompt, model.section, beyond) for prompt in prompts]
+    lengths = [len(prompt) for prompt in read]
+    allowed = token_limits(model.section, lengths, max_new_tokens, beyond)
+    longest = max(lengths)
+    left = None
+    if min(lengths) < longest:
+        left = torch.tensor([longest - length for length in lengths], device=model.device)
+    # What stands in the padding is never looked at: any token will do.
+    start = _tensor([prompt[:1] * (longest - len(prompt)) + prompt for prompt in read], model)
+    return Reader(model, start, rows=rows, limits=allowed, beyond=beyond, left=left)
 
 
 @torch.inference_mode()
@@ -100,33 +165,31 @@ def read_sources(
     *,
     rows: int,
     max_new_tokens: int,
+    beyond: BeyondContext = "stop",
 ) -> Reader:
     """A reader at the start of the translations of `sources`, a row each. A source is read as ``ids </s>``.
 
-    What a target begins with, ``<s>``, and the new tokens together stay within the context.
+    Args:
+        rows: the most texts there will be at once.
 
     Raises:
         UsageError: a source is longer than the context.
     """
-    context = model.section.max_seq_len
-    framed = [roles.source(source) for source in sources]
+    framed = [read_of_source(source, model.section, roles) for source in sources]
     longest = max(len(source) for source in framed)
-    if longest > context:
-        frame = len(roles.source(()))
-        raise UsageError(
-            f"The source has {longest} tokens, the end token included, and the model's context is {context}",
-            f"shorten it to {context - frame} tokens at most",
-        )
     padded = [source + [roles.pad] * (longest - len(source)) for source in framed]
     lengths = _tensor([[len(source)] for source in framed], model)
     is_padded = any(len(source) < longest for source in framed)
     # Told by length: a text may hold the id of padding as well.
     mask = torch.arange(longest, device=lengths.device) < lengths if is_padded else None
     memory = model.encode(_tensor(padded, model), mask)
-    start = _tensor([list(roles.target_prefix)] * len(sources), model)
-    limit = min(max_new_tokens, context - start.shape[1])
-    return Reader(model, start, rows=rows, limit=limit, memory=memory, padding_mask=mask)
+    target = list(roles.target_prefix)
+    [allowed] = token_limits(model.section, [len(target)], max_new_tokens, beyond)
+    start = _tensor([target] * len(sources), model)
+    return Reader(
+        model, start, rows=rows, limits=[allowed] * len(sources), beyond=beyond, memory=memory, padding_mask=mask
+    )
 
 
-def _tensor(ids: list[list[int]], model: Decoder | EncoderDecoder) -> Tensor:
+def _tensor(ids: Sequence[Sequence[int]], model: Decoder | EncoderDecoder) -> Tensor:
     return torch.tensor(ids, dtype=torch.long, device=model.device)

@@ -1,8 +1,9 @@
-"""From logits to the next token: temperature, top-k, top-p, and the draw. Each filter maps logits to logits.
+"""From logits to the next token: temperature, the filters, and the draw. Each filter maps logits to logits.
 
 A token that is ruled out gets the logit −∞, that is the probability 0. Shape legend: R rows, Vocab.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -20,14 +21,25 @@ def never_generated(roles: TokenRoles, vocab_size: int) -> list[int]:
     return [*sorted(token for token in ids if token is not None), *unknown]
 
 
+def ruled_out(ids: Sequence[int], like: Tensor) -> Tensor:
+    """What is added to logits so that some ids get the probability 0: −∞ there, and 0 elsewhere.
+
+    Shape:
+        like: (…, Vocab), logits
+        returns: (Vocab,)
+    """
+    added = torch.zeros_like(like[0] if like.dim() > 1 else like)
+    added[list(ids)] = -torch.inf
+    return added
+
+
 def rule_out(logits: Tensor, ids: Sequence[int]) -> Tensor:
     """Give some ids the probability 0.
 
     Shape:
-        logits: (R, Vocab) → (R, Vocab)
+        logits: (…, Vocab) → (…, Vocab)
     """
-    index = torch.tensor(ids, dtype=torch.long, device=logits.device)
-    return logits.index_fill(-1, index, -torch.inf)
+    return logits + ruled_out(ids, logits)
 
 
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
@@ -73,8 +85,22 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     return logits.masked_fill(outside.scatter(-1, order, outside), -torch.inf)
 
 
+def keep_min_p(logits: Tensor, p: float) -> Tensor:
+    """Keep the tokens at least p times as probable as the best one (Nguyen et al. 2024, section 3).
+
+        >>> keep_min_p(torch.tensor([0.0, -0.5, -1.0]), 0.5)
+        tensor([ 0.0000, -0.5000,    -inf])
+
+    Shape:
+        logits: (…, Vocab) → (…, Vocab)
+    """
+    if p <= 0:
+        return logits
+    return logits.masked_fill(logits < logits.amax(-1, keepdim=True) + math.log(p), -torch.inf)
+
+
 def filter_logits(logits: Tensor, settings: GenerateSection) -> Tensor:
-    """Temperature, then top-k, then top-p: each sees what the one before it left.
+    """Temperature, then top-k, then top-p, then min-p: each sees what the one before it left.
 
     Shape:
         logits: (R, Vocab) → (R, Vocab)
@@ -82,20 +108,35 @@ def filter_logits(logits: Tensor, settings: GenerateSection) -> Tensor:
     logits = apply_temperature(logits, settings.temperature)
     if settings.top_k:
         logits = keep_top_k(logits, settings.top_k)
-    return keep_top_p(logits, settings.top_p)
+    return keep_min_p(keep_top_p(logits, settings.top_p), settings.min_p)
 
 
-def sample(logits: Tensor, settings: GenerateSection, generator: torch.Generator) -> Tensor:
-    """Draw one id a row; at temperature 0 the best one.
+def chances(logits: Tensor, settings: GenerateSection) -> Tensor:
+    """The probability of every token in the draw; at temperature 0 the best one has all of it.
 
     Shape:
-        logits: (R, Vocab)
-        returns: (R,)
+        logits: (R, Vocab) → (R, Vocab)
     """
     if settings.temperature == 0:
-        return logits.argmax(-1)
-    probabilities = filter_logits(logits, settings).softmax(-1)
-    return torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
+        return torch.zeros_like(logits).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
+    return filter_logits(logits, settings).softmax(-1)
+
+
+def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
+    """One id a row: the first whose cumulative probability is beyond u, for u uniform from 0 to 1.
+
+        >>> draw(torch.tensor([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]]), torch.tensor([0.2, 0.8], dtype=torch.float64))
+        tensor([0, 2])
+
+    Shape:
+        probabilities: (R, Vocab); uniforms: (R,), float64
+        returns: (R,)
+    """
+    reached = probabilities.double().cumsum(-1)
+    ids = torch.searchsorted(reached, uniforms[:, None] * reached[:, -1:], right=True).squeeze(-1)
+    # Rounding may put u · total at the total itself: then the last token that has a chance.
+    last = probabilities.shape[-1] - 1 - (probabilities.flip(-1) > 0).byte().argmax(-1)
+    return torch.minimum(ids, last)
 
 
 def log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:

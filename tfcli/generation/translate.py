@@ -1,10 +1,10 @@
-"""Translate a whole corpus: greedy, in batches of sources of about the same length."""
+"""Translate a whole corpus, in batches of sources of about the same length."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tfcli.generation.decode import collect, decode
-from tfcli.generation.reader import read_sources
+from tfcli.generation.beam import prompt_beams
+from tfcli.generation.decode import Continuation, collect, prompt_tokens
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.roles import TokenRoles
@@ -15,13 +15,15 @@ def translate(
     sources: Sequence[Sequence[int]],
     roles: TokenRoles,
     settings: GenerateSection,
-    batch_size: int = 64,
+    batch_size: int = 128,
 ) -> list[list[int]]:
-    """The most probable token at every step, for every source, in the order of `sources`.
+    """The best text of a beam search for every source, or with a beam of 1 the most probable token at every step, in
+    the order of `sources`.
 
     Args:
         sources: token ids without bos and eos.
-        settings: its `max_new_tokens` counts; decoding is greedy whatever its temperature.
+        settings: nothing is sampled, whatever its temperature; its `num_samples` is 1.
+        batch_size: beginnings that are read side by side.
 
     Returns:
         Token ids without bos and eos.
@@ -29,14 +31,25 @@ def translate(
     Raises:
         UsageError: a source is longer than the context.
     """
-    greedy = replace(settings, temperature=0.0)
-    order = sorted(range(len(sources)), key=lambda number: len(sources[number]), reverse=True)
-    found: dict[int, list[int]] = {}
-    for first in range(0, len(order), batch_size):
-        numbers = order[first : first + batch_size]
+    settings = replace(settings, temperature=0.0, num_samples=1)
+    found: list[list[int]] = [[] for _ in sources]
+    for numbers in _batches(sources, max(1, batch_size // settings.beam)):
         batch = [sources[number] for number in numbers]
-        reader = read_sources(model, batch, roles, rows=len(batch), max_new_tokens=settings.max_new_tokens)
-        texts = collect(decode(reader, roles, greedy), len(batch))
-        for number, text in zip(numbers, texts, strict=True):
+        for number, text in zip(numbers, _translated(model, batch, roles, settings), strict=True):
             found[number] = [token for token in text.token_ids if token != roles.eos]
-    return [found[number] for number in range(len(sources))]
+    return found
+
+
+def _batches(sources: Sequence[Sequence[int]], size: int) -> Iterator[list[int]]:
+    """The numbers of the sources, the longest first."""
+    order = sorted(range(len(sources)), key=lambda number: len(sources[number]), reverse=True)
+    for first in range(0, len(order), size):
+        yield order[first : first + size]
+
+
+def _translated(
+    model: EncoderDecoder, sources: Sequence[Sequence[int]], roles: TokenRoles, settings: GenerateSection
+) -> list[Continuation]:
+    if settings.beam == 1:
+        return collect(prompt_tokens(model, sources, roles, settings), len(sources))
+    return [texts[0] for texts in prompt_beams(model, sources, roles, settings)]

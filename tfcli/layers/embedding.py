@@ -5,7 +5,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfcli.layers.norms import build_norm
-from tfcli.layers.positions import register_table, require_within
+from tfcli.layers.positions import extend_table, register_table
+from tfcli.layers.span import Span
 from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection
 
 
@@ -38,22 +39,24 @@ class TokenEmbedding(nn.Module):
             register_table(self, "positions", model)
         self.norm = build_norm(model) if model.embedding_norm else nn.Identity()
 
-    def forward(self, input_ids: Tensor, offset: int = 0, token_type_ids: Tensor | None = None) -> Tensor:
-        """Embed ids whose first one stands at position `offset`; without types, all tokens are of type 0.
+    def forward(self, input_ids: Tensor, span: Span | None = None, token_type_ids: Tensor | None = None) -> Tensor:
+        """Embed ids that stand at `span`, or at the beginning; without types, all tokens are of type 0.
 
         Shape:
             input_ids, token_type_ids: (B, T)
             returns: (B, T, D)
         """
-        x = F.embedding(input_ids, self.weight) * self.scale
+        x = F.embedding(input_ids, self.weight)
+        if self.scale != 1:
+            x = x * self.scale
         if self.token_types is not None:
             x = x + (self.token_types[0] if token_type_ids is None else F.embedding(token_type_ids, self.token_types))
         if self.has_positions:
-            x = self._placed(x, offset + self.offset)
+            rows = (span or Span(0, input_ids.shape[1])).rows(self.positions, self.offset)
+            x = torch.cat((x, rows.expand(len(x), -1, -1)), dim=-1) if self.concatenates else x + rows
         return F.dropout(self.norm(x), self.dropout, self.training)
 
-    def _placed(self, x: Tensor, start: int) -> Tensor:
-        end = start + x.shape[1]
-        require_within(end, self.positions)
-        rows = self.positions[start:end]
-        return torch.cat((x, rows.expand(len(x), -1, -1)), dim=-1) if self.concatenates else x + rows
+    def extend(self, model: ModelSection, length: int) -> None:
+        """Make room for `length` positions, where positions join the embeddings."""
+        if self.has_positions:
+            extend_table(self, "positions", model, length)

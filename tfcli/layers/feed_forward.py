@@ -26,4 +26,4 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
-        return self.output(F.dropout(inner, self.dropout, self.training))
+        return self.output(F.dropout(inner, self.dropout) if self.training else inner)

@@ -28,8 +28,11 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.placement == "pre":
-            return x + F.dropout(sublayer(for_products(self.norm(x))), self.dropout, self.training)
-        return self.norm(x + F.dropout(sublayer(for_products(x)), self.dropout, self.training))
+            return x + self._dropped(sublayer(for_products(self.norm(x))))
+        return self.norm(x + self._dropped(sublayer(for_products(x))))
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout) if self.training else x
 
 
 class LayerCache(Protocol):

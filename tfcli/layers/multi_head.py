@@ -6,7 +6,6 @@ Shape legend: B batch, T queries, S keys, D model, H query heads, Hkv key-value 
 from collections.abc import Callable
 from typing import Protocol
 
-import torch
 from torch import Tensor, nn
 
 from tfcli.layers.attention import explicit_attention, fused_attention, masked, without_blind_rows
@@ -58,9 +57,9 @@ class MultiHeadAttention(nn.Module):
             self.key = Linear(model.d_model, of_keys, bias=bias)
             self.value = Linear(model.d_model, of_keys, bias=bias)
             self.output = Linear(inner, model.d_model, bias=model.has_output_bias)
-        normed = model.query_key_norm
-        self.query_norm = build_norm(model, self.head_dim) if normed else nn.Identity()
-        self.key_norm = build_norm(model, self.head_dim) if normed else nn.Identity()
+        self.joined: nn.Module | None = None  # the three in one: see `models/inference.py`
+        self.query_norm = build_norm(model, self.head_dim) if model.query_key_norm else None
+        self.key_norm = build_norm(model, self.head_dim) if model.query_key_norm else None
 
     def forward(
         self,
@@ -85,18 +84,25 @@ class MultiHeadAttention(nn.Module):
         """
         placed = x if positions.added is None else x + positions.added
 
+        joined = None if self.joined is None else self.joined(x).split(self.widths, dim=-1)
+
         def project() -> KeysValues:
             of_keys, of_values = (placed, x) if memory is None else (memory, memory)
-            key = self.key_norm(self._split(self.key(of_keys), self.num_kv_heads))
-            return rotate(key, positions.rotation), self._split(self.value(of_values), self.num_kv_heads)
+            key, value = (self.key(of_keys), self.value(of_values)) if joined is None else joined[1:]
+            key = self._heads(key, self.num_kv_heads, self.key_norm)
+            return rotate(key, positions.rotation), self._heads(value, self.num_kv_heads)
 
-        query = rotate(self.query_norm(self._split(self.query(placed), self.num_heads)), positions.rotation)
+        query = self._heads(self.query(placed) if joined is None else joined[0], self.num_heads, self.query_norm)
+        query = rotate(query, positions.rotation)
         key, value = project() if cache is None else cache.keys_values(project)
-        if self.num_kv_heads != self.num_heads:
-            group = self.num_heads // self.num_kv_heads
-            key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
         heads = self._attend(query, key, value, padding_mask, positions.bias, weights)
         return self.output(heads.transpose(1, 2).flatten(2))
+
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """Columns of the queries, keys and values of all heads side by side."""
+        of_keys = self.num_kv_heads * self.head_dim
+        return self.num_heads * self.head_dim, of_keys, of_keys
 
     def _attend(
         self,
@@ -109,6 +115,11 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         dropout = self.dropout if self.training else 0.0
         fused = weights is None and self.score.has_kernel
+        if fused and query.shape[2] == 1 and not self.training:
+            return self._attend_from_one(query, key, value, padding_mask, bias)
+        if self.num_kv_heads != self.num_heads:
+            group = self.num_heads // self.num_kv_heads
+            key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
         by_rows = self.by_rows and self.training and not (bias is not None and bias.requires_grad)
         lengths = query.shape[2], key.shape[2]
         triangular = self.causal and lengths[0] == lengths[1] and padding_mask is bias is self.window is None
@@ -125,6 +136,25 @@ class MultiHeadAttention(nn.Module):
         if weights is not None:
             weights.append(of_heads)
         return output
+
+    def _attend_from_one(
+        self, query: Tensor, key: Tensor, value: Tensor, padding_mask: Tensor | None, bias: Tensor | None
+    ) -> Tensor:
+        """Attention of the last position alone, as when text is generated: it sees all keys but padding and those
+        beyond the window. Heads that share keys stand in the place of several queries, so that no key is repeated.
+
+        Shape:
+            query: (B, H, 1, Dh), and the same is returned
+            key, value: (B, Hkv, S, Dh); padding_mask: (B, S); bias: (1, H, 1, S)
+        """
+        if self.window is not None and self.window < key.shape[2]:
+            key, value = key[:, :, -self.window :], value[:, :, -self.window :]
+            padding_mask = None if padding_mask is None else padding_mask[:, -self.window :]
+            bias = None if bias is None else bias[..., -self.window :]
+        shared = query.view(len(query), self.num_kv_heads, -1, self.head_dim)
+        mask = None if padding_mask is None else padding_mask[:, None, None]
+        bias = None if bias is None else bias.to(query.dtype).view(1, self.num_kv_heads, -1, key.shape[2])
+        return fused_attention(shared, key, value, mask, scale=self.score.scale, bias=bias).reshape(query.shape)
 
     def _by_rows(
         self,
@@ -143,6 +173,7 @@ class MultiHeadAttention(nn.Module):
         output = row_attention(query, key, value, masked(bias, mask), scale=self.score.scale, dropout=dropout)
         return without_blind_rows(output, mask) if is_padded else output  # else each query sees itself
 
-    def _split(self, x: Tensor, heads: int) -> Tensor:
-        """(B, S, heads · Dh) → (B, heads, S, Dh): heads become a batch axis."""
-        return torch.unflatten(x, -1, (heads, self.head_dim)).transpose(1, 2)
+    def _heads(self, x: Tensor, heads: int, norm: nn.Module | None = None) -> Tensor:
+        """(B, S, heads · Dh) → (B, heads, S, Dh), normalised where there is a norm: heads become a batch axis."""
+        split = x.view(x.shape[0], x.shape[1], heads, self.head_dim).transpose(1, 2)
+        return split if norm is None else norm(split)

@@ -12,6 +12,7 @@ from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.relative_bias import RelativeBias
 from tfcli.layers.rotary import Rotation, rotation
 from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection, PositionLayout
 
 
@@ -20,9 +21,9 @@ class PositionSignal:
     """What every self-attention of a stack is told about positions; at most one of the three.
 
     Shape:
-        rotation: tables of (T, Dh), which turn queries and keys
+        rotation: tables of (T, Dh) or (B, 1, T, Dh), which turn queries and keys
         bias: (1, H, T, S), added to the scores
-        added: (T, D), added to what queries and keys are projected from
+        added: (T, D) or (B, T, D), added to what queries and keys are projected from
     """
 
     rotation: Rotation | None = None
@@ -36,9 +37,12 @@ NO_SIGNAL = PositionSignal()
 class AttentionPositions(nn.Module):
     """The signal of a stack; an empty one where positions join the embeddings, or where there are none."""
 
-    def forward(self, start: int, end: int) -> PositionSignal:
-        """Of queries at the positions from `start` up to `end`, and of keys from the first position up to `end`."""
+    def forward(self, span: Span) -> PositionSignal:
+        """Of queries at `span`, and of keys from the first column up to its end."""
         return NO_SIGNAL
+
+    def extend(self, model: ModelSection, length: int) -> None:
+        """Make room for `length` positions, where there is a table of them."""
 
 
 class RotaryPositions(AttentionPositions):
@@ -50,20 +54,17 @@ class RotaryPositions(AttentionPositions):
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()
-        table = rotation(
-            torch.arange(model.max_seq_len),
-            model.size_per_head,
-            model.position_base,
-            layout=model.layout,
-            scaling=model.position_scaling,
-        )
         self.layout = model.layout
+        table = _rotation(model, model.max_seq_len)
         self.register_buffer("cosines", table.cosines, persistent=False)
         self.register_buffer("sines", table.sines, persistent=False)
 
-    def forward(self, start: int, end: int) -> PositionSignal:
-        require_within(end, self.cosines)
-        return PositionSignal(rotation=Rotation(self.cosines, self.sines, self.layout).at(start, end))
+    def forward(self, span: Span) -> PositionSignal:
+        return PositionSignal(rotation=Rotation(self.cosines, self.sines, self.layout).at(span))
+
+    def extend(self, model: ModelSection, length: int) -> None:
+        table = _rotation(model, length)
+        self.cosines, self.sines = table.cosines.to(self.cosines), table.sines.to(self.sines)
 
 
 class AlibiPositions(AttentionPositions):
@@ -75,8 +76,8 @@ class AlibiPositions(AttentionPositions):
         super().__init__()
         self.register_buffer("slopes", alibi_slopes(model.num_heads), persistent=False)
 
-    def forward(self, start: int, end: int) -> PositionSignal:
-        return PositionSignal(bias=alibi_bias(end - start, end, self.slopes))
+    def forward(self, span: Span) -> PositionSignal:
+        return PositionSignal(bias=alibi_bias(span.end - span.start, span.end, self.slopes))
 
 
 class RelativePositions(AttentionPositions):
@@ -86,8 +87,8 @@ class RelativePositions(AttentionPositions):
         super().__init__()
         self.relative_bias = RelativeBias(model, bidirectional=bidirectional)
 
-    def forward(self, start: int, end: int) -> PositionSignal:
-        return PositionSignal(bias=self.relative_bias(end - start, end))
+    def forward(self, span: Span) -> PositionSignal:
+        return PositionSignal(bias=self.relative_bias(span.end - span.start, span.end))
 
 
 class QueryKeyPositions(AttentionPositions):
@@ -101,9 +102,11 @@ class QueryKeyPositions(AttentionPositions):
         self.offset = model.position_offset
         register_table(self, "table", model)
 
-    def forward(self, start: int, end: int) -> PositionSignal:
-        require_within(end + self.offset, self.table)
-        return PositionSignal(added=self.table[start + self.offset : end + self.offset])
+    def forward(self, span: Span) -> PositionSignal:
+        return PositionSignal(added=span.rows(self.table, self.offset))
+
+    def extend(self, model: ModelSection, length: int) -> None:
+        extend_table(self, "table", model, length)
 
 
 def register_table(module: nn.Module, name: str, model: ModelSection) -> None:
@@ -112,19 +115,41 @@ def register_table(module: nn.Module, name: str, model: ModelSection) -> None:
     Shape:
         table: (N + offset, D), or as many columns as are concatenated
     """
-    rows = model.max_seq_len + model.position_offset
     if model.positions == "learned":
+        rows = model.max_seq_len + model.position_offset
         module.register_parameter(name, nn.Parameter(torch.empty(rows, model.position_size)))
-        return
-    table = sinusoidal_encoding(
-        rows, model.position_size, model.position_base, layout=model.layout, scaling=model.position_scaling
+    else:
+        module.register_buffer(name, _sinusoids(model, model.max_seq_len), persistent=False)
+
+
+def extend_table(module: nn.Module, name: str, model: ModelSection, length: int) -> None:
+    """Give a table of sinusoidal positions rows for `length` positions.
+
+    Shape:
+        table: (length + offset, D)
+    """
+    assert model.positions != "learned", "nobody has learned what stands beyond the context"
+    setattr(module, name, _sinusoids(model, length).to(getattr(module, name)))
+
+
+def _sinusoids(model: ModelSection, length: int) -> Tensor:
+    return sinusoidal_encoding(
+        length + model.position_offset,
+        model.position_size,
+        model.position_base,
+        layout=model.layout,
+        scaling=model.position_scaling,
     )
-    module.register_buffer(name, table, persistent=False)
 
 
-def require_within(end: int, table: Tensor) -> None:
-    """Assert that a table has the rows up to `end`."""
-    assert end <= len(table), f"position {end - 1} is beyond the context of {len(table)}"
+def _rotation(model: ModelSection, length: int) -> Rotation:
+    return rotation(
+        torch.arange(length),
+        model.size_per_head,
+        model.position_base,
+        layout=model.layout,
+        scaling=model.position_scaling,
+    )
 
 
 def attention_positions(model: ModelSection, *, bidirectional: bool) -> AttentionPositions:

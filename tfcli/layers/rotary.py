@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tfcli.layers.span import Span
 from tfcli.recipe.model import PositionLayout
 
 
@@ -18,16 +19,19 @@ class Rotation:
     """Cosines and sines for every dimension.
 
     Shape:
-        cosines, sines: (T, Dh)
+        cosines, sines: (T, Dh), or (B, 1, T, Dh) where every text has positions of its own
     """
 
     cosines: Tensor
     sines: Tensor
     layout: PositionLayout = "halves"
 
-    def at(self, start: int, end: int) -> "Rotation":
-        """Those of the positions from `start` up to `end`."""
-        return Rotation(self.cosines[start:end], self.sines[start:end], self.layout)
+    def at(self, span: Span) -> "Rotation":
+        """Those of some positions."""
+        cosines, sines = span.rows(self.cosines), span.rows(self.sines)
+        if span.left is not None:
+            cosines, sines = cosines[:, None], sines[:, None]  # the same for all heads
+        return Rotation(cosines, sines, self.layout)
 
 
 def rotation(

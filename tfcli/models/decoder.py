@@ -4,7 +4,7 @@ from torch import Tensor
 
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.models.head import build_head
-from tfcli.models.stack import Stack, StackCache
+from tfcli.models.stack import Stack, StackCache, span_of
 from tfcli.models.transformer import AttentionWeights, Transformer, collector
 from tfcli.recipe.model import ModelSection
 
@@ -30,10 +30,10 @@ class Decoder(Transformer):
 
         Shape:
             input_ids: (B, T)
-            padding_mask: (B, T), True at real tokens
+            padding_mask: (B, S), True at real tokens; S = T, and what a cache remembers before it
             returns: (B, T, D)
         """
-        x = self.embedding(input_ids, cache.length if cache is not None else 0)
+        x = self.embedding(input_ids, span_of(input_ids.shape[1], cache))
         self_weights = collector(weights, "decoder_self")
         return self.stack(x, padding_mask=padding_mask, cache=cache, self_weights=self_weights)
 

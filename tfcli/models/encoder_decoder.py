@@ -4,7 +4,7 @@ from torch import Tensor
 
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.models.head import build_head
-from tfcli.models.stack import Stack, StackCache
+from tfcli.models.stack import Stack, StackCache, span_of
 from tfcli.models.transformer import AttentionWeights, Transformer, collector
 from tfcli.recipe.model import ModelSection
 
@@ -51,7 +51,7 @@ class EncoderDecoder(Transformer):
             returns: (B, T, D)
         """
         return self.decoder(
-            self.target_embedding(decoder_input_ids, cache.length if cache is not None else 0),
+            self.target_embedding(decoder_input_ids, span_of(decoder_input_ids.shape[1], cache)),
             memory=memory,
             memory_padding_mask=padding_mask,
             cache=cache,

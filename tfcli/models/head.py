@@ -39,6 +39,7 @@ class Head(nn.Module):
         self.scale = size**-0.5 if model.scale_logits else 1.0
         self.weight = embedding if model.tie_embeddings else nn.Parameter(torch.empty(vocab_size, size))
         self.bias = nn.Parameter(torch.empty(vocab_size)) if model.head_bias else None
+        self.product: nn.Module | None = None  # the same, in a model that only predicts: see `inference.py`
 
     def prepared(self, h: Tensor) -> Tensor:
         """What is multiplied with W.
@@ -49,7 +50,8 @@ class Head(nn.Module):
         return h * self.scale if self.scale != 1.0 else h
 
     def forward(self, h: Tensor) -> Tensor:
-        return F.linear(self.prepared(h), self.weight, self.bias)
+        prepared = self.prepared(h)
+        return F.linear(prepared, self.weight, self.bias) if self.product is None else self.product(prepared)
 
 
 class TransformHead(Head):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from tfcli.layers.layer import LayerCache, TransformerLayer
 from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import attention_positions
+from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection
 
 
@@ -16,9 +17,8 @@ class StackCache(Protocol):
 
     layers: Sequence[LayerCache]
 
-    @property
-    def length(self) -> int:
-        """Positions remembered so far."""
+    def span(self, tokens: int) -> Span:
+        """Where so many further tokens stand, behind those remembered."""
 
 
 class Stack(nn.Module):
@@ -46,13 +46,12 @@ class Stack(nn.Module):
         """Run the layers in order.
 
         Shape:
-            x: (B, T, D), embedded tokens; the first stands at position `cache.length`
+            x: (B, T, D), embedded tokens; with a cache, behind those it remembers
             memory: (B, S, D), the encoder's output
             self_weights, cross_weights: receive a (B, H, T, S) a layer
             returns: (B, T, D)
         """
-        offset = cache.length if cache is not None else 0
-        positions = self.positions(offset, offset + x.shape[1])
+        positions = self.positions(span_of(x.shape[1], cache))
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,
@@ -65,3 +64,8 @@ class Stack(nn.Module):
                 cross_weights=cross_weights,
             )
         return self.final_norm(x)
+
+
+def span_of(tokens: int, cache: StackCache | None) -> Span:
+    """Where the tokens of a pass stand: at the beginning, or behind what a cache remembers."""
+    return Span(0, tokens) if cache is None else cache.span(tokens)

@@ -12,6 +12,7 @@ from tfcli.inspection.attention import attention
 from tfcli.inspection.focus import focused, require_place
 from tfcli.inspection.positions import run_positions
 from tfcli.pipeline.datasets import Report, dataset_of_run
+from tfcli.pipeline.references import original_targets
 from tfcli.pipeline.training import ShouldStop, train_recipe
 from tfcli.recipe.check import CheckSection
 from tfcli.recipe.recipe import Recipe
@@ -38,7 +39,7 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
     if finished.reason == "interrupted":
         return []
     trained = time.perf_counter()
-    run = load_run(finished.run, device=choose_device(recipe.train.device))
+    run = load_run(finished.run, device=choose_device(recipe.train.device), precision="float32")
     scores = _evaluation(run, report)
     _samples(run, recipe, report)
     _inspection(run, recipe, report)
@@ -90,7 +91,8 @@ def check_results(check: CheckSection, scores: Scores, minutes: float) -> Iterat
 
 def _evaluation(run: LoadedRun, report: Report) -> Scores:
     report(StageStarted("evaluation", "the whole validation part"))
-    scores = evaluate(run, dataset_of_run(run.directory, run.recipe, report))
+    data = dataset_of_run(run.directory, run.recipe, report)
+    scores = evaluate(run, data, targets=lambda: original_targets(run, data, ()))
     report(scores)
     return scores
 

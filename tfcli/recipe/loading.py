@@ -163,6 +163,7 @@ _EXPECTED = {
     "float_type": "a number",
     "bool_type": "true or false",
     "string_type": "a text",
+    "string_too_short": "a text with something in it",
     "tuple_type": "a list",
     "dataclass_type": "a section of settings",
     "finite_number": "a finite number",

@@ -13,6 +13,8 @@ Norm = Literal["layernorm", "rmsnorm"]
 NormPlacement = Literal["pre", "post"]
 AttentionScore = Literal["scaled_dot", "dot", "additive", "parameter_free"]
 Activation = Literal["relu", "relu2", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
+WeightPrecision = Literal["float32", "bfloat16", "int8"]
+"""Of a model that only predicts: as it was trained, all of it in sixteen bits, or its matrices in eight."""
 HeadKind = Literal["linear", "transform", "none"]
 Initialization = Literal["copying", "gpt2", "bert", "vaswani2017", "t5"]
 

@@ -96,3 +96,65 @@ class TrainingSpeed:
     peaks: tuple[MatrixPeak, ...]
     sides: tuple[TrainingSide, ...]
     differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class GenerationSide:
+    """One way to generate, measured in a process of its own.
+
+    `tokens_per_second` counts the new tokens of all texts over the whole time, `seconds` of a round; the best text of
+    a beam counts alone. `prefill_seconds` go by until the first new token is there, `token_seconds` from one new token
+    (of every text) to the next. `bandwidth_share` is the time in which a token's weights can be read, in the side's
+    precision, as a share of `token_seconds`. These three are None where they mean nothing: for a corpus, and the share
+    for several texts.
+    `memory` and the ratios are those of `TrainingSide`.
+    """
+
+    name: str
+    model: str
+    precision: str
+    parameters: int
+    tokens_per_second: float
+    seconds: Spread
+    prefill_seconds: Spread | None
+    token_seconds: Spread | None
+    bandwidth_share: float | None
+    memory: int
+    ratio: float | None = None
+    ratio_p10: float | None = None
+    ratio_p90: float | None = None
+
+
+@dataclass(frozen=True)
+class GenerationSpeed:
+    """`rounds` generations of every side in turns, after `warmup` that do not count.
+
+    A generation makes `new_tokens` tokens for each of `batch` prompts (an encoder-decoder: sources) of `prompt_tokens`
+    random ids; or for each of `sentences` sources whose mean length that is, `batch` of like length at a time. Every
+    token is the likeliest one, or the best of `beam` beams; none ends a text.
+
+    `weight_bytes` are those of the matrices that one more token is multiplied with, in tfcli's precision, and
+    `read_bandwidth` is what the machine reads from memory at most, in bytes a second. `same_ids` is the share of the
+    new tokens that are the same on both sides; None where there is one side, or another model. `differences` are those
+    between the models.
+    """
+
+    recipe: str
+    architecture: str
+    num_layers: int
+    d_model: int
+    num_heads: int
+    vocab_size: int
+    batch: int
+    prompt_tokens: float
+    new_tokens: int
+    beam: int
+    sentences: int | None
+    rounds: int
+    warmup: int
+    weight_bytes: int
+    read_bandwidth: float
+    machine: Machine
+    sides: tuple[GenerationSide, ...]
+    same_ids: float | None = None
+    differences: tuple[Difference, ...] = ()

@@ -1,6 +1,70 @@
-"""A model's scores on a whole set."""
+"""A model's scores on a whole set, how sure they are, and how two models differ on the same text."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Interval = tuple[float, float]
+"""From, to: where 95 % of the resamples lie."""
+
+Unit = Literal["documents", "pairs", "stretches"]
+"""What resamples are made of; stretches of the text where there are few documents."""
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """95 % intervals by bootstrap (Efron 1979, percentiles; for BLEU and chrF as Koehn 2004); None: no such score, or
+    not enough to resample."""
+
+    loss: Interval | None = None
+    perplexity: Interval | None = None
+    bits_per_byte: Interval | None = None
+    bits_per_character: Interval | None = None
+    accuracy: Interval | None = None
+    pseudo_perplexity: Interval | None = None
+    bleu: Interval | None = None
+    chrf: Interval | None = None
+    exact_match: Interval | None = None
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The documents, or pairs, of `shortest` to `longest` tokens (of a pair, its source), and their scores.
+
+    None where none of them has a part in that score.
+    """
+
+    shortest: int
+    longest: int
+    documents: int
+    loss: float | None
+    accuracy: float | None
+    bleu: float | None = None
+    chrf: float | None = None
+    exact_match: float | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One score of two models on the same text: the second's less the first's, its 95 % interval, and the p-value of
+    a paired bootstrap; None where there is too little to resample."""
+
+    score: str
+    first: float
+    second: float
+    difference: float
+    interval: Interval | None
+    p_value: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Another model on the same text; `notes` say what to beware of."""
+
+    scores: Scores
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -10,6 +74,10 @@ class Scores:
     `accuracy` is the share of predicted tokens that were right (for an encoder: of masked tokens). BLEU and chrF are
     sacrebleu's, 0 to 100, with its signature; `exact_match` is a share of pairs, 0 to 1. `left_out` counts pairs that
     are too long for the context and have no part in the loss; they are translated all the same.
+
+    `bytes` (UTF-8) and `characters` are those of the text that was scored; `unknown` counts the scored tokens that
+    are the unknown one. Windows have `context` tokens, each `stride` behind the last (None: none overlap as there
+    are no windows, or they must not). `pseudo_perplexity` is that of `pseudo_tokens` tokens, each masked alone.
     """
 
     run: str
@@ -26,3 +94,20 @@ class Scores:
     chrf: float | None = None
     exact_match: float | None = None
     signature: str | None = None
+    bits_per_character: float | None = None
+    bytes: int | None = None
+    characters: int | None = None
+    unknown: int = 0
+    context: int | None = None
+    stride: int | None = None
+    beam: int | None = None
+    references_exact: bool | None = None
+    """Whether the references are the text itself; else they are as the tokenizer writes it (of pairs alone)."""
+    pseudo_perplexity: float | None = None
+    pseudo_tokens: int | None = None
+    resampled: Unit | None = None
+    units: int = 0
+    """Documents, pairs or stretches that the resamples are made of."""
+    intervals: Intervals = Intervals()
+    buckets: tuple[Bucket, ...] = ()
+    comparison: Comparison | None = None

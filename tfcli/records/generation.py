@@ -1,20 +1,27 @@
-"""Text that a model made."""
+"""Text that a model made, and how it came about."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Finish = Literal["end", "stop", "length", "context"]
+"""Why a text ended: the end token came, a stop text appeared, max_new_tokens was reached, or the context is full."""
 
 
 @dataclass(frozen=True)
 class Generated:
     """A continuation (decoder) or a translation (encoder-decoder).
 
-    `text` and `token_ids` are the continuation alone; `score` is the sum of the log-probabilities (nats) of its
-    tokens under the model itself, before temperature and filters.
+    `text` and `token_ids` are the continuation alone, a `stop` text left out of `text` and not of `token_ids`;
+    `log_probabilities` are the tokens' own (nats) under the model itself, before temperature and filters, and
+    `score` is their sum.
     """
 
     prompt: str
     text: str
     token_ids: tuple[int, ...]
     score: float
+    log_probabilities: tuple[float, ...]
+    finish: Finish
 
 
 @dataclass(frozen=True)
@@ -27,8 +34,75 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Filled:
-    """Every mask of a prompt with its best candidates, best first, and the prompt with the best of each put in."""
+    """Every mask of a prompt with its best candidates, best first, and the prompt with the best of each put in.
+
+    `order` holds every mask's turn, 0 for the one filled first, and its candidates are those of that turn; None: each
+    was judged with all the others still masked.
+    """
 
     prompt: str
     predictions: tuple[tuple[Candidate, ...], ...]
     text: str
+    order: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Option:
+    """A token that could come next: `probability` under the model itself, and its `chance` in the draw, after
+    temperature, penalties and filters (0: ruled out; greedy: 1 for the best)."""
+
+    token_id: int
+    token: str
+    probability: float
+    chance: float
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """One new token with the likeliest others of that step, the likeliest first, the chosen one always among them."""
+
+    token_id: int
+    token: str
+    probability: float
+    chance: float
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """How one text came about, a step a token."""
+
+    generated: Generated
+    steps: tuple[TraceStep, ...]
+
+
+@dataclass(frozen=True)
+class BeamNode:
+    """A beginning that the search looked at.
+
+    `score` is the log-probability (nats) of the tokens up to here; `ranking` is that, less what penalties on what is
+    repeated and diversity took, over the length penalty. `fate`: kept for the next step, ended (with the end token, a
+    stop text or the last allowed token), or pruned. `chosen` marks the way to the best text.
+    """
+
+    step: int
+    parent: int | None
+    token_id: int
+    token: str
+    log_probability: float
+    score: float
+    ranking: float
+    group: int
+    fate: Literal["kept", "ended", "pruned"]
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class BeamTree:
+    """A beam search over one prompt: `nodes` in the order they were looked at; `parent` is a place in it."""
+
+    prompt: str
+    beam: int
+    length_penalty: float
+    nodes: tuple[BeamNode, ...]
+    texts: tuple[Generated, ...]

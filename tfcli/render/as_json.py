@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.records.attention import AttentionRecord
-from tfcli.records.generation import Filled, Generated
 from tfcli.records.tokenization import TokenizerReport
 from tfcli.records.training import (
     CheckpointSaved,
@@ -19,6 +18,7 @@ from tfcli.records.training import (
     TrainingFinished,
     TrainingStarted,
 )
+from tfcli.records.verification import Verification
 
 _EVENTS = {
     TrainingStarted: "started",
@@ -45,12 +45,10 @@ def to_json(record: Any) -> Any:
 
 
 def _one(record: Any) -> dict[str, Any]:
-    if isinstance(record, Generated):
-        return _chosen(record, ("prompt", "text", "token_ids", "score"))
-    if isinstance(record, Filled):
-        return _chosen(record, ("prompt", "predictions", "text"))
     if isinstance(record, TokenizerReport):
         return {**_fields(record), "bytes_per_token": _value(record.bytes_per_token)}
+    if isinstance(record, Verification):
+        return {"passed": record.passed, **_fields(record)}
     if type(record) in _EVENTS:
         return {"event": _EVENTS[type(record)], **_fields(record)}
     return _fields(record)

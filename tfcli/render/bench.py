@@ -12,10 +12,10 @@ from tfcli.render.generation import bar
 from tfcli.render.numbers import exact, percent, plural, short
 from tfcli.render.safe import printable
 
-_BARS_FROM = 104
+BARS_FROM = 104
 """Columns of a terminal in which bars fit beside the figures."""
 
-_LONGEST_BAR = 28
+LONGEST_BAR = 28
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class TrainingSpeedView:
         speed = self.speed
         name = f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else ""
         yield Text(f"Training speed{name}", style="bold")
-        for line in (_shape(speed), _machine(speed.machine), *map(_peak, speed.peaks)):
+        for line in (_shape(speed), machine_line(speed.machine), *map(_peak, speed.peaks)):
             yield Text(line, style="dim")
         yield Text()
-        yield _table(speed, with_bars=options.max_width >= _BARS_FROM)
+        yield _table(speed, with_bars=options.max_width >= BARS_FROM)
         yield Text()
         for note in _notes(speed):
             yield Text(note, style="dim")
@@ -51,16 +51,16 @@ def _table(speed: TrainingSpeed, *, with_bars: bool) -> Table:
     for side in speed.sides:
         ours = side.ratio is None
         taken = side.step_seconds
-        figures = [short(side.tokens_per_second), _milliseconds(taken.p50)]
+        figures = [short(side.tokens_per_second), milliseconds(taken.p50)]
         figures += [percent(side.peak_share), short(side.memory, "B")]
         row = [Text(cell, "bold" if ours else "") for cell in (_name(side), *figures)]
-        under = ["", "", f"{_milliseconds(taken.p10)}–{_milliseconds(taken.p90)}", "", ""]
+        under = ["", "", f"{milliseconds(taken.p10)}–{milliseconds(taken.p90)}", "", ""]
         if against:
             row.append(Text("" if side.ratio is None else f"{side.ratio:.2f}×", "bold"))
             under.append("" if side.ratio is None else f"{side.ratio_p10:.2f}–{side.ratio_p90:.2f}")
         if with_bars:
             length = side.tokens_per_second / fastest
-            row.append(Text(bar(length, _LONGEST_BAR), "green" if ours else "blue"))
+            row.append(Text(bar(length, LONGEST_BAR), "green" if ours else "blue"))
         table.add_row(*row)
         table.add_row(*(Text(cell, "dim") for cell in under))
     return table
@@ -70,10 +70,10 @@ def _name(side: TrainingSide) -> str:
     return side.name if side.name.endswith(side.precision) else f"{side.name} {side.precision}"
 
 
-def _milliseconds(seconds: float) -> str:
+def milliseconds(seconds: float) -> str:
     """Three digits, and all of those before the point.
 
-    >>> _milliseconds(1.2345), _milliseconds(0.0123)
+    >>> milliseconds(1.2345), milliseconds(0.0123)
     ('1,234', '12.3')
     """
     value = seconds * 1e3
@@ -92,7 +92,8 @@ def _shape(speed: TrainingSpeed) -> str:
     )
 
 
-def _machine(machine: Machine) -> str:
+def machine_line(machine: Machine) -> str:
+    """Where it was measured."""
     where = "" if machine.device == "cpu" else f" · {machine.device}"
     cores, threads = plural(machine.cores, "core"), plural(machine.threads, "thread")
     return f"{printable(machine.processor)}{where} · {cores}, {threads} · torch {machine.torch}"
@@ -124,10 +125,11 @@ def _notes(speed: TrainingSpeed) -> Iterator[str]:
     )
     count = f"{exact(others[0].parameters)} parameters"
     if speed.differences:
-        yield f"Its sizes are the same, and it is another model, of {count}: {_listed(speed.differences)}."
+        yield f"Its sizes are the same, and it is another model, of {count}: {listed(speed.differences)}."
     else:
         yield f"It is the same model, of {count}."
 
 
-def _listed(differences: tuple[Difference, ...]) -> str:
+def listed(differences: tuple[Difference, ...]) -> str:
+    """How the compared model differs."""
     return "; ".join(f"{one.setting} {one.theirs} in place of {one.ours}" for one in differences)

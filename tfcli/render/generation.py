@@ -37,7 +37,10 @@ class GeneratedView:
 
 @dataclass(frozen=True)
 class FilledView:
-    """Every mask's candidates with bars for their probabilities, then the text with the best of each."""
+    """Every mask's candidates with bars for their probabilities, then the text with the best of each.
+
+    Where masks were filled one after the other, each says when, and its candidates are those of its turn.
+    """
 
     filled: Filled
 
@@ -45,9 +48,20 @@ class FilledView:
         filled = self.filled
         yield Text(printable(filled.prompt, keep_newlines=True), style="dim")
         for number, candidates in enumerate(filled.predictions, start=1):
-            yield Text(f"mask {number} of {len(filled.predictions)}", style="bold")
+            turn = "" if filled.order is None else f", filled {_ordinal(filled.order[number - 1] + 1)}"
+            yield Text(f"mask {number} of {len(filled.predictions)}{turn}", style="bold")
             yield from _bars(candidates, options.max_width)
         yield Text(printable(filled.text, keep_newlines=True))
+
+
+def _ordinal(number: int) -> str:
+    """A place in an order.
+
+    >>> _ordinal(1), _ordinal(12), _ordinal(22)
+    ('1st', '12th', '22nd')
+    """
+    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
 
 
 def _bars(candidates: tuple[Candidate, ...], width: int) -> RenderResult:

@@ -7,8 +7,10 @@ import torch
 
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.models.build import ARCHITECTURES
+from tfcli.models.inference import ready_to_predict
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.loading import load_recorded
+from tfcli.recipe.model import WeightPrecision
 from tfcli.recipe.recipe import Recipe
 from tfcli.runs.config import RunConfig, read_config
 from tfcli.runs.directory import RunDirectory, existing_run
@@ -35,14 +37,21 @@ class LoadedRun:
         return self.config.model.architecture
 
 
-def load_run(path: Path | str, checkpoint: str = "best", device: torch.device | str = "cpu") -> LoadedRun:
+def load_run(
+    path: Path | str,
+    checkpoint: str = "best",
+    device: torch.device | str = "cpu",
+    precision: WeightPrecision | None = None,
+) -> LoadedRun:
     """Load a run directory.
 
     Args:
         checkpoint: "best" by validation, "last", or the number of a step that is kept.
+        precision: for a model that is to predict and nothing else, which is then faster; None: as it was trained, to
+            be looked into, trained on or written.
 
     Raises:
-        UsageError: there is no run, or no such checkpoint.
+        UsageError: there is no run, no such checkpoint, or no such precision on this machine.
         BrokenInputError: a file is damaged, or weights, tokenizer and config do not belong together.
     """
     directory = existing_run(Path(path))
@@ -59,7 +68,10 @@ def load_run(path: Path | str, checkpoint: str = "best", device: torch.device | 
     if metadata.get("run_id") != config.run_id:
         raise BrokenInputError(f"{weights} belongs to another run", "restore the run's own file")
     fill_model(model, tensors, weights)
-    return LoadedRun(directory, recipe, config, tokenizer, model.to(device).eval(), torch.device(device))
+    model = model.to(device).eval()
+    if precision is not None:
+        ready_to_predict(model, precision)
+    return LoadedRun(directory, recipe, config, tokenizer, model, torch.device(device))
 
 
 def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:

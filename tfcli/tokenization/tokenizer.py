@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ class Tokenizer:
         _check(self.roles, self.vocab_size, where)
         declared = backend.get_added_tokens_decoder()
         self._special = frozenset(token_id for token_id, token in declared.items() if token.special)
-        keep_apart(backend, (self._special | set(self.roles.ids())) - {self.roles.unk})
+        keep_apart(backend, self.special_ids)
 
     def with_roles(self, roles: TokenRoles) -> Tokenizer:
         """The same tokenizer, its special tokens serving otherwise.
@@ -72,10 +72,28 @@ class Tokenizer:
             return "bpe" if model["merges"] or '"ByteLevel"' in self._pipeline else "char"
         return "word" if model["type"] == "WordLevel" else str(model["type"]).lower()
 
+    @cached_property
+    def ordinary_ids(self) -> frozenset[int]:
+        """The ids that text is made of: the vocabulary without special tokens."""
+        ids = self._backend.get_vocab(with_added_tokens=True).values()
+        return frozenset(ids) - self._special - set(self.roles.ids())
+
     @property
     def words_carry_spaces(self) -> bool:
         """Whether a word's token has the space before it."""
         return '"ByteLevel"' in self._pipeline or "▁" in self._pipeline
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether every text decodes to itself: its letters are bytes, and nothing rewrites a text before."""
+        before = json.dumps(self._state["pre_tokenizer"])
+        rewritten = self._state["normalizer"] is not None or '"add_prefix_space": true' in before
+        return '"ByteLevel"' in before and not rewritten
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """The ids that no text has: those of the special tokens, but the unknown one's."""
+        return (self._special | set(self.roles.ids())) - {self.roles.unk}
 
     def encode(self, text: str) -> list[int]:
         """Text to ids; no special token is added.
@@ -91,6 +109,12 @@ class Tokenizer:
         with _whole_characters():
             encodings = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
+
+    def encode_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
+        """Texts to ids, and which of its text's characters each stands for: from, and up to."""
+        with _whole_characters():
+            encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
+        return [(encoding.ids, encoding.offsets) for encoding in encodings]
 
     def encode_masked(self, text: str) -> list[int]:
         """As `encode`, but the spelling of the mask token becomes the mask: "the <mask> sat".
@@ -142,7 +166,8 @@ class Tokenizer:
 
     def stream(self, after: Iterable[int] = ()) -> TokenStream:
         """Decode one id at a time; `after` are the ids that came before and are not to be repeated."""
-        return TokenStream(self._backend, self.decode, self._special, after)
+        decode = partial(self._backend.decode, skip_special_tokens=True)
+        return TokenStream(decode, self._special, self._fallback_bytes, after)
 
     def to_json(self) -> str:
         """The tokenizer.json that the `tokenizers` and `transformers` libraries read."""
@@ -161,6 +186,14 @@ class Tokenizer:
         """Everything around the model, serialised."""
         parts = {key: self._state[key] for key in ("normalizer", "pre_tokenizer", "decoder")}
         return json.dumps(parts, ensure_ascii=False)
+
+    @cached_property
+    def _fallback_bytes(self) -> frozenset[int]:
+        """The tokens of single bytes. A run of them becomes characters if all of it is valid UTF-8, else none."""
+        if '"ByteFallback"' not in self._pipeline:
+            return frozenset()
+        found = (self._backend.token_to_id(f"<0x{byte:02X}>") for byte in range(256))
+        return frozenset(token_id for token_id in found if token_id is not None)
 
     def _is_framed_by_name(self) -> bool:
         try:

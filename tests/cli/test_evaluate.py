@@ -1,0 +1,150 @@
+"""`tfcli evaluate` as a user types it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import tfcli
+from tests.support.runs import tiny_recipe, train_tiny
+from tfcli.evaluation import translated as module
+from tfcli.runs.load import load_run
+
+KEYS = {
+    *("run", "objective", "sources", "loss", "perplexity", "bits_per_byte", "bits_per_character", "tokens"),
+    *("documents", "accuracy", "left_out", "bleu", "chrf", "exact_match", "signature", "bytes", "characters"),
+    *("unknown", "context", "stride", "beam", "references_exact", "pseudo_perplexity", "pseudo_tokens", "resampled"),
+    *("units", "intervals", "buckets", "comparison"),
+}
+
+
+def answer(*arguments: str | Path) -> dict[str, Any]:
+    result = tfcli("evaluate", *arguments, "--json", "--quiet")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def refused(*arguments: str | Path) -> str:
+    result = tfcli("evaluate", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder", "encoder-decoder"])
+def test_json_has_the_same_keys_for_all(trained: Callable[[str], Path], architecture: str):
+    scores = answer(trained(architecture))
+    assert scores.keys() == KEYS
+    assert scores["intervals"]["loss"][0] < scores["loss"] < scores["intervals"]["loss"][1]
+    assert scores["buckets"][0].keys() == {
+        *("shortest", "longest", "documents", "loss", "accuracy", "bleu", "chrf", "exact_match"),
+    }
+    assert scores["context"] == 32
+    assert scores["stride"] == (32 if architecture == "decoder" else None)
+
+
+def test_a_stride_gives_a_token_more_to_go_by(trained: Callable[[str], Path]):
+    """As many tokens, and another loss; said in the table."""
+    whole, sliding = answer(trained("decoder")), answer(trained("decoder"), "--stride", "8")
+    assert (sliding["tokens"], sliding["stride"], sliding["context"]) == (whole["tokens"], 8, 32)
+    assert sliding["loss"] != whole["loss"]
+    assert "stride 8: 24 or more before each token" in tfcli("evaluate", trained("decoder"), "--stride", "8").stdout
+
+
+def test_options_that_mean_nothing_are_refused(trained: Callable[[str], Path], tmp_path: Path):
+    assert "--stride is for a decoder, and " in refused(trained("encoder"), "--stride", "8")
+    assert "--pseudo is for an encoder, and " in refused(trained("decoder"), "--pseudo")
+    for option in ("--beam", "--outputs", "--references"):
+        value = "2" if option == "--beam" else str(tmp_path / "out.txt")
+        assert f"{option} is for an encoder-decoder, and " in refused(trained("decoder"), option, value)
+    assert "--stride 33 is longer than the context of 32 tokens" in refused(trained("decoder"), "--stride", "33")
+    assert "'0'" in refused(trained("decoder"), "--stride", "0")
+    assert "is a folder; name a file in it" in refused(trained("encoder-decoder"), "--outputs", tmp_path)
+    assert "was trained for mlm" in refused(trained("decoder"), "--compare", trained("encoder"))
+    assert "no run" in refused(trained("decoder"), "--compare", tmp_path / "none")
+
+
+def test_pseudo_perplexity_tells_its_cost_first(trained: Callable[[str], Path]):
+    result = tfcli("evaluate", trained("encoder"), "--pseudo")
+    assert "each masked alone: " in result.stderr
+    assert "pseudo-perplexity" in result.stdout
+
+
+def test_two_runs(trained: Callable[[str], Path], tmp_path: Path):
+    other = shutil.copytree(trained("decoder"), tmp_path / "other")
+    scores = answer(trained("decoder"), "--compare", other, "--checkpoint", "last")
+    compared = scores["comparison"]
+    assert compared.keys() == {"scores", "differences", "notes"}
+    assert compared["scores"]["run"] == str(other)
+    assert compared["scores"]["comparison"] is None
+    one = compared["differences"][0]
+    assert one.keys() == {"score", "first", "second", "difference", "interval", "p_value"}
+    assert (one["first"], one["second"]) == pytest.approx((scores["loss"], compared["scores"]["loss"]))
+    assert "Compared on the same text" in tfcli("evaluate", trained("decoder"), "--compare", other).stdout
+
+
+def test_sources_are_compared_through_both_tokenizers(trained: Callable[[str], Path], tmp_path: Path):
+    train_tiny(tiny_recipe("decoder", {"tokenizer": {"algorithm": "bpe", "vocab_size": 300}}), tmp_path / "run")
+    (tmp_path / "text.txt").write_text("the cat sat on the mat. " * 60)
+    scores = answer(trained("decoder"), tmp_path / "text.txt", "--compare", tmp_path / "run")
+    other = scores["comparison"]["scores"]
+    assert (scores["bytes"], scores["documents"]) == (other["bytes"], other["documents"])
+    assert scores["tokens"] != other["tokens"]
+
+
+@pytest.fixture(scope="module")
+def broken_lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of pairs whose targets have line ends inside."""
+    folder = tmp_path_factory.mktemp("pairs")
+    ends = ("\n", "\r\n", "\r", " ")
+    pairs = [{"source": f"o gato {n}", "target": f"the cat{ends[n % 4]}number {n % 7} sat here ."} for n in range(120)]
+    (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, pairs)))
+    settings = {
+        "tokenizer": {"algorithm": "char", "vocab_size": 200},
+        "data": {"source": str(folder / "pairs.jsonl"), "split": "tail", "validation_fraction": 0.3},
+        "model": {"max_seq_len": 64},
+        "train": {"steps": 1},
+    }
+    train_tiny(tiny_recipe("encoder-decoder", settings), folder / "run")
+    return folder / "run"
+
+
+def test_the_command_of_sacrebleu_gives_our_files_our_scores(
+    broken_lines: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Translations that are nearly right: every third is the reference of another pair, and one is empty."""
+    tokenizer = load_run(broken_lines).tokenizer
+
+    def nearly(model: object, sources: list[list[int]], *_: object) -> list[list[int]]:
+        numbers = [int(tokenizer.decode(ids).split()[-1]) for ids in sources]
+        ends = ("\n", "\r\n", "\r", " ")
+        texts = [f"the cat{ends[n % 4]}number {(n + (n % 3 == 0)) % 7} sat here ." for n in numbers]
+        return [tokenizer.encode(text) for text in ["", *texts[1:]]]
+
+    monkeypatch.setattr(module, "translate", nearly)
+    outputs, references = tmp_path / "new" / "outputs.txt", tmp_path / "references.txt"
+    scores = answer(broken_lines, "--outputs", outputs, "--references", references)
+    assert len(outputs.read_text().split("\n")) == len(references.read_text().split("\n")) == scores["documents"] + 1
+    assert outputs.read_text().startswith("\n")
+    command = [sys.executable, "-m", "sacrebleu", str(references), "-i", str(outputs), "-m", "bleu", "chrf", "-w", "12"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    bleu, chrf = json.loads(done.stdout)
+    assert (bleu["score"], chrf["score"]) == pytest.approx((scores["bleu"], scores["chrf"]), abs=1e-9)
+    assert f"{bleu['signature']} {chrf['signature']}" == scores["signature"]
+    assert 20 < scores["bleu"] < 99
+
+
+def test_parallel_files_of_different_length(trained: Callable[[str], Path], tmp_path: Path):
+    (tmp_path / "a.txt").write_text("o gato\no livro\n")
+    (tmp_path / "b.txt").write_text("the cat\n")
+    result = tfcli("evaluate", trained("encoder-decoder"), f"{tmp_path / 'a.txt'},{tmp_path / 'b.txt'}", "--quiet")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1
+    assert "a.txt has 2 lines and " in result.stderr
+    assert "b.txt has 1" in result.stderr

@@ -1,0 +1,224 @@
+"""Defects as they have been met elsewhere, to be planted for a test: each is a slip of one line."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tfcli.data import causal, masking, pairs
+from tfcli.data.batch import Batch
+from tfcli.evaluation import objective
+from tfcli.generation import beam, beam_groups, caches, decode
+from tfcli.layers import masks, multi_head, row_attention
+from tfcli.layers.span import Span
+from tfcli.models import inference
+from tfcli.tokenization.stream import TokenStream
+
+explicit, attention_mask, fused = multi_head.explicit_attention, multi_head.attention_mask, multi_head.fused_attention
+
+
+def off_by_one(patch: pytest.MonkeyPatch) -> None:
+    """A new token stands one place too early."""
+
+    def span(self: caches.DecodingCache, tokens: int) -> Span:
+        start = max(0, self.length - 1)
+        return Span(start, start + tokens, self.left)
+
+    patch.setattr(caches.DecodingCache, "span", span)
+
+
+def no_offset(patch: pytest.MonkeyPatch) -> None:
+    """Queries and keys are always turned as from the first position on."""
+
+    def at(self: Any, span: Span) -> Any:
+        rows = slice(0, span.end - span.start)
+        return replace(self, cosines=self.cosines[rows], sines=self.sines[rows])
+
+    patch.setattr("tfcli.layers.rotary.Rotation.at", at)
+
+
+def upper_left(patch: pytest.MonkeyPatch) -> None:
+    """The causal mask counts from the first key, though the queries are the last ones."""
+
+    def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
+        return torch.ones(queries, keys, dtype=torch.bool, device=device).tril()
+
+    patch.setattr(masks, "causal_mask", causal_mask)
+
+
+def peeking(patch: pytest.MonkeyPatch) -> None:
+    """Every query sees one key too many."""
+    patch.setattr(masks, "causal_mask", lambda t, s, device=None: torch.ones(t, s, dtype=torch.bool).tril(s - t + 1))
+
+
+def pad_attended(patch: pytest.MonkeyPatch) -> None:
+    """The padding mask is forgotten."""
+    patch.setattr(multi_head, "attention_mask", lambda _padding, *sizes, **how: attention_mask(None, *sizes, **how))
+
+
+def faintly_masked(patch: pytest.MonkeyPatch) -> None:
+    """What is masked is made improbable, not impossible, in the fast kernel."""
+
+    def faint(*tensors: Tensor, scale: float, **how: Any) -> Tensor:
+        query, key, value, *rest = tensors
+        mask = masks.causal_mask(query.shape[2], key.shape[2]) if how.get("causal") else rest[0] if rest else None
+        scores = query @ key.mT * scale
+        return explicit(scores if mask is None else scores.masked_fill(~mask, -9.0), value)[0]
+
+    patch.setattr(multi_head, "fused_attention", faint)
+
+
+def wrong_axis(patch: pytest.MonkeyPatch) -> None:
+    """Weights sum to one over the queries."""
+
+    def transposed(scores: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Any:
+        weights = (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-2).nan_to_num()
+        return weights @ value, weights
+
+    patch.setattr(multi_head, "explicit_attention", transposed)
+
+
+def mask_after_softmax(patch: pytest.MonkeyPatch) -> None:
+    """What is masked has had its share of the sum already."""
+
+    def late(scores: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Any:
+        weights = scores.softmax(-1) if mask is None else scores.softmax(-1).masked_fill(~mask, 0.0)
+        return weights @ value, weights
+
+    patch.setattr(multi_head, "explicit_attention", late)
+
+
+def unscaled(patch: pytest.MonkeyPatch) -> None:
+    """The fast kernel divides by √Dh twice."""
+    patch.setattr(multi_head, "fused_attention", lambda *qkv, scale, **how: fused(*qkv, scale=scale**2, **how))
+
+
+def half_gradient(patch: pytest.MonkeyPatch) -> None:
+    """The row attention's keys have a gradient without the scale."""
+    backward = row_attention._RowAttention.backward
+
+    def wrong(ctx: Any, gradient: Tensor) -> Any:
+        query, key, *rest = backward(ctx, gradient)
+        return query, key / ctx.scale, *rest
+
+    patch.setattr(row_attention._RowAttention, "backward", staticmethod(wrong))
+
+
+def stale_cross_attention(patch: pytest.MonkeyPatch) -> None:
+    """When texts change places, their sources do not."""
+    patch.setattr(caches.CrossAttentionCache, "select", lambda _self, _rows: None)
+
+
+def cross_attention_of_before(patch: pytest.MonkeyPatch) -> None:
+    """The keys and values of the first source are kept for all that come after it."""
+    kept: list[Any] = []
+
+    def keys_values(_self: caches.CrossAttentionCache, project: Callable[[], Any]) -> Any:
+        key, value = project()
+        kept.append((key, value))
+        return next(earlier for earlier in kept if earlier[0].shape == key.shape)
+
+    patch.setattr(caches.CrossAttentionCache, "keys_values", keys_values)
+
+
+def stale_rows(patch: pytest.MonkeyPatch) -> None:
+    """When texts change places, what was kept of them does not."""
+    patch.setattr(caches.DecodingCache, "select", lambda _self, _rows: None)
+
+
+def changed_batches(patch: pytest.MonkeyPatch, kind: type, change: Callable[[Batch], Batch]) -> None:
+    made = kind._batch  # type: ignore[attr-defined]
+    patch.setattr(kind, "_batch", lambda self, *spans: change(made(self, *spans)))
+
+
+def shifted_labels(patch: pytest.MonkeyPatch) -> None:
+    """Each token is asked for where it is read."""
+    changed_batches(patch, causal.CausalBatches, lambda batch: replace(batch, labels=batch.input_ids))
+
+
+def shifted_twice(patch: pytest.MonkeyPatch) -> None:
+    """The token after the next one is asked for."""
+    changed_batches(patch, causal.CausalBatches, lambda batch: replace(batch, labels=np.roll(batch.labels, -1, axis=1)))
+
+
+def labels_everywhere(patch: pytest.MonkeyPatch) -> None:
+    """Tokens that are not hidden are asked for as well."""
+
+    def everywhere(batch: Batch) -> Batch:
+        return replace(batch, labels=np.where(batch.labels == -100, batch.input_ids, batch.labels))
+
+    changed_batches(patch, masking.MaskedBatches, everywhere)
+
+
+def target_not_shifted(patch: pytest.MonkeyPatch) -> None:
+    """The decoder reads what it is asked for."""
+
+    def same(batch: Batch) -> Batch:
+        return replace(batch, decoder_input_ids=np.where(batch.labels == -100, 0, batch.labels))
+
+    changed_batches(patch, pairs.PairBatches, same)
+
+
+def loss_of_neighbours(patch: pytest.MonkeyPatch) -> None:
+    """The loss compares each prediction with the label after its own."""
+    labelled = objective.labelled_hidden
+
+    def rolled(*inputs: Any) -> Any:
+        hidden, labels = labelled(*inputs)
+        return hidden, labels.roll(1)
+
+    patch.setattr(objective, "labelled_hidden", rolled)
+
+
+def joined_in_another_order(patch: pytest.MonkeyPatch) -> None:
+    """The one matrix for queries, keys and values has keys first."""
+    join = inference._join
+
+    def swapped(attention: Any, pack: Any) -> None:
+        attention.query, attention.key = attention.key, attention.query
+        join(attention, pack)
+
+    patch.setattr(inference, "_join", swapped)
+
+
+def one_random_stream(patch: pytest.MonkeyPatch) -> None:
+    """All texts draw from the same random numbers, in the order in which they come."""
+    shared = np.random.default_rng(0)
+    patch.setattr(decode, "generator", lambda *_seeds: shared)
+
+
+def scores_not_summed(patch: pytest.MonkeyPatch) -> None:
+    """A beam forgets the log-probabilities of its earlier tokens."""
+    extended = beam_groups.Beginning.extended
+
+    def forgetful(self: Any, *step: Any) -> Any:
+        text = extended(self, *step)
+        return replace(text, log_probabilities=text.log_probabilities[-1:])
+
+    patch.setattr(beam_groups.Beginning, "extended", forgetful)
+
+
+def wrong_parents(patch: pytest.MonkeyPatch) -> None:
+    """Beams go on in the order in which they came, whoever's cache that is."""
+    read = beam._read
+
+    def unmoved(reader: Any, live: Any) -> None:
+        for row, text in enumerate(live):
+            text.row = min(row, len(reader.logits) - 1)
+        read(reader, live)
+
+    patch.setattr(beam, "_read", unmoved)
+
+
+def positions_from_padding(patch: pytest.MonkeyPatch) -> None:
+    """A shorter prompt counts its positions from the padding on."""
+    patch.setattr(caches.DecodingCache, "span", lambda self, tokens: Span(self.length, self.length + tokens))
+
+
+def last_piece_lost(patch: pytest.MonkeyPatch) -> None:
+    """What a stream holds back at its end is not printed."""
+    patch.setattr(TokenStream, "finish", lambda _self: "")

@@ -1,0 +1,67 @@
+"""Runs to be verified: untrained, with weights large enough that every slip is seen."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tests.generation.runs import tokenizer
+from tests.generation.small import small_model
+from tfcli.models.presets import preset
+from tfcli.recipe.loading import build_recipe
+from tfcli.recipe.recipe import Recipe
+from tfcli.runs.config import RunConfig
+from tfcli.runs.directory import RunDirectory
+from tfcli.runs.load import LoadedRun
+from tfcli.verification import attention, batched, cached, future, generated, labels, laid_out, padding, streaming
+from tfcli.verification.subject import Subject
+
+OF_MODELS = (
+    cached.cached_decoding,
+    cached.cross_attention_kept,
+    laid_out.laid_out,
+    batched.batched_prompts,
+    batched.rows_that_change_places,
+    padding.padded_batch,
+    padding.padding_values,
+    padding.padding_gradients,
+    future.future_values,
+    future.future_gradients,
+    attention.fused_attention,
+    attention.row_attention,
+    attention.attention_sums,
+    attention.masked_weights,
+    generated.beam_of_one,
+    generated.scores,
+    generated.same_seed,
+    streaming.streaming,
+    labels.labels,
+    labels.loss,
+)
+"""The checks that need a model and its tokenizer, and no run directory."""
+
+_SMALL = {"d_model": 8, "num_layers": 2, "num_heads": 2, "d_ff": 16, "max_seq_len": 24, "init_std": 0.7}
+
+
+def subject(architecture: str = "decoder", algorithm: str = "bpe", **section: Any) -> Subject:
+    """A tiny model of an architecture, in float32 as runs are, with made-up text."""
+    words = tokenizer(algorithm)
+    sizes = {"vocab_size": words.vocab_size, "architecture": architecture, "initialization": "gpt2"}
+    recipe = build_recipe({"model": {**sizes, **_SMALL, **section}})
+    return _subject(recipe, algorithm)
+
+
+def subject_of_preset(name: str, **section: Any) -> Subject:
+    """A preset, made tiny."""
+    small = {**_SMALL, "num_kv_heads": None, "num_decoder_layers": None, "head_dim": None}
+    sizes = {"vocab_size": tokenizer().vocab_size, "initialization": "gpt2"}
+    return _subject(build_recipe(preset(name), {"model": {**small, **sizes, **section}}), "bpe")
+
+
+def _subject(recipe: Recipe, algorithm: str) -> Subject:
+    words = tokenizer(algorithm)
+    settings = {field: getattr(recipe.model, field) for field in recipe.model.__dataclass_fields__}
+    model = small_model(**settings).float()
+    config = RunConfig(recipe.model, words.roles, words.fingerprint, "test")
+    run = LoadedRun(RunDirectory(Path("run")), recipe, config, words, model, torch.device("cpu"))
+    return Subject(run, made_up_because="a test has none")

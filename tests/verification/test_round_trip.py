@@ -1,0 +1,109 @@
+"""What checks of tokenizers say of sound ones, and of those with a planted defect each."""
+
+import unicodedata
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.tokenization.conftest import ALGORITHMS, train
+from tests.verification.subjects import subject
+from tfcli.tokenization.stream import TokenStream
+from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.verification.check import Proof
+from tfcli.verification.round_trip import batches, round_trip, special_tokens_apart, stream
+from tfcli.verification.subject import Subject
+from tfcli.verification.torture import torture_texts
+
+PROOFS = (round_trip, special_tokens_apart, batches, stream)
+
+
+def with_tokenizer(algorithm: str, **settings: Any) -> Subject:
+    """A run with a tokenizer of its own, which a test may spoil."""
+    tokenizer, made = train(algorithm, **settings), subject()
+    assert made.run.config.model.vocab_size is not None
+    model = replace(made.run.config.model, vocab_size=tokenizer.vocab_size)
+    config = replace(made.run.config, model=model, roles=tokenizer.roles)
+    return replace(made, run=replace(made.run, tokenizer=tokenizer, config=config))
+
+
+def found(proof: Proof, made: Subject) -> float:
+    """How many texts a check fails with."""
+    check = proof.check(made)
+    assert check.status == "failed" and check.measured and "the first is '" in check.reason, check
+    return check.measured
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_sound_tokenizers_pass(algorithm: str, lowercase: bool):
+    made = with_tokenizer(algorithm, lowercase=lowercase)
+    assert made.run.tokenizer.is_lossless == (algorithm == "bpe" and not lowercase)
+    for proof in PROOFS:
+        check = proof.check(made)
+        assert check.status == "passed", check
+
+
+def test_the_texts_are_of_every_plane_and_can_be_encoded():
+    texts = torture_texts()
+    assert {ord(character) >> 16 for text in texts for character in text} == set(range(17))
+    assert all(text.encode() is not None for text in texts)
+    assert max(map(len, texts)) > 1000 and "" in texts
+    categories = {unicodedata.category(character) for text in texts for character in text}
+    assert {"Mn", "Cf", "Cc", "Co", "Cn", "Zs", "Zl", "Zp", "Lo", "Sk", "So"} <= categories and "Cs" not in categories
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFKC"])
+def test_a_tokenizer_that_rewrites_text_is_found(form: Any, monkeypatch: pytest.MonkeyPatch):
+    true = Tokenizer.encode
+    monkeypatch.setattr(Tokenizer, "encode", lambda self, text: true(self, unicodedata.normalize(form, text)))
+    found(round_trip, with_tokenizer("bpe"))
+
+
+def test_a_tokenizer_that_drops_a_byte_is_found(monkeypatch: pytest.MonkeyPatch):
+    """The third byte of every snowman, and of what else has one like it."""
+    made, true = with_tokenizer("bpe"), Tokenizer.encode
+    dropped = true(made.run.tokenizer, "\u2603")[-1]
+    monkeypatch.setattr(Tokenizer, "encode", lambda self, text: [i for i in true(self, text) if i != dropped])
+    found(round_trip, made)
+
+
+def test_white_space_that_is_stripped_is_found(monkeypatch: pytest.MonkeyPatch):
+    true = Tokenizer.decode
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: true(self, ids).strip())
+    found(round_trip, with_tokenizer("bpe"))
+
+
+def test_an_unstable_reading_is_found(monkeypatch: pytest.MonkeyPatch):
+    """Each decoding puts one more space before the text: what is decoded has other ids."""
+    true = Tokenizer.decode
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: " " + true(self, ids))
+    found(round_trip, with_tokenizer("unigram"))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_special_token_that_can_be_spelled_is_found(algorithm: str):
+    made = with_tokenizer(algorithm)
+    made.run.tokenizer._backend.encode_special_tokens = False
+    found(special_tokens_apart, made)
+
+
+def test_batches_that_are_padded_are_found():
+    made = with_tokenizer("bpe")
+    made.run.tokenizer._backend.enable_padding()
+    found(batches, made)
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram", "word"])
+def test_a_stream_that_reads_each_token_alone_is_found(algorithm: str, monkeypatch: pytest.MonkeyPatch):
+    made = with_tokenizer(algorithm)
+
+    def push(self: TokenStream, token_id: int) -> str:
+        return made.run.tokenizer.decode([token_id])
+
+    monkeypatch.setattr(TokenStream, "push", push)
+    monkeypatch.setattr(TokenStream, "finish", lambda self: "")
+    if algorithm == "unigram":  # its tokens carry their spaces
+        assert stream.check(made).status == "passed"
+    else:
+        found(stream, made)

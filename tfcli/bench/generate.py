@@ -1,0 +1,216 @@
+"""How fast a recipe's model generates: tokens a second, share of the memory's speed, memory; alone or against another
+library."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from tfcli.bench.against_transformers import require_transformers
+from tfcli.bench.generation_work import GenerationWork
+from tfcli.bench.machine import describe_machine, require_cores
+from tfcli.bench.measure import in_turns, ratios, spread
+from tfcli.bench.opponent import opponent_of, same_model
+from tfcli.bench.process import SideProcess
+from tfcli.bench.protocol import Answer
+from tfcli.bench.synthetic_model import weights_of_a_token
+from tfcli.errors import UsageError
+from tfcli.models.build import weightless
+from tfcli.recipe.model import ModelSection, WeightPrecision
+from tfcli.recipe.recipe import Recipe
+from tfcli.records.bench import Difference, GenerationSide, GenerationSpeed
+from tfcli.runs.weights import model_tensors
+from tfcli.training.assembly import decide_for_machine
+from tfcli.training.memory import memory_of
+from tfcli.training.precision import choose_device
+
+WARMUP = 1
+"""Rounds that do not count. Their ids are those that are compared."""
+
+_BYTES: dict[WeightPrecision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
+"""Of a weight."""
+
+_OPPOSITE_PRECISION: dict[WeightPrecision, WeightPrecision] = {
+    "float32": "float32",
+    "bfloat16": "bfloat16",
+    "int8": "float32",
+}
+"""What the other library is measured in: it has no int8 for processors of its own."""
+
+
+class _Opposite(NamedTuple):
+    """What the other library can have: the same model, else one with these differences."""
+
+    is_same: bool
+    differences: tuple[Difference, ...]
+
+
+def bench_generation(
+    recipe: Recipe,
+    work: GenerationWork,
+    rounds: int,
+    *,
+    precision: WeightPrecision = "float32",
+    transformers: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> GenerationSpeed:
+    """Measure how fast a recipe's model generates, every side in a process of its own.
+
+    Args:
+        recipe: with `model.vocab_size` set. Its weights are random ones, its context as long as the work needs.
+        rounds: how often each side does the whole work, in turns.
+        precision: of the weights, on both sides; against int8 the other library has float32.
+        transformers: whether to generate there too: with the same weights where it has the model.
+        tell: is told what is going on.
+
+    Raises:
+        UsageError: an encoder, too many threads, no such device, no `transformers`, or too large for the memory.
+        TfcliError: a side failed.
+    """
+    recipe = _decided(recipe, work, transformers)
+    opposite = _opposite(recipe.model) if transformers else _Opposite(False, ())
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tfcli-")))
+        common: Answer = {"recipe": asdict(recipe), "work": asdict(work), "folder": None}
+        if opposite.is_same:
+            tell("writing the weights")
+            with SideProcess("weights", {**common, "open": "weights", "folder": str(folder)}) as writer:
+                writer.step()
+            common["folder"] = str(folder)
+
+        def start(name: str, own: Answer) -> "_Kept":
+            tell(f"starting {name}")
+            return _Kept(stack.enter_context(SideProcess(name, {**common, **own, "open": name})))
+
+        bandwidth = start("bandwidth", {"device": recipe.train.device, "threads": recipe.train.threads})
+        bandwidth.step()
+        precisions = {"tfcli": precision, "transformers": _OPPOSITE_PRECISION[precision]}
+        names = ("tfcli", "transformers")[: 1 + transformers]
+        sides = [start(name, {"precision": precisions[name]}) for name in names]
+        total = WARMUP + rounds
+        times = in_turns(sides, rounds, warmup=WARMUP, done=lambda number: tell(f"round {number} of {total}"))
+        memory = [side.process.stop()["memory"] for side in sides]
+        tell("bandwidth")
+        bandwidth.step()
+    read_bandwidth = max(answer["bytes_per_second"] for answer in bandwidth.answers)
+    model = recipe.model
+    assert model.vocab_size is not None
+    prompts = work.prompts(model.architecture, model.vocab_size, model.max_seq_len)
+    weights = weights_of_a_token(weightless(model))
+    framed = sum(map(len, prompts)) + (len(prompts) if model.architecture == "encoder-decoder" else 0)
+    return GenerationSpeed(
+        recipe=recipe.name,
+        architecture=model.architecture,
+        num_layers=model.num_layers,
+        d_model=model.d_model,
+        num_heads=model.num_heads,
+        vocab_size=model.vocab_size,
+        batch=work.batch,
+        prompt_tokens=framed / len(prompts),
+        new_tokens=work.new_tokens,
+        beam=work.beam,
+        sentences=work.sentences,
+        rounds=rounds,
+        warmup=WARMUP,
+        weight_bytes=weights * _BYTES[precision],
+        read_bandwidth=read_bandwidth,
+        machine=describe_machine(recipe.train.device, recipe.train.threads),
+        sides=tuple(
+            _side(side, work, times, number, held, weights / read_bandwidth)
+            for number, (side, held) in enumerate(zip(sides, memory, strict=True))
+        ),
+        same_ids=_same_ids(sides) if opposite.is_same else None,
+        differences=opposite.differences,
+    )
+
+
+class _Kept:
+    """A side whose answers are kept."""
+
+    def __init__(self, process: SideProcess) -> None:
+        self.process, self.answers = process, list[Answer]()
+
+    def step(self) -> Answer:
+        self.answers.append(self.process.step())
+        return self.answers[-1]
+
+
+def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe:
+    """Refuse what cannot be measured, and fill in what the machine decides, the same for all sides."""
+    require_cores(recipe.train.threads)
+    recipe = _with_room(recipe.resolved(), work)
+    model = recipe.model
+    if model.architecture == "encoder":
+        raise UsageError("An encoder generates no text", "choose --arch decoder or --arch encoder-decoder")
+    if work.sentences and model.architecture == "decoder":
+        raise UsageError("A decoder translates no sentences", "choose --arch encoder-decoder, or leave out --sentences")
+    if transformers:
+        require_transformers()
+    recipe = replace(recipe, train=decide_for_machine(model, recipe.train))
+    there = memory_of(choose_device(recipe.train.device))
+    parameters = weightless(model).num_parameters()
+    needed = _BYTES["float32"] * parameters * (1 + transformers)
+    if needed > there:
+        raise UsageError(
+            f"The model has {parameters:,} parameters, whose weights take {needed / 1e9:.3g} GB in all processes, and "
+            f"the {recipe.train.device} has {there / 1e9:.3g} GB",
+            "choose a smaller one, as with --size small",
+        )
+    return recipe
+
+
+def _with_room(recipe: Recipe, work: GenerationWork) -> Recipe:
+    """The recipe with a context that holds a decoder's prompt and new tokens; of an encoder-decoder, either side."""
+    before = 1 if recipe.model.architecture == "encoder-decoder" else work.prompt_tokens
+    longest = max(work.prompt_tokens, before + work.new_tokens, recipe.model.max_seq_len)
+    return replace(recipe, model=replace(recipe.model, max_seq_len=longest))
+
+
+def _opposite(section: ModelSection) -> _Opposite:
+    if same_model(section, model_tensors(weightless(section))) is not None:
+        return _Opposite(True, ())
+    return _Opposite(False, opponent_of(section).differences)
+
+
+def _same_ids(sides: Sequence[_Kept]) -> float:
+    """Share of the new ids that are the same at the same place of the same text."""
+    ours, theirs = (side.answers[0]["ids"] for side in sides)
+    pairs = [pair for here, there in zip(ours, theirs, strict=True) for pair in zip_longest(here, there)]
+    return sum(here == there for here, there in pairs) / len(pairs)
+
+
+def _side(
+    side: _Kept, work: GenerationWork, times: Sequence[Sequence[float]], number: int, memory: int, reading: float
+) -> GenerationSide:
+    """A side's figures.
+
+    Args:
+        reading: of a token's weights, a byte each, in seconds.
+    """
+    about, answers = side.process.about, side.answers[WARMUP:]
+    prefill = later = share = None
+    if not work.sentences:
+        prefill = spread([answer["prefill"] for answer in answers])
+        if work.new_tokens > 1:
+            left = [answer["seconds"] - answer["prefill"] for answer in answers]
+            later = spread([seconds / (work.new_tokens - 1) for seconds in left])
+    if later is not None and work.batch == work.beam == 1:
+        share = _BYTES[about["precision"]] * reading / later.p50
+    ratio = ratios(times[0], times[number]) if number else (None, None, None)
+    seconds = spread(times[number])
+    return GenerationSide(
+        side.process.name,
+        about["model"],
+        about["precision"],
+        about["parameters"],
+        work.texts * work.new_tokens / seconds.p50,
+        seconds,
+        prefill,
+        later,
+        share,
+        memory,
+        *ratio,
+    )

@@ -1,0 +1,92 @@
+"""``tfcli verify``: proofs on a run of what is otherwise taken on trust."""
+
+from typing import TYPE_CHECKING
+
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tfcli.records.verification import Check, Verification
+    from tfcli.verification.subject import Subject
+
+_SMALL = 1 << 20
+"""Parameters up to which one thread is faster than several, which then wait for each other."""
+
+
+@command
+def verify(
+    terminal: Terminal,
+    run: Run,
+    checkpoint: Checkpoint = "best",
+    device: Device = "cpu",
+    threads: Threads = 0,
+    json: Json = False,
+) -> None:
+    """Prove on a run what is otherwise taken on trust.
+
+    Decoding, masks, padding, tokenizer, files, resuming, export and
+    evaluation are checked on the run's own weights and text; text that is not
+    here is made up. Nothing in the run changes. Exits with 1 if a check fails.
+
+    Examples:
+
+      tfcli verify runs/decoder-1
+      tfcli verify runs/decoder-1 --checkpoint last --json
+    """
+    from tfcli.cli.signals import stop_on_signals
+    from tfcli.errors import TfcliError
+    from tfcli.render.as_json import to_json
+
+    with stop_on_signals():
+        subject = _subject(terminal, run, checkpoint, device)
+        use_threads(threads or (1 if subject.run.model.num_parameters() <= _SMALL else 0))
+        result = _verified(terminal, subject, shown=not json)
+    if json:
+        terminal.json(to_json(result))
+    failed = [check.name for check in result.checks if check.status == "failed"]
+    if failed:
+        what = f"{len(failed)} checks of {result.run} failed" if len(failed) > 1 else f"A check of {result.run} failed"
+        raise TfcliError(f"{what}: {', '.join(failed)}", "trust no figure of this run before the cause is found")
+
+
+def _subject(terminal: Terminal, run: "Path", checkpoint: str, device: str) -> "Subject":
+    """The run, and its dataset where it can be had."""
+    from tfcli.errors import TfcliError
+    from tfcli.pipeline.datasets import dataset_of_run
+    from tfcli.runs.load import load_run
+    from tfcli.training.precision import choose_device
+    from tfcli.verification.subject import Subject
+
+    with terminal.progress() as say:
+        say("loading")
+        loaded = load_run(run, checkpoint, choose_device(device))
+        try:
+            say("looking for its text")
+            return Subject(loaded, dataset_of_run(loaded.directory, loaded.recipe, lambda event: None))
+        except TfcliError as error:
+            return Subject(loaded, made_up_because=error.problem)
+
+
+def _verified(terminal: Terminal, subject: "Subject", *, shown: bool) -> "Verification":
+    """Every check, shown as soon as it is done."""
+    import time
+
+    from tfcli.render.verification import CheckRow, VerificationHeader, VerificationSummary
+    from tfcli.verification.verify import PROOFS, verification
+
+    began = time.perf_counter()
+    checks: list[Check] = []
+    if shown:
+        terminal.show(VerificationHeader(str(subject.run.directory.path), subject.run.architecture, subject.origin))
+    for number, proof in enumerate(PROOFS, start=1):
+        with terminal.progress() as say:
+            say(f"{number}/{len(PROOFS)}  {proof.name}")
+            checks.append(proof.check(subject))
+        if shown:
+            terminal.show(CheckRow(checks[-1]))
+    result = verification(subject, checks)
+    if shown:
+        terminal.show(VerificationSummary(result, time.perf_counter() - began))
+    return result

@@ -1,0 +1,73 @@
+"""How sure a score is: it is computed again and again from resamples of the documents.
+
+Efron 1979, Bootstrap methods: another look at the jackknife. For pairs of translations, Koehn 2004, Statistical
+significance tests for machine translation evaluation. A resample of a score that is a function of sums is that
+function of resampled sums, so that nothing is scored twice.
+
+Shape legend: U units (documents, pairs or stretches of text), R resamples, K sums of a unit.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.records.evaluation import Interval
+
+RESAMPLES = 1000
+FEWEST_UNITS = 10
+"""With fewer units there are too few different resamples for the tails of an interval."""
+
+MOST_UNITS = 4000
+"""Above this, units are first put together at random: a sum varies as before, and the time is bounded."""
+
+_SEED = 12345
+"""As in sacrebleu; the same for every run, so that results can be repeated."""
+
+Array = NDArray[np.float64]
+Score = Callable[[Array], Array]
+"""From sums, (…, K), to a score, (…)."""
+
+
+def resampled(sums: Array) -> Array:
+    """The sums of R resamples, each of as many units as there are, drawn with replacement.
+
+    Equal numbers of units are drawn equally, so that two models' resamples hold the same documents.
+
+    Shape: sums (U, K); result (R, K)
+    """
+    draw = np.random.default_rng(_SEED)
+    units = len(sums)
+    if units > MOST_UNITS:
+        group = draw.permutation(units) % MOST_UNITS
+        grouped = np.zeros((MOST_UNITS, sums.shape[1]))
+        np.add.at(grouped, group, sums)
+        sums, units = grouped, MOST_UNITS
+    chosen = draw.integers(units, size=(RESAMPLES, units)) + units * np.arange(RESAMPLES)[:, None]
+    counts = np.bincount(chosen.ravel(), minlength=RESAMPLES * units).reshape(RESAMPLES, units)
+    return counts.astype(np.float64) @ sums
+
+
+def interval(values: Array) -> Interval | None:
+    """Where the middle 95 % of a score's resamples lie (the percentile interval); None where some are no number.
+
+    Shape: values (R,)
+    """
+    if np.isnan(values).any():
+        return None
+    low, high = np.quantile(values, (0.025, 0.975), method="inverted_cdf")
+    return float(low), float(high)
+
+
+def p_value(differences: Array, difference: float) -> float | None:
+    """How often resamples of two equal models would differ as much, whichever is the better.
+
+    The resampled differences, moved to a mean difference of none, stand for what chance alone does (Efron and
+    Tibshirani 1993, section 16.4); one is added above and below, so that no p-value is 0.
+
+    Shape: differences (R,)
+    """
+    if np.isnan(differences).any():
+        return None
+    by_chance = np.abs(differences - difference)
+    return float((np.count_nonzero(by_chance >= abs(difference)) + 1) / (len(differences) + 1))

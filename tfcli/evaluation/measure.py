@@ -1,0 +1,168 @@
+"""One pass of a run over a text, with all that its scores are computed from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.data.dataset import PreparedDataset
+from tfcli.data.masking import MaskedBatches
+from tfcli.data.pairs import PairBatches
+from tfcli.errors import UsageError
+from tfcli.evaluation.batches import build_batches
+from tfcli.evaluation.cells import Cells, Extent, extent, pair_cells, text_cells, text_extent, without_frame
+from tfcli.evaluation.placed import placed_masks, placed_pairs
+from tfcli.evaluation.pseudo import lone_masks
+from tfcli.evaluation.settings import AS_IT_IS, EvaluationSettings
+from tfcli.evaluation.sliding import SlidingWindows
+from tfcli.evaluation.sums import Sums, sum_cells
+from tfcli.evaluation.translated import Translated, translated
+from tfcli.recipe.recipe import Recipe
+from tfcli.records.pipeline import StageStarted
+from tfcli.runs.load import LoadedRun
+
+Report = Callable[[Any], None]
+"""Receives what is about to be done."""
+
+Targets = Callable[[], list[str] | None]
+"""The targets of pairs, or None where they cannot be read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Sums over the cells of a text. `extent` is None where the nats do not cover the text; `lengths` are the tokens
+    of each document, or of each pair's source, without those that frame it.
+
+    Shape: lengths (documents,)
+    """
+
+    run: LoadedRun
+    data: PreparedDataset
+    cells: Cells
+    sums: Sums
+    lengths: NDArray[np.int64]
+    context: int
+    stride: int | None = None
+    extent: Extent | None = None
+    left_out: int = 0
+    pseudo: Sums | None = None
+    translated: Translated | None = None
+
+
+def measure(
+    run: LoadedRun,
+    data: PreparedDataset,
+    settings: EvaluationSettings = AS_IT_IS,
+    report: Report = lambda event: None,
+    *,
+    targets: Targets = lambda: None,
+    like: Measured | None = None,
+) -> Measured:
+    """Score the validation part of `data`; for pairs, translate all of it as well.
+
+    Args:
+        targets: of pairs, as they are read from their source; asked where the tokenizer does not give them back.
+        like: what it is to be compared with: the same share of tokens is masked, and the references are the same.
+
+    Raises:
+        UsageError: the dataset was made with another tokenizer, or holds the wrong kind; the stride is longer than
+            the context.
+    """
+    data.require_tokenizer(run.tokenizer)
+    if run.config.model.objective == "clm":
+        return _text(run, data, settings)
+    if run.config.model.objective == "mlm":
+        return _masked(run, data, settings, report, like)
+    return _pairs(run, data, settings, targets, like)
+
+
+def require_stride(run: LoadedRun, stride: int | None) -> None:
+    """Refuse windows with gaps between them.
+
+    Raises:
+        UsageError: the stride is longer than the context.
+    """
+    if stride is not None and stride > _context(run):
+        raise UsageError(
+            f"--stride {stride} is longer than the context of {_context(run)} tokens that {run.directory.path} has",
+            "choose a stride of at most the context; half of it is usual",
+        )
+
+
+def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -> Measured:
+    require_stride(run, settings.stride)
+    view, context = data.text("validation"), _context(run)
+    stride = settings.stride or context
+    documents = run.recipe.train.windows == "documents"
+    windows = SlidingWindows(view, run.config.roles, context, stride, documents, _tokens_at_a_time(run))
+    cells = text_cells(view)
+    sums = sum_cells(run.model, windows, cells.firsts, len(cells), run.config.roles.unk, run.device)
+    spread = text_extent(view, cells, run.tokenizer, data.record().validation)
+    return Measured(run, data, cells, sums, np.diff(view.offsets) - 2, context, stride, spread)
+
+
+def _masked(
+    run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings, report: Report, like: Measured | None
+) -> Measured:
+    recipe = _scored(run)
+    if like is not None:
+        share = like.run.recipe.train.mask_probability
+        recipe = replace(recipe, train=replace(recipe.train, mask_probability=share))
+    batches = build_batches(recipe, data, "validation", run.config.roles)
+    assert isinstance(batches, MaskedBatches)
+    view = data.text("validation")
+    cells = text_cells(view)
+    sums = sum_cells(run.model, placed_masks(batches), cells.firsts, len(cells), None, run.device)
+    measured = Measured(run, data, cells, sums, np.diff(view.offsets) - 2, _context(run))
+    if not settings.pseudo:
+        return measured
+    masks = lone_masks(view, run.config.roles, batches, _tokens_at_a_time(run))
+    part = f"{int(masks.lengths.sum()):,} of {len(view):,} tokens"
+    report(StageStarted("evaluation", f"{part}, each masked alone: {masks.tokens_read:,} tokens to read"))
+    return replace(measured, pseudo=sum_cells(run.model, masks, cells.firsts, len(cells), None, run.device))
+
+
+def _pairs(
+    run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings, targets: Targets, like: Measured | None
+) -> Measured:
+    pairs, roles = data.pairs("validation"), run.config.roles
+    batches = build_batches(_scored(run), data, "validation", roles)
+    assert isinstance(batches, PairBatches)
+    cells = pair_cells(pairs)
+    sums = sum_cells(run.model, placed_pairs(batches), None, len(cells), roles.unk, run.device)
+    own = [run.tokenizer.decode(ids) for ids in without_frame(pairs.target, roles.target_prefix)]
+    spread = extent(own, data.record().validation)
+    original = own if spread.exact else targets()
+    references = original or own
+    if like is not None and like.translated is not None:
+        references = like.translated.references
+    # Where pairs are left out of the loss, their text must be as well, and be known.
+    known = spread.exact or not batches.left_out
+    return Measured(
+        run,
+        data,
+        cells,
+        sums,
+        pairs.source.lengths - len(roles.source_start) - 1,
+        _context(run),
+        extent=spread if known else None,
+        left_out=batches.left_out,
+        translated=translated(run, pairs, references, original is not None, settings.beam),
+    )
+
+
+def _context(run: LoadedRun) -> int:
+    return run.recipe.train.context or run.config.model.max_seq_len
+
+
+def _tokens_at_a_time(run: LoadedRun) -> int:
+    """A CPU is fastest where a batch's numbers stay in its caches (measured, up to 20 %); other devices want more
+    work at a time, and few enough for the logits of a large vocabulary."""
+    return 2048 if run.device.type == "cpu" else 8192
+
+
+def _scored(run: LoadedRun) -> Recipe:
+    """The run's recipe with batches for scoring."""
+    return replace(run.recipe, train=replace(run.recipe.train, batch_tokens=_tokens_at_a_time(run)))

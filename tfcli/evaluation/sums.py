@@ -1,0 +1,109 @@
+"""What a pass over a text sums up, cell by cell: the smallest stretches that are looked at apart.
+
+Shape legend: N labels of a batch, C cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional as F
+
+from tfcli.data.batch import IGNORED
+from tfcli.errors import UsageError
+from tfcli.evaluation.objective import target_of
+from tfcli.evaluation.placed import Placed
+from tfcli.models.transformer import Transformer
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Of each cell: `nats` of −log p of its right tokens, `tokens` labelled, `correct` predicted first, and those of
+    its labels that are the `unknown` token.
+
+    Shape: each (C,)
+    """
+
+    nats: NDArray[np.float64]
+    tokens: NDArray[np.int64]
+    correct: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+
+    def grouped(self, group: NDArray[np.int64], number: int) -> Sums:
+        """The sums of `number` groups, cell c belonging to ``group[c]``."""
+        sums = _nothing(number)
+        np.add.at(sums.nats, group, self.nats)
+        np.add.at(sums.tokens, group, self.tokens)
+        np.add.at(sums.correct, group, self.correct)
+        np.add.at(sums.unknown, group, self.unknown)
+        return sums
+
+    @property
+    def loss(self) -> float:
+        """Nats a token, over all cells."""
+        return float(self.nats.sum() / self.tokens.sum())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of tokens whose most probable prediction was right."""
+        return float(self.correct.sum() / self.tokens.sum())
+
+
+def _nothing(cells: int) -> Sums:
+    return Sums(np.zeros(cells), *(np.zeros(cells, np.int64) for _ in range(3)))
+
+
+def perplexity(loss: float) -> float:
+    """exp(loss); infinite where that is beyond all numbers."""
+    return math.exp(loss) if loss < 700 else math.inf
+
+
+@torch.inference_mode()
+def sum_cells(
+    model: Transformer,
+    batches: Iterable[Placed],
+    cell_of: NDArray[np.int64] | None,
+    cells: int,
+    unknown: int | None,
+    device: torch.device,
+) -> Sums:
+    """Score every labelled token once, in float32 and without dropout, in one pass.
+
+    Args:
+        cell_of: the first place of each cell, ascending; None: a place is the number of its cell.
+        unknown: the id of the unknown token.
+
+    Raises:
+        UsageError: there is no label.
+    """
+    was_training = model.training
+    model.eval()
+    sums = _nothing(cells)
+    for placed in batches:
+        labels = placed.batch.labels
+        scored = (labels != IGNORED).ravel()
+        if not scored.any():
+            continue
+        target = target_of(model, placed.batch, device)
+        nats = F.cross_entropy(target.logits.float(), target.labels, reduction="none")
+        correct = target.logits.argmax(-1) == target.labels
+        kept = target.labels != IGNORED
+        places = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
+        where = places if cell_of is None else np.searchsorted(cell_of, places, side="right") - 1
+        np.add.at(sums.nats, where, nats[kept].double().cpu().numpy())
+        np.add.at(sums.correct, where, correct[kept].cpu().numpy())
+        np.add.at(sums.tokens, where, 1)
+        if unknown is not None:
+            np.add.at(sums.unknown, where, labels.ravel()[scored] == unknown)
+    model.train(was_training)
+    if not sums.tokens.any():
+        raise UsageError(
+            "The validation part has no token to score: all are special or unknown to the tokenizer",
+            "score text in the alphabet that the tokenizer was trained on",
+        )
+    return sums

@@ -1,0 +1,190 @@
+"""The beams of one prompt, in plain numbers: which extensions are kept, which texts have ended, when all is settled.
+
+Texts are ranked by ln P(Y) / lp(Y), with the length penalty lp(Y) = ((5 + |Y|) / 6)^α of Wu et al. (2016, equation 14,
+without its coverage term); |Y| counts the end token. What penalties and diversity take is taken from ln P(Y).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from operator import itemgetter
+from typing import Literal
+
+from tfcli.generation.decode import Continuation, Ends
+from tfcli.recipe.generate import GenerateSection
+from tfcli.records.generation import BeamNode
+
+Observe = Callable[[int, BeamNode], None]
+"""Is told of every extension that a search looks at: the number of the prompt, and the node without its label."""
+
+Fate = Literal["kept", "ended", "pruned"]
+
+Options = Sequence[Sequence[float]]
+"""What may follow a row: token ids, their log-probabilities, and what the search counts for them, both in nats; −∞ for
+what may not."""
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """lp(Y) of a text of so many tokens."""
+    return float(((5 + length) / 6) ** alpha)
+
+
+@dataclass(slots=True)
+class Beginning:
+    """A text so far. `value` is what the search counts (nats): its log-probability less what was taken from it."""
+
+    token_ids: tuple[int, ...]
+    log_probabilities: tuple[float, ...]
+    value: float
+    row: int
+    """Of the reader; of a new extension, that of what it extends."""
+    node: int | None
+    """Its number among what was looked at."""
+
+    def extended(self, token: int, log_probability: float, value: float, node: int) -> "Beginning":
+        """The text with one token more."""
+        ids, log_probabilities = (*self.token_ids, token), (*self.log_probabilities, log_probability)
+        return Beginning(ids, log_probabilities, value, self.row, node)
+
+    def ranking(self, alpha: float) -> float:
+        """What it is ranked by: its value over its length penalty."""
+        return self.value / length_penalty(len(self.token_ids), alpha)
+
+
+def node_of(text: Beginning, parent: Beginning, settings: GenerateSection, group: int, fate: Fate) -> BeamNode:
+    """What `Observe` is told of a text that extends another."""
+    return BeamNode(
+        step=len(text.token_ids) - 1,
+        parent=parent.node,
+        token_id=text.token_ids[-1],
+        token="",
+        log_probability=text.log_probabilities[-1],
+        score=sum(text.log_probabilities),
+        ranking=text.ranking(settings.length_penalty),
+        group=group,
+        fate=fate,
+        chosen=False,
+    )
+
+
+@dataclass
+class _Group:
+    """Beams that compete with each other alone."""
+
+    live: list[Beginning]
+    ended: list[Beginning]
+
+
+class PromptBeams:
+    """The search over one prompt.
+
+    Args:
+        prompt: its number, and that of the row which has read it.
+        limit: how many tokens a text may get.
+        ends: is asked with a text's tokens after each of them, whether the text ends there.
+        observe: is told of the extensions: as many that are pruned as may be kept.
+    """
+
+    def __init__(
+        self,
+        settings: GenerateSection,
+        eos: int,
+        prompt: int,
+        limit: int,
+        *,
+        ends: Ends | None = None,
+        observe: Observe | None = None,
+    ) -> None:
+        self.prompt = prompt
+        self._settings, self._eos, self._limit = settings, eos, limit
+        self._ends, self._observe = ends, observe
+        self._width = settings.beam // settings.beam_groups
+        self._groups = [_Group([Beginning((), (), 0.0, prompt, None)], []) for _ in range(settings.beam_groups)]
+        self._looked_at = 0
+
+    @property
+    def live(self) -> list[Beginning]:
+        """The beginnings that are still to go on, group after group."""
+        return [beginning for group in self._groups for beginning in group.live]
+
+    def extend(self, options: Sequence[Options], *, is_free: bool = True) -> None:
+        """Keep the best extensions of every group; those that end leave the beam (Sutskever et al. 2014, section 3.2),
+        so that a beam of 1 is greedy decoding.
+
+        A group loses `diversity` on a token for every earlier group that has chosen it at this step (Vijayakumar et al.
+        2018, algorithm 1, with the Hamming distance).
+
+        Args:
+            options: for every row of the reader its best tokens, `beam` of them where there are so many.
+            is_free: whether groups have a choice.
+        """
+        chosen_before: Counter[float] = Counter()
+        for number, group in enumerate(self._groups):
+            parents, group.live = group.live, []
+            ranked = self._ranked(parents, options, chosen_before)
+            for place, (value, parent, token, log_probability) in enumerate(ranked):
+                text = parent.extended(int(token), log_probability, value, self._looked_at)
+                self._looked_at += 1
+                fate: Fate = "pruned" if place >= self._width else "ended" if self._is_over(text) else "kept"
+                if fate != "pruned":
+                    (group.ended if fate == "ended" else group.live).append(text)
+                if self._observe is not None:
+                    self._observe(self.prompt, node_of(text, parent, self._settings, number, fate))
+            if not ranked:
+                group.ended += parents  # nothing that may follow: they stay as they are
+            if is_free:
+                chosen_before.update({token for _, _, token, _ in ranked[: self._width]})
+        # A settled group goes on with the others: what it chooses tells in those behind it.
+        if all(self._is_settled(group) for group in self._groups):
+            for group in self._groups:
+                group.live = []
+
+    def best(self) -> list[Continuation]:
+        """The texts found, the best first: `num_samples` of them, the best of every group before any second best."""
+
+        def rank(text: Beginning) -> float:
+            return text.ranking(self._settings.length_penalty)
+
+        different: dict[tuple[int, ...], Beginning] = {}
+        for in_turn in zip_longest(*(group.ended for group in self._groups)):
+            for text in sorted(filter(None, in_turn), key=rank, reverse=True):
+                different.setdefault(text.token_ids, text)
+        chosen = sorted(list(different.values())[: self._settings.num_samples], key=rank, reverse=True)
+        return [Continuation(text.token_ids, text.log_probabilities) for text in chosen]
+
+    def _ranked(
+        self, parents: list[Beginning], options: Sequence[Options], chosen_before: Counter[float]
+    ) -> list[tuple[float, Beginning, float, float]]:
+        """The extensions of a group's beginnings, as far as they may be looked at, the best first."""
+        extensions = [
+            (parent.value + counted, parent, token, log_probability)
+            for parent in parents
+            for token, log_probability, counted in zip(*options[parent.row], strict=True)
+        ]
+        if chosen_before:
+            lost = self._settings.diversity
+            extensions = [
+                (value - lost * chosen_before[token], parent, token, log_probability)
+                for value, parent, token, log_probability in extensions
+            ]
+        extensions.sort(key=itemgetter(0), reverse=True)
+        looked_at = self._width if self._observe is None else 2 * self._width
+        return [extension for extension in extensions[:looked_at] if extension[0] > -math.inf]
+
+    def _is_over(self, text: Beginning) -> bool:
+        ids = text.token_ids
+        return ids[-1] == self._eos or len(ids) == self._limit or (self._ends is not None and self._ends(ids))
+
+    def _is_settled(self, group: _Group) -> bool:
+        """Whether none of a group's beginnings can overtake the texts found.
+
+        A value can only fall, and its penalty is that of the longest text at most.
+        """
+        alpha, best = self._settings.length_penalty, self._settings.num_samples
+        group.ended = sorted(group.ended, key=lambda text: text.ranking(alpha), reverse=True)[:best]
+        if not group.live or len(group.ended) < best:
+            return not group.live
+        hope = max(text.value for text in group.live) / length_penalty(self._limit, alpha)
+        return group.ended[-1].ranking(alpha) >= hope

@@ -1,0 +1,43 @@
+"""Settings as they apply to a model: whether it samples, and what does not go together."""
+
+from dataclasses import replace
+
+from tfcli.errors import UsageError
+from tfcli.models.decoder import Decoder
+from tfcli.models.transformer import Transformer
+from tfcli.recipe.generate import GenerateSection
+from tfcli.tokenization.tokenizer import Tokenizer
+
+
+def settled(
+    model: Transformer, tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None
+) -> GenerateSection:
+    """The settings once it is clear whether to sample: where not, the temperature is 0.
+
+    Args:
+        sample: whether to; None: a decoder does, an encoder-decoder not.
+
+    Raises:
+        UsageError: they contradict each other or the vocabulary; says which, and what would fit.
+    """
+    _check(tokenizer, settings, sample)
+    samples = isinstance(model, Decoder) if sample is None else sample
+    return settings if samples else replace(settings, temperature=0.0)
+
+
+def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None) -> None:
+    if settings.top_k > tokenizer.vocab_size:
+        raise UsageError(
+            f"top_k = {settings.top_k} is above the vocabulary's {tokenizer.vocab_size} tokens",
+            f"choose {tokenizer.vocab_size} at most, or 0 for all",
+        )
+    if settings.beam > 1 and sample and settings.temperature > 0:
+        raise UsageError(
+            f"A beam of {settings.beam} draws no samples, as temperature = {settings.temperature:g} asks",
+            "give one of the two",
+        )
+    if 1 < settings.beam < settings.num_samples:
+        raise UsageError(
+            f"A beam of {settings.beam} cannot give {settings.num_samples} texts",
+            "raise the beam to their number",
+        )

@@ -1,0 +1,38 @@
+"""What was proved on a run, and what not."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["passed", "failed", "skipped"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One claim about a run, and whether it holds.
+
+    `measured` is in `unit` and passes up to `limit`; both are None where the check was skipped, or failed before
+    anything was measured. `reason` says why it was skipped, or where it failed; it is empty for what passed.
+    """
+
+    name: str
+    claim: str
+    status: Status
+    measured: float | None = None
+    limit: float | None = None
+    unit: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """All checks of a run. `text` says what was read in them, and how far where the model is large."""
+
+    run: str
+    architecture: str
+    text: str
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed; skipped ones do not count."""
+        return all(check.status != "failed" for check in self.checks)

@@ -1,0 +1,213 @@
+"""How well tokenizers serve a text: how short it becomes, what stays whole, what is lost, and how fast they are."""
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.records.bench import Spread
+from tfcli.records.tokenization import TokenizerComparison, TokenizerQuality
+from tfcli.tokenization.pieces import batches, pieces
+from tfcli.tokenization.tokenizer import Tokenizer
+
+Texts = Callable[[], Iterable[str]]
+Spans = Sequence[tuple[int, int]]
+
+ROUNDS = 5
+"""Timed passes of every tokenizer, after one that does not count."""
+
+_TIMED_BYTES = 4_000_000
+"""Of a longer text, the beginning is timed."""
+
+_ALPHA = 2.5
+"""Of Rényi's entropy; Zouhar et al. 2023 found that it foretells the quality of translations best."""
+
+_WORD = re.compile(r"\w+")
+_BYTES_ALONE = re.compile("(⟨[0-9A-F]{2}⟩)+")
+"""How a label names bytes that are no whole character."""
+
+
+def compare_tokenizers(
+    tokenizers: Sequence[tuple[str, Tokenizer]],
+    source: str,
+    texts: Texts,
+    tell: Callable[[str], None] = lambda _: None,
+) -> TokenizerComparison:
+    """Apply tokenizers to the same documents and count; then time them in turns.
+
+    Args:
+        tokenizers: each with its name.
+        source: the name of the text.
+        texts: opens the documents anew. They are opened twice, and never held in memory together.
+        tell: is told what is going on.
+    """
+    text = _TextCounts()
+    tallies = [_Tally(tokenizer) for _, tokenizer in tokenizers]
+    for batch in text.batches(texts()):
+        for tally in tallies:
+            tally.add(batch)
+        tell(f"{text.documents:,} documents counted")
+    timed = list(_beginning(texts(), _TIMED_BYTES))
+    seconds = _timed([tokenizer for _, tokenizer in tokenizers], timed, tell)
+    timed_bytes = sum(len(piece.encode()) for piece in timed)
+    return TokenizerComparison(
+        source,
+        text.documents,
+        text.characters,
+        text.bytes,
+        text.words,
+        timed_bytes,
+        ROUNDS,
+        tuple(
+            tally.quality(name, text, _speed(timed_bytes, taken))
+            for (name, _), tally, taken in zip(tokenizers, tallies, seconds, strict=True)
+        ),
+    )
+
+
+class _TextCounts:
+    """The text itself in numbers, counted while it is read."""
+
+    def __init__(self) -> None:
+        self.documents = self.characters = self.bytes = self.words = 0
+
+    def batches(self, texts: Iterable[str]) -> Iterator[list[tuple[int, str]]]:
+        """Pieces of the documents, each with its document's number from 1 on."""
+        numbers: list[int] = []
+
+        def counted() -> Iterator[str]:
+            for text in texts:
+                self.documents += 1
+                for piece in pieces(text):
+                    self.characters += len(piece)
+                    self.bytes += len(piece.encode())
+                    self.words += len(piece.split())
+                    numbers.append(self.documents)
+                    yield piece
+
+        for batch in batches(counted()):
+            yield list(zip(numbers, batch, strict=True))
+            numbers.clear()
+
+
+class _Tally:
+    """What one tokenizer has made of the documents so far."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+        self.words = self.whole = 0
+        self.changed, self.last_changed = 0, 0
+
+    def add(self, batch: Sequence[tuple[int, str]]) -> None:
+        encoded = self.tokenizer.encode_spans([piece for _, piece in batch])
+        for (number, piece), (ids, spans) in zip(batch, encoded, strict=True):
+            self.counts += np.bincount(ids, minlength=len(self.counts))
+            words = [found.span() for found in _WORD.finditer(piece)]
+            self.words += len(words)
+            self.whole += count_whole(words, spans, [token_id == self.tokenizer.roles.unk for token_id in ids])
+            if number != self.last_changed and self.tokenizer.decode(ids) != piece:
+                self.changed, self.last_changed = self.changed + 1, number
+
+    def quality(self, name: str, text: _TextCounts, speed: Spread) -> TokenizerQuality:
+        tokens = int(self.counts.sum())
+        unknown = 0 if self.tokenizer.roles.unk is None else int(self.counts[self.tokenizer.roles.unk])
+        ordinary = sorted(self.tokenizer.ordinary_ids)
+        used = [token_id for token_id in ordinary if self.counts[token_id]]
+        single = [token_id for token_id in used if is_single(*self.tokenizer.labels([token_id]))]
+        return TokenizerQuality(
+            name=name,
+            algorithm=self.tokenizer.algorithm,
+            vocab_size=self.tokenizer.vocab_size,
+            fingerprint=self.tokenizer.fingerprint,
+            tokens=tokens,
+            unknown=unknown,
+            bytes_per_token=_share(text.bytes, tokens),
+            characters_per_token=_share(text.characters, tokens),
+            fertility=_share(tokens, text.words),
+            whole_words=_share(self.whole, self.words),
+            single_characters=_share(int(self.counts[single].sum()), tokens),
+            unknown_rate=_share(unknown, tokens),
+            vocabulary_use=_share(len(used), len(ordinary)),
+            renyi_efficiency=renyi_efficiency(self.counts, len(ordinary)),
+            round_trip=1.0 - _share(self.changed, text.documents),
+            megabytes_per_second=speed,
+        )
+
+
+def count_whole(words: Spans, tokens: Spans, unknown: Sequence[bool]) -> int:
+    """How many words lie within one token that is known.
+
+        >>> count_whole([(0, 3), (4, 9)], [(0, 3), (4, 6), (6, 9)], [False] * 3)
+        1
+
+    Args:
+        words, tokens: from which character up to which, in the order of the text.
+        unknown: which tokens are.
+    """
+    if not words or not tokens:
+        return 0
+    starts, ends = np.maximum.accumulate(np.asarray(tokens), axis=0).T
+    begins, stops = np.asarray(words).T
+    first = ends.searchsorted(begins, "right")  # the first token that reaches into the word
+    behind = starts.searchsorted(stops, "left")  # the first one that begins after it
+    one = behind - first == 1
+    return int((one & ~np.asarray(unknown)[np.minimum(first, len(tokens) - 1)]).sum())
+
+
+def is_single(label: str) -> bool:
+    """Whether a token stands for one character, or for bytes of one.
+
+    >>> is_single("a"), is_single(" a"), is_single("##s"), is_single("⟨E2⟩⟨82⟩"), is_single("an")
+    (True, True, True, True, False)
+    """
+    text = label.removeprefix("##") or label
+    text = text.removeprefix(" ") or text
+    return len(text) == 1 or _BYTES_ALONE.fullmatch(text) is not None
+
+
+def renyi_efficiency(counts: NDArray[np.int64], vocabulary: int) -> float:
+    """ln Σ pᵅ / (1 − α) over ln |V|, with the tokens' shares p and α = 2.5 (Zouhar et al. 2023).
+
+    >>> renyi_efficiency(np.array([5, 5, 0, 0]), 4)
+    0.5
+    """
+    tokens = counts.sum()
+    if not tokens or vocabulary < 2:
+        return 0.0
+    shares = counts[counts > 0] / tokens
+    return float(math.log((shares**_ALPHA).sum()) / (1 - _ALPHA) / math.log(vocabulary))
+
+
+def _beginning(texts: Iterable[str], most: int) -> Iterator[str]:
+    """Pieces of the first documents, until there are so many bytes."""
+    for piece in (piece for text in texts for piece in pieces(text)):
+        if most <= 0:
+            return
+        most -= len(piece.encode())
+        yield piece
+
+
+def _timed(tokenizers: Sequence[Tokenizer], texts: list[str], tell: Callable[[str], None]) -> list[list[float]]:
+    """Seconds of each tokenizer in every round. They take turns, so that a machine that is slow for a while is so for
+    all of them."""
+    seconds: list[list[float]] = [[] for _ in tokenizers]
+    for number in range(ROUNDS + 1):
+        tell(f"timing, round {number} of {ROUNDS}")
+        for taken, tokenizer in zip(seconds, tokenizers, strict=True):
+            began = time.perf_counter()
+            tokenizer.encode_batch(texts)
+            taken.append(time.perf_counter() - began)
+    return [taken[1:] for taken in seconds]
+
+
+def _speed(size: int, seconds: Sequence[float]) -> Spread:
+    p10, p50, p90 = (float(value) for value in np.percentile([size / 1e6 / taken for taken in seconds], [10, 50, 90]))
+    return Spread(p10, p50, p90)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,193 @@
+"""The ways through attention against each other, and the weights against what weights are.
+
+Shape legend: B rows, H heads, T queries, S keys.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from tfcli.layers.multi_head import MultiHeadAttention
+from tfcli.models.transformer import AttentionWeights, Transformer
+from tfcli.training.attention_path import take_attention_path
+from tfcli.verification.cached import CHUNKED, chunks, in_pieces
+from tfcli.verification.check import Finding, Skipped, alike, at_most, proof, worst
+from tfcli.verification.reading import Reading, at_text, embedded, kept_outputs, mixed, padded_reading, predict, reading
+from tfcli.verification.subject import Subject
+
+
+@proof("fused attention", "The fast kernel gives, in every layer, what softmax(QKᵀ/√Dh)V gives line by line.")
+@torch.inference_mode()
+def fused_attention(subject: Subject) -> Finding:
+    """Compares what every attention gives, and the logits."""
+
+    def findings() -> Iterator[Finding]:
+        for read in _readings(subject):
+            fused, explicit = _outputs(subject.model, read, None), _outputs(subject.model, read, {})
+            for (name, ours), (_, theirs) in zip(fused, explicit, strict=True):
+                yield alike(subject, ours, theirs, f"{name}, {_size(read)}")
+
+    _require_kernel(subject)
+    return worst(findings())
+
+
+@proof("row attention", "The attention of training a row at a time gives the values and the gradients of the formula.")
+def row_attention(subject: Subject) -> Finding:
+    """Without dropout; gradients are those of the vectors that enter the stacks."""
+
+    def findings() -> Iterator[Finding]:
+        for read in _readings(subject):
+            formula = _with_gradients(subject.model, read, {})
+            with _in_rows(subject.model):
+                rows = _with_gradients(subject.model, read, None)
+            for name, ours in rows.items():
+                yield alike(subject, ours, formula[name], f"{name}, {_size(read)}")
+
+    _require_kernel(subject)
+    if subject.run.config.model.positions == "t5":
+        raise Skipped("a learned bias needs a gradient, and training a row at a time has none for it")
+    return worst(findings())
+
+
+@proof("attention sums to one", "Every row of attention weights sums to 1, and none is below 0.")
+@torch.inference_mode()
+def attention_sums(subject: Subject) -> Finding:
+    """A query that may attend to nothing, in the padding, has zeros."""
+
+    def findings() -> Iterator[Finding]:
+        for weights, allowed, where in _all_weights(subject):
+            lost = (weights.sum(-1) - allowed.any(-1).to(weights.dtype)).abs().max()
+            negative = (-weights).clamp(min=0).max()
+            yield at_most(float(torch.maximum(lost, negative)), subject.limit, "from 1", where)
+
+    return worst(findings())
+
+
+@proof("masked weights", "What a query may not attend to — the future, padding, outside the window — has the weight 0.")
+@torch.inference_mode()
+def masked_weights(subject: Subject) -> Finding:
+    """Who may attend to whom is worked out here from the positions, not taken from the product's masks."""
+
+    def findings() -> Iterator[Finding]:
+        for weights, allowed, where in _all_weights(subject):
+            outside = weights.masked_fill(allowed, 0.0).abs()
+            yield at_most(float(outside.max()), 0.0, "weight", where)
+
+    return worst(findings())
+
+
+def _readings(subject: Subject) -> Iterator[Reading]:
+    """Texts of every length, and padded ones."""
+    for length in subject.lengths:
+        if subject.run.architecture != "encoder-decoder":
+            yield reading(subject, length)
+        yield padded_reading(subject, length)
+
+
+def _outputs(model: Transformer, read: Reading, weights: AttentionWeights | None) -> list[tuple[str, Tensor]]:
+    """What every attention gives at real tokens, and the logits there."""
+    with kept_outputs(model, MultiHeadAttention) as outputs:
+        logits = predict(model, read, weights)
+    return [(name, at_text(output, read, of_source=name.startswith("encoder."))) for name, output in outputs] + [
+        ("the logits", at_text(logits, read))
+    ]
+
+
+def _with_gradients(model: Transformer, read: Reading, weights: AttentionWeights | None) -> dict[str, Tensor]:
+    """The logits, and the gradient of a mixture of them for every vector that enters a stack."""
+    with embedded(model) as entering:
+        logits = at_text(predict(model, read, weights), read)
+        gradients = torch.autograd.grad(mixed(logits), list(entering.values()))
+    named = {f"the gradient for the {side}": gradient for side, gradient in zip(entering, gradients, strict=True)}
+    return {"the logits": logits.detach(), **named}
+
+
+@contextmanager
+def _in_rows(model: Transformer) -> Iterator[None]:
+    """Attention as training has it a row at a time; the rest of the model stays in evaluation."""
+    parts = [part for part in model.modules() if isinstance(part, MultiHeadAttention)]
+    rates = [part.dropout for part in parts]
+    take_attention_path(model, "rows")
+    for part in parts:
+        part.training, part.dropout = True, 0.0
+    try:
+        yield
+    finally:
+        take_attention_path(model, "fused")
+        for part, rate in zip(parts, rates, strict=True):
+            part.training, part.dropout = False, rate
+
+
+def _require_kernel(subject: Subject) -> None:
+    section = subject.run.config.model
+    if section.attention_score == "additive":
+        raise Skipped("additive scores have no fast kernel: the formula is the only way")
+    if section.attention_softcap is not None:
+        raise Skipped("scores within a cap have no fast kernel: the formula is the only way")
+
+
+def _all_weights(subject: Subject) -> Iterator[tuple[Tensor, Tensor, str]]:
+    """Every layer's weights of every pass, who may attend to whom, and where that was.
+
+    Shape:
+        yields: (B, H, T, S) and (B or 1, 1, T, S)
+    """
+    for read in _readings(subject):
+        weights: AttentionWeights = {}
+        predict(subject.model, read, weights)
+        yield from _layers(subject, weights, read.mask, _size(read))
+    if subject.run.architecture == "encoder":
+        return
+    for length in subject.lengths[1:]:
+        read = reading(subject, length)
+        for _, weights in in_pieces(subject.model, read, chunks(length), explicit=True):
+            yield from _layers(subject, weights, read.mask, f"{_size(read)}, {CHUNKED}")
+
+
+def _layers(
+    subject: Subject, weights: AttentionWeights, mask: Tensor | None, where: str
+) -> Iterator[tuple[Tensor, Tensor, str]]:
+    window = subject.run.config.model.sliding_window
+    of_source = subject.run.architecture == "encoder-decoder"
+    for kind, layers in weights.items():
+        for layer, found in enumerate(layers):
+            allowed = may_attend(
+                found.shape[2],
+                found.shape[3],
+                causal=kind == "decoder_self",
+                window=None if kind == "cross" else window,
+                padding_mask=None if of_source and kind == "decoder_self" else mask,
+                device=found.device,
+            )
+            yield found, allowed, f"{kind}, layer {layer}, {where}"
+
+
+def may_attend(
+    queries: int,
+    keys: int,
+    *,
+    causal: bool,
+    window: int | None,
+    padding_mask: Tensor | None,
+    device: torch.device,
+) -> Tensor:
+    """Who may attend to whom; the queries are the last of the keys' positions.
+
+    Shape:
+        padding_mask: (B, S)
+        returns: (B or 1, 1, T, S)
+    """
+    ahead = torch.arange(keys, device=device) - torch.arange(keys - queries, keys, device=device)[:, None]
+    allowed = torch.ones(queries, keys, dtype=torch.bool, device=device)
+    if causal:
+        allowed &= ahead <= 0
+    if window is not None:
+        allowed &= ahead.abs() < window
+    return allowed[None, None] if padding_mask is None else allowed & padding_mask[:, None, None, :]
+
+
+def _size(read: Reading) -> str:
+    padding = "" if read.mask is None else ", padded"
+    return f"texts of {read.tokens.shape[1]} tokens{padding}"

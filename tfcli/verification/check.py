@@ -1,0 +1,118 @@
+"""How a check is written.
+
+A function that measures something on a subject and returns a `Finding`, under the name and the claim that are shown:
+
+    @proof("beam of one", "A beam of 1 finds the text of greedy decoding.")
+    def beam_of_one(subject: Subject) -> Finding:
+        if subject.run.architecture == "encoder":
+            raise Skipped("an encoder fills masks: it has no beam")
+        ...
+        return at_most(different, 0, "tokens")
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tfcli.errors import TfcliError, first_lines
+from tfcli.records.verification import Check
+from tfcli.verification.subject import Subject
+
+RELATIVE = "of the largest number"
+"""The unit of `difference`."""
+
+
+class Skipped(Exception):
+    """Raised by a check that cannot apply to a run, with the reason in words."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check has measured. It holds where `measured` is a number and not above `limit`.
+
+    `where` says what was looked at when the worst was found; it is shown where the check fails.
+    """
+
+    measured: float
+    limit: float
+    unit: str
+    where: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Not a number is a failure."""
+        return self.measured <= self.limit
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A claim and the function that looks whether it holds."""
+
+    name: str
+    claim: str
+    look: Callable[[Subject], Finding]
+
+    def check(self, subject: Subject) -> Check:
+        """Look. Whatever goes wrong on the way is a failure of the check, and ends no other."""
+        try:
+            finding = self.look(subject)
+        except Skipped as skipped:
+            return Check(self.name, self.claim, "skipped", reason=str(skipped))
+        except TfcliError as error:
+            return Check(self.name, self.claim, "failed", reason=error.problem)
+        except Exception as error:
+            return Check(self.name, self.claim, "failed", reason=f"{type(error).__name__}: {first_lines(error)}")
+        status, reason = ("passed", "") if finding.holds else ("failed", finding.where)
+        return Check(self.name, self.claim, status, finding.measured, finding.limit, finding.unit, reason)  # type: ignore[arg-type]
+
+
+def proof(name: str, claim: str) -> Callable[[Callable[[Subject], Finding]], Proof]:
+    """Make a function a `Proof`."""
+    return lambda look: Proof(name, claim, look)
+
+
+def at_most(measured: float, limit: float, unit: str, where: str = "") -> Finding:
+    """One number and its limit."""
+    return Finding(float(measured), float(limit), unit, where)
+
+
+def worst(findings: Iterable[Finding]) -> Finding:
+    """The first finding that does not hold, else the one closest to its limit.
+
+    Raises:
+        Skipped: there is none.
+    """
+    closest = None
+    for finding in findings:
+        if not finding.holds:
+            return finding
+        if closest is None or finding.measured > closest.measured:
+            closest = finding
+    if closest is None:
+        raise Skipped("there was nothing to compare")
+    return closest
+
+
+def difference(ours: Tensor, theirs: Tensor) -> float:
+    """The largest difference of two tensors, in parts of the largest number in the second; NaN where any is.
+
+    Shape:
+        ours, theirs: the same
+    """
+    assert ours.shape == theirs.shape, f"shapes {tuple(ours.shape)} and {tuple(theirs.shape)}"
+    if not ours.numel():
+        return 0.0
+    gap = (ours.to(torch.float64) - theirs.to(torch.float64)).abs().max()
+    scale = theirs.to(torch.float64).abs().max().clamp(min=torch.finfo(torch.float32).tiny)
+    return float(gap / scale)
+
+
+def alike(subject: Subject, ours: Tensor, theirs: Tensor, where: str) -> Finding:
+    """Two ways to the same numbers.
+
+    Shape:
+        ours, theirs: the same
+    """
+    return at_most(difference(ours, theirs), subject.limit, RELATIVE, where)

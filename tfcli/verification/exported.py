@@ -1,0 +1,93 @@
+"""The run in the hands of another library."""
+
+import contextlib
+import importlib.util
+import io
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from tfcli.errors import UsageError
+from tfcli.interop.exporting import export_run
+from tfcli.verification.check import RELATIVE, Finding, Skipped, at_most, difference, proof, worst
+from tfcli.verification.subject import Subject
+
+_LENGTH = 48
+"""Tokens of a text."""
+
+_LIMIT = 2e-5
+"""In parts of the largest logit: both compute in float32, in another order."""
+
+
+@proof(
+    "exported = original",
+    "Under transformers, the exported run has the same logits and its tokenizer the same ids.",
+)
+def exported(subject: Subject) -> Finding:
+    """In a temporary folder, with the automatic classes, and no tensor missing or left over."""
+    run = subject.run
+    if importlib.util.find_spec("transformers") is None:
+        raise Skipped("transformers is not installed")
+    with TemporaryDirectory() as folder, _silently():
+        out = Path(folder) / "exported"
+        try:
+            record = export_run(run, out)
+        except UsageError as error:
+            raise Skipped(error.problem) from error
+        import transformers
+
+        auto = getattr(transformers, record.auto_class)
+        model, loading = auto.from_pretrained(out, output_loading_info=True, dtype=torch.float32)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(out)
+        left = [name for names in loading.values() for name in names]
+        model = model.eval().to(run.device)
+        return worst(
+            (
+                _same_logits(subject, model),
+                _same_tokens(subject, tokenizer),
+                at_most(len(left), 0, "tensors", f"{left[0]} is missing or left over" if left else ""),
+            )
+        )
+
+
+@torch.inference_mode()
+def _same_logits(subject: Subject, model: Any) -> Finding:
+    run, length = subject.run, min(_LENGTH, subject.longest)
+    ids = subject.ids(length)
+    if run.architecture == "encoder-decoder":
+        sources = subject.sources(length)
+        ours, theirs = run.model(sources, ids), model(input_ids=sources, decoder_input_ids=ids).logits
+    elif run.config.model.head == "none":
+        ours, theirs = run.model.hidden(ids), model(ids).last_hidden_state
+    else:
+        ours, theirs = run.model(ids), model(ids).logits
+    return at_most(difference(theirs, ours), _LIMIT, RELATIVE, "the logits are others")
+
+
+def _same_tokens(subject: Subject, tokenizer: Any) -> Finding:
+    texts = subject.texts()
+    ours = [subject.run.tokenizer.encode(text) for text in texts]
+    theirs = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    apart = [text for text, a, b in zip(texts, ours, theirs, strict=True) if a != b]
+    return at_most(len(apart), 0, "texts", f"the ids are others, as of {apart[0][:40]!a}" if apart else "")
+
+
+@contextmanager
+def _silently() -> Iterator[None]:
+    """Without the library's progress bars and warnings, its random numbers, and a look at the network."""
+    before, offline = logging.root.manager.disable, os.environ.get("HF_HUB_OFFLINE")
+    logging.disable(logging.CRITICAL)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        with contextlib.redirect_stderr(io.StringIO()), torch.random.fork_rng(range(torch.cuda.device_count())):
+            yield
+    finally:
+        logging.disable(before)
+        del os.environ["HF_HUB_OFFLINE"]
+        os.environ.update({} if offline is None else {"HF_HUB_OFFLINE": offline})

@@ -1,0 +1,140 @@
+"""What training and evaluation ask for, against the text itself.
+
+Shape legend: B rows, T tokens.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.dataset import PreparedDataset
+from tfcli.data.masking import MaskedBatches
+from tfcli.data.pairs import PairBatches
+from tfcli.data.views import PairsView
+from tfcli.evaluation.batches import Batches, build_batches
+from tfcli.evaluation.loss import total_loss
+from tfcli.recipe.recipe import Recipe
+from tfcli.verification.check import RELATIVE, Finding, at_most, proof
+from tfcli.verification.material import dataset, recipe_of, require_head
+from tfcli.verification.reading import Reading, predict
+from tfcli.verification.subject import ROWS, Subject
+
+_BATCHES = 8
+_ROUNDING = 1e-5
+"""Of a loss: probabilities are summed up in float32."""
+
+
+@proof("labels", "What is to be predicted is the token that comes next; of a masked text, what was hidden and no more.")
+def labels(subject: Subject) -> Finding:
+    """In batches as the run is trained and scored on, compared with the ids of the dataset."""
+    wrong, asked, rows = 0, 0, 0
+    with dataset(subject) as data:
+        recipe, batches = _batches(subject, data)
+        for batch in islice(batches.whole(), _BATCHES):
+            if isinstance(batches, PairBatches):
+                wrong += _wrong_of_pairs(data.pairs("validation"), batch, batches.order[rows:])
+            elif isinstance(batches, MaskedBatches):
+                wrong += _wrong_of_masks(subject, batch, recipe.train.mask_probability)
+            else:
+                wrong += _wrong_of_text(subject, batch)
+            asked += batch.target_tokens
+            rows += len(batch.labels)
+    return at_most(wrong, 0, "labels", f"of {asked}")
+
+
+@proof("loss", "The loss of an evaluation is the mean of −ln p of every next token, each text read alone.")
+@torch.inference_mode()
+def loss(subject: Subject) -> Finding:
+    """One batch; of a text, what comes next is taken from the inputs themselves."""
+    require_head(subject.run)
+    with dataset(subject) as data:
+        batch = next(_batches(subject, data)[1].whole())
+    found = total_loss(subject.model, [batch], subject.run.device).loss
+    nats = [one for row in range(len(batch.labels)) for one in _nats(subject, batch, row)]
+    expected = sum(nats) / len(nats)
+    limit = max(_ROUNDING, subject.limit)
+    return at_most(abs(found / expected - 1), limit, RELATIVE, f"{found:.6g} nats a token, and not {expected:.6g}")
+
+
+def _batches(subject: Subject, data: PreparedDataset) -> tuple[Recipe, Batches]:
+    """Small ones, as short as the model's size wants them where they are windows of a text."""
+    recipe = recipe_of(subject.run, data)
+    train = replace(recipe.train, batch_size=ROWS, batch_tokens=None)
+    if subject.run.architecture != "encoder-decoder":
+        train = replace(train, context=min(train.context or subject.longest, subject.longest))
+    return recipe, build_batches(replace(recipe, train=train), data, "validation", subject.roles)
+
+
+def _wrong_of_text(subject: Subject, batch: Batch) -> int:
+    """Labels that are not the next input, and inputs that nothing predicts. The begin token is no news."""
+    upcoming, asked = batch.input_ids[:, 1:], batch.labels[:, :-1]
+    news = np.arange(upcoming.shape[1]) < _lengths(batch)[:, None] - 1
+    if subject.roles.bos != subject.roles.eos:
+        news &= upcoming != subject.roles.bos
+    return int(np.count_nonzero(asked != np.where(news, upcoming, IGNORED))) - _beyond(batch)
+
+
+def _beyond(batch: Batch) -> int:
+    """Rows that end before the batch does: the token after their last is no input."""
+    rows, last = np.arange(len(batch.labels)), _lengths(batch) - 1
+    shorter = last < batch.labels.shape[1] - 1
+    return int(np.count_nonzero(batch.labels[rows, last][shorter] != IGNORED))
+
+
+def _wrong_of_masks(subject: Subject, batch: Batch, probability: float) -> int:
+    """Masks that nothing is asked for, special tokens that are, and labels beyond twice the share that was wanted."""
+    asked = batch.labels != IGNORED
+    silent = np.count_nonzero((batch.input_ids == subject.roles.mask) & ~asked)
+    special = np.count_nonzero(np.isin(batch.labels[asked], subject.roles.ids()))
+    wanted = 2 * probability * batch.tokens + len(batch.labels)
+    return int(silent + special + max(0, asked.sum() - wanted))
+
+
+def _wrong_of_pairs(pairs: PairsView, batch: Batch, numbers: NDArray[np.int64]) -> int:
+    """Places where a row is not the pair of the dataset, its target read from the first token and asked from the
+    second."""
+    assert batch.decoder_input_ids is not None and batch.padding_mask is not None
+    wrong = 0
+    for row, number in enumerate(numbers[: len(batch.labels)]):
+        source, target = pairs.source.sequence(number), pairs.target.sequence(number)
+        width = batch.labels.shape[1] - len(target) + 1
+        found_and_wanted = (
+            (batch.input_ids[row][batch.padding_mask[row]], source),
+            (batch.decoder_input_ids[row, : len(target) - 1], target[:-1]),
+            (batch.labels[row], np.pad(target[1:], (0, width), constant_values=IGNORED)),
+        )
+        wrong += sum(int(np.count_nonzero(found != wanted)) for found, wanted in found_and_wanted)
+    return wrong
+
+
+def _nats(subject: Subject, batch: Batch, row: int) -> Iterator[float]:
+    """−ln p of everything that one row is asked for, read alone."""
+    length, device = int(_lengths(batch)[row]), subject.run.device
+    asked = batch.labels[row]
+    if batch.decoder_input_ids is not None:
+        assert batch.padding_mask is not None
+        length = int((asked != IGNORED).sum())
+        source = torch.from_numpy(batch.input_ids[row][batch.padding_mask[row]])[None].to(device)
+        read = Reading(torch.from_numpy(batch.decoder_input_ids[row, :length])[None].to(device), source)
+        after = [*batch.decoder_input_ids[row, 1:length], subject.roles.eos]
+    else:
+        read = Reading(torch.from_numpy(batch.input_ids[row, :length])[None].to(device))
+        after = [*batch.input_ids[row, 1:length], asked[length - 1]]
+    if subject.run.architecture == "encoder":
+        after = [*asked[:length]]
+    scores = predict(subject.model, read)[0].double().log_softmax(-1)
+    for place, token in enumerate(after):
+        is_begin = batch.decoder_input_ids is None and token == subject.roles.bos != subject.roles.eos
+        if token != IGNORED and not is_begin:
+            yield -float(scores[place, token])
+
+
+def _lengths(batch: Batch) -> NDArray[np.int64]:
+    """The tokens of each row's inputs, where there is no second side."""
+    assert batch.row_tokens is not None
+    return batch.row_tokens

@@ -1,0 +1,36 @@
+"""The model that generates against the one that was trained."""
+
+import copy
+from collections.abc import Iterator
+
+import torch
+
+from tfcli.models.inference import ready_to_predict
+from tfcli.verification.cached import CHUNKED, chunks, in_pieces
+from tfcli.verification.check import RELATIVE, Finding, at_most, difference, proof, worst
+from tfcli.verification.reading import padded_reading, predict
+from tfcli.verification.subject import Subject
+
+_LIMIT = 1e-4
+"""In float32, which is all that the packed matrices know: rounding differs by a hundredth of it at most."""
+
+
+@proof("laid out for prediction", "The model as generation lays it out predicts what the trained model predicts.")
+@torch.inference_mode()
+def laid_out(subject: Subject) -> Finding:
+    """In float32: its matrices are joined and packed for this machine."""
+
+    def findings() -> Iterator[Finding]:
+        ready = copy.deepcopy(subject.run.model)
+        ready_to_predict(ready)
+        for length in subject.lengths:
+            read = padded_reading(subject, length)
+            expected = predict(subject.run.model, read)
+            where = f"texts of {length} tokens"
+            yield at_most(difference(predict(ready, read), expected), _LIMIT, RELATIVE, where)
+            if read.mask is not None and read.source is None:
+                continue  # nothing is padded behind a cache
+            pieces = torch.cat([logits for logits, _ in in_pieces(ready, read, chunks(length))], dim=1)
+            yield at_most(difference(pieces, expected), _LIMIT, RELATIVE, f"{where}, {CHUNKED}")
+
+    return worst(findings())

@@ -1,0 +1,73 @@
+"""What checks of a run train on and score: its own dataset and recipe, or made-up ones where it has none here.
+
+Made-up documents are random words of the run's own vocabulary, prepared as any corpus is.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from tfcli.corpora.division import Division
+from tfcli.corpora.source import Document, Kind, Pair, Source
+from tfcli.data.dataset import PreparedDataset
+from tfcli.data.prepare import prepare
+from tfcli.files import digest
+from tfcli.recipe.origin import OriginSection
+from tfcli.recipe.recipe import Recipe
+from tfcli.runs.load import LoadedRun
+from tfcli.training.job import decide
+from tfcli.verification.check import Skipped
+from tfcli.verification.subject import Subject
+
+_DOCUMENTS = 48
+_LONGEST = 40
+"""Tokens of a document, or of a side of a pair."""
+
+
+@contextmanager
+def dataset(subject: Subject) -> Iterator[PreparedDataset]:
+    """The run's own dataset where it is there; else a made-up one, in a folder that goes afterwards."""
+    if subject.data is not None:
+        yield subject.data
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "dataset"
+        training, validation = (_source(subject, seed) for seed in (1, 2))
+        prepare(Division(training, "file", 0.5, validation=validation), subject.run.tokenizer, path)
+        yield PreparedDataset.open(path)
+
+
+def require_head(run: LoadedRun) -> None:
+    """Skip a check of a run that predicts nothing.
+
+    Raises:
+        Skipped: it has no head.
+    """
+    if run.config.model.head == "none":
+        raise Skipped("the run has no head that predicts tokens")
+
+
+def recipe_of(run: LoadedRun, data: PreparedDataset) -> Recipe:
+    """The run's recipe; of an imported one, the default training of its model where the model is."""
+    if not run.recipe.is_imported:
+        return run.recipe
+    train = replace(run.recipe.train, device=run.device.type)  # type: ignore[arg-type]
+    return decide(replace(run.recipe, origin=OriginSection(), train=train), run.tokenizer, data)
+
+
+def _source(subject: Subject, seed: int) -> Source:
+    pairs = subject.run.architecture == "encoder-decoder"
+    kind: Kind = "pairs" if pairs else "text"
+    draw = np.random.default_rng(seed)
+    longest = max(2, min(_LONGEST, subject.run.config.model.max_seq_len // 2 - 2))
+
+    def text() -> str:
+        ids = draw.choice(subject.ordinary, int(draw.integers(2, longest + 1)))
+        return subject.run.tokenizer.decode(ids) or "a"
+
+    documents: list[Document] = [Pair(text(), text()) if pairs else text() for _ in range(_DOCUMENTS)]
+    return Source(("made-up text",), kind, lambda: iter(documents), lambda: digest("made up", seed))
