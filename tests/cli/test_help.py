@@ -29,8 +29,8 @@ CONTRACT = {
     " --beyond-context --joint --temperature --top-k --top-p --min-p --repetition-penalty --no-repeat-ngram --seed"
     " --trace --beam --length-penalty --beam-groups --diversity --show-beams --checkpoint --precision --device"
     " --threads --json",
-    "evaluate": "RUN SOURCE --stride --pseudo --beam --compare --outputs --references --checkpoint --precision --device --threads"
-    " --json",
+    "evaluate": "RUN SOURCE --stride --pseudo --beam --compare --outputs --references --checkpoint --precision"
+    " --device --threads --json",
     "inspect attention": "RUN TEXT --target --kind --layer --head --svg --html --npz --checkpoint --json",
     "inspect positions": "RUN --encoding --length --d-model --heads --base --json",
     "import": "FOLDER|hf:NAME --out --tokenizer --json",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.generation.small import FIRST, ROLES, small_model
-from tfcli.generation.caches import CrossAttentionCache, DecodingCache
+from tfcli.generation.caches import DecodingCache
 from tfcli.generation.reader import Reader, read_prompts, read_sources
 
 VARIANTS = st.fixed_dictionaries(
@@ -149,14 +149,27 @@ def test_the_source_is_projected_once():
     assert len(calls) == 1
 
 
-def test_one_source_is_shared_by_its_rows_without_a_copy():
-    cache, key = CrossAttentionCache(), torch.rand(1, 2, 3, 4)
-    cache.keys_values(lambda: (key, key))
-    cache.select(torch.tensor([0, 0, 0]))
-    shared, _ = cache.keys_values(lambda: pytest.fail("projected again"))
-    assert shared.shape == (3, 2, 3, 4)
-    assert shared.data_ptr() == key.data_ptr()
-    assert shared.stride(0) == 0
+def test_rows_of_a_source_share_its_keys_without_a_copy():
+    """Two sources with two beams each, then three rows of the second alone, then rows in no order."""
+    cache = DecodingCache(small_model(architecture="encoder-decoder"), rows=4, capacity=4, sources=2)
+    cross, key = cache.layers[0].cross_attention, torch.arange(2.0).view(2, 1, 1, 1)
+    for layer in cache.layers:
+        layer.cross_attention.keys_values(lambda: (key, key))
+
+    def shown() -> list[float]:
+        return cross.keys_values(lambda: pytest.fail("projected again"))[0].flatten().tolist()
+
+    cache.select([0, 0, 1, 1])
+    assert shown() == [0, 1] and cross.keys_values(lambda: (key, key))[0].data_ptr() == key.data_ptr()
+    cache.select([3, 2, 2])
+    assert shown() == [1]
+    cache = DecodingCache(small_model(architecture="encoder-decoder"), rows=4, capacity=4, sources=2)
+    cross = cache.layers[0].cross_attention
+    for layer in cache.layers:
+        layer.cross_attention.keys_values(lambda: (key, key))
+    cache.select([1, 0, 1])
+    assert shown() == [1, 0, 1]
+    assert cache.shown_sources == [1, 0, 1]
 
 
 @settings(max_examples=40, deadline=None)

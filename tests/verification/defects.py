@@ -110,7 +110,8 @@ def half_gradient(patch: pytest.MonkeyPatch) -> None:
 
 def stale_cross_attention(patch: pytest.MonkeyPatch) -> None:
     """When texts change places, their sources do not."""
-    patch.setattr(caches.CrossAttentionCache, "select", lambda _self, _rows: None)
+    show = caches.CrossAttentionCache.show
+    patch.setattr(caches.CrossAttentionCache, "show", lambda self, sources: show(self, sources.sort().values))
 
 
 def cross_attention_of_before(patch: pytest.MonkeyPatch) -> None:
@@ -206,10 +207,10 @@ def wrong_parents(patch: pytest.MonkeyPatch) -> None:
     """Beams go on in the order in which they came, whoever's cache that is."""
     read = beam._read
 
-    def unmoved(reader: Any, live: Any) -> None:
-        for row, text in enumerate(live):
+    def unmoved(reader: Any, searches: Any) -> None:
+        for row, text in enumerate(text for search in searches for text in search.live):
             text.row = min(row, len(reader.logits) - 1)
-        read(reader, live)
+        read(reader, searches)
 
     patch.setattr(beam, "_read", unmoved)
 

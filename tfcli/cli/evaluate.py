@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, require_file_place, use_threads
 from tfcli.cli.generation_options import Weights
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, require_file_place, use_threads
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from tfcli.generation.best_tokens import best_tokens
 from tfcli.generation.decode import Continuation, Ends
 from tfcli.generation.reader import Reader, read_prompts, read_sources
 from tfcli.generation.repetition import against_repetition
+from tfcli.generation.rows import least_moves
 from tfcli.generation.sampling import never_generated, ruled_out
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
@@ -84,15 +85,18 @@ def beam_search(
         for search in going:
             search.extend(found, is_free=is_free)
         going = [search for search in going if search.live]
-        live = [text for search in going for text in search.live]
-        if not live:
+        if not going:
             break
-        _read(reader, live)
+        _read(reader, going)
     return [search.best() for search in searches]
 
 
-def _read(reader: Reader, live: Sequence[Beginning]) -> None:
-    """Let the reader's rows become these texts, and read the last token of each."""
+def _read(reader: Reader, searches: Sequence[PromptBeams]) -> None:
+    """Let the reader's rows become the searches' texts, and read the last token of each."""
+    live: list[Beginning] = []
+    for search in searches:
+        texts = search.live
+        live += [texts[number] for number in least_moves([text.row for text in texts], first=len(live))]
     reader.select([text.row for text in live])
     reader.read(torch.tensor([text.token_ids[-1] for text in live], device=reader.logits.device))
     for row, text in enumerate(live):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tfcli.generation.rows import shared_sources
 from tfcli.layers.layer import LayerCache
 from tfcli.layers.multi_head import KeysValues, KeyValueCache
 from tfcli.layers.span import Span
@@ -44,40 +45,36 @@ class SelfAttentionCache:
         rows, new = key.shape[0], key.shape[2]
         start, self.length = self.length, self.length + new
         assert self.length <= self._keys.shape[2], f"{self.length} columns do not fit into {self._keys.shape[2]}"
-        keys = self._keys if rows == len(self._keys) else self._keys[:rows]
-        values = self._values if rows == len(self._values) else self._values[:rows]
+        keys, values = self._keys, self._values
+        if rows < keys.shape[0]:
+            keys, values = keys[:rows], values[:rows]
         keys.narrow(2, start, new).copy_(key)
         values.narrow(2, start, new).copy_(value)
         return keys.narrow(2, 0, self.length), values.narrow(2, 0, self.length)
 
 
 class CrossAttentionCache:
-    """One layer's keys and values of the sources, projected once. A single source serves all rows."""
+    """One layer's keys and values of the sources, projected once."""
 
     def __init__(self) -> None:
-        self._kept: KeysValues | None = None
-        self._single = False
+        self._of_all: KeysValues | None = None
+        self._shown: KeysValues | None = None
 
     def keys_values(self, project: Callable[[], KeysValues]) -> KeysValues:
-        """The source's keys and values; `project` is called the first time alone.
+        """The keys and values of the sources that are shown; `project` is called the first time alone.
 
         Shape:
-            returns: two of (R, Hkv, S, Dh)
+            returns: two of (sources, Hkv, S, Dh)
         """
-        if self._kept is None:
-            self._kept = project()
-            self._single = self._kept[0].shape[0] == 1
-        return self._kept
+        if self._of_all is None or self._shown is None:
+            self._of_all = self._shown = project()
+        return self._shown
 
-    def select(self, rows: Tensor) -> None:
-        """Row i becomes what row `rows[i]` was."""
-        if self._kept is None:
-            return
-        key, value = self._kept
-        if self._single:
-            self._kept = key[:1].expand(len(rows), -1, -1, -1), value[:1].expand(len(rows), -1, -1, -1)
-        else:
-            self._kept = key.index_select(0, rows), value.index_select(0, rows)
+    def show(self, sources: Tensor) -> None:
+        """Give the keys and values of these sources alone."""
+        assert self._of_all is not None
+        key, value = self._of_all
+        self._shown = key.index_select(0, sources), value.index_select(0, sources)
 
 
 @dataclass
@@ -93,16 +90,25 @@ class DecodingCache:
 
     Args:
         left: how many columns at the left of each text are padding; None: none.
+        sources: how many sources there are; text i begins with source i.
 
     Shape:
         left: (R,)
     """
 
     def __init__(
-        self, model: Transformer, rows: int, capacity: int, first: int = 0, left: Tensor | None = None
+        self,
+        model: Transformer,
+        rows: int,
+        capacity: int,
+        first: int = 0,
+        left: Tensor | None = None,
+        sources: int = 0,
     ) -> None:
         section = model.section
         self.capacity, self.left = capacity, left
+        self._source_of_row = list(range(sources))
+        self.shown_sources = self._source_of_row
         # One block of memory for all layers: moving rows is one operation.
         columns = min(capacity, first + _ROOM)
         shape = (section.decoder_layers, 2, rows, section.kv_heads, columns, section.size_per_head)
@@ -135,16 +141,25 @@ class DecodingCache:
 
         Works in place and moves what is filled, not the whole room.
         """
-        if rows == list(range(self._block.shape[2])):
-            return
-        index = torch.tensor(rows, device=self._block.device)
-        if rows != list(range(len(rows))):
+        moved = [row for row, origin in enumerate(rows) if row != origin]
+        if moved:
             filled = self._block[..., : self.length, :]
-            filled[:, :, : len(rows)] = filled.index_select(2, index)
-        for cross in self._cross:
-            cross.select(index)
+            filled.index_copy_(2, self._index(moved), filled.index_select(2, self._index([rows[row] for row in moved])))
+        if self._source_of_row:
+            self._source_of_row = [self._source_of_row[row] for row in rows]
+            self._show(shared_sources(self._source_of_row))
         if self.left is not None:
-            self.left = self.left.index_select(0, index)
+            self.left = self.left.index_select(0, self._index(rows))
+
+    def _show(self, sources: list[int]) -> None:
+        """Let the rows of a source share its keys and values where they can; else they are there for every row."""
+        if sources != self.shown_sources:
+            self.shown_sources = sources
+            for cross in self._cross:
+                cross.show(self._index(sources))
+
+    def _index(self, rows: list[int]) -> Tensor:
+        return torch.tensor(rows, device=self._block.device)
 
     def _grow(self, columns: int) -> None:
         held = self._block

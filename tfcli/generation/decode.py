@@ -12,6 +12,7 @@ from torch import Tensor
 from tfcli.data.draws import SAMPLES, generator
 from tfcli.generation.reader import Reader, read_prompts, read_sources
 from tfcli.generation.repetition import against_repetition
+from tfcli.generation.rows import least_moves
 from tfcli.generation.sampling import chances, draw, log_probabilities, never_generated, ruled_out
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
@@ -134,6 +135,7 @@ def decode(
         if not going:
             return
         if len(going) < len(live):
+            going = [going[number] for number in least_moves(going)]
             reader.select(going)
             live, ids = [live[place] for place in going], ids[going]
         reader.read(ids)

@@ -54,13 +54,15 @@ class Reader:
         if beyond == "extrapolate":
             require_extendable(model)
         self.model, self.limits = model, list(limits)
-        self._memory, self._padding_mask = memory, padding_mask
+        self._memory = memory
+        self._padding_mask = self._shown_mask = padding_mask
         context, columns = model.section.max_seq_len, start.shape[1] + max(self.limits)
         self._read = start if beyond == "slide" and columns > context else None
         self._context, self._extrapolates = context, beyond == "extrapolate"
         self._positions = context
         capacity = context if self._read is not None else columns
-        self._cache = DecodingCache(model, rows, capacity, start.shape[1], left)
+        sources = 0 if memory is None else len(memory)
+        self._cache = DecodingCache(model, rows, capacity, start.shape[1], left, sources)
         self.logits = self._next(start)
 
     @property
@@ -90,7 +92,7 @@ class Reader:
         index = torch.tensor(rows, device=self.logits.device)
         self.logits = self.logits.index_select(0, index)
         if self._padding_mask is not None:
-            self._padding_mask = self._padding_mask.index_select(0, index)
+            self._shown_mask = self._padding_mask[self._cache.shown_sources]
         if self._read is not None:
             self._read = self._read.index_select(0, index)
 
@@ -112,7 +114,7 @@ class Reader:
             extend_context(self.model, self._positions)
         if isinstance(self.model, EncoderDecoder):
             assert self._memory is not None
-            hidden = self.model.decode(ids, self._memory, self._padding_mask, cache=self._cache)
+            hidden = self.model.decode(ids, self._memory, self._shown_mask, cache=self._cache)
         else:
             hidden = self.model.hidden(ids, self._unpadded(ids.shape[1]), cache=self._cache)
         logits = self.model.head(hidden[:, -1])

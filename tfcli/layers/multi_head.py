@@ -15,10 +15,13 @@ from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.layers.rotary import rotate
 from tfcli.layers.row_attention import row_attention
-from tfcli.layers.scores import Score
+from tfcli.layers.scores import Score, dot_scores
 from tfcli.recipe.model import ModelSection
 
 KeysValues = tuple[Tensor, Tensor]
+
+_MANY_TEXTS = 8
+"""Texts side by side from which on, for one query each, the plain formula is faster than the fused kernel of a CPU."""
 
 
 class KeyValueCache(Protocol):
@@ -117,6 +120,10 @@ class MultiHeadAttention(nn.Module):
         fused = weights is None and self.score.has_kernel
         if fused and query.shape[2] == 1 and not self.training:
             return self._attend_from_one(query, key, value, padding_mask, bias)
+        if key.shape[0] != query.shape[0]:
+            texts = query.shape[0] // key.shape[0]
+            key, value = key.repeat_interleave(texts, dim=0), value.repeat_interleave(texts, dim=0)
+            padding_mask = None if padding_mask is None else padding_mask.repeat_interleave(texts, dim=0)
         if self.num_kv_heads != self.num_heads:
             group = self.num_heads // self.num_kv_heads
             key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
@@ -141,20 +148,34 @@ class MultiHeadAttention(nn.Module):
         self, query: Tensor, key: Tensor, value: Tensor, padding_mask: Tensor | None, bias: Tensor | None
     ) -> Tensor:
         """Attention of the last position alone, as when text is generated: it sees all keys but padding and those
-        beyond the window. Heads that share keys stand in the place of several queries, so that no key is repeated.
+        beyond the window. Heads that share keys stand in the place of several queries, so that no key is repeated; so
+        do texts that share a source, one behind the other.
 
         Shape:
             query: (B, H, 1, Dh), and the same is returned
-            key, value: (B, Hkv, S, Dh); padding_mask: (B, S); bias: (1, H, 1, S)
+            key, value: (B, Hkv, S, Dh), or (sources, Hkv, S, Dh); padding_mask: as many rows, and S
+            bias: (1, H, 1, S)
         """
         if self.window is not None and self.window < key.shape[2]:
             key, value = key[:, :, -self.window :], value[:, :, -self.window :]
             padding_mask = None if padding_mask is None else padding_mask[:, -self.window :]
             bias = None if bias is None else bias[..., -self.window :]
-        shared = query.view(len(query), self.num_kv_heads, -1, self.head_dim)
+        texts, heads = query.shape[0] // key.shape[0], self.num_heads // self.num_kv_heads
+        if texts > 1:
+            apart = query.view(key.shape[0], texts, self.num_kv_heads, heads, self.head_dim)
+            shared = apart.transpose(1, 2).flatten(2, 3)
+        else:
+            shared = query if heads == 1 else query.view(query.shape[0], self.num_kv_heads, heads, self.head_dim)
         mask = None if padding_mask is None else padding_mask[:, None, None]
         bias = None if bias is None else bias.to(query.dtype).view(1, self.num_kv_heads, -1, key.shape[2])
-        return fused_attention(shared, key, value, mask, scale=self.score.scale, bias=bias).reshape(query.shape)
+        if query.is_cpu and shared.shape[0] >= _MANY_TEXTS:
+            scores = dot_scores(shared, key, self.score.scale)
+            output, _ = explicit_attention(scores if bias is None else scores + bias, value, mask)
+        else:
+            output = fused_attention(shared, key, value, mask, scale=self.score.scale, bias=bias)
+        if texts > 1:
+            output = output.view(key.shape[0], self.num_kv_heads, texts, heads, self.head_dim).transpose(1, 2)
+        return output.reshape(query.shape)
 
     def _by_rows(
         self,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from tfcli.errors import UsageError
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.packed_linear import Int8Linear, PackedLinear
+from tfcli.models.allocator import keep_freed_memory
 from tfcli.models.head import Head
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import WeightPrecision
@@ -23,11 +24,14 @@ def ready_to_predict(model: Transformer, precision: WeightPrecision = "float32")
 
     On an x86 processor they are packed for oneDNN, which is up to twice as fast as the library that PyTorch asks
     otherwise; queries, keys and values come from one product. The numbers differ by rounding alone, but with "int8",
-    where the matrices (the embeddings aside) are rounded to eight bits, and "bfloat16", where everything is.
+    where the matrices (the embeddings aside) are rounded to eight bits, and "bfloat16", where everything is. On a CPU,
+    the process keeps the memory that it frees from now on.
 
     Raises:
         UsageError: int8 where there is no kernel for it.
     """
+    if model.device.type == "cpu":
+        keep_freed_memory()
     if precision == "bfloat16":
         model.bfloat16()
     if precision == "int8" and not _can_pack(model, torch.bfloat16):

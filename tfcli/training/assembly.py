@@ -7,11 +7,11 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from tfcli.models.allocator import keep_freed_memory
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
-from tfcli.training.allocator import keep_freed_memory
 from tfcli.training.attention_path import choose_attention, take_attention_path
 from tfcli.training.compilation import choose_compile, compile_layers
 from tfcli.training.objective import TrainingLoss

@@ -13,7 +13,7 @@ _GROWTH = 64 << 20
 def keep_freed_memory() -> None:
     """Let glibc keep what is freed for what is allocated next. By default it gives every large tensor back to the
     system, and the next one is made of new pages, each zeroed at its first touch: up to a fifth of a training step on a
-    CPU. Other systems are left as they are."""
+    CPU, and of a large batch of texts. Other systems are left as they are."""
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
