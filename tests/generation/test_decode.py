@@ -264,3 +264,32 @@ def test_options_are_the_likeliest_tokens_with_their_chances():
         likely = sorted(set(range(12)) - {0, 1, 3, 4}, key=lambda one: -predicted[one])[:2]
         assert {o.token_id for o in token.options if o.chance > 0} <= set(likely)
         ids.append(token.token_id)
+
+
+def test_prompts_that_slide_side_by_side_lose_their_padding_first():
+    """Context 16 in columns: of rows that begin in columns 0 and 6, the last 12 columns are read again; the second
+    then begins in column 2 of them, and at the next time in column 0."""
+    model = small_model(4, positions="learned")
+    chosen = GenerateSection(temperature=0.0, max_new_tokens=24, beyond_context="slide")
+    prompts = [[1, 5, 6, 7, 8, 9, 10, 11], [1, 9]]
+    texts = collect(prompt_tokens(model, prompts, NOTHING_ENDS, chosen), 2)
+    for prompt, text in zip(prompts, texts, strict=True):
+        columns: list[int | None] = [None] * (8 - len(prompt)) + list(prompt)
+        for token, score in zip(text.token_ids, text.log_probabilities, strict=True):
+            if len(columns) == 17:
+                columns = columns[-12:]
+            read = [column for column in columns if column is not None]
+            predicted = whole_log_probabilities(model, read)[-1]
+            assert predicted[token].item() == pytest.approx(score, abs=1e-9)
+            columns.append(token)
+
+
+def test_a_model_that_went_beyond_its_context_can_still_be_trained_and_never_shrinks():
+    """A longer text is in the making when a shorter one is read, and tables made for generation take gradients."""
+    model = small_model(2, positions="rotary")
+    chosen = GenerateSection(temperature=0.0, max_new_tokens=60, beyond_context="extrapolate")
+    first = prompt_tokens(model, [PROMPT], NOTHING_ENDS, chosen)
+    begun = [next(first) for _ in range(40)]
+    collect(prompt_tokens(model, [PROMPT], NOTHING_ENDS, GenerateSection(**{**vars(chosen), "max_new_tokens": 15})), 1)
+    assert len(begun) + len(list(first)) == 60
+    model(torch.tensor([PROMPT])).sum().backward()

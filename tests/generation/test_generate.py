@@ -1,6 +1,7 @@
 """The door: settings and prompts are checked, and what streams is what is returned."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -289,3 +290,27 @@ def test_a_text_goes_on_beyond_the_context_where_it_may():
         assert len(slid.token_ids) > len(stopped.token_ids)
     [much] = generate(loaded, "the cat sat on " * 30, replace(long, beyond_context="slide"))
     assert much.token_ids
+
+
+def test_texts_that_slide_are_the_same_in_a_batch():
+    """A long prompt fills the context before a short one does: neither may slide at the other's time."""
+    loaded = run("decoder", seed=3)
+    chosen = GenerateSection(temperature=0.0, max_new_tokens=60, beyond_context="slide")
+    prompts = ["the cat", "the cat sat on the mat and the dog saw the cat"]
+    together = [texts[0].token_ids for texts in generate_all(loaded, prompts, chosen, sample=False)]
+    assert together == [generate(loaded, prompt, chosen, sample=False)[0].token_ids for prompt in prompts]
+    assert len(together[0]) == 60
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"prefix": "the cat " * 20, "max_new_tokens": 500}, "the model's context of 32 leaves no room"),
+        ({"prefix": "the cat " * 20, "max_new_tokens": 8}, "max_new_tokens = 8 leaves no room"),
+        ({"prefix": "the cat", "stop": ("cat",)}, "'cat' is in the prefix itself"),
+    ],
+    ids=str,
+)
+def test_a_prefix_that_leaves_nothing_to_write_is_refused(settings: dict[str, Any], problem: str):
+    with pytest.raises(UsageError, match=problem):
+        generate(run("encoder-decoder"), "the cat", GenerateSection(**settings))

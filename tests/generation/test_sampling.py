@@ -47,6 +47,12 @@ def test_a_tiny_temperature_is_greedy_and_no_nan(temperature: float):
     assert apply_temperature(logits, temperature).softmax(-1).tolist() == [0, 1, 0]
 
 
+def test_a_huge_temperature_is_a_uniform_draw_and_no_nan():
+    """Beyond the largest float32, 3.4e38: what is ruled out stays so."""
+    logits = torch.tensor([1.0, 3.0, -torch.inf])
+    assert apply_temperature(logits, 1e300).softmax(-1).tolist() == [0.5, 0.5, 0]
+
+
 def test_top_k_keeps_the_k_best():
     assert kept(keep_top_k(logits_of(0.1, 0.4, 0.2, 0.3), 2)) == [1, 3]
     assert kept(keep_top_k(logits_of(0.1, 0.4, 0.2, 0.3), 9)) == [0, 1, 2, 3]

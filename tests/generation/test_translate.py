@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,14 +42,14 @@ def test_batches_translate_as_each_sentence_alone(seed: int, batch_size: int, po
     """Sources hold ids of special tokens (padding is told by length, not by id) and may be empty."""
     model = small_model(seed, architecture="encoder-decoder", positions=positions, num_kv_heads=kv_heads)
     sources = corpus(9, seed)
-    found = translate(model, sources, ROLES, replace(MAX_NEW, beam=beam), batch_size)
+    found = translate(model, sources, ROLES, replace(MAX_NEW, beam=beam), batch_size=batch_size)
     assert found == [alone(model, source, beam) for source in sources]
 
 
 def test_texts_of_one_batch_end_at_different_steps():
     """Else the test above would not see a finished row leave."""
     model = small_model(0, architecture="encoder-decoder")
-    found = translate(model, corpus(40, 0), ROLES, MAX_NEW, 40)
+    found = translate(model, corpus(40, 0), ROLES, MAX_NEW, batch_size=40)
     assert len({len(text) for text in found}) > 3
     assert all(set(text) <= set(range(FIRST, 12)) for text in found)
 
@@ -67,3 +68,12 @@ def test_the_samples_and_the_temperature_of_a_recipe_change_nothing():
     model, sources = small_model(0, architecture="encoder-decoder"), corpus(5, 2)
     sampling = replace(MAX_NEW, num_samples=3, temperature=2.0)
     assert translate(model, sources, ROLES, sampling) == translate(model, sources, ROLES, MAX_NEW)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_translations_begin_with_a_prefix_and_end_where_they_are_told(beam: int):
+    model, sources = small_model(0, architecture="encoder-decoder"), corpus(9, 3)
+    found = translate(
+        model, sources, ROLES, replace(MAX_NEW, beam=beam), prefix=[9, 10], ends=lambda ids: len(ids) == 3
+    )
+    assert all(text[:2] == [9, 10] and len(text) <= 3 for text in found)

@@ -186,6 +186,17 @@ def joined_in_another_order(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(inference, "_join", swapped)
 
 
+def laid_out_wrong_behind_a_cache(patch: pytest.MonkeyPatch) -> None:
+    """A model that only predicts goes wrong where it has a cache, and nowhere else."""
+    forward = multi_head.MultiHeadAttention.forward
+
+    def wrong(self: multi_head.MultiHeadAttention, x: Tensor, *arguments: Any, **options: Any) -> Tensor:
+        is_hit = self.joined is not None and options.get("cache") is not None
+        return forward(self, 1.01 * x if is_hit else x, *arguments, **options)
+
+    patch.setattr(multi_head.MultiHeadAttention, "forward", wrong)
+
+
 def one_random_stream(patch: pytest.MonkeyPatch) -> None:
     """All texts draw from the same random numbers, in the order in which they come."""
     shared = np.random.default_rng(0)

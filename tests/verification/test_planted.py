@@ -63,6 +63,9 @@ PLANTED = {
     "a target that is not shifted": Defect(defects.target_not_shifted, ("labels",), PAIRS),
     "the loss of neighbours": Defect(defects.loss_of_neighbours, ("loss",)),
     "queries and keys joined in the wrong order": Defect(defects.joined_in_another_order, ("laid out for prediction",)),
+    "a packed model that is wrong behind a cache": Defect(
+        defects.laid_out_wrong_behind_a_cache, ("laid out for prediction",)
+    ),
     "one random stream for all texts": Defect(defects.one_random_stream, ("same seed",)),
     "scores that are not summed up": Defect(defects.scores_not_summed, ("beam of one", "scores")),
     "beams in the cache of others": Defect(defects.wrong_parents, ("scores",)),
@@ -78,7 +81,7 @@ PLANTED = {
 def test_a_planted_defect_is_caught(name: str, monkeypatch: pytest.MonkeyPatch):
     planted = PLANTED[name]
     looked_at: Subject = subject(**planted.model)
-    if planted.plant is defects.joined_in_another_order and not inference._can_pack(looked_at.run.model, torch.float32):
+    if planted.caught_by == ("laid out for prediction",) and not inference._can_pack(looked_at.run.model, torch.float32):
         pytest.skip("nothing is joined on this processor")
     wanted = [proof for proof in PROOFS if proof.name in planted.caught_by]
     assert len(wanted) == len(planted.caught_by)

@@ -48,7 +48,7 @@ class TfcliGeneration:
             assert isinstance(self.model, EncoderDecoder)
             began = time.perf_counter()
             at_once = self.work.batch * self.work.beam
-            texts = translate(self.model, self.prompts, ROLES, self.settings, at_once)
+            texts = translate(self.model, self.prompts, ROLES, self.settings, batch_size=at_once)
             return {"prefill": None, "seconds": time.perf_counter() - began, "ids": texts}
         began = time.perf_counter()
         self._generate(1)

@@ -32,9 +32,13 @@ Pseudo = Annotated[bool, typer.Option("--pseudo", help="Pseudo-perplexity of an 
 Beam = Annotated[
     int | None, typer.Option("--beam", min=1, help="Beams to translate with; 1: greedy.", show_default="the run's own")
 ]
-Outputs = Annotated[Path | None, typer.Option("--outputs", metavar="FILE", help="Write the translations, one a line.")]
+Outputs = Annotated[
+    Path | None,
+    typer.Option("--outputs", metavar="FILE", help="Write the translations, one a line; what is there is replaced."),
+]
 References = Annotated[
-    Path | None, typer.Option("--references", metavar="FILE", help="Write what they are compared with, one a line.")
+    Path | None,
+    typer.Option("--references", metavar="FILE", help="Write the references, one a line; what is there is replaced."),
 ]
 Compare = Annotated[
     Path | None, typer.Option("--compare", metavar="RUN2", help="Score another run on the same text, and test both.")
@@ -91,11 +95,10 @@ def evaluate(
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 
-    for path, option in ((outputs, "--outputs"), (references, "--references")):
-        if path is not None:
-            require_file_place(path, option)
+    names = tuple(sources or ())
+    _require_places(outputs, references, names)
     use_threads(threads)
-    settings, names = EvaluationSettings(stride, pseudo, beam), tuple(sources or ())
+    settings = EvaluationSettings(stride, pseudo, beam)
     given = {
         "--stride": stride,
         "--pseudo": pseudo,
@@ -125,6 +128,21 @@ def evaluate(
             again = measure(other, same, settings, reporter, like=measured)
             scores = compared(measured, again, notes_on_text(loaded, other, names))
         reporter.result(scores)
+
+
+def _require_places(outputs: Path | None, references: Path | None, sources: tuple[str, ...]) -> None:
+    """Refuse files that cannot be written, and those that hold what is read or written otherwise."""
+    from tfcli.errors import UsageError
+
+    read = {Path(part).absolute() for source in sources for part in source.split(",")}
+    for path, option in ((outputs, "--outputs"), (references, "--references")):
+        if path is None:
+            continue
+        require_file_place(path, option)
+        if path.absolute() in read:
+            raise UsageError(f"{option} {str(path)!r} is the text to be scored", "name another file")
+    if outputs is not None and references is not None and outputs.absolute() == references.absolute():
+        raise UsageError(f"--outputs and --references are both {str(outputs)!r}", "name two files")
 
 
 def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tfcli.cli.exits import exit_codes
+from tfcli.cli.signals import stop_on_signals
 from tfcli.cli.terminal import Color, Terminal
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
@@ -30,7 +31,7 @@ Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"],
     typer.Option("--device", help="Where to compute; auto: CUDA, MPS, else CPU."),
 ]
-Threads = Annotated[int, typer.Option("--threads", min=0, help="CPU threads; 0: as PyTorch chooses.")]
+Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help="CPU threads; 0: as PyTorch chooses.")]
 Checkpoint = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run.")]
 Set = Annotated[
     list[str] | None,
@@ -65,7 +66,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapper(**values: Any) -> None:
         terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
-        with exit_codes(terminal, debug=values.pop("debug")):
+        with exit_codes(terminal, debug=values.pop("debug")), stop_on_signals():
             began = time.perf_counter()
             for value in values.values():
                 _require_utf8(value)
@@ -105,4 +106,6 @@ def require_file_place(path: Path, option: str) -> None:
 
     if path.is_dir():
         raise UsageError(f"{option} {str(path)!r} is a folder", "name a file in it")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{option} {str(path)!r} is no plain file, and would be replaced by one", "name another one")
     require_writable(path.parent)

@@ -35,14 +35,12 @@ def verify(
       tfcli verify runs/decoder-1
       tfcli verify runs/decoder-1 --checkpoint last --json
     """
-    from tfcli.cli.signals import stop_on_signals
     from tfcli.errors import TfcliError
     from tfcli.render.as_json import to_json
 
-    with stop_on_signals():
-        subject = _subject(terminal, run, checkpoint, device)
-        use_threads(threads or (1 if subject.run.model.num_parameters() <= _SMALL else 0))
-        result = _verified(terminal, subject, shown=not json)
+    subject = _subject(terminal, run, checkpoint, device)
+    use_threads(threads or (1 if subject.run.model.num_parameters() <= _SMALL else 0))
+    result = _verified(terminal, subject, shown=not json)
     if json:
         terminal.json(to_json(result))
     failed = [check.name for check in result.checks if check.status == "failed"]

@@ -80,5 +80,7 @@ class PromptBatch:
         """A text that has been found as a whole."""
         text = self.text(number)
         for token_id, log_probability in zip(found.token_ids, found.log_probabilities, strict=True):
+            if text.stopped:
+                break
             text.push(token_id, log_probability)
         return text.finished()

@@ -12,7 +12,7 @@ from torch import Tensor
 from tfcli.generation.beam_groups import Beginning, Observe, Options, PromptBeams
 from tfcli.generation.best_tokens import best_tokens
 from tfcli.generation.decode import Continuation, Ends
-from tfcli.generation.reader import Reader, read_prompts, read_sources
+from tfcli.generation.reader import Reader, open_reader
 from tfcli.generation.repetition import against_repetition
 from tfcli.generation.rows import least_moves
 from tfcli.generation.sampling import never_generated, ruled_out
@@ -41,11 +41,7 @@ def prompt_beams(
     Raises:
         UsageError: a prompt does not fit the context.
     """
-    sizes = {"rows": len(prompts) * settings.beam, "max_new_tokens": settings.max_new_tokens}
-    if isinstance(model, EncoderDecoder):
-        reader = read_sources(model, prompts, roles, beyond=settings.beyond_context, **sizes)
-    else:
-        reader = read_prompts(model, prompts, beyond=settings.beyond_context, **sizes)
+    reader = open_reader(model, prompts, roles, settings, rows=len(prompts) * settings.beam)
     return beam_search(reader, roles, settings, texts=prompts, prefix=prefix, ends=ends, observe=observe)
 
 
@@ -129,8 +125,10 @@ class _Predictions:
         Shape:
             logits: (R, Vocab)
         """
-        counted = self._penalised(logits, searches) if self._has_penalties else logits
-        values, ids = best_tokens(counted + self._banned, self._most)
+        counted = logits + self._banned
+        if self._has_penalties:
+            counted = self._penalised(counted, searches)
+        values, ids = best_tokens(counted, self._most)
         found = [logits.log_softmax(-1).gather(-1, ids)]
         if self._has_penalties:
             found.append(counted.log_softmax(-1).gather(-1, ids))

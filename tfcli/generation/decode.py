@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tfcli.data.draws import SAMPLES, generator
-from tfcli.generation.reader import Reader, read_prompts, read_sources
+from tfcli.generation.reader import Reader, open_reader
 from tfcli.generation.repetition import against_repetition
 from tfcli.generation.rows import least_moves
 from tfcli.generation.sampling import chances, draw, log_probabilities, never_generated, ruled_out
@@ -75,11 +75,7 @@ def prompt_tokens(
     Raises:
         UsageError: a prompt does not fit the context.
     """
-    sizes = {"rows": len(prompts) * settings.num_samples, "max_new_tokens": settings.max_new_tokens}
-    if isinstance(model, EncoderDecoder):
-        reader = read_sources(model, prompts, roles, beyond=settings.beyond_context, **sizes)
-    else:
-        reader = read_prompts(model, prompts, beyond=settings.beyond_context, **sizes)
+    reader = open_reader(model, prompts, roles, settings, rows=len(prompts) * settings.num_samples)
     return decode(reader, roles, settings, texts=prompts, prefix=prefix, ends=ends, options=options)
 
 

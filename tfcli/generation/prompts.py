@@ -29,7 +29,7 @@ def prefix_ids(model: Transformer, tokenizer: Tokenizer, settings: GenerateSecti
     """What every translation begins with; nothing for a decoder.
 
     Raises:
-        UsageError: it alone takes as many tokens as a text may get.
+        UsageError: it alone takes as many tokens as a text may get or the context holds, or it holds a stop text.
     """
     ids = tokenizer.encode(settings.prefix) if isinstance(model, EncoderDecoder) else []
     if len(ids) >= settings.max_new_tokens:
@@ -37,6 +37,15 @@ def prefix_ids(model: Transformer, tokenizer: Tokenizer, settings: GenerateSecti
             f"The prefix has {len(ids)} tokens, and max_new_tokens = {settings.max_new_tokens} leaves no room for more",
             "shorten it, or raise the limit",
         )
+    begun, context = len(tokenizer.roles.target_prefix) + len(ids), model.section.max_seq_len
+    if settings.beyond_context == "stop" and begun >= context:
+        raise UsageError(
+            f"The prefix has {len(ids)} tokens, and the model's context of {context} leaves no room for more",
+            f"shorten it to {context - len(tokenizer.roles.target_prefix) - 1} tokens at most",
+        )
+    found = [stop for stop in settings.stop if stop in settings.prefix]
+    if ids and found:
+        raise UsageError(f"The stop text {found[0]!r} is in the prefix itself", "choose another one")
     return ids
 
 

@@ -13,7 +13,7 @@ from tfcli.generation.context import kept_columns, read_of, read_of_source, toke
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.extend import extend_context, require_extendable
-from tfcli.recipe.generate import BeyondContext
+from tfcli.recipe.generate import BeyondContext, GenerateSection
 from tfcli.records.roles import TokenRoles
 
 
@@ -127,6 +127,29 @@ class Reader:
             return None
         columns = torch.arange(self._cache.length + tokens, device=left.device)
         return columns >= left[:, None]
+
+
+def open_reader(
+    model: Decoder | EncoderDecoder,
+    prompts: Sequence[Sequence[int]],
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    rows: int,
+) -> Reader:
+    """A reader of prompts, with or without sources: `read_sources` or `read_prompts`.
+
+    Args:
+        prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
+        rows: the most texts there will be at once.
+
+    Raises:
+        UsageError: a prompt does not fit the context.
+    """
+    limit, beyond = settings.max_new_tokens, settings.beyond_context
+    if isinstance(model, EncoderDecoder):
+        return read_sources(model, prompts, roles, rows=rows, max_new_tokens=limit, beyond=beyond)
+    return read_prompts(model, prompts, rows=rows, max_new_tokens=limit, beyond=beyond)
 
 
 @torch.inference_mode()

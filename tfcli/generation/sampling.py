@@ -50,7 +50,8 @@ def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
     """
     # With the maximum at 0, a τ close to 0 drives the others to −∞ and nothing to NaN.
     below_best = logits - logits.amax(-1, keepdim=True)
-    return below_best / max(temperature, torch.finfo(torch.float32).tiny)
+    limits = torch.finfo(torch.float32)
+    return below_best / min(max(temperature, limits.tiny), limits.max)
 
 
 def keep_top_k(logits: Tensor, k: int) -> Tensor:

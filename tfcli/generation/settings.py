@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from tfcli.errors import UsageError
+from tfcli.generation.prompts import prefix_ids
 from tfcli.models.decoder import Decoder
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.generate import GenerateSection
@@ -21,7 +22,10 @@ def settled(
         UsageError: they contradict each other or the vocabulary; says which, and what would fit.
     """
     _check(tokenizer, settings, sample)
+    prefix_ids(model, tokenizer, settings)
     samples = isinstance(model, Decoder) if sample is None else sample
+    if settings.beyond_context == "slide":
+        settings = replace(settings, batch_size=1)  # what is read again would depend on the longest text of a batch
     return settings if samples else replace(settings, temperature=0.0)
 
 

@@ -90,7 +90,8 @@ def _inputs(run: LoadedRun, text: str, target: str | None, beam: int | None, max
         output = _best(run, source, beam, max_new_tokens)
     else:
         assert isinstance(run.model, EncoderDecoder)
-        output = translate(run.model, [source], roles, run.recipe.generate)[0]
+        own = replace(run.recipe.generate, beyond_context="stop")
+        output = translate(run.model, [source], roles, own)[0]
     return _Inputs(encoder=roles.source(source), decoder=[*roles.target_prefix, *output])
 
 

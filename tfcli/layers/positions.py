@@ -42,7 +42,7 @@ class AttentionPositions(nn.Module):
         return NO_SIGNAL
 
     def extend(self, model: ModelSection, length: int) -> None:
-        """Make room for `length` positions, where there is a table of them."""
+        """Make room for `length` positions, where there is a table of fewer."""
 
 
 class RotaryPositions(AttentionPositions):
@@ -63,8 +63,9 @@ class RotaryPositions(AttentionPositions):
         return PositionSignal(rotation=Rotation(self.cosines, self.sines, self.layout).at(span))
 
     def extend(self, model: ModelSection, length: int) -> None:
-        table = _rotation(model, length)
-        self.cosines, self.sines = table.cosines.to(self.cosines), table.sines.to(self.sines)
+        if length > len(self.cosines):
+            table = _rotation(model, length)
+            self.cosines, self.sines = table.cosines.to(self.cosines), table.sines.to(self.sines)
 
 
 class AlibiPositions(AttentionPositions):
@@ -123,13 +124,15 @@ def register_table(module: nn.Module, name: str, model: ModelSection) -> None:
 
 
 def extend_table(module: nn.Module, name: str, model: ModelSection, length: int) -> None:
-    """Give a table of sinusoidal positions rows for `length` positions.
+    """Give a table of sinusoidal positions rows for `length` positions, if it has fewer.
 
     Shape:
         table: (length + offset, D)
     """
     assert model.positions != "learned", "nobody has learned what stands beyond the context"
-    setattr(module, name, _sinusoids(model, length).to(getattr(module, name)))
+    table = getattr(module, name)
+    if length + model.position_offset > len(table):
+        setattr(module, name, _sinusoids(model, length).to(table))
 
 
 def _sinusoids(model: ModelSection, length: int) -> Tensor:

@@ -1,5 +1,7 @@
 """Positions beyond the context that a model was trained on."""
 
+import torch
+
 from tfcli.errors import UsageError
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.positions import AttentionPositions
@@ -15,9 +17,10 @@ def extend_context(model: Transformer, length: int) -> None:
         UsageError: its positions are learned, and there are no vectors for others.
     """
     require_extendable(model)
-    for module in model.modules():
-        if isinstance(module, TokenEmbedding | AttentionPositions):
-            module.extend(model.section, length)
+    with torch.inference_mode(False):  # the tables stay in the model, which may be trained on
+        for module in model.modules():
+            if isinstance(module, TokenEmbedding | AttentionPositions):
+                module.extend(model.section, length)
 
 
 def require_extendable(model: Transformer) -> None:

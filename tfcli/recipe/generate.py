@@ -51,7 +51,7 @@ class GenerateSection:
     """When the context is full: stop there; slide, so that the model reads the last part of the text anew; or
     extrapolate, with positions that training has not seen."""
 
-    beam: Annotated[int, Ge(1)] = 1
+    beam: Annotated[int, Ge(1), Le(1_000)] = 1
     """Hypotheses kept by beam search; 1: none."""
 
     length_penalty: Annotated[float, Ge(0)] = 0.6
@@ -66,10 +66,10 @@ class GenerateSection:
     joint: bool = False
     """An encoder fills the surest mask first and reads it before it fills the next; else each mask alone."""
 
-    num_samples: Annotated[int, Ge(1)] = 1
+    num_samples: Annotated[int, Ge(1), Le(10_000)] = 1
     """Continuations a prompt."""
 
-    batch_size: Annotated[int, Ge(1)] = 32
+    batch_size: Annotated[int, Ge(1), Le(10_000)] = 32
     """Prompts that are read side by side, where there are several."""
 
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
