@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,13 @@ def tfcli(*arguments: str | Path, stdin: str | bytes = "") -> Result:
     return CliRunner(env=PLAIN).invoke(app, [str(argument) for argument in arguments], input=stdin)
 
 
+def hears_signals() -> None:
+    """Called in a process that is to be sent signals, before it begins: what ignores them, a shell's `&` SIGINT and
+    nohup SIGHUP, is inherited, by the tests too."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def process(*arguments: str | Path, **environment: str) -> "subprocess.Popen[str]":
     """Start a command in a process of its own, for signals and closed pipes."""
     return subprocess.Popen(
@@ -35,6 +43,7 @@ def process(*arguments: str | Path, **environment: str) -> "subprocess.Popen[str
         stdin=subprocess.DEVNULL,
         text=True,
         env={**os.environ, **environment},
+        preexec_fn=hears_signals,
     )
 
 

@@ -76,7 +76,7 @@ def test_another_model_of_the_same_sizes_is_called_another():
     ("options", "sentence"),
     [
         (["--preset", "gtp2"], "There is no preset 'gtp2'; choose modern, "),
-        (["--threads", "100000"], "train.threads = 100000 is more than the "),
+        (["--threads", "1000"], "train.threads = 1000 is more than the "),
         (["--steps", "0"], "--steps '0' should be greater than or equal to 1"),
         (["--against", "jax"], "--against 'jax' is not one of"),
         (["--set", "model.nosuch=1"], "'model.nosuch' is not a recipe key"),

@@ -121,7 +121,7 @@ def test_the_command_of_sacrebleu_gives_our_files_our_scores(
     """Translations that are nearly right: every third is the reference of another pair, and one is empty."""
     tokenizer = load_run(broken_lines).tokenizer
 
-    def nearly(model: object, sources: list[list[int]], *_: object) -> list[list[int]]:
+    def nearly(model: object, sources: list[list[int]], *_: object, **how: object) -> list[list[int]]:
         numbers = [int(tokenizer.decode(ids).split()[-1]) for ids in sources]
         ends = ("\n", "\r\n", "\r", " ")
         texts = [f"the cat{ends[n % 4]}number {(n + (n % 3 == 0)) % 7} sat here ." for n in numbers]

@@ -71,13 +71,25 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     (folder / "books").mkdir()
     for file in ("books/one.txt", "books/two.txt", "book.txt", "other.txt", "input.txt"):
         (folder / file).write_text(text)
+    (folder / "prompts.txt").write_text("Tom\nOne day, Anna\n")
     pairs = ["pt\ten", *(f"O gato {n} dorme.\tCat {n} sleeps." for n in range(200))]
     (folder / "train.tsv").write_text("\n".join(pairs) + "\n")
     return folder
 
 
+_MEASURE = ("tfcli plan", "tfcli bench")
+"""They take their time by what they are; their options and refusals are tested in test_plan.py and test_bench.py."""
+
+
 # Those that start several processes are run by tests/training/test_distributed_launch.py.
-@pytest.mark.parametrize("line", [line for line in help_examples() if "--nproc" not in line])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=[pytest.mark.slow] if line.startswith(_MEASURE) else [])
+        for line in help_examples()
+        if "--nproc" not in line
+    ],
+)
 def test_every_help_example_runs(line: str, workspace: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(workspace)
     monkeypatch.setattr("tfcli.interop.importing.fetch", lambda _: workspace / "checkpoint")  # in place of the hub

@@ -8,12 +8,13 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import tfcli
+from tests.cli.commands import hears_signals, tfcli
 from tfcli.cli.generate import _stop_text
 from tfcli.cli.lines import LONGEST, lines_as_they_come
 from tfcli.errors import BrokenInputError
@@ -158,7 +159,8 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory():
 
 def started(*arguments: object, **streams: object) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "tfcli", "generate", *map(str, arguments)]
-    return subprocess.Popen(command, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams})
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, preexec_fn=hears_signals, **{**pipes, **streams})
 
 
 def test_a_slow_pipe_is_answered_line_by_line_and_ctrl_c_ends_it(decoder: Path):
@@ -173,6 +175,7 @@ def test_a_slow_pipe_is_answered_line_by_line_and_ctrl_c_ends_it(decoder: Path):
             answered, _, _ = select.select([command.stdout], [], [], 60)
             assert answered, "it waits for more prompts"
             assert command.stdout.readline().startswith(prompt)
+        time.sleep(0.2)  # by then it waits: Python may miss a signal that comes just before a read begins
         command.send_signal(signal.SIGINT)
         assert command.wait(timeout=60) == 130
         assert command.stderr.read() == b"tfcli: Stopped; nothing is left half-written.\n"

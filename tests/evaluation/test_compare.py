@@ -165,6 +165,24 @@ def test_few_documents_of_other_tokenizers_have_no_p_value(
     assert "no p-value" in scores.comparison.notes[-1]
 
 
+def test_stretches_of_two_tokenizers_are_not_paired_though_they_are_as_many(
+    trained: Callable[[str], Path], tmp_path: Path
+):
+    """The same run with another frame round its texts stands for a tokenizer whose tokens are others."""
+    run = load_run(trained("decoder"))
+    (tmp_path / "text.txt").write_text("the cat sat on the mat. " * 60)
+    first = measure(run, dataset_for_evaluation(run, (str(tmp_path / "text.txt"),), nothing))
+    assert first.cells.kind == "stretches"
+    assert differences(compared(first, first))["bits_per_byte"].p_value == 1.0
+    roles = replace(run.config.roles, source_start=(1,))
+    second = replace(first, run=replace(run, tokenizer=run.tokenizer.with_roles(roles)))
+    scores = compared(first, second)
+    bits = differences(scores)["bits_per_byte"]
+    assert (bits.difference, bits.interval, bits.p_value) == (0.0, None, None)
+    assert scores.comparison is not None
+    assert "no p-value" in scores.comparison.notes[-1]
+
+
 def test_text_that_the_other_may_have_been_trained_on_is_told(trained: Callable[[str], Path], other_tokenizer: Path):
     run, other = load_run(trained("decoder")), load_run(other_tokenizer)
     assert notes_on_text(run, other, ()) == ()

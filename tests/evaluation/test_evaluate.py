@@ -23,8 +23,11 @@ from tfcli.evaluation.buckets import buckets
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.evaluation.loss import total_loss
 from tfcli.evaluation.measure import measure
+from tfcli.evaluation.settings import EvaluationSettings
+from tfcli.generation.translate import translate
 from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, obtain_data
 from tfcli.pipeline.references import original_targets
+from tfcli.recipe.generate import GenerateSection
 from tfcli.records.training import Evaluated
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -207,7 +210,7 @@ def test_translations_are_compared_in_the_order_of_the_part(
     right = [[token for token in targets.sequence(n).tolist() if token not in special] for n in range(len(targets))]
     handed: list[list[int]] = []
 
-    def perfect(model: object, sources: list[list[int]], *_: object) -> list[list[int]]:
+    def perfect(model: object, sources: list[list[int]], *_: object, **how: object) -> list[list[int]]:
         handed.extend(sources)
         return [*right[:-1], right[0]]
 
@@ -217,6 +220,26 @@ def test_translations_are_compared_in_the_order_of_the_part(
     assert 0 < scores.bleu < 100
     assert all(run.config.roles.eos not in ids for ids in handed), "sources are handed over without their frame"
     assert len(handed) == data.record().validation.documents
+
+
+def test_beams_that_do_not_divide_into_the_recipe_s_groups_are_one_group(
+    tmp_path: Path, trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    """As `--beam 3` on a recipe of two groups; `--beam 4` keeps them."""
+    run = load_run(trained("encoder-decoder"))
+    run = replace(run, recipe=replace(run.recipe, generate=replace(run.recipe.generate, beam=2, beam_groups=2)))
+    (tmp_path / "pairs.tsv").write_text("o gato\tthe cat\no livro\tthe book\n")
+    data = dataset_for_evaluation(run, (str(tmp_path / "pairs.tsv"),), nothing)
+    searched: list[tuple[int, int]] = []
+
+    def observed(model: object, sources: object, roles: object, settings: GenerateSection, **how: object) -> object:
+        searched.append((settings.beam, settings.beam_groups))
+        return translate(model, sources, roles, settings, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "translate", observed)
+    for beam in (3, 4):
+        assert evaluate(run, data, EvaluationSettings(beam=beam)).beam == beam
+    assert searched == [(3, 1), (4, 2)]
 
 
 def test_sources_and_references_lose_the_frame_that_the_roles_gave_them(
@@ -231,7 +254,7 @@ def test_sources_and_references_lose_the_frame_that_the_roles_gave_them(
     prepare(as_any(division), run.tokenizer, tmp_path / "data")
     handed: list[list[int]] = []
 
-    def perfect(model: object, sources: list[list[int]], *_: object) -> list[list[int]]:
+    def perfect(model: object, sources: list[list[int]], *_: object, **how: object) -> list[list[int]]:
         handed.extend(sources)
         return [run.tokenizer.encode("the cat"), run.tokenizer.encode("the")]
 
@@ -307,7 +330,7 @@ def test_references_are_the_text_itself_and_not_what_the_tokenizer_keeps(
     Path(source[0]).write_text("".join(f"o gato {n}\tthe zebra\n" for n in range(3)))
     data = dataset_for_evaluation(run, source, nothing)
     unknown = run.tokenizer.encode("the zebra")
-    monkeypatch.setattr(module, "translate", lambda model, sources, *_: [unknown for _ in sources])
+    monkeypatch.setattr(module, "translate", lambda model, sources, *_, **how: [unknown for _ in sources])
     scores = evaluate(run, data, targets=lambda: original_targets(run, data, source))
     assert (scores.exact_match, scores.references_exact, scores.unknown) == (0.0, True, 3)
     measured = measure(run, data, targets=lambda: original_targets(run, data, source))

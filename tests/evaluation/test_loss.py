@@ -1,6 +1,8 @@
 """Totals by hand, and against PyTorch's own cross-entropy."""
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from tests.models.small import ARCHITECTURES, model
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.evaluation.loss import Totals, total_loss
 from tfcli.evaluation.objective import target_of
+from tfcli.evaluation.sums import sum_cells
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 
@@ -77,6 +80,23 @@ def test_the_model_is_scored_in_evaluation_mode_and_given_back_as_it_was(trainin
     total_loss(table, [batch([[0]], [[0]])], CPU)
     assert table.modes == [False]
     assert table.training is training
+
+
+def interrupted(model: Transformer) -> Iterator[Any]:
+    """Batches at whose beginning Ctrl-C comes."""
+    assert not model.training
+    yield from ()
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_evaluation_gives_the_model_back_in_training_mode():
+    table = Table(TABLE).train()
+    with pytest.raises(KeyboardInterrupt):
+        total_loss(table, interrupted(table), CPU)
+    assert table.training
+    with pytest.raises(KeyboardInterrupt):
+        sum_cells(table, interrupted(table), None, 1, None, CPU)
+    assert table.training
 
 
 def test_dropout_plays_no_part():

@@ -3,12 +3,16 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from tests.pipeline.corpora import WORDS
+from tests.support.fakes import ROLES
+from tfcli.data.masking import MaskedBatches
+from tfcli.data.views import TokenStreamView
 from tfcli.evaluation import pseudo as module
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.evaluation.settings import EvaluationSettings
@@ -37,6 +41,23 @@ def test_each_token_alone(trained: Callable[[str], Path], tmp_path: Path):
     scores = evaluate(run, dataset_for_evaluation(run, (str(tmp_path / "text.txt"),), lambda event: None), PSEUDO)
     assert scores.pseudo_tokens == len(nats) == len(text)
     assert scores.pseudo_perplexity == pytest.approx(math.exp(np.mean(nats)), rel=1e-4)
+
+
+def chosen(monkeypatch: pytest.MonkeyPatch, most: int, lengths: list[int], **settings: Any) -> list[int]:
+    """Where the windows begin that are taken of documents of these lengths, 10 tokens a window."""
+    monkeypatch.setattr(module, "MOST_TOKENS", most)
+    offsets = np.cumsum([0, *lengths])
+    view = TokenStreamView([np.full(offsets[-1], 9)], [offsets])
+    sizes = {"batch_size": 4, "context": 10, "seed": 0, "mask_probability": 0.15, "vocab_size": 20}
+    return module.lone_masks(view, ROLES, MaskedBatches(view, ROLES, **sizes, **settings), 100).starts.tolist()
+
+
+def test_windows_are_evenly_spread_over_the_text(monkeypatch: pytest.MonkeyPatch):
+    """30 tokens of 100 are 3 windows of 10, numbers 0, 10/3 and 20/3; 95 are all of them, none twice. Documents of
+    different lengths come to be masked in the order of their lengths, and are chosen in that of the text."""
+    assert chosen(monkeypatch, 30, [100]) == [0, 30, 60]
+    assert chosen(monkeypatch, 95, [100]) == chosen(monkeypatch, 9999, [100]) == list(range(0, 100, 10))
+    assert chosen(monkeypatch, 15, [9, 3, 8, 4, 7, 5], documents=True) == [0, 12, 24]
 
 
 def test_of_a_long_text_some_windows_are_taken(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):

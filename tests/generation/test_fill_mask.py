@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.generation.runs import small, tokenizer
+from tests.generation.small import small_model
 from tfcli.errors import UsageError
 from tfcli.generation.fill_mask import fill, fill_all
 from tfcli.models.transformer import Transformer
@@ -44,6 +45,18 @@ def test_probabilities_of_all_ordinary_tokens_leave_out_those_of_special_ones():
     (candidates,) = fill(model, words, "<mask>", top_k=words.vocab_size).predictions
     assert len(candidates) == words.vocab_size - len(special_ids(words))
     assert 0 < sum(candidate.probability for candidate in candidates) < 1
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_ids_beyond_the_tokenizer_fill_no_mask(joint: bool):
+    """A model's vocabulary may be padded to a round number; here what is padded is what it would say first."""
+    words = tokenizer("word")
+    model = small_model(architecture="encoder", vocab_size=words.vocab_size + 8, max_seq_len=32, head_bias=True)
+    model.head.bias.data[words.vocab_size :] = 100.0
+    filled = fill(model, words, "the <mask> sat <mask>", top_k=999, joint=joint)
+    ordinary = set(range(words.vocab_size)) - special_ids(words)
+    for candidates in filled.predictions:
+        assert sorted(c.token for c in candidates) == sorted(words.labels(ordinary))
 
 
 def test_five_candidates_are_the_default():

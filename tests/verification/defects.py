@@ -146,6 +146,29 @@ def shifted_twice(patch: pytest.MonkeyPatch) -> None:
     changed_batches(patch, causal.CausalBatches, lambda batch: replace(batch, labels=np.roll(batch.labels, -1, axis=1)))
 
 
+def last_label_wrong(patch: pytest.MonkeyPatch) -> None:
+    """A window's last token is to be followed by one from its middle."""
+
+    def wrong(batch: Batch) -> Batch:
+        labels, rows = batch.labels.copy(), np.arange(len(batch.labels))
+        assert batch.row_tokens is not None
+        labels[rows, batch.row_tokens - 1] = batch.input_ids[rows, batch.row_tokens // 2]
+        return replace(batch, labels=labels)
+
+    changed_batches(patch, causal.CausalBatches, wrong)
+
+
+def hidden_for_another(patch: pytest.MonkeyPatch) -> None:
+    """Where a token is hidden, one that is hidden elsewhere is asked for."""
+
+    def exchanged(batch: Batch) -> Batch:
+        labels = batch.labels.copy()
+        labels[labels != -100] = labels[labels != -100][::-1]
+        return replace(batch, labels=labels)
+
+    changed_batches(patch, masking.MaskedBatches, exchanged)
+
+
 def labels_everywhere(patch: pytest.MonkeyPatch) -> None:
     """Tokens that are not hidden are asked for as well."""
 

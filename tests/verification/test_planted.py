@@ -59,6 +59,8 @@ PLANTED = {
     "rows that do not move": Defect(defects.stale_rows, ("rows that change places",)),
     "labels not shifted": Defect(defects.shifted_labels, ("labels", "loss")),
     "labels shifted twice": Defect(defects.shifted_twice, ("labels", "loss")),
+    "a wrong last label": Defect(defects.last_label_wrong, ("labels", "loss")),
+    "another token than was hidden": Defect(defects.hidden_for_another, ("labels",), {"architecture": "encoder"}),
     "labels where nothing is hidden": Defect(defects.labels_everywhere, ("labels",), {"architecture": "encoder"}),
     "a target that is not shifted": Defect(defects.target_not_shifted, ("labels",), PAIRS),
     "the loss of neighbours": Defect(defects.loss_of_neighbours, ("loss",)),
@@ -81,7 +83,8 @@ PLANTED = {
 def test_a_planted_defect_is_caught(name: str, monkeypatch: pytest.MonkeyPatch):
     planted = PLANTED[name]
     looked_at: Subject = subject(**planted.model)
-    if planted.caught_by == ("laid out for prediction",) and not inference._can_pack(looked_at.run.model, torch.float32):
+    needs_packing = planted.caught_by == ("laid out for prediction",)
+    if needs_packing and not inference._can_pack(looked_at.run.model, torch.float32):
         pytest.skip("nothing is joined on this processor")
     wanted = [proof for proof in PROOFS if proof.name in planted.caught_by]
     assert len(wanted) == len(planted.caught_by)

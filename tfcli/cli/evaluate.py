@@ -79,7 +79,7 @@ def evaluate(
     Examples:
 
       tfcli evaluate runs/decoder-1
-      tfcli evaluate runs/decoder-1 other.txt --stride 64 --json
+      tfcli evaluate runs/decoder-1 other.txt --stride 32 --json
       tfcli evaluate runs/decoder-1 --compare runs/decoder-2
       tfcli evaluate runs/decoder-1 --precision int8 --compare runs/decoder-1
     """

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from tfcli.data.batch import Batch
 from tfcli.errors import UsageError
 from tfcli.evaluation.objective import target_of
+from tfcli.evaluation.scoring import scoring
 from tfcli.models.transformer import Transformer
 
 
@@ -53,15 +54,13 @@ def total_loss(
     Raises:
         UsageError: there is none.
     """
-    was_training = model.training
-    model.eval()
     nats, tokens, correct = 0.0, 0, 0
-    for batch in batches:
-        target = target_of(model, batch, device)
-        nats += F.cross_entropy(target.logits.float(), target.labels, reduction="sum").item()
-        correct += int((target.logits.argmax(-1) == target.labels).sum())
-        tokens += batch.target_tokens
-    model.train(was_training)
+    with scoring(model):
+        for batch in batches:
+            target = target_of(model, batch, device)
+            nats += F.cross_entropy(target.logits.float(), target.labels, reduction="sum").item()
+            correct += int((target.logits.argmax(-1) == target.labels).sum())
+            tokens += batch.target_tokens
     sums = combined(torch.tensor([nats, tokens, correct], dtype=torch.float64))
     nats, tokens, correct = float(sums[0]), int(sums[1]), int(sums[2])
     if tokens == 0:

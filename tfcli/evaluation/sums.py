@@ -18,6 +18,7 @@ from tfcli.data.batch import IGNORED
 from tfcli.errors import UsageError
 from tfcli.evaluation.objective import target_of
 from tfcli.evaluation.placed import Placed
+from tfcli.evaluation.scoring import scoring
 from tfcli.models.transformer import Transformer
 
 
@@ -81,26 +82,24 @@ def sum_cells(
     Raises:
         UsageError: there is no label.
     """
-    was_training = model.training
-    model.eval()
     sums = _nothing(cells)
-    for placed in batches:
-        labels = placed.batch.labels
-        scored = (labels != IGNORED).ravel()
-        if not scored.any():
-            continue
-        target = target_of(model, placed.batch, device)
-        nats = F.cross_entropy(target.logits.float(), target.labels, reduction="none")
-        correct = target.logits.argmax(-1) == target.labels
-        kept = target.labels != IGNORED
-        places = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
-        where = places if cell_of is None else np.searchsorted(cell_of, places, side="right") - 1
-        np.add.at(sums.nats, where, nats[kept].double().cpu().numpy())
-        np.add.at(sums.correct, where, correct[kept].cpu().numpy())
-        np.add.at(sums.tokens, where, 1)
-        if unknown is not None:
-            np.add.at(sums.unknown, where, labels.ravel()[scored] == unknown)
-    model.train(was_training)
+    with scoring(model):
+        for placed in batches:
+            labels = placed.batch.labels
+            scored = (labels != IGNORED).ravel()
+            if not scored.any():
+                continue
+            target = target_of(model, placed.batch, device)
+            nats = F.cross_entropy(target.logits.float(), target.labels, reduction="none")
+            correct = target.logits.argmax(-1) == target.labels
+            kept = target.labels != IGNORED
+            places = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
+            where = places if cell_of is None else np.searchsorted(cell_of, places, side="right") - 1
+            np.add.at(sums.nats, where, nats[kept].double().cpu().numpy())
+            np.add.at(sums.correct, where, correct[kept].cpu().numpy())
+            np.add.at(sums.tokens, where, 1)
+            if unknown is not None:
+                np.add.at(sums.unknown, where, labels.ravel()[scored] == unknown)
     if not sums.tokens.any():
         raise UsageError(
             "The validation part has no token to score: all are special or unknown to the tokenizer",

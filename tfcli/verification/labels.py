@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.causal import CausalBatches
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.masking import MaskedBatches
 from tfcli.data.pairs import PairBatches
@@ -35,13 +36,14 @@ def labels(subject: Subject) -> Finding:
     wrong, asked, rows = 0, 0, 0
     with dataset(subject) as data:
         recipe, batches = _batches(subject, data)
+        texts = _texts(data, batches)
         for batch in islice(batches.whole(), _BATCHES):
             if isinstance(batches, PairBatches):
                 wrong += _wrong_of_pairs(data.pairs("validation"), batch, batches.order[rows:])
             elif isinstance(batches, MaskedBatches):
-                wrong += _wrong_of_masks(subject, batch, recipe.train.mask_probability)
+                wrong += _wrong_of_masks(subject, next(texts), batch, recipe.train.mask_probability)
             else:
-                wrong += _wrong_of_text(subject, batch)
+                wrong += _wrong_of_text(subject, next(texts), batch)
             asked += batch.target_tokens
             rows += len(batch.labels)
     return at_most(wrong, 0, "labels", f"of {asked}")
@@ -50,12 +52,13 @@ def labels(subject: Subject) -> Finding:
 @proof("loss", "The loss of an evaluation is the mean of −ln p of every next token, each text read alone.")
 @torch.inference_mode()
 def loss(subject: Subject) -> Finding:
-    """One batch; of a text, what comes next is taken from the inputs themselves."""
+    """One batch; of a text, what comes next is taken from the dataset itself."""
     require_head(subject.run)
     with dataset(subject) as data:
-        batch = next(_batches(subject, data)[1].whole())
+        batches = _batches(subject, data)[1]
+        batch, texts = next(batches.whole()), next(_texts(data, batches), [])
     found = total_loss(subject.model, [batch], subject.run.device).loss
-    nats = [one for row in range(len(batch.labels)) for one in _nats(subject, batch, row)]
+    nats = [one for row in range(len(batch.labels)) for one in _nats(subject, texts, batch, row)]
     expected = sum(nats) / len(nats)
     limit = max(_ROUNDING, subject.limit)
     return at_most(abs(found / expected - 1), limit, RELATIVE, f"{found:.6g} nats a token, and not {expected:.6g}")
@@ -70,29 +73,42 @@ def _batches(subject: Subject, data: PreparedDataset) -> tuple[Recipe, Batches]:
     return recipe, build_batches(replace(recipe, train=train), data, "validation", subject.roles)
 
 
-def _wrong_of_text(subject: Subject, batch: Batch) -> int:
-    """Labels that are not the next input, and inputs that nothing predicts. The begin token is no news."""
-    upcoming, asked = batch.input_ids[:, 1:], batch.labels[:, :-1]
-    news = np.arange(upcoming.shape[1]) < _lengths(batch)[:, None] - 1
-    if subject.roles.bos != subject.roles.eos:
-        news &= upcoming != subject.roles.bos
-    return int(np.count_nonzero(asked != np.where(news, upcoming, IGNORED))) - _beyond(batch)
+def _texts(data: PreparedDataset, batches: Batches) -> Iterator[list[NDArray[np.int64]]]:
+    """The ids of each row's window in the dataset, a batch after the other; for next tokens with the one behind it.
+    Of pairs, nothing."""
+    if isinstance(batches, PairBatches):
+        return
+    view, behind = data.text("validation"), int(isinstance(batches, CausalBatches))
+    for spans in batches.spans():
+        ends = spans.lengths + behind
+        yield [row[:end] for row, end in zip(view.padded(spans.starts, ends, 0), ends, strict=True)]
 
 
-def _beyond(batch: Batch) -> int:
-    """Rows that end before the batch does: the token after their last is no input."""
-    rows, last = np.arange(len(batch.labels)), _lengths(batch) - 1
-    shorter = last < batch.labels.shape[1] - 1
-    return int(np.count_nonzero(batch.labels[rows, last][shorter] != IGNORED))
+def _wrong_of_text(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch) -> int:
+    """Inputs that are not the dataset's, and labels that are not what follows there. The begin token is no news."""
+    wrong = 0
+    for inputs, asked, text in zip(batch.input_ids, batch.labels, texts, strict=True):
+        length, wanted = len(text) - 1, np.full_like(asked, IGNORED)
+        wanted[:length] = np.where(_is_news(subject, text[1:]), text[1:], IGNORED)
+        wrong += int(np.count_nonzero(inputs[:length] != text[:-1]) + np.count_nonzero(asked != wanted))
+    return wrong
 
 
-def _wrong_of_masks(subject: Subject, batch: Batch, probability: float) -> int:
-    """Masks that nothing is asked for, special tokens that are, and labels beyond twice the share that was wanted."""
+def _is_news(subject: Subject, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """All but begin tokens, which follow an end token always."""
+    return (tokens != subject.roles.bos) | (subject.roles.bos == subject.roles.eos)
+
+
+def _wrong_of_masks(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch, probability: float) -> int:
+    """Tokens that are not the dataset's, where they are read or asked for; masks that nothing is asked for, special
+    tokens that are, and labels beyond twice the share that was wanted."""
     asked = batch.labels != IGNORED
     silent = np.count_nonzero((batch.input_ids == subject.roles.mask) & ~asked)
     special = np.count_nonzero(np.isin(batch.labels[asked], subject.roles.ids()))
     wanted = 2 * probability * batch.tokens + len(batch.labels)
-    return int(silent + special + max(0, asked.sum() - wanted))
+    found = np.where(asked, batch.labels, batch.input_ids)
+    foreign = sum(np.count_nonzero(row[: len(text)] != text) for row, text in zip(found, texts, strict=True))
+    return int(silent + special + foreign + max(0, asked.sum() - wanted))
 
 
 def _wrong_of_pairs(pairs: PairsView, batch: Batch, numbers: NDArray[np.int64]) -> int:
@@ -112,7 +128,7 @@ def _wrong_of_pairs(pairs: PairsView, batch: Batch, numbers: NDArray[np.int64]) 
     return wrong
 
 
-def _nats(subject: Subject, batch: Batch, row: int) -> Iterator[float]:
+def _nats(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch, row: int) -> Iterator[float]:
     """−ln p of everything that one row is asked for, read alone."""
     length, device = int(_lengths(batch)[row]), subject.run.device
     asked = batch.labels[row]
@@ -124,9 +140,7 @@ def _nats(subject: Subject, batch: Batch, row: int) -> Iterator[float]:
         after = [*batch.decoder_input_ids[row, 1:length], subject.roles.eos]
     else:
         read = Reading(torch.from_numpy(batch.input_ids[row, :length])[None].to(device))
-        after = [*batch.input_ids[row, 1:length], asked[length - 1]]
-    if subject.run.architecture == "encoder":
-        after = [*asked[:length]]
+        after = [*(asked[:length] if subject.run.architecture == "encoder" else texts[row][1:])]
     scores = predict(subject.model, read)[0].double().log_softmax(-1)
     for place, token in enumerate(after):
         is_begin = batch.decoder_input_ids is None and token == subject.roles.bos != subject.roles.eos
