@@ -67,7 +67,9 @@ class CrossAttentionCache:
             returns: two of (sources, Hkv, S, Dh)
         """
         if self._of_all is None or self._shown is None:
-            self._of_all = self._shown = project()
+            key, value = project()
+            # A head behind the other, as every step will read them.
+            self._of_all = self._shown = key.contiguous(), value.contiguous()
         return self._shown
 
     def show(self, sources: Tensor) -> None:

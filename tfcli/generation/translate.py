@@ -18,7 +18,7 @@ def translate(
     *,
     prefix: Sequence[int] = (),
     ends: Ends | None = None,
-    batch_size: int = 128,
+    batch_size: int = 64,
 ) -> list[list[int]]:
     """The best text of a beam search for every source, or with a beam of 1 the most probable token at every step, in
     the order of `sources`.
