@@ -121,6 +121,12 @@ def test_a_comparison_names_the_better_run() -> None:
     ]
 
 
+def test_rounded_weights_are_told_from_a_run_s_own() -> None:
+    text = printed(ScoresView(replace(PLAIN, precision="int8", comparison=comparison(0.4)))).splitlines()
+    assert text[0].startswith("runs/a in int8 · ")
+    assert "A  runs/a in int8" in text and "B  runs/b" in text
+
+
 def test_what_may_be_chance_is_called_so() -> None:
     def last(one: Comparison) -> str:
         return next(

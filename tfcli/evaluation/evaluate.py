@@ -45,6 +45,7 @@ def scores_of(measured: Measured) -> Scores:
     scored = sums.tokens > 0
     return Scores(
         run=str(run.directory.path),
+        precision=run.precision,
         objective=run.config.model.objective,
         sources=record.sources,
         loss=sums.loss,

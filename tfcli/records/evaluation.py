@@ -77,7 +77,8 @@ class Scores:
 
     `bytes` (UTF-8) and `characters` are those of the text that was scored; `unknown` counts the scored tokens that
     are the unknown one. Windows have `context` tokens, each `stride` behind the last (None: none overlap as there
-    are no windows, or they must not). `pseudo_perplexity` is that of `pseudo_tokens` tokens, each masked alone.
+    are no windows, or they must not). `precision` is that of the weights.
+    `pseudo_perplexity` is that of `pseudo_tokens` tokens, each masked alone.
     """
 
     run: str
@@ -99,6 +100,7 @@ class Scores:
     characters: int | None = None
     unknown: int = 0
     context: int | None = None
+    precision: str = "float32"
     stride: int | None = None
     beam: int | None = None
     references_exact: bool | None = None

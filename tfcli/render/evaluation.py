@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tfcli.records.evaluation import Interval, Scores
 from tfcli.render.evaluation_buckets import buckets_table
-from tfcli.render.evaluation_comparison import comparison_view
+from tfcli.render.evaluation_comparison import comparison_view, model_name
 from tfcli.render.numbers import exact, percent, plural
 from tfcli.render.safe import printable
 
@@ -52,7 +52,7 @@ class _Row:
 
 
 def _title(scores: Scores) -> str:
-    return f"{printable(scores.run)} · {scores.objective} · {', '.join(map(printable, scores.sources))}"
+    return f"{model_name(scores)} · {scores.objective} · {', '.join(map(printable, scores.sources))}"
 
 
 def _rows(scores: Scores) -> Iterator[_Row]:

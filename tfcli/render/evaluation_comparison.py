@@ -25,13 +25,18 @@ _HIGHER_IS_BETTER = ("accuracy", "bleu", "chrf", "exact_match")
 _LIKELY_CHANCE = 0.05
 
 
+def model_name(scores: Scores) -> str:
+    """The run, and the precision of its weights where it is not its own."""
+    return printable(scores.run) + ("" if scores.precision == "float32" else f" in {scores.precision}")
+
+
 def comparison_view(scores: Scores) -> Iterator[Text | Table]:
     """The runs by letter, a row a score, and what to beware of."""
     comparison = scores.comparison
     assert comparison is not None
     yield Text("Compared on the same text", style="bold")
-    for letter, run in (("A", scores.run), ("B", comparison.scores.run)):
-        yield Text.assemble((letter, "bold cyan"), f"  {printable(run)}")
+    for letter, one in (("A", scores), ("B", comparison.scores)):
+        yield Text.assemble((letter, "bold cyan"), f"  {model_name(one)}")
     yield _table(comparison.differences)
     if any(one.p_value is not None for one in comparison.differences):
         yield Text("Paired bootstrap, 1,000 resamples; p: how often chance alone differs as much", style="dim")

@@ -22,7 +22,7 @@ from tfcli.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A trained model, ready to use: in evaluation mode, on `device`."""
+    """A trained model, ready to use: in evaluation mode, on `device`, its weights in `precision`."""
 
     directory: RunDirectory
     recipe: Recipe
@@ -30,6 +30,7 @@ class LoadedRun:
     tokenizer: Tokenizer
     model: Transformer
     device: torch.device
+    precision: WeightPrecision = "float32"
 
     @property
     def architecture(self) -> str:
@@ -71,7 +72,7 @@ def load_run(
     model = model.to(device).eval()
     if precision is not None:
         ready_to_predict(model, precision)
-    return LoadedRun(directory, recipe, config, tokenizer, model, torch.device(device))
+    return LoadedRun(directory, recipe, config, tokenizer, model, torch.device(device), precision or "float32")
 
 
 def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
