@@ -19,7 +19,7 @@ KEYS = {
     *("run", "objective", "sources", "loss", "perplexity", "bits_per_byte", "bits_per_character", "tokens"),
     *("documents", "accuracy", "left_out", "bleu", "chrf", "exact_match", "signature", "bytes", "characters"),
     *("unknown", "context", "stride", "beam", "references_exact", "pseudo_perplexity", "pseudo_tokens", "resampled"),
-    *("units", "intervals", "buckets", "comparison"),
+    *("units", "intervals", "buckets", "comparison", "precision"),
 }
 
 
@@ -47,6 +47,15 @@ def test_json_has_the_same_keys_for_all(trained: Callable[[str], Path], architec
     }
     assert scores["context"] == 32
     assert scores["stride"] == (32 if architecture == "decoder" else None)
+
+
+def test_rounded_weights_are_compared_with_the_run_s_own(trained: Callable[[str], Path]):
+    """Nearly the same loss, and not the same: the second side is the run as it was trained."""
+    run = trained("decoder")
+    scores, plain = answer(run, "--precision", "bfloat16", "--compare", run), answer(run)
+    other = scores["comparison"]["scores"]
+    assert (scores["precision"], other["precision"], plain["precision"]) == ("bfloat16", "float32", "float32")
+    assert other["loss"] == plain["loss"] != scores["loss"] == pytest.approx(plain["loss"], rel=0.01)
 
 
 def test_a_stride_gives_a_token_more_to_go_by(trained: Callable[[str], Path]):
