@@ -13,32 +13,7 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.runs.config import RunConfig
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import LoadedRun
-from tfcli.verification import attention, batched, cached, future, generated, labels, laid_out, padding, streaming
 from tfcli.verification.subject import Subject
-
-OF_MODELS = (
-    cached.cached_decoding,
-    cached.cross_attention_kept,
-    laid_out.laid_out,
-    batched.batched_prompts,
-    batched.rows_that_change_places,
-    padding.padded_batch,
-    padding.padding_values,
-    padding.padding_gradients,
-    future.future_values,
-    future.future_gradients,
-    attention.fused_attention,
-    attention.row_attention,
-    attention.attention_sums,
-    attention.masked_weights,
-    generated.beam_of_one,
-    generated.scores,
-    generated.same_seed,
-    streaming.streaming,
-    labels.labels,
-    labels.loss,
-)
-"""The checks that need a model and its tokenizer, and no run directory."""
 
 _SMALL = {"d_model": 8, "num_layers": 2, "num_heads": 2, "d_ff": 16, "max_seq_len": 24, "init_std": 0.7}
 

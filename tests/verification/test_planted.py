@@ -9,10 +9,10 @@ import torch
 
 from tfcli.models import inference
 from tfcli.verification.subject import Subject
-from tfcli.verification.verify import PROOFS, verify
+from tfcli.verification.verify import OF_MODELS, PROOFS, verify
 
 from . import defects
-from .subjects import OF_MODELS, subject
+from .subjects import subject
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from tfcli.data.dataset import PreparedDataset
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
 from tfcli.evaluation.buckets import buckets
 from tfcli.evaluation.measure import Measured, Report, Targets, measure
+from tfcli.evaluation.scoring import perplexity
 from tfcli.evaluation.settings import AS_IT_IS, EvaluationSettings
-from tfcli.evaluation.sums import perplexity
 from tfcli.evaluation.table import ScoreTable, score_table
 from tfcli.records.evaluation import Intervals, Scores
 from tfcli.runs.load import LoadedRun

@@ -1,6 +1,5 @@
 """The loss over a whole set: summed over every labelled token, divided once at the end."""
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -9,9 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tfcli.data.batch import Batch
-from tfcli.errors import UsageError
 from tfcli.evaluation.objective import target_of
-from tfcli.evaluation.scoring import scoring
+from tfcli.evaluation.scoring import perplexity, require_tokens, scoring
 from tfcli.models.transformer import Transformer
 
 
@@ -36,7 +34,7 @@ class Totals:
     @property
     def perplexity(self) -> float:
         """exp(loss)."""
-        return math.exp(self.loss) if self.loss < 700 else math.inf
+        return perplexity(self.loss)
 
 
 @torch.inference_mode()
@@ -63,9 +61,5 @@ def total_loss(
             tokens += batch.target_tokens
     sums = combined(torch.tensor([nats, tokens, correct], dtype=torch.float64))
     nats, tokens, correct = float(sums[0]), int(sums[1]), int(sums[2])
-    if tokens == 0:
-        raise UsageError(
-            "The validation part has no token to score: all are special or unknown to the tokenizer",
-            "score text in the alphabet that the tokenizer was trained on",
-        )
+    require_tokens(tokens)
     return Totals(nats, tokens, correct)

@@ -5,7 +5,6 @@ Shape legend: N labels of a batch, C cells.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,10 +14,9 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from tfcli.data.batch import IGNORED
-from tfcli.errors import UsageError
 from tfcli.evaluation.objective import target_of
 from tfcli.evaluation.placed import Placed
-from tfcli.evaluation.scoring import scoring
+from tfcli.evaluation.scoring import require_tokens, scoring
 from tfcli.models.transformer import Transformer
 
 
@@ -59,11 +57,6 @@ def _nothing(cells: int) -> Sums:
     return Sums(np.zeros(cells), *(np.zeros(cells, np.int64) for _ in range(3)))
 
 
-def perplexity(loss: float) -> float:
-    """exp(loss); infinite where that is beyond all numbers."""
-    return math.exp(loss) if loss < 700 else math.inf
-
-
 @torch.inference_mode()
 def sum_cells(
     model: Transformer,
@@ -100,9 +93,5 @@ def sum_cells(
             np.add.at(sums.tokens, where, 1)
             if unknown is not None:
                 np.add.at(sums.unknown, where, labels.ravel()[scored] == unknown)
-    if not sums.tokens.any():
-        raise UsageError(
-            "The validation part has no token to score: all are special or unknown to the tokenizer",
-            "score text in the alphabet that the tokenizer was trained on",
-        )
+    require_tokens(int(sums.tokens.sum()))
     return sums

@@ -7,6 +7,7 @@ from tfcli.generation.beam_groups import Observe
 from tfcli.generation.decode import Continuation, NewToken, prompt_tokens
 from tfcli.generation.growing import GrowingText
 from tfcli.generation.prompts import prefix_ids, prompt_ids
+from tfcli.generation.reader import continued
 from tfcli.generation.stop import stop_finder
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
@@ -34,7 +35,7 @@ class PromptBatch:
         self._model, self._tokenizer, self._settings = model, tokenizer, settings
         self._ids = [prompt_ids(model, tokenizer, prompt) for prompt in prompts]
         self._prefix = prefix_ids(model, tokenizer, settings)
-        self._continued = self._ids if isinstance(model, Decoder) else [[] for _ in prompts]
+        self._continued = continued(model, self._ids)
         self._ends = stop_finder(tokenizer, settings.stop, self._continued)
 
     def tokens(self, options: int = 0) -> Iterator[NewToken]:
@@ -80,7 +81,5 @@ class PromptBatch:
         """A text that has been found as a whole."""
         text = self.text(number)
         for token_id, log_probability in zip(found.token_ids, found.log_probabilities, strict=True):
-            if text.stopped:
-                break
             text.push(token_id, log_probability)
         return text.finished()

@@ -12,8 +12,8 @@ from torch import Tensor
 from tfcli.generation.beam_groups import Beginning, Observe, Options, PromptBeams
 from tfcli.generation.best_tokens import best_tokens
 from tfcli.generation.decode import Continuation, Ends
-from tfcli.generation.reader import Reader, open_reader
-from tfcli.generation.repetition import against_repetition
+from tfcli.generation.reader import Reader, continued, open_reader
+from tfcli.generation.repetition import against_repetition, is_against_repetition
 from tfcli.generation.rows import least_moves
 from tfcli.generation.sampling import never_generated, ruled_out
 from tfcli.models.decoder import Decoder
@@ -115,9 +115,9 @@ class _Predictions:
         self, reader: Reader, roles: TokenRoles, settings: GenerateSection, texts: Sequence[Sequence[int]], most: int
     ) -> None:
         self._settings, self._most = settings, most
-        self._not_repeated = [()] * len(texts) if isinstance(reader.model, EncoderDecoder) else texts
+        self._not_repeated = continued(reader.model, texts)
         self._banned = ruled_out(never_generated(roles, reader.logits.shape[-1]), reader.logits)
-        self._has_penalties = settings.repetition_penalty != 1 or settings.no_repeat_ngram > 0
+        self._has_penalties = is_against_repetition(settings)
 
     def best(self, logits: Tensor, searches: Sequence[PromptBeams]) -> list[Options]:
         """The `most` best of each row.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tfcli.data.draws import SAMPLES, generator
-from tfcli.generation.reader import Reader, open_reader
+from tfcli.generation.reader import Reader, continued, open_reader
 from tfcli.generation.repetition import against_repetition
 from tfcli.generation.rows import least_moves
 from tfcli.generation.sampling import chances, draw, log_probabilities, never_generated, ruled_out
@@ -103,18 +103,14 @@ def decode(
     """
     copies = settings.num_samples
     reader.select([row for row in range(len(texts)) for _ in range(copies)])
-    translates = isinstance(reader.model, EncoderDecoder)
     live = [
-        _Text(row * copies + sample, settings, text, sample, [] if translates else list(text))
-        for row, text in enumerate(texts)
+        _Text(row * copies + sample, settings, text, sample, list(before))
+        for row, (text, before) in enumerate(zip(texts, continued(reader.model, texts), strict=True))
         for sample in range(copies)
     ]
     banned = ruled_out(never_generated(roles, reader.logits.shape[-1]), reader.logits)
-    plain = settings.repetition_penalty == 1 and not settings.no_repeat_ngram
     for step in count():
-        logits = reader.logits + banned
-        if not plain:
-            logits = against_repetition(logits, [text.held for text in live], settings)
+        logits = against_repetition(reader.logits + banned, [text.held for text in live], settings)
         ids = _chosen(logits, live, settings)
         if step < len(prefix):
             ids = torch.full_like(ids, prefix[step])

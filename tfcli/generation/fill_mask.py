@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError, shortened
+from tfcli.generation.padding import padded
 from tfcli.generation.sampling import rule_out
 from tfcli.models.encoder import Encoder
 from tfcli.records.generation import Candidate, Filled
@@ -106,7 +107,9 @@ def masked(model: Encoder, tokenizer: Tokenizer, prompt: str) -> _Masked:
 def _best(model: Encoder, texts: Sequence[_Masked], pad: int, special: list[int], count: int) -> list[dict[int, _Best]]:
     """For every text its open masks' best tokens, by place."""
     places = [(row, place) for row, text in enumerate(texts) for place in text.open]
-    vectors = model.hidden(*_padded(texts, pad, model.device))[tuple(zip(*places, strict=True))]  # (M, D)
+    vectors = model.hidden(*padded([text.ids for text in texts], pad, model.device))[
+        tuple(zip(*places, strict=True))
+    ]  # (M, D)
     logits: Tensor = model.head(vectors)
     scores = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     best = rule_out(scores, special).topk(count)
@@ -114,21 +117,6 @@ def _best(model: Encoder, texts: Sequence[_Masked], pad: int, special: list[int]
     for (row, place), ids, values in zip(places, best.indices.tolist(), best.values.exp().tolist(), strict=True):
         found[row][place] = _Best(ids, values)
     return found
-
-
-def _padded(texts: Sequence[_Masked], pad: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Ids and padding mask, which is None where no text is padded.
-
-    Shape:
-        returns: two of (B, S)
-    """
-    longest = max(len(text.ids) for text in texts)
-    ids = torch.tensor([text.ids + [pad] * (longest - len(text.ids)) for text in texts], device=device)
-    if all(len(text.ids) == longest for text in texts):
-        return ids, None
-    # Told by length: a text may hold the id of padding as well.
-    lengths = torch.tensor([[len(text.ids)] for text in texts], device=device)
-    return ids, torch.arange(longest, device=device) < lengths
 
 
 def _record(text: _Masked, tokenizer: Tokenizer, joint: bool) -> Filled:

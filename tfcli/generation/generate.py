@@ -86,7 +86,6 @@ def _texts(batch: PromptBatch, settings: GenerateSection) -> Iterator[list[Gener
     samples = settings.num_samples
     texts = [batch.text(number) for number in range(len(batch.prompts)) for _ in range(samples)]
     for token in batch.tokens():
-        if not texts[token.row].stopped:
-            texts[token.row].push(token.token_id, token.log_probability)
+        texts[token.row].push(token.token_id, token.log_probability)
     for first in range(0, len(texts), samples):
         yield [text.finished() for text in texts[first : first + samples]]

@@ -24,11 +24,14 @@ class GrowingText:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop text has appeared; later tokens do not belong to the text."""
+        """Whether a stop text has appeared: the text is whole, and later tokens do not belong to it."""
         return self._stops.stopped
 
     def push(self, token_id: int, log_probability: float) -> str:
-        """The text that a token brings: never half a character, and nothing that may become a stop text."""
+        """The text that a token brings: never half a character, and nothing that may become a stop text; nothing at all
+        once the text has stopped."""
+        if self.stopped:
+            return ""
         self._tokens.append((token_id, log_probability))
         return self._kept(self._stops.push(self._stream.push(token_id)))
 

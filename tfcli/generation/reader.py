@@ -10,9 +10,11 @@ from torch import Tensor
 
 from tfcli.generation.caches import DecodingCache
 from tfcli.generation.context import kept_columns, read_of, read_of_source, token_limits
+from tfcli.generation.padding import padded
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.extend import extend_context, require_extendable
+from tfcli.models.transformer import Transformer
 from tfcli.recipe.generate import BeyondContext, GenerateSection
 from tfcli.records.roles import TokenRoles
 
@@ -129,6 +131,11 @@ class Reader:
         return columns >= left[:, None]
 
 
+def continued(model: Transformer | None, prompts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+    """What new texts go on from: a decoder's prompts; for translations, which begin anew, nothing."""
+    return [()] * len(prompts) if isinstance(model, EncoderDecoder) else prompts
+
+
 def open_reader(
     model: Decoder | EncoderDecoder,
     prompts: Sequence[Sequence[int]],
@@ -201,13 +208,8 @@ def read_sources(
         UsageError: a source is longer than the context.
     """
     framed = [read_of_source(source, model.section, roles) for source in sources]
-    longest = max(len(source) for source in framed)
-    padded = [source + [roles.pad] * (longest - len(source)) for source in framed]
-    lengths = _tensor([[len(source)] for source in framed], model)
-    is_padded = any(len(source) < longest for source in framed)
-    # Told by length: a text may hold the id of padding as well.
-    mask = torch.arange(longest, device=lengths.device) < lengths if is_padded else None
-    memory = model.encode(_tensor(padded, model), mask)
+    ids, mask = padded(framed, roles.pad, model.device)
+    memory = model.encode(ids, mask)
     target = list(roles.target_prefix)
     [allowed] = token_limits(model.section, [len(target)], max_new_tokens, beyond)
     start = _tensor([target] * len(sources), model)

@@ -11,6 +11,11 @@ from torch import Tensor
 from tfcli.recipe.generate import GenerateSection
 
 
+def is_against_repetition(settings: GenerateSection) -> bool:
+    """Whether `against_repetition` changes anything."""
+    return settings.repetition_penalty != 1 or settings.no_repeat_ngram > 0
+
+
 def against_repetition(logits: Tensor, texts: Sequence[Sequence[int]], settings: GenerateSection) -> Tensor:
     """Both ways, where the settings ask for them.
 

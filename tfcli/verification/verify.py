@@ -22,7 +22,7 @@ from tfcli.verification import (
 from tfcli.verification.check import Proof
 from tfcli.verification.subject import Subject
 
-PROOFS: tuple[Proof, ...] = (
+OF_MODELS: tuple[Proof, ...] = (
     cached.cached_decoding,
     cached.cross_attention_kept,
     laid_out.laid_out,
@@ -43,6 +43,11 @@ PROOFS: tuple[Proof, ...] = (
     streaming.streaming,
     labels.labels,
     labels.loss,
+)
+"""Those that need a model and its tokenizer, and no run directory."""
+
+PROOFS: tuple[Proof, ...] = (
+    *OF_MODELS,
     round_trip.round_trip,
     round_trip.special_tokens_apart,
     round_trip.batches,
