@@ -7,8 +7,8 @@ from rich.cells import cell_len
 from tests.support.consoles import printed
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionKind, AttentionRecord
-from tfcli.render.attention import AttentionTable
-from tfcli.render.attention_overview import AttentionOverview
+from tfcli.render.attention.overview import AttentionOverview
+from tfcli.render.attention.table import AttentionTable
 from tfcli.render.colors import WEIGHTS
 
 TOKENS = ("Lucas", " will", " travel")

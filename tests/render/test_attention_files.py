@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ElementTree
 
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention_html import attention_html
-from tfcli.render.attention_svg import attention_svg
+from tfcli.render.attention.html import attention_html
+from tfcli.render.attention.svg import attention_svg
 
 NASTY = ("</script><script>alert(1)</script>", "<!-- & ' \"", "\x1b[0m\u2028")
 RECORD = AttentionRecord("decoder_self", NASTY, NASTY, frozen([[[[1, 0, 0], [0.25, 0.75, 0], [0.125, 0.5, 0.375]]]]))

@@ -16,16 +16,9 @@ def drawn(record: Any, *, translation: bool = False) -> Any:
     from tfcli.records.pipeline import CheckResult
     from tfcli.records.positions import PositionsRecord
     from tfcli.records.tokenization import TokenizerReport
-    from tfcli.render import (
-        attention,
-        attention_overview,
-        checks,
-        dataset,
-        evaluation,
-        generation,
-        positions,
-        tokens,
-    )
+    from tfcli.render import checks, dataset, evaluation, generation, positions, tokens
+    from tfcli.render.attention.overview import AttentionOverview
+    from tfcli.render.attention.table import AttentionTable
 
     match record:
         case TokenizerReport():
@@ -39,8 +32,7 @@ def drawn(record: Any, *, translation: bool = False) -> Any:
         case Filled():
             return generation.FilledView(record)
         case AttentionRecord():
-            overview = attention_overview.AttentionOverview(record)
-            return Group(overview, "", attention.AttentionTable(record, *record.focus))
+            return Group(AttentionOverview(record), "", AttentionTable(record, *record.focus))
         case PositionsRecord():
             return positions.PositionsView(record)
         case CheckResult():

@@ -9,7 +9,7 @@ import typer
 from tfcli.cli.bench import bench_app
 from tfcli.cli.evaluate import evaluate
 from tfcli.cli.generate import generate
-from tfcli.cli.inspect import inspect_app
+from tfcli.cli.inspect.app import inspect_app
 from tfcli.cli.interop import export, import_
 from tfcli.cli.plan import plan
 from tfcli.cli.prepare import prepare

@@ -26,7 +26,8 @@ def narrowed(record: AttentionRecord, layer: int | None, head: int | None) -> At
     """The record with the asked layer and head alone; the axes stay."""
     layers = slice(None) if layer is None else slice(layer, layer + 1)
     heads = slice(None) if head is None else slice(head, head + 1)
-    return replace(record, weights=record.weights[layers, heads])
+    scores = None if record.scores is None else record.scores[layers, heads]
+    return replace(record, weights=record.weights[layers, heads], scores=scores)
 
 
 def require_place(name: str, index: int | None, count: int) -> None:

@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tfcli.records.generation import Candidate, Filled, Generated
-from tfcli.render.attention_text import labels
+from tfcli.render.attention.words import labels
 from tfcli.render.numbers import percent, plural
 from tfcli.render.safe import fit, printable, widest
 

@@ -104,11 +104,11 @@ def attention(
     for _, path in files:
         path.parent.mkdir(parents=True, exist_ok=True)
     if html is not None:
-        from tfcli.render.attention_html import attention_html
+        from tfcli.render.attention.html import attention_html
 
         write_text(html, attention_html(records))
     if svg is not None:
-        from tfcli.render.attention_svg import attention_svg
+        from tfcli.render.attention.svg import attention_svg
 
         write_text(svg, attention_svg(picture, *picture.focus))
     if npz is not None:
@@ -123,8 +123,8 @@ def attention(
 
 
 def _show(terminal: Terminal, record: "AttentionRecord", *, overview: bool) -> None:
-    from tfcli.render.attention import AttentionTable
-    from tfcli.render.attention_overview import AttentionOverview
+    from tfcli.render.attention.overview import AttentionOverview
+    from tfcli.render.attention.table import AttentionTable
 
     if overview:
         terminal.show(AttentionOverview(record))

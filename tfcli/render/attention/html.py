@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention_page import PAGE
-from tfcli.render.attention_svg import hexadecimal
-from tfcli.render.attention_text import KIND_NAMES, labels
+from tfcli.render.attention.page import PAGE
+from tfcli.render.attention.svg import hexadecimal
+from tfcli.render.attention.words import KIND_NAMES, labels
 from tfcli.render.colors import WEIGHTS
 
 _DECIMALS = 4

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention_text import KIND_NAMES, without_masked
+from tfcli.render.attention.words import KIND_NAMES, without_masked
 from tfcli.render.brush import Brush, brush_for
 from tfcli.render.cells import Line, half_block_lines, scale_bar, whole_cell_lines
 from tfcli.render.colors import WEIGHTS, levels

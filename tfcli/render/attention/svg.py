@@ -5,7 +5,7 @@ from html import escape
 import numpy as np
 
 from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention_text import SIDES, labels, row_sums, title, without_masked
+from tfcli.render.attention.words import SIDES, labels, row_sums, title, without_masked
 from tfcli.render.colors import NO_VALUE, RGB, WEIGHTS, levels, readable_on
 from tfcli.render.numbers import weight
 from tfcli.render.safe import fit, widest

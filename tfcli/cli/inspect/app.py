@@ -2,8 +2,8 @@
 
 import typer
 
-from tfcli.cli.attention import attention
-from tfcli.cli.positions import positions
+from tfcli.cli.inspect.attention import attention
+from tfcli.cli.inspect.positions import positions
 
 inspect_app = typer.Typer(help="Look inside a model: attention, positions.", no_args_is_help=True, add_completion=False)
 inspect_app.command("attention")(attention)

@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention_text import SIDES, labels, row_sums, title, without_masked
+from tfcli.render.attention.words import SIDES, labels, row_sums, title, without_masked
 from tfcli.render.brush import Brush, brush_for
 from tfcli.render.cells import Line, scale_bar
 from tfcli.render.colors import WEIGHTS, levels

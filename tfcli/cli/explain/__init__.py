@@ -1,0 +1,1 @@
+"""The commands that explain a computation step by step, one a module."""

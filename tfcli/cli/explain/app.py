@@ -1,0 +1,7 @@
+"""``tfcli explain``: computations step by step."""
+
+import typer
+
+explain_app = typer.Typer(
+    help="Go through a computation step by step, with every matrix.", no_args_is_help=True, add_completion=False
+)

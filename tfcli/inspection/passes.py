@@ -1,0 +1,252 @@
+"""One pass of a model with everything in it kept: what each module took and gave, under the lectures' names.
+
+Nothing is computed a second time: the values are those that the model itself computes on the explicit path.
+Shape legend: T queries, S keys, D model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tfcli.layers.layer import TransformerLayer
+from tfcli.layers.masks import attention_mask
+from tfcli.layers.multi_head import MultiHeadAttention
+from tfcli.layers.positions import NO_SIGNAL, PositionSignal
+from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.stack import Stack
+from tfcli.models.transformer import Transformer
+from tfcli.records.attention import AttentionKind
+
+
+@dataclass(frozen=True)
+class AttentionPass:
+    """One multi-head attention on one text.
+
+    Shape:
+        x: (T, D), what queries are projected from; memory: (S, D), what keys are; value_source: (S, D), what values are
+        query: (H, T, Dh) and key: (H, S, Dh), normalised and turned by their positions as the recipe has it; groups
+            share keys, which are repeated
+        value: (H, S, Dh)
+        bias: (H, T, S), what positions add to the scores; None: nothing
+        scores: (H, T, S), with the bias, before the mask
+        mask: (T, S), True = may attend
+        weights: (H, T, S)
+        mixed: (H, T, Dh), weights times values
+        output: (T, D)
+    """
+
+    x: Tensor
+    memory: Tensor
+    value_source: Tensor
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    bias: Tensor | None
+    scores: Tensor
+    mask: Tensor
+    weights: Tensor
+    mixed: Tensor
+    output: Tensor
+
+
+@dataclass(frozen=True)
+class LayerPass:
+    """One layer on one text: the residual stream between its sublayers, and what happens inside them.
+
+    Shape:
+        before: (T, D), what enters
+        after_attention: (T, D); after_cross: (T, D), None without cross-attention
+        feed_forward_input: (T, D), normalised where the norm comes before; inner: (T, F); feed_forward: (T, D)
+        after: (T, D), what leaves
+    """
+
+    before: Tensor
+    attention: AttentionPass
+    after_attention: Tensor
+    cross: AttentionPass | None
+    after_cross: Tensor | None
+    feed_forward_input: Tensor
+    inner: Tensor
+    feed_forward: Tensor
+    after: Tensor
+
+
+@dataclass(frozen=True)
+class StackPass:
+    """A stack on one text.
+
+    Shape:
+        embedded: (T, D), what enters the first layer
+        hidden: (T, D), what leaves, behind the last norm where there is one
+    """
+
+    embedded: Tensor
+    layers: tuple[LayerPass, ...]
+    hidden: Tensor
+
+
+@dataclass(frozen=True)
+class ModelPass:
+    """A model on one text; an encoder or a decoder has one of the two stacks."""
+
+    encoder: StackPass | None
+    decoder: StackPass | None
+
+    @property
+    def last(self) -> StackPass:
+        """The stack that the head reads."""
+        stack = self.decoder or self.encoder
+        assert stack is not None
+        return stack
+
+    def attentions(self, kind: AttentionKind) -> list[AttentionPass]:
+        """Every layer's attention of a kind."""
+        stack = self.encoder if kind == "encoder_self" else self.decoder
+        layers = () if stack is None else stack.layers
+        found = [layer.cross if kind == "cross" else layer.attention for layer in layers]
+        return [one for one in found if one is not None]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a module took and gave."""
+
+    inputs: tuple[Any, ...]
+    output: Any
+
+
+_Calls = dict[str, _Call]
+
+
+def record_model(model: Transformer, inputs: Sequence[Tensor]) -> ModelPass:
+    """Run `model.hidden` and keep everything.
+
+    Shape:
+        inputs: what `hidden` takes, each (1, T)
+    """
+    kinds: dict[str, list[Tensor]] = {}
+    with _listening(model) as calls:
+        model.hidden(*inputs, weights=kinds)
+    if isinstance(model, EncoderDecoder):
+        encoder = _stack_pass(model.encoder, "encoder", calls, kinds["encoder_self"])
+        decoder = _stack_pass(model.decoder, "decoder", calls, kinds["decoder_self"], kinds["cross"])
+        return ModelPass(encoder, decoder)
+    assert isinstance(model.stack, Stack)
+    [(kind, weights)] = kinds.items()
+    stack = _stack_pass(model.stack, "stack", calls, weights)
+    return ModelPass(stack, None) if kind == "encoder_self" else ModelPass(None, stack)
+
+
+def record_layer(layer: TransformerLayer, x: Tensor, positions: PositionSignal = NO_SIGNAL) -> LayerPass:
+    """Run one layer of self-attention and feed-forward on its own and keep everything.
+
+    Shape:
+        x: (1, T, D)
+    """
+    weights: list[Tensor] = []
+    with _listening(layer) as calls:
+        layer(x, positions=positions, self_weights=weights)
+    return _layer_pass(layer, "", calls, positions, weights[0])
+
+
+def record_attention(
+    attention: MultiHeadAttention, x: Tensor, memory: Tensor | None = None, positions: PositionSignal = NO_SIGNAL
+) -> AttentionPass:
+    """Run one attention on its own and keep everything.
+
+    Shape:
+        x: (1, T, D); memory: (1, S, D), None for self-attention
+    """
+    weights: list[Tensor] = []
+    with _listening(attention) as calls:
+        attention(x, memory, positions=positions, weights=weights)
+    return _attention_pass(attention, "", calls, positions, weights[0])
+
+
+@contextmanager
+def _listening(root: nn.Module) -> Iterator[_Calls]:
+    """The last call of every module below `root`, by its dotted name ("" is the root's own)."""
+    calls: _Calls = {}
+
+    def listener(name: str) -> Any:
+        def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+            calls[name] = _Call(inputs, output)
+
+        return keep
+
+    handles = [module.register_forward_hook(listener(name)) for name, module in root.named_modules()]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _stack_pass(
+    stack: Stack, name: str, calls: _Calls, weights: list[Tensor], cross: list[Tensor] | None = None
+) -> StackPass:
+    positions = calls[f"{name}.positions"].output
+    layers = []
+    for index, layer in enumerate(stack.layers):
+        assert isinstance(layer, TransformerLayer)
+        of_cross = None if cross is None else cross[index]
+        layers.append(_layer_pass(layer, f"{name}.layers.{index}.", calls, positions, weights[index], of_cross))
+    return StackPass(calls[name].inputs[0][0], tuple(layers), calls[name].output[0])
+
+
+def _layer_pass(
+    layer: TransformerLayer,
+    prefix: str,
+    calls: _Calls,
+    positions: PositionSignal,
+    weights: Tensor,
+    cross_weights: Tensor | None = None,
+) -> LayerPass:
+    cross = after_cross = None
+    if layer.cross_attention is not None:
+        assert cross_weights is not None
+        name = f"{prefix}cross_attention."
+        cross = _attention_pass(layer.cross_attention, name, calls, NO_SIGNAL, cross_weights)
+        after_cross = calls[f"{prefix}cross_attention_residual"].output[0]
+    return LayerPass(
+        before=calls[f"{prefix}attention_residual"].inputs[0][0],
+        attention=_attention_pass(layer.attention, f"{prefix}attention.", calls, positions, weights),
+        after_attention=calls[f"{prefix}attention_residual"].output[0],
+        cross=cross,
+        after_cross=after_cross,
+        feed_forward_input=calls[f"{prefix}feed_forward"].inputs[0][0],
+        inner=calls[f"{prefix}feed_forward.output"].inputs[0][0],
+        feed_forward=calls[f"{prefix}feed_forward"].output[0],
+        after=calls[f"{prefix}feed_forward_residual"].output[0],
+    )
+
+
+def _attention_pass(
+    attention: MultiHeadAttention, prefix: str, calls: _Calls, positions: PositionSignal, weights: Tensor
+) -> AttentionPass:
+    scored = calls[f"{prefix}score"]
+    query, key = scored.inputs
+    projected = calls[f"{prefix}value"].output
+    value = projected.view(1, key.shape[2], attention.num_kv_heads, attention.head_dim).transpose(1, 2)
+    bias = None if positions.bias is None else positions.bias[0]
+    lengths = query.shape[2], key.shape[2]
+    mask = attention_mask(None, *lengths, causal=attention.causal, window=attention.window, device=query.device)
+    combined = calls[f"{prefix}output"].inputs[0][0]
+    return AttentionPass(
+        x=calls[f"{prefix}query"].inputs[0][0],
+        memory=calls[f"{prefix}key"].inputs[0][0],
+        value_source=calls[f"{prefix}value"].inputs[0][0],
+        query=query[0],
+        key=key[0],
+        value=value[0].repeat_interleave(attention.num_heads // attention.num_kv_heads, dim=0),
+        bias=bias,
+        scores=scored.output[0] if bias is None else scored.output[0] + bias,
+        mask=torch.ones(lengths, dtype=torch.bool) if mask is None else mask.expand(1, 1, *lengths)[0, 0],
+        weights=weights[0],
+        mixed=combined.view(len(combined), attention.num_heads, attention.head_dim).transpose(0, 1),
+        output=calls[f"{prefix}output"].output[0],
+    )

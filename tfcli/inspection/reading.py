@@ -1,0 +1,102 @@
+"""What a model reads of a text: the ids of its two sides, as generation and training give them to it."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from tfcli.errors import UsageError
+from tfcli.generation.beam import prompt_beams
+from tfcli.generation.translate import translate
+from tfcli.models.decoder import Decoder
+from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.runs.load import LoadedRun
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Ids of the two sides; an encoder or a decoder has one of them."""
+
+    encoder: tuple[int, ...] | None = None
+    decoder: tuple[int, ...] | None = None
+
+    def tensors(self, device: torch.device) -> list[Tensor]:
+        """What the model's `hidden` takes.
+
+        Shape:
+            returns: (1, S) and (1, T), of those there are
+        """
+        return [torch.tensor([side], device=device) for side in (self.encoder, self.decoder) if side is not None]
+
+
+def read_text(
+    run: LoadedRun,
+    text: str,
+    target: str | None = None,
+    *,
+    beam: int | None = None,
+    max_new_tokens: int | None = None,
+) -> Inputs:
+    """The ids that a model reads of a text.
+
+    A decoder reads ``<s> text``, an encoder ``<s> text </s>``, an encoder-decoder ``text </s>`` and ``<s> target``;
+    without a target it reads its own translation, as its recipe's `[generate]` has it.
+
+    Args:
+        beam: follow a search with so many beams: the target is the best text that it finds, and a decoder reads the
+            best continuation behind the text.
+        max_new_tokens: for that search; None: the recipe's.
+
+    Raises:
+        UsageError: the model takes no target or no beam, a source is empty, or a side is longer than the context.
+    """
+    if target is not None and run.architecture != "encoder-decoder":
+        raise UsageError(f"This {run.architecture} reads one text, and --target is a second one", "leave --target out")
+    if beam is not None and target is not None:
+        raise UsageError("--target gives the text that --beam would find", "leave one of the two out")
+    if beam is not None and run.architecture == "encoder":
+        raise UsageError("An encoder writes no text, and --beam searches for one", "leave --beam out")
+    inputs = _inputs(run, text, target, beam, max_new_tokens)
+    decoded = "text" if inputs.encoder is None else "target"
+    for side, ids in (("text", inputs.encoder), (decoded, inputs.decoder)):
+        longest = run.config.model.max_seq_len
+        if ids is not None and len(ids) > longest:
+            raise UsageError(f"The {side} has {len(ids)} tokens and the context holds {longest}", f"shorten the {side}")
+    return inputs
+
+
+def _inputs(run: LoadedRun, text: str, target: str | None, beam: int | None, max_new_tokens: int | None) -> Inputs:
+    roles, tokenizer = run.config.roles, run.tokenizer
+    if run.architecture == "decoder":
+        ids = [roles.bos, *tokenizer.encode(text)]
+        return Inputs(decoder=tuple(ids if beam is None else ids + _best(run, ids, beam, max_new_tokens)))
+    if run.architecture == "encoder":
+        return Inputs(encoder=(roles.bos, *tokenizer.encode_masked(text), roles.eos))
+    source = tokenizer.encode(text)
+    if not source:
+        raise UsageError("The text is empty", "give a sentence to translate")
+    if target is not None:
+        output = tokenizer.encode(target)
+    elif beam is not None:
+        output = _best(run, source, beam, max_new_tokens)
+    else:
+        assert isinstance(run.model, EncoderDecoder)
+        own = replace(run.recipe.generate, beyond_context="stop")
+        output = translate(run.model, [source], roles, own)[0]
+    return Inputs(encoder=tuple(roles.source(source)), decoder=(*roles.target_prefix, *output))
+
+
+def _best(run: LoadedRun, ids: list[int], beam: int, max_new_tokens: int | None) -> list[int]:
+    """The best text of a beam search, without the end token."""
+    assert isinstance(run.model, Decoder | EncoderDecoder)
+    own = run.recipe.generate
+    settings = replace(
+        own,
+        beam=beam,
+        beam_groups=1,
+        num_samples=1,
+        max_new_tokens=max_new_tokens or own.max_new_tokens,
+        beyond_context="stop",
+    )
+    [[best]] = prompt_beams(run.model, [ids], run.config.roles, settings)
+    return [token for token in best.token_ids if token != run.config.roles.eos]

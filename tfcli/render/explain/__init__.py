@@ -1,0 +1,1 @@
+"""Step-by-step explanations as pages of the terminal."""
