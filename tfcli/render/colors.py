@@ -72,6 +72,24 @@ WEIGHTS = Colormap(
     glyphs=" ░▒▓█",
 )
 
+# Viridis: violet to yellow by way of green, lightness rising evenly as well.
+VIRIDIS = Colormap(
+    table=interpolated(
+        (
+            (68, 1, 84),
+            (70, 50, 126),
+            (54, 92, 141),
+            (39, 127, 142),
+            (31, 161, 135),
+            (74, 193, 109),
+            (160, 218, 57),
+            (253, 231, 37),
+        )
+    ),
+    indexes=(53, 60, 24, 30, 36, 71, 148, 226),
+    glyphs=" ░▒▓█",
+)
+
 # Blue below 0, white at 0, red above.
 SIGNED = Colormap(
     table=interpolated(

@@ -1,0 +1,194 @@
+"""Anything the terminal shows as an SVG or a web page: cell by cell, the same bytes every time, nothing fetched.
+
+What a terminal builds from letters (half blocks, bars, frames, the dots of curves) is drawn as rectangles, lines and
+circles, so that no font decides how it looks. Words stay text: they can be searched and copied.
+"""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+from typing import Any
+
+from rich.cells import cell_len
+from rich.color import Color
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from rich.terminal_theme import TerminalTheme
+
+from tfcli.render.box import box_lines, is_box
+from tfcli.render.colors import RGB
+
+WIDTH = 120
+_CELL, _LINE, _MARGIN, _FONT_SIZE = 8, 18, 16, 13
+_FONT = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace"
+_INK, _PAPER, _DIM = (26, 26, 26), (255, 255, 255), (102, 102, 102)
+# The sixteen colours of a terminal, dark enough to be read on white.
+_SIXTEEN: list[RGB] = [
+    *((26, 26, 26), (185, 28, 28), (21, 128, 61), (180, 83, 9)),
+    *((29, 78, 216), (162, 28, 175), (14, 116, 144), (102, 102, 102)),
+]
+_THEME = TerminalTheme(_PAPER, _INK, _SIXTEEN, _SIXTEEN)
+# Blocks as (left, top, right, bottom), in shares of a cell.
+_BLOCKS = {
+    "█": (0.0, 0.0, 1.0, 1.0),
+    "▀": (0.0, 0.0, 1.0, 0.5),
+    "▄": (0.0, 0.5, 1.0, 1.0),
+    **{letter: (0.0, 0.0, (8 - n) / 8, 1.0) for n, letter in enumerate("▉▊▋▌▍▎▏", start=1)},
+    **{letter: (0.0, 1.0 - n / 8, 1.0, 1.0) for n, letter in enumerate("▁▂▃", start=1)},
+    **{letter: (0.0, 1.0 - n / 8, 1.0, 1.0) for n, letter in enumerate("▅▆▇", start=5)},
+}
+# A Braille cell's dots as (column, row), by bit (Unicode block U+2800).
+_DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
+
+
+def picture_svg(view: Any, width: int = WIDTH) -> str:
+    """An SVG document of what a console of `width` columns shows of `view`, in 24-bit colour on white."""
+    lines = _console_lines(view, width)
+    columns = max((sum(segment.cell_length for segment in line) for line in lines), default=0)
+    wide, high = 2 * _MARGIN + _CELL * columns, 2 * _MARGIN + _LINE * len(lines)
+    title = "".join(segment.text for segment in lines[0]).strip() if lines else ""
+    # Crisp edges leave no seam between neighbouring rectangles.
+    parts = [
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{wide}' height='{high}' viewBox='0 0 {wide} {high}' "
+        f"font-family='{_FONT}' font-size='{_FONT_SIZE}' fill='{_hex(_INK)}' shape-rendering='crispEdges'>",
+        f"<title>{escape(title)}</title>",
+        f"<rect width='{wide}' height='{high}' fill='{_hex(_PAPER)}'/>",
+    ]
+    for number, line in enumerate(lines):
+        parts += _line(line, _MARGIN + _LINE * number)
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def picture_html(view: Any, width: int = WIDTH) -> str:
+    """A web page with the same picture: one file that needs no network."""
+    svg = picture_svg(view, width)
+    title = svg.partition("<title>")[2].partition("</title>")[0]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{title}</title>\n<style>body {{ margin: 0; background: #fff; overflow: auto; }}</style>\n"
+        f"</head>\n<body>\n{svg}</body>\n</html>\n"
+    )
+
+
+def _console_lines(view: Any, width: int) -> list[list[Segment]]:
+    """What the console shows, without the blanks at the ends of lines and the empty lines at the end."""
+    console = Console(
+        width=width,
+        height=1000,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+        legacy_windows=False,
+        _environ={},
+    )
+    lines = [_trimmed(line) for line in console.render_lines(view, console.options, pad=False)]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _trimmed(line: list[Segment]) -> list[Segment]:
+    kept = [segment for segment in line if not segment.control]
+    while kept and not kept[-1].text.strip() and not (kept[-1].style and kept[-1].style.bgcolor):
+        kept.pop()
+    return kept
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How a segment's letters look."""
+
+    ink: RGB
+    paper: RGB | None
+    attributes: str
+
+    @classmethod
+    def of(cls, style: Style | None) -> "_Look":
+        style = style or Style.null()
+        ink = _rgb(style.color, _DIM if style.dim else _INK)
+        paper = None if style.bgcolor is None or style.bgcolor.is_default else _rgb(style.bgcolor, _PAPER)
+        if style.reverse:
+            ink, paper = paper or _PAPER, ink
+        bold = " font-weight='bold'" if style.bold else ""
+        lined = " text-decoration='underline'" if style.underline else ""
+        return cls(ink, paper, bold + lined)
+
+
+def _line(line: list[Segment], top: int) -> Iterator[str]:
+    left = _MARGIN
+    for segment in line:
+        look = _Look.of(segment.style)
+        if look.paper is not None:
+            yield _rectangle(left, top, left + _CELL * segment.cell_length, top + _LINE, look.paper)
+        for piece in _pieces(segment.text):
+            yield from _piece(piece, left, top, look)
+            left += _CELL * cell_len(piece)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Parts that are drawn in one go: letters of one width together with their marks, signs one kind at a time."""
+    letters: list[tuple[Any, str]] = []
+    for character in text:
+        width = cell_len(character)
+        kind: Any = width if not _is_sign(character) else character
+        if width == 0 and letters:
+            kind = letters[-1][0]
+        letters.append((" " if character == " " else kind, character))
+    for _, group in groupby(letters, key=lambda letter: letter[0]):
+        yield "".join(character for _, character in group)
+
+
+def _is_sign(character: str) -> bool:
+    return character in _BLOCKS or is_box(character) or "\u2800" < character <= "\u28ff"
+
+
+def _piece(piece: str, left: int, top: int, look: _Look) -> Iterator[str]:
+    first, cells = piece[0], cell_len(piece)
+    if first == " ":
+        return
+    if first in _BLOCKS:
+        x0, y0, x1, y1 = _BLOCKS[first]
+        whole = x1 == 1.0
+        for cell in range(1 if whole else cells):
+            at = left + _CELL * cell
+            right = at + _CELL * (cells if whole else x1)
+            yield _rectangle(at + _CELL * x0, top + _LINE * y0, right, top + _LINE * y1, look.ink)
+    elif is_box(first):
+        for cell in range(cells):
+            yield box_lines(first, left + _CELL * cell, top, _CELL, _LINE, _hex(look.ink))
+    elif "\u2800" < first <= "\u28ff":
+        for cell in range(cells):
+            yield from _dots(ord(first) - 0x2800, left + _CELL * cell, top, look.ink)
+    else:
+        fill = "" if look.ink == _INK else f" fill='{_hex(look.ink)}'"
+        yield (
+            f"<text x='{left}' y='{top + 13}' textLength='{_CELL * cells}' lengthAdjust='spacingAndGlyphs'"
+            f"{fill}{look.attributes}>{escape(piece)}</text>"
+        )
+
+
+def _dots(bits: int, left: int, top: int, ink: RGB) -> Iterator[str]:
+    for bit, (column, row) in enumerate(_DOTS):
+        if bits >> bit & 1:
+            x, y = left + _CELL * (2 * column + 1) / 4, top + _LINE * (2 * row + 1) / 8
+            yield f"<circle cx='{x:g}' cy='{y:g}' r='1.4' fill='{_hex(ink)}' shape-rendering='auto'/>"
+
+
+def _rectangle(left: float, top: float, right: float, bottom: float, color: RGB) -> str:
+    return f"<rect x='{left:g}' y='{top:g}' width='{right - left:g}' height='{bottom - top:g}' fill='{_hex(color)}'/>"
+
+
+def _rgb(color: Color | None, otherwise: RGB) -> RGB:
+    if color is None or color.is_default:
+        return otherwise
+    triplet = color.get_truecolor(_THEME)
+    return triplet.red, triplet.green, triplet.blue
+
+
+def _hex(color: RGB) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*color)
