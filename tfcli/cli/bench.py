@@ -1,15 +1,12 @@
 """``tfcli bench``: measured speed."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Arch, Preset, RecipeName, Size
-
-if TYPE_CHECKING:
-    from tfcli.recipe.recipe import Recipe
 
 bench_app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True, add_completion=False)
 
@@ -45,7 +42,7 @@ def bench_train(
       tfcli bench train --preset gpt2 --size tiny --against transformers
     """
     from tfcli.bench.train import bench_training
-    from tfcli.cli.settings import recipe_from
+    from tfcli.cli.settings import recipe_from, with_vocabulary
     from tfcli.render.as_json import to_json
     from tfcli.render.bench import TrainingSpeedView
 
@@ -59,7 +56,7 @@ def bench_train(
         device=device,
         threads=threads,
     )
-    settings = _with_vocabulary(terminal, settings)
+    settings = with_vocabulary(terminal, settings)
     with terminal.progress() as tell:
         speed = bench_training(settings, steps, transformers=against is not None, tell=tell)
     if json:
@@ -120,7 +117,7 @@ def bench_generate(
     """
     from tfcli.bench.generate import bench_generation
     from tfcli.bench.generation_work import GenerationWork
-    from tfcli.cli.settings import recipe_from
+    from tfcli.cli.settings import recipe_from, with_vocabulary
     from tfcli.render.as_json import to_json
     from tfcli.render.bench_generation import GenerationSpeedView
 
@@ -134,7 +131,7 @@ def bench_generate(
         device=device,
         threads=threads,
     )
-    settings = _with_vocabulary(terminal, settings)
+    settings = with_vocabulary(terminal, settings)
     work = GenerationWork(
         batch=batch or (settings.generate.batch_size if sentences else 1),
         prompt_tokens=prompt_tokens,
@@ -151,20 +148,3 @@ def bench_generate(
         terminal.json(to_json(speed))
     else:
         terminal.show(GenerationSpeedView(speed))
-
-
-def _with_vocabulary(terminal: Terminal, recipe: "Recipe") -> "Recipe":
-    """The vocabulary is a size of the model: that of the recipe's tokenizer, where the model says none."""
-    from dataclasses import replace
-    from pathlib import Path
-
-    from tfcli.tokenization.load import load_tokenizer
-
-    if recipe.model.vocab_size is not None:
-        return recipe
-    if recipe.tokenizer.path is not None:
-        ids = load_tokenizer(Path(recipe.tokenizer.path)).vocab_size
-    else:
-        ids = recipe.tokenizer.vocab_size
-        terminal.note(f"The vocabulary is taken as tokenizer.vocab_size = {ids}; set another with model.vocab_size.")
-    return replace(recipe, model=replace(recipe.model, vocab_size=ids))

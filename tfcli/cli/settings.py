@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tfcli.cli.terminal import Terminal
     from tfcli.recipe.recipe import Recipe
 
 
@@ -70,3 +71,18 @@ def require_own_text(name: str | None, recipe: "Recipe") -> None:
             f"The recipe {name} needs your own text, and there is no file {file!r}",
             f"give it with `--set data.{key}=FILE`",
         )
+
+def with_vocabulary(terminal: "Terminal", recipe: "Recipe") -> "Recipe":
+    """The vocabulary is a size of the model: that of the recipe's tokenizer, where the model says none."""
+    from dataclasses import replace
+
+    from tfcli.tokenization.load import load_tokenizer
+
+    if recipe.model.vocab_size is not None:
+        return recipe
+    if recipe.tokenizer.path is not None:
+        ids = load_tokenizer(Path(recipe.tokenizer.path)).vocab_size
+    else:
+        ids = recipe.tokenizer.vocab_size
+        terminal.note(f"The vocabulary is taken as tokenizer.vocab_size = {ids}; set another with model.vocab_size.")
+    return replace(recipe, model=replace(recipe.model, vocab_size=ids))

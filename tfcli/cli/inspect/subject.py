@@ -1,0 +1,55 @@
+"""The model that a command without weights speaks of: a run's, or that of a recipe."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfcli.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tfcli.recipe.model import ModelSection
+
+RunOrRecipe = Annotated[
+    Path | None, typer.Argument(metavar="RUN", help="A run; without one, the options name a shape.", show_default=False)
+]
+
+
+def section_of(
+    terminal: Terminal,
+    run: Path | None,
+    *,
+    arch: str | None,
+    preset: str | None,
+    size: str | None,
+    recipe: str | None,
+    assignments: list[str] | None,
+) -> "ModelSection":
+    """The model section, with its vocabulary. No weights are read.
+
+    Raises:
+        UsageError: a run and a shape are both named, or the recipe is wrong.
+    """
+    from tfcli.cli.settings import recipe_from, with_vocabulary
+    from tfcli.runs.config import read_config
+    from tfcli.runs.directory import existing_run
+
+    if run is not None:
+        shape = {"--arch": arch, "--preset": preset, "--size": size, "--recipe": recipe, "--set": assignments}
+        refuse_beside_run(run, shape)
+        return read_config(existing_run(run).config).model
+    chosen = recipe_from(arch=arch, preset=preset, size=size, recipe=recipe, assignments=assignments)
+    return with_vocabulary(terminal, chosen).model
+
+
+def refuse_beside_run(run: Path, options: dict[str, object]) -> None:
+    """Refuse the first option that was given beside a run.
+
+    Raises:
+        UsageError: names it.
+    """
+    from tfcli.errors import UsageError
+
+    for option, value in options.items():
+        if value:
+            raise UsageError(f"The run {run} has a shape of its own", f"leave {option} out, or leave the run out")
