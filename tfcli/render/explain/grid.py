@@ -1,0 +1,144 @@
+"""A matrix as a block of lines: its name and shape, labels, and numbers on colour."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from tfcli.records.explain import Matrix
+from tfcli.render.brush import Brush
+from tfcli.render.cells import Line
+from tfcli.render.colors import levels
+from tfcli.render.explain.crop import GAP, Kept, kept_columns, kept_rows
+from tfcli.render.explain.numbers import HIDDEN, formatter
+from tfcli.render.safe import fit, printable, token_label, widest
+
+_LONGEST_LABEL = 12
+_MOST_ROWS = 12
+_SUM = 6
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines of `width` cells each."""
+
+    width: int
+    lines: list[Line]
+
+
+def caption(matrix: Matrix) -> tuple[str, str]:
+    """The name of a matrix, and its shape in symbols and in numbers."""
+    symbols = " × ".join(printable(axis) for axis in matrix.axes)
+    numbers = " × ".join(str(size) for size in matrix.values.shape)
+    return printable(matrix.name), numbers if symbols == numbers else f"{symbols} = {numbers}"
+
+
+def row_labels(matrix: Matrix) -> tuple[str, ...]:
+    """Its row labels as they are printed."""
+    return tuple(fit_label(label) for label in matrix.rows)
+
+
+def fit_label(label: str) -> str:
+    """A label safe to print, cut where it is very long."""
+    safe = token_label(label)
+    return fit(safe, _LONGEST_LABEL).rstrip() if cell_len(safe) > _LONGEST_LABEL else safe
+
+
+def block(matrix: Matrix, brush: Brush, scale: tuple[float, float], room: int, *, labelled: bool = True) -> Block:
+    """Draw a matrix in at most `room` cells; what does not fit is left out, with "…" in its place.
+
+    Args:
+        scale: the lowest and the highest value of the colours.
+        labelled: whether row labels stand before it.
+    """
+    return _Grid(matrix, brush, scale, labelled).draw(room)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    matrix: Matrix
+    brush: Brush
+    scale: tuple[float, float]
+    labelled: bool
+
+    def draw(self, room: int) -> Block:
+        labels = row_labels(self.matrix)
+        gutter = widest((*labels, *(("sum",) if self.matrix.sums == "columns" else ()))) + 1 if self.labelled else 0
+        columns, texts = tuple(map(fit_label, self.matrix.columns)), self._texts()
+        widths = [
+            max(cell_len(label), *(len(row[number]) for row in texts)) + 1 for number, label in enumerate(columns)
+        ]
+        widths = self._even(widths)
+        tail = _SUM if self.matrix.sums == "rows" else 0
+        across = kept_columns(widths, room - gutter - tail)
+        down = kept_rows(len(labels), _MOST_ROWS)
+        lines: list[Line] = [self._caption(), self._header(columns, widths, across, gutter)]
+        grid = levels(self._finite(), *self.scale)
+        for row in down:
+            if row is None:
+                lines.append([Segment(" " * gutter + "⋮".rjust(widths[0]), _DIM)])
+                continue
+            line: Line = [Segment(fit(labels[row], gutter - 1, "right") + " ")] if gutter else []
+            line += self._row(texts[row], grid[row].tolist(), widths, across)
+            if tail:
+                line.append(Segment(f"{self._sum(self.matrix.values[row]):{_SUM}.2f}", _DIM))
+            lines.append(line)
+        if self.matrix.sums == "columns":
+            lines.append(self._column_sums(widths, across, gutter))
+        width = max(Segment.get_line_length(line) for line in lines)
+        return Block(width, [Segment.adjust_line_length(line, width) for line in lines])
+
+    def _texts(self) -> list[list[str]]:
+        write = formatter(self.matrix.values, self.matrix.kind)
+        return [[write(value) for value in row] for row in self.matrix.values.tolist()]
+
+    def _even(self, widths: list[int]) -> list[int]:
+        """Numbered columns are all as wide as the widest of them; those of tokens as each needs."""
+        if all(label.isdecimal() for label in self.matrix.columns):
+            return [max(widths)] * len(widths)
+        return widths
+
+    def _finite(self) -> NDArray[np.float32]:
+        values = self.matrix.values
+        if self.matrix.kind == "mask":
+            return np.full_like(values, np.nan)
+        hidden = values == 0 if self.matrix.kind == "weights" else ~np.isfinite(values)
+        return np.where(hidden, np.nan, values)
+
+    def _caption(self) -> Line:
+        name, shape = caption(self.matrix)
+        return [Segment(name, _BOLD), Segment(f"  {shape}", _DIM)]
+
+    def _header(self, columns: tuple[str, ...], widths: list[int], across: Kept, gutter: int) -> Line:
+        cells = "".join("…".rjust(GAP) if i is None else fit(columns[i], widths[i], "right") for i in across)
+        total = "sum".rjust(_SUM) if self.matrix.sums == "rows" else ""
+        return [Segment(" " * gutter + cells + total, _DIM)]
+
+    def _row(self, texts: list[str], row_levels: list[int], widths: list[int], across: Kept) -> Line:
+        line: Line = []
+        for index in across:
+            if index is None:
+                line.append(Segment("…".rjust(GAP), _DIM))
+                continue
+            text = fit(texts[index], widths[index], "right")
+            if texts[index] in (HIDDEN, "·"):
+                line.append(Segment(text, _DIM))
+            else:
+                paint = self.brush.in_color and self.matrix.kind != "mask"
+                line.append(Segment(text, self.brush.readable(row_levels[index]) if paint else None))
+        return line
+
+    def _column_sums(self, widths: list[int], across: Kept, gutter: int) -> Line:
+        cells = (
+            "…".rjust(GAP) if i is None else f"{self._sum(self.matrix.values[:, i]):.2f}".rjust(widths[i])
+            for i in across
+        )
+        return [Segment((fit("sum", gutter - 1, "right") + " " if gutter else "") + "".join(cells), _DIM)]
+
+    @staticmethod
+    def _sum(values: NDArray[np.float32]) -> float:
+        return float(values.sum(dtype=np.float64))
