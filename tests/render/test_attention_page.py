@@ -1,0 +1,110 @@
+"""The page of every head, as a reader with a mouse has it: in a real browser, offline."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
+
+from tests.render.test_attention_files import NASTY
+from tests.support.browser import browser, open_page
+from tfcli.records.arrays import frozen
+from tfcli.records.attention import AttentionRecord
+from tfcli.render.attention.html import attention_html
+from tfcli.render.picture import picture_html
+from tfcli.render.positions import PositionsView
+
+TOKENS = ("<s>", "Tom", NASTY[0])
+# Two layers of two heads on three tokens; each row sums to 1, and every head has other numbers.
+WEIGHTS = [
+    [[[1, 0, 0], [0.25, 0.75, 0], [0.125, 0.5, 0.375]], [[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5]]],
+    [[[1, 0, 0], [1, 0, 0], [0.0625, 0.9375, 0]], [[1, 0, 0], [0, 1, 0], [0, 0.125, 0.875]]],
+]
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Chrome]:
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture
+def page(chrome: Chrome, tmp_path: Path) -> Chrome:
+    record = AttentionRecord("decoder_self", TOKENS, TOKENS, frozen(WEIGHTS), (1, 0))
+    cross = AttentionRecord("cross", TOKENS, ("a", "b"), frozen([[[[0.25, 0.75]] * 3] * 2] * 2), (0, 0))
+    open_page(chrome, tmp_path, attention_html([cross, record]))
+    return chrome
+
+
+def point_at(page: Chrome, side: str, number: int) -> None:
+    ActionChains(page).move_to_element(page.find_elements(By.CSS_SELECTOR, f"#{side} span")[number]).perform()
+
+
+def under(page: Chrome, side: str) -> list[str]:
+    """What is written under the tokens of a side."""
+    return [small.text for small in page.find_elements(By.CSS_SELECTOR, f"#{side} small")]
+
+
+def text(page: Chrome, name: str) -> str:
+    return page.find_element(By.ID, name).text
+
+
+def test_it_opens_on_the_telling_head_and_pointing_at_a_query_shows_its_weights(page: Chrome) -> None:
+    assert text(page, "title") == "decoder self-attention · layer 1, head 0"
+    point_at(page, "queries", 2)
+    assert under(page, "keys") == ["0.063", "0.938", "·"], "the row of layer 1, head 0"
+    assert "query 2" in text(page, "hint")
+    point_at(page, "keys", 1)
+    assert under(page, "queries") == ["·", "·", "0.938"], "the column of a key"
+
+
+@pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 1), (1, 1)])
+def test_any_layer_and_head_can_be_chosen_by_its_thumbnail(page: Chrome, layer: int, head: int) -> None:
+    page.find_element(By.CSS_SELECTOR, f'button[data-place="{layer}.{head}"]').click()
+    point_at(page, "queries", 2)
+    expected = [f"{value + 1e-9:.3f}" if value else "·" for value in WEIGHTS[layer][head][2]]
+    assert under(page, "keys") == expected
+    assert text(page, "title").endswith(f"layer {layer}, head {head}")
+
+
+def test_selections_and_arrow_keys_choose_too(page: Chrome) -> None:
+    Select(page.find_element(By.ID, "kind")).select_by_visible_text("cross-attention")
+    point_at(page, "queries", 0)
+    assert under(page, "keys") == ["0.250", "0.750"]
+    Select(page.find_element(By.ID, "kind")).select_by_visible_text("decoder self-attention")
+    Select(page.find_element(By.ID, "layer")).select_by_visible_text("1")
+    Select(page.find_element(By.ID, "head")).select_by_visible_text("1")
+    page.find_element(By.TAG_NAME, "h1").click()
+    ActionChains(page).send_keys(Keys.ARROW_UP).perform()
+    assert text(page, "title").endswith("layer 0, head 1")
+
+
+def test_a_click_keeps_a_token_in_sight_while_heads_change(page: Chrome) -> None:
+    page.find_elements(By.CSS_SELECTOR, "#queries span")[1].click()
+    page.find_element(By.CSS_SELECTOR, 'button[data-place="0.0"]').click()
+    assert under(page, "keys") == ["0.250", "0.750", "·"]
+
+
+def test_a_token_is_text_and_nothing_else(page: Chrome) -> None:
+    shown = page.find_elements(By.CSS_SELECTOR, "#queries span")[2].text
+    assert shown.startswith("</script><script>alert(1)</script>")
+
+
+def test_numbers_stand_in_the_table_and_large_texts_become_a_map(chrome: Chrome, tmp_path: Path) -> None:
+    """Row t of 61 looks at key t alone: the map is a diagonal, and its middle is row 30."""
+    tokens = tuple(f"t{number}" for number in range(61))
+    record = AttentionRecord("encoder_self", tokens, tokens, frozen([[np.eye(61)]]))
+    open_page(chrome, tmp_path, attention_html([record]))
+    ActionChains(chrome).move_to_element(chrome.find_element(By.ID, "map")).perform()
+    assert text(chrome, "hint") == "query 30 “t30” looks at key 30 “t30” with 1.0000"
+
+
+def test_a_page_of_any_other_picture_loads_too(chrome: Chrome, tmp_path: Path) -> None:
+    from tfcli.inspection.positions import positions_table
+
+    open_page(chrome, tmp_path, picture_html(PositionsView(positions_table("sinusoidal", 4, 8))))
+    assert chrome.title == "Positions · sinusoidal · interleaved · base 10000"
+    assert len(chrome.find_elements(By.TAG_NAME, "rect")) > 32, "a rectangle a number, and the scale's"
