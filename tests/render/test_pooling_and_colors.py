@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from tfcli.render.colors import LEVELS, NO_VALUE, SIGNED, WEIGHTS, levels, readable_on, xterm
+from tests.support.consoles import printed
+from tfcli.render.colors import LEVELS, NO_VALUE, SIGNED, VIRIDIS, WEIGHTS, levels, readable_on, xterm
+from tfcli.render.heatmap import HeatMap
 from tfcli.render.pooling import max_pool
 
 NAN = float("nan")
@@ -48,11 +50,25 @@ def test_weights_grow_lighter_all_the_way() -> None:
     assert sums == sorted(sums)
 
 
+def test_viridis_grows_lighter_all_the_way_too() -> None:
+    sums = [0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in VIRIDIS.table]
+    assert sums == sorted(sums)
+
+
+def test_sixteen_colours_tint_the_glyphs_of_a_signed_map_and_no_other() -> None:
+    """Blue is 34 and red 31 among the escape codes; 0 keeps the terminal's own colour."""
+    signed = HeatMap(np.array([[-1.0, 0.0, 1.0]], np.float32), "difference", signed=True)
+    first = printed(signed, 40, "standard").splitlines()[1]
+    assert first == "\x1b[34m##\x1b[0m  \x1b[31m██\x1b[0m"
+    weights = HeatMap(np.array([[0.0, 1.0]], np.float32), "weight")
+    assert printed(weights, 40, "standard").splitlines()[1] == "  ██"
+
+
 def test_glyphs_split_the_scale_evenly() -> None:
     assert [WEIGHTS.glyph(round(share * (LEVELS - 1))) for share in (0, 0.25, 0.5, 0.75, 1)] == list(" ░▒▓█")
 
 
-@pytest.mark.parametrize("color", [*WEIGHTS.table, *SIGNED.table])
+@pytest.mark.parametrize("color", [*WEIGHTS.table, *VIRIDIS.table, *SIGNED.table])
 def test_text_on_every_colour_has_a_contrast_of_at_least_four_and_a_half(color: tuple[int, int, int]) -> None:
     assert contrast(readable_on(color), color) >= 4.5
 

@@ -6,7 +6,9 @@ from rich.color import Color
 from rich.console import Console
 from rich.style import Style
 
-from tfcli.render.colors import BLACK, NO_VALUE, Colormap, readable_on, xterm
+from tfcli.render.colors import BLACK, LEVELS, NO_VALUE, Colormap, readable_on, xterm
+
+_ENOUGH = ("256", "truecolor")
 
 
 class Brush:
@@ -18,7 +20,7 @@ class Brush:
     def __init__(self, colormap: Colormap, color_system: str | None) -> None:
         self.colormap = colormap
         self.color_system = color_system
-        self.in_color = color_system is not None
+        self.in_color = color_system in _ENOUGH
         self._styles: dict[tuple[int, int], Style] = {}
         self._readable: dict[int, Style] = {}
 
@@ -39,6 +41,13 @@ class Brush:
             style = self._readable[paper] = Style.from_color(ink, self._color(paper))
         return style
 
+    def tint(self, level: int) -> Style | None:
+        """Of a level's glyph where there are sixteen colours and the map is signed."""
+        if self.color_system != "standard" or self.colormap.tints is None or level in (LEVELS // 2, NO_VALUE):
+            return None
+        below, above = self.colormap.tints
+        return Style(color=below if level < LEVELS // 2 else above)
+
     def _color(self, level: int) -> Color | None:
         if level == NO_VALUE:
             return None
@@ -51,8 +60,8 @@ _brushes: WeakKeyDictionary[Console, dict[Colormap, Brush]] = WeakKeyDictionary(
 
 
 def brush_for(console: Console, colormap: Colormap) -> Brush:
-    """The console's brush: in colour with 256 colours or more; sixteen would fold a map into wrong steps."""
-    color_system = console.color_system if has_colors(console) else None
+    """The console's brush: in colour with 256 colours or more."""
+    color_system = None if console.no_color else console.color_system
     known = _brushes.setdefault(console, {})
     if colormap not in known or known[colormap].color_system != color_system:
         known[colormap] = Brush(colormap, color_system)
@@ -61,4 +70,4 @@ def brush_for(console: Console, colormap: Colormap) -> Brush:
 
 def has_colors(console: Console) -> bool:
     """Whether a colour map can be told apart on `console`."""
-    return console.color_system in ("256", "truecolor") and not console.no_color
+    return console.color_system in _ENOUGH and not console.no_color

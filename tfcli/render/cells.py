@@ -42,9 +42,19 @@ def whole_cell_lines(levels: NDArray[np.intp], brush: Brush, width: int) -> list
     Shape: levels (R, C).
     """
     if not brush.in_color:
-        glyphs = [brush.colormap.glyph(level) * width for level in range(NO_VALUE + 1)]
-        return [[Segment("".join([glyphs[level] for level in row]))] for row in levels.tolist()]
+        return _glyph_lines(levels.tolist(), brush, width)
     return [_whole_cell_line(row, brush, width) for row in levels.tolist()]
+
+
+def _glyph_lines(rows: list[list[int]], brush: Brush, width: int) -> list[Line]:
+    glyphs = [brush.colormap.glyph(level) * width for level in range(NO_VALUE + 1)]
+    tints = [brush.tint(level) for level in range(NO_VALUE + 1)]
+    if not any(tints):
+        return [[Segment("".join([glyphs[level] for level in row]))] for row in rows]
+    return [
+        [Segment("".join([glyphs[level] for level in run]), tint) for tint, run in groupby(row, key=tints.__getitem__)]
+        for row in rows
+    ]
 
 
 def _whole_cell_line(row: list[int], brush: Brush, width: int) -> Line:
@@ -63,8 +73,9 @@ def scale_bar(low: str, high: str, brush: Brush) -> Line:
     glyphs = brush.colormap.glyphs
     top = len(brush.colormap.table) - 1
     if brush.in_color:
-        steps = 16
-        middle = [Segment(" ", brush.style(NO_VALUE, round(i / (steps - 1) * top))) for i in range(steps)]
+        middle = [Segment(" ", brush.style(NO_VALUE, round(i / 15 * top))) for i in range(16)]
     else:
-        middle = [Segment(f"[{''.join(glyph * 2 for glyph in glyphs)}]")]
+        steps = [round(i / (len(glyphs) - 1) * top) for i in range(len(glyphs))]
+        [drawn] = _glyph_lines([steps], brush, 2)
+        middle = [Segment("["), *drawn, Segment("]")]
     return [Segment(f"{low} "), *middle, Segment(f" {high}")]

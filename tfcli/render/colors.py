@@ -24,12 +24,14 @@ NO_VALUE = LEVELS
 class Colormap:
     """`table[level]` from the lowest value to the highest.
 
-    In few steps for lesser consoles: `indexes` of the 256 xterm colours, `glyphs` where there is no colour.
+    In few steps for lesser consoles: `indexes` of the 256 xterm colours, `glyphs` where there is no colour. With sixteen
+    colours, which would fold a map into wrong steps, glyphs again: of a signed map in the two `tints`, below and above 0.
     """
 
     table: tuple[RGB, ...]
     indexes: tuple[int, ...]
     glyphs: str
+    tints: tuple[str, str] | None = None
 
     def index(self, level: int) -> int:
         """The xterm colour (16 to 231) that stands for a level."""
@@ -107,6 +109,7 @@ SIGNED = Colormap(
     ),
     indexes=(19, 26, 68, 110, 153, 231, 224, 217, 174, 167, 124),
     glyphs="#≡=- ░▒▓█",
+    tints=("blue", "red"),
 )
 
 
