@@ -1,6 +1,7 @@
 """What there is to say of runs: one in a line, one in full, several side by side. Losses are in nats a token."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tfcli.records.training import Scored, SettingChanged
@@ -34,7 +35,10 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class StepPoint:
-    """A report of training: the mean loss since the one before. What the run did not record is None."""
+    """A report of training: the mean loss since the one before. What the run did not record is None.
+
+    `weight_norms` and `update_ratios` are those of `StepsDone`; empty in runs of before they were recorded.
+    """
 
     step: int
     tokens: int
@@ -43,6 +47,8 @@ class StepPoint:
     learning_rate: float | None
     grad_norm: float | None
     spike: bool = False
+    weight_norms: Mapping[str, float | None] = field(default_factory=dict)
+    update_ratios: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

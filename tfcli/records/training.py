@@ -1,6 +1,7 @@
 """What the training loop says while it runs. Losses are in nats a token."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Reason = Literal["done", "early", "interrupted"]
@@ -62,6 +63,11 @@ class StepsDone:
     """Steps left out since the run began, because their loss or gradient was not finite."""
     spike: bool = False
     """Whether the loss stands out far above the recent ones."""
+    weight_norms: Mapping[str, float | None] = field(default_factory=dict)
+    """‖w‖ behind the last step, of "all" parameters and by what they are part of: embeddings, attention, feed_forward,
+    norms, head. None: not finite."""
+    update_ratios: Mapping[str, float | None] = field(default_factory=dict)
+    """‖Δw‖ / ‖w‖ of the last step, by the same names; 0 where the step was left out."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ def _step(line: Line) -> StepPoint:
         learning_rate=_number(line, "learning_rate"),
         grad_norm=_number(line, "grad_norm"),
         spike=line.get("spike") is True,
+        weight_norms=_numbers(line, "weight_norms"),
+        update_ratios=_numbers(line, "update_ratios"),
     )
 
 
@@ -81,6 +83,11 @@ def _padding(lines: Sequence[Line]) -> float | None:
 def _scored(line: Line) -> Scored:
     of = line.get("of")
     return of if of in get_args(Scored) else "weights"  # type: ignore[return-value]
+
+
+def _numbers(line: Line, name: str) -> dict[str, float | None]:
+    values = line.get(name)
+    return {key: _number(values, key) for key in values} if isinstance(values, dict) else {}
 
 
 def _number(line: Line, name: str) -> float | None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 from tfcli.evaluation.loss import total_loss
+from tfcli.recipe.train import TrainSection
 from tfcli.records.training import (
     CheckpointSaved,
     Evaluated,
@@ -28,6 +29,7 @@ from tfcli.training.saving import append, record_changes, save_best, save_progre
 from tfcli.training.schedule import learning_rate, share_of_peak
 from tfcli.training.spikes import SpikeWatch
 from tfcli.training.step import optimizer_step
+from tfcli.training.update_sizes import UpdateSizes
 from tfcli.training.window import Clock, Window
 
 
@@ -50,6 +52,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     while reason is None:
         micro_batches = [next(batches) for _ in range(section.grad_accumulation)]
         share = share_of_peak(progress.step + 1, section)
+        sizes = UpdateSizes(job.model) if _reports(progress.step + 1, section) else None
         loss, norm = optimizer_step(
             job.objective,
             job.optimizers,
@@ -58,6 +61,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
             clip_norm=section.clip_norm,
             only_finite=section.skip_nonfinite > 0,
             workers=job.workers,
+            measured=sizes,
         )
         progress.step += 1
         progress.tokens += sum(batch.tokens for batch in micro_batches)
@@ -71,9 +75,9 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         last, stop = progress.step == section.steps, job.workers.any(should_stop())
         if asking_is_free(job.device):
             require_finite(job, window)
-        if last or _due(progress.step, section.log_every):
+        if sizes is not None:
             require_finite(job, window)
-            yield _reported(job, window, spikes, learning_rate(progress.step, section), clock)
+            yield _reported(job, window, spikes, learning_rate(progress.step, section), clock, sizes)
             window = Window(job.device)
         if last or _due(progress.step, section.evaluate_every):
             require_finite(job, window)
@@ -89,6 +93,10 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
             window.keep(progress)
             yield _saved(job, window)
     yield finished_event(job.run, progress, reason)
+
+
+def _reports(step: int, section: TrainSection) -> bool:
+    return step == section.steps or _due(step, section.log_every)
 
 
 def _due(step: int, every: int) -> bool:
@@ -113,7 +121,9 @@ def _started(job: TrainingJob) -> TrainingStarted:
     )
 
 
-def _reported(job: TrainingJob, window: Window, spikes: SpikeWatch, rate: float, clock: Clock) -> StepsDone:
+def _reported(
+    job: TrainingJob, window: Window, spikes: SpikeWatch, rate: float, clock: Clock, sizes: UpdateSizes
+) -> StepsDone:
     section, progress = job.recipe.train, job.progress
     loss, norm, seconds = window.loss(), float(window.norm), window.seconds()
     steps_left = section.steps - progress.step
@@ -131,6 +141,8 @@ def _reported(job: TrainingJob, window: Window, spikes: SpikeWatch, rate: float,
         padding=window.padding(),
         skipped=progress.skipped,
         spike=spikes.is_spike(loss),
+        weight_norms=sizes.norms(),
+        update_ratios=sizes.ratios(),
     )
     append(job, event)
     return event

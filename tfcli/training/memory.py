@@ -44,7 +44,8 @@ def predict_memory(recipe: Recipe) -> MemoryRecord:
     train = recipe.train
     most = rehearse(recipe.model, train, sequences_per_batch(recipe))
     optimizer = _FLOAT * _remembered(weightless(recipe.model), train)
-    live = most["peak"] + optimizer
+    # A step that is reported ends with a copy of the weights beside weights and gradients (`update_sizes.py`).
+    live = max(most["peak"], 2 * most["weights"] + most["gradients"]) + optimizer
     on_cpu = train.device == "cpu"
     process = process_memory() if on_cpu else 0
     allocator = round(HELD_BACK[train.precision] * (most["peak"] - most["weights"])) if on_cpu else 0

@@ -1,6 +1,7 @@
 """One optimizer update."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,7 @@ from torch.optim import Optimizer
 from tfcli.data.batch import Batch
 from tfcli.runs.parts import whole
 from tfcli.training.parallel import gradients_exchanged
+from tfcli.training.update_sizes import UpdateSizes
 from tfcli.training.workers import ALONE, Workers
 
 
@@ -21,6 +23,7 @@ def optimizer_step(
     clip_norm: float,
     only_finite: bool = False,
     workers: Workers = ALONE,
+    measured: UpdateSizes | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the micro-batches' gradients and update the weights once.
 
@@ -33,6 +36,7 @@ def optimizer_step(
         only_finite: leave weights and moments alone where the loss or the norm is not finite; to know it, the
             device has to be waited for.
         workers: each takes its share of every micro-batch; loss and norm are those of all shares together.
+        measured: finds how far the update moves the weights.
 
     Shape:
         returns: the loss in nats a token and the gradient norm before clipping, both () and left on the device
@@ -47,10 +51,11 @@ def optimizer_step(
     loss = workers.sum(torch.stack(losses).sum())
     norm = whole(torch.nn.utils.clip_grad_norm_(objective.parameters(), clip_norm or torch.inf))
     taken = not only_finite or bool(torch.isfinite(loss) & torch.isfinite(norm))
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group["lr"] = share_of_peak * group["peak"]
-        if taken:
-            optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+    with measured or nullcontext():
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = share_of_peak * group["peak"]
+            if taken:
+                optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
     return loss, norm
