@@ -245,7 +245,9 @@ def _attention_pass(
         value=value[0].repeat_interleave(attention.num_heads // attention.num_kv_heads, dim=0),
         bias=bias,
         scores=scored.output[0] if bias is None else scored.output[0] + bias,
-        mask=torch.ones(lengths, dtype=torch.bool) if mask is None else mask.expand(1, 1, *lengths)[0, 0],
+        mask=torch.ones(lengths, dtype=torch.bool, device=query.device)
+        if mask is None
+        else mask.expand(1, 1, *lengths)[0, 0],
         weights=weights[0],
         mixed=combined.view(len(combined), attention.num_heads, attention.head_dim).transpose(0, 1),
         output=calls[f"{prefix}output"].output[0],

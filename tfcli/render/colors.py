@@ -24,8 +24,8 @@ NO_VALUE = LEVELS
 class Colormap:
     """`table[level]` from the lowest value to the highest.
 
-    In few steps for lesser consoles: `indexes` of the 256 xterm colours, `glyphs` where there is no colour. With sixteen
-    colours, which would fold a map into wrong steps, glyphs again: of a signed map in the two `tints`, below and above 0.
+    In few steps for lesser consoles: `indexes` of the 256 xterm colours, `glyphs` where there is no colour. Sixteen
+    colours would fold a map into wrong steps: glyphs again, of a signed map in the two `tints`, below and above 0.
     """
 
     table: tuple[RGB, ...]
