@@ -1,0 +1,40 @@
+"""``tfcli inspect training``: how a run's training went."""
+
+from tfcli.cli.options import Json, Run, command
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+
+
+@command
+def training(
+    terminal: Terminal,
+    run: Run,
+    json: Json = False,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+) -> None:
+    """Show how a run's training went.
+
+    Loss, learning rate, gradient norm, the norms of the weights and how far a
+    step moves them, by what they are part of.
+
+    Examples:
+
+      tfcli inspect training runs/decoder-1
+      tfcli inspect training runs/pt-en-1 --csv
+    """
+    from tfcli.inspection.update_ratios import training_curves
+    from tfcli.render.as_json import to_json
+    from tfcli.render.update_ratios import TrainingCurvesView, training_curves_table
+    from tfcli.runs.directory import existing_run
+
+    outputs = Outputs(json, csv, svg, html)
+    curves = training_curves(existing_run(run))
+    present(
+        terminal,
+        outputs,
+        TrainingCurvesView(curves),
+        json=lambda: to_json(curves),
+        table=lambda: training_curves_table(curves),
+    )
