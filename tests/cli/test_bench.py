@@ -150,3 +150,16 @@ def test_what_cannot_be_generated_is_said_before_any_work(options: list[str], se
     result = tfcli("bench", "generate", *GENERATE, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert sentence in result.stderr
+
+
+def test_pictures_are_timed_in_every_form():
+    figures = json.loads(
+        tfcli("bench", "pictures", "--tokens", "8", "--columns", "40", "--rounds", "2", "--json").stdout
+    )
+    assert (figures["tokens"], figures["columns"], figures["rounds"]) == (8, 40, 2)
+    sizes = {one["form"]: one["size"] for one in figures["times"]}
+    assert sizes["terminal, no colour"] < sizes["terminal, 24-bit colour"] < sizes["SVG"]
+    assert all(0 < one["seconds"]["p10"] <= one["seconds"]["p90"] for one in figures["times"])
+    table = tfcli("bench", "pictures", "--tokens", "8", "--rounds", "2").stdout.splitlines()
+    assert table[1] == "a map of 8 × 8 weights, 140 columns wide"
+    assert [line.split("  ")[0] for line in table[5:11]] == list(sizes)

@@ -33,6 +33,7 @@ CONTRACT = {
     " --device --threads --json",
     "inspect attention": "RUN TEXT --target --kind --layer --head --svg --html --npz --checkpoint --json",
     "inspect positions": "RUN --encoding --length --d-model --heads --base --json",
+    "inspect training": "RUN --json --csv --svg --html",
     "import": "FOLDER|hf:NAME --out --tokenizer --json",
     "export": "RUN --format --out --checkpoint --json",
     "run": "RECIPE --set --out --check --log --seed --device --threads --json",
@@ -42,6 +43,7 @@ CONTRACT = {
     "bench train": "--arch --preset --size --recipe --set --steps --against --seed --device --threads --json",
     "bench generate": "--arch --preset --size --recipe --set --batch --prompt-tokens --max-new-tokens --beam"
     " --sentences --rounds --precision --against --seed --device --threads --json",
+    "bench pictures": "--tokens --columns --rounds --json",
     "verify": "RUN --checkpoint --device --threads --json",
     "recipes list": "--json",
     "recipes show": "RECIPE --json",

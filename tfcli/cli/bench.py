@@ -4,11 +4,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from tfcli.cli.bench_pictures import bench_pictures
 from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Arch, Preset, RecipeName, Size
 
 bench_app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True, add_completion=False)
+bench_app.command("pictures")(bench_pictures)
 
 
 @bench_app.command("train")

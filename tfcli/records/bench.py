@@ -158,3 +158,23 @@ class GenerationSpeed:
     sides: tuple[GenerationSide, ...]
     same_ids: float | None = None
     differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class PictureTime:
+    """How long one form of a picture takes to draw, in seconds, and how many bytes it is."""
+
+    form: str
+    seconds: Spread
+    size: int
+
+
+@dataclass(frozen=True)
+class PictureSpeed:
+    """One head's map of `tokens` × `tokens` random weights, drawn `rounds` times in every form, in turns."""
+
+    tokens: int
+    columns: int
+    rounds: int
+    machine: Machine
+    times: tuple[PictureTime, ...]
