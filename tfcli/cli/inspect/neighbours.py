@@ -1,0 +1,52 @@
+"""``tfcli inspect neighbours``: which tokens a model holds to be alike."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from tfcli.cli.options import Checkpoint, Json, Run, command
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+
+
+@command
+def neighbours(
+    terminal: Terminal,
+    run: Run,
+    tokens: Annotated[
+        list[str], typer.Argument(metavar="TOKEN", help="Words or parts of words.", show_default=False)
+    ],
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Neighbours of each.")] = 10,
+    matrix: Annotated[
+        Literal["input", "output"],
+        typer.Option("--matrix", help="Embeddings, or the head's rows where they are not tied."),
+    ] = "input",
+    checkpoint: Checkpoint = "best",
+    json: Json = False,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+) -> None:
+    """Show which tokens' embeddings point the same way.
+
+    Words of like use get like vectors. Translations of each other do, too.
+
+    Examples:
+
+      tfcli inspect neighbours runs/decoder-1 a e
+      tfcli inspect neighbours runs/pt-en-1 the --top-k 5 --json
+    """
+    from tfcli.inspection.neighbours import neighbours as compute
+    from tfcli.render.as_json import to_json
+    from tfcli.render.neighbours import NeighboursView, neighbours_table
+    from tfcli.runs.load import load_run
+
+    outputs = Outputs(json, csv, svg, html)
+    record = compute(load_run(run, checkpoint), tokens, top_k, matrix)
+    present(
+        terminal,
+        outputs,
+        NeighboursView(record),
+        json=lambda: to_json(record),
+        table=lambda: neighbours_table(record),
+    )
