@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.consoles import printed
 from tests.support.run_folders import falling, write_run
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.pipeline.datasets import dataset_of_run
+from tfcli.records.training import Evaluated
+from tfcli.render.run_comparison import ComparisonView
 from tfcli.runs.detail import compare, read_detail
 from tfcli.runs.load import load_run
 
@@ -54,6 +57,26 @@ def test_a_comparison_tells_the_differences_alone(tmp_path: Path):
     assert [(row.key, row.values) for row in comparison.settings] == [("train.learning_rate", (0.003, 0.006))]
     assert comparison.comparable
     assert comparison.notes == ()
+
+
+def test_runs_that_differ_in_their_seed_are_one_group(tmp_path: Path):
+    """Best losses 1 and 3: mean 2, deviation √((1² + 1²) / (2 − 1)) = √2. One head has a single run, and no spread."""
+    losses = {"one": (1.0, 2, 0), "two": (3.0, 2, 1), "three": (5.0, 1, 0)}
+    paths = [
+        write_run(
+            tmp_path / name,
+            [Evaluated(10, 100, loss, 0.5, True, 1.0)],
+            {"model": {"num_heads": heads}, "train": {"seed": seed}},
+        )
+        for name, (loss, heads, seed) in losses.items()
+    ]
+    [spread] = compare(paths).spreads
+    assert (spread.settings, spread.runs) == ({"model.num_heads": 2}, (0, 1))
+    assert (spread.mean, spread.lowest, spread.highest) == (2.0, 1.0, 3.0)
+    assert spread.deviation == pytest.approx(math.sqrt(2))
+    assert compare(paths[1:]).spreads == ()
+    text = printed(ComparisonView(compare(paths)), 80)
+    assert "ab  2.0000 ± 1.4142  1.0000 … 3.0000  model.num_heads = 2" in text
 
 
 @pytest.mark.parametrize(

@@ -146,13 +146,27 @@ class SettingRow:
 
 
 @dataclass(frozen=True)
+class SeedSpread:
+    """The best losses of compared runs (by their places) that differ in their seed alone. `settings` are the values that
+    set them apart from the other runs; `deviation` is the standard deviation over the runs (n − 1)."""
+
+    settings: dict[str, Any]
+    runs: tuple[int, ...]
+    mean: float
+    deviation: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True)
 class RunComparison:
     """Runs side by side: the settings on which they differ, and nothing else of their settings.
 
-    `notes` say in words why losses cannot be compared, where they cannot.
+    `spreads` are of groups of two or more seeds. `notes` say in words why losses cannot be compared, where they cannot.
     """
 
     runs: tuple[RunDetail, ...]
     settings: tuple[SettingRow, ...]
     comparable: bool
+    spreads: tuple[SeedSpread, ...] = ()
     notes: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from tfcli.records.runs import RunComparison, RunDetail, SettingRow
+from tfcli.records.runs import RunComparison, RunDetail, SeedSpread, SettingRow
 from tfcli.render.numbers import duration, exact, percent, short
 from tfcli.render.run_curves import By, color, compared_plots, letter
 from tfcli.render.run_detail import value_text
@@ -33,6 +33,9 @@ class ComparisonView:
             yield from _settings_table(self.comparison.settings, len(runs))
         else:
             yield from _settings_lines(self.comparison.settings, options.max_width)
+        if self.comparison.spreads:
+            yield Text("\nBest loss over seeds", style="bold")
+            yield from _spreads(self.comparison.spreads)
         for title, plot in compared_plots(runs, self.by):
             yield Text(f"\n{title}", style="bold")
             yield plot
@@ -143,6 +146,20 @@ def _settings_lines(rows: Sequence[SettingRow], width: int) -> Iterator[Text]:
                 lines.append(Text(" " * keys))
             lines[-1].append(part)
         yield from lines
+
+
+def _spreads(spreads: Sequence[SeedSpread]) -> Iterator[Text]:
+    """A line a group: its runs, mean ± standard deviation, and from the best to the worst."""
+    letters = ["".join(letter(run) for run in spread.runs) for spread in spreads]
+    for spread, runs in zip(spreads, letters, strict=True):
+        text = Text()
+        for run in spread.runs:
+            text.append(letter(run), f"bold {color(run)}")
+        text.append(" " * (widest(tuple(letters)) - len(runs)))
+        text.append(f"  {spread.mean:.4f} ± {spread.deviation:.4f}", "bold")
+        text.append(f"  {spread.lowest:.4f} … {spread.highest:.4f}")
+        apart = ", ".join(f"{key} = {value_text(value)}" for key, value in spread.settings.items())
+        yield text.append(f"  {apart}" if apart else "", "dim")
 
 
 def _number(value: float | None) -> str:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
+from statistics import mean, stdev
 
 from tfcli.data.manifest import read_manifest
 from tfcli.errors import TfcliError, UsageError
@@ -17,6 +18,7 @@ from tfcli.records.runs import (
     RunDetail,
     RunText,
     RunTokenizer,
+    SeedSpread,
     Setting,
     SettingRow,
 )
@@ -25,6 +27,8 @@ from tfcli.runs.data import RunData, read_run_data
 from tfcli.runs.directory import RunDirectory, existing_run
 from tfcli.runs.history import read_history
 from tfcli.runs.overview import summary_of
+
+_SEED = "train.seed"
 
 _COMPARED = ("tokenizer", "data", "model", "train")
 
@@ -72,7 +76,8 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     runs = tuple(read_detail(path) for path in paths)
     notes = tuple(_incomparable(runs))
     recipes = [load_recorded(RunDirectory(path).recipe) for path in paths]
-    return RunComparison(runs, tuple(_differences(recipes)), not notes, notes)
+    settings = tuple(_differences(recipes))
+    return RunComparison(runs, settings, not notes, tuple(_spreads(runs, settings)), notes)
 
 
 def _text(data: RunData) -> RunText:
@@ -101,6 +106,19 @@ def _differences(recipes: Sequence[Recipe]) -> Iterator[SettingRow]:
             values = tuple(getattr(getattr(recipe, section), f.name) for recipe in recipes)
             if any(value != values[0] for value in values):
                 yield SettingRow(f"{section}.{f.name}", values)
+
+
+def _spreads(runs: Sequence[RunDetail], settings: Sequence[SettingRow]) -> Iterator[SeedSpread]:
+    """Of each group of runs that have the same settings but for the seed, in the order of their first runs."""
+    others = [row for row in settings if row.key != _SEED]
+    groups: dict[str, list[int]] = {}
+    for place in range(len(runs)):
+        groups.setdefault(repr([row.values[place] for row in others]), []).append(place)
+    for places in groups.values():
+        losses = [loss for place in places if (loss := runs[place].summary.best_loss) is not None]
+        if len(losses) > 1:
+            apart = {row.key: row.values[places[0]] for row in others}
+            yield SeedSpread(apart, tuple(places), mean(losses), stdev(losses), min(losses), max(losses))
 
 
 def _incomparable(runs: Sequence[RunDetail]) -> Iterator[str]:
