@@ -53,7 +53,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A computation. `subtitle` says on what it is done; `slips` what the lecture prints otherwise, and why not here."""
+    """A computation. `subtitle` says on what it is done; `slips` what the lecture prints otherwise, and why not so."""
 
     title: str
     subtitle: str

@@ -2,6 +2,9 @@
 
 import typer
 
+from tfcli.cli.explain.attention import attention
+
 explain_app = typer.Typer(
     help="Go through a computation step by step, with every matrix.", no_args_is_help=True, add_completion=False
 )
+explain_app.command("attention")(attention)

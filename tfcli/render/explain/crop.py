@@ -24,12 +24,12 @@ def kept_columns(widths: Sequence[int], room: int) -> Kept:
     return [*range(max(1, first)), None, len(widths) - 1]
 
 
-def kept_rows(rows: int, most: int) -> Kept:
-    """All rows if there are at most so many; else the first ones, a gap in one line, and the last.
+def kept_rows(rows: int, most: int, shown: int) -> Kept:
+    """All rows if there are at most `most`; else `shown` lines: the first ones, a gap, and the last.
 
-    >>> kept_rows(4, 4), kept_rows(9, 4)
-    ([0, 1, 2, 3], [0, 1, None, 8])
+    >>> kept_rows(4, 4, 3), kept_rows(9, 4, 3)
+    ([0, 1, 2, 3], [0, None, 8])
     """
     if rows <= most:
         return list(range(rows))
-    return [*range(most - 2), None, rows - 1]
+    return [*range(shown - 2), None, rows - 1]

@@ -1,0 +1,101 @@
+"""How a lecture writes the quantities of a transformer: symbols, formulas, and which way round.
+
+The numbers are the same in all of them. Ours, and those of the model's tensors, have a token a row; a notation whose
+tokens are columns writes every matrix transposed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from tfcli.records.arrays import frozen
+from tfcli.records.explain import Matrix, MatrixKind, NotationName
+
+Axis = Literal["tokens", "vocab", "model", "head", "heads", "joined", "shared", "inner", "one"]
+"""N; |V|; D; Dh; H; H · Dh; Hkv · Dh; F; 1."""
+
+Axes = tuple[Axis, Axis]
+VECTORS: Axes = ("tokens", "model")
+PAIRS: Axes = ("tokens", "tokens")
+"""Of queries and keys."""
+
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Notation:
+    """One lecture's way of writing.
+
+    Args:
+        axes: the symbol of every axis.
+        names: the symbol of every quantity; {sub} and {sup} take the number of a head.
+        formulas: what a step computes; {x} and {m} stand for what queries and keys are projected from, {scores} for
+            what goes into the softmax.
+        scores: the formula of each attention score.
+        root: what scaled scores are divided by.
+        columns_are_tokens: matrices stand transposed.
+        turned: quantities that alone stand transposed.
+    """
+
+    name: NotationName
+    axes: Mapping[Axis, str]
+    names: Mapping[str, str]
+    formulas: Mapping[str, str]
+    scores: Mapping[str, str]
+    root: str
+    columns_are_tokens: bool = False
+    turned: frozenset[str] = frozenset()
+
+    def symbol(self, quantity: str, head: int | None = None) -> str:
+        """How a quantity is called, of one head where it has one for each."""
+        number = "" if head is None else str(head)
+        sub, sup = number.translate(_SUBSCRIPTS), f"⁽{number.translate(_SUPERSCRIPTS)}⁾" if number else ""
+        return self.names[quantity].format(sub=sub, sup=sup)
+
+    def matrix(
+        self,
+        quantity: str,
+        values: Tensor,
+        rows: Sequence[str],
+        columns: Sequence[str],
+        axes: Axes,
+        *,
+        head: int | None = None,
+        kind: MatrixKind = "signed",
+        sums: bool = False,
+    ) -> Matrix:
+        """A quantity as this notation writes it, from how our tensors hold it.
+
+        Shape:
+            values: (R, C), with a token a row where rows are tokens
+        """
+        turned = self.columns_are_tokens or quantity in self.turned
+        labels, symbols = (tuple(rows), tuple(columns)), (self.axes[axes[0]], self.axes[axes[1]])
+        if turned:
+            values, labels, symbols = values.T, labels[::-1], symbols[::-1]
+        return Matrix(
+            self.symbol(quantity, head),
+            frozen(values.detach().float().cpu().numpy()),
+            *labels,
+            symbols,
+            kind,
+            ("columns" if turned else "rows") if sums else None,
+        )
+
+
+def numbered(size: int) -> tuple[str, ...]:
+    """Labels of dimensions: 0, 1, 2 …"""
+    return tuple(map(str, range(size)))
+
+
+def notation(name: NotationName) -> Notation:
+    """A lecture's notation by its name."""
+    from tfcli.inspection.explain.notations.bishop import BISHOP
+    from tfcli.inspection.explain.notations.cs224n import CS224N
+    from tfcli.inspection.explain.notations.inf721 import INF721
+    from tfcli.inspection.explain.notations.udl import UDL
+
+    return {"bishop": BISHOP, "udl": UDL, "cs224n": CS224N, "inf721": INF721}[name]

@@ -1,0 +1,1 @@
+"""The symbols of the four lectures, a file each."""
