@@ -83,8 +83,8 @@ def _note(subject: Subject, n: Notation) -> str:
         notes.append("Here every β is 0 (model.attention_bias = false), and the maps are linear.")
     if subject.attention.num_kv_heads != subject.attention.num_heads:
         notes.append(
-            f"{subject.attention.num_heads} heads of queries share {subject.attention.num_kv_heads} of keys and values; "
-            "they are repeated here."
+            f"{subject.attention.num_heads} heads of queries share {subject.attention.num_kv_heads} of keys and values"
+            ", repeated here."
         )
     if section.query_key_norm:
         notes.append("Queries and keys are normalised a head at a time after the projection.")

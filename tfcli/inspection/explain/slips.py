@@ -15,8 +15,8 @@ SLIPS: Mapping[NotationName, Mapping[Topic, tuple[str, ...]]] = {
             "They give W⁽o⁾ the size H·D_v × D after calling the number of heads C: it is C·D_v × D.",
         ),
         "layer": (
-            "The slides call Y a linear transformation of X: it is linear in the values, and not in X (`explain attention` "
-            "measures both).",
+            "The slides call Y a linear transformation of X: it is linear in the values, and not in X, as "
+            "`explain attention` measures.",
         ),
     },
     "udl": {
@@ -27,7 +27,7 @@ SLIPS: Mapping[NotationName, Mapping[Topic, tuple[str, ...]]] = {
             "(model.position_merge = 'query_key' keeps it from the values).",
         ),
         "layer": (
-            "The notes say that LayerNorm takes statistics across tokens: it takes them over the D numbers of one token. "
+            "The notes say that LayerNorm takes statistics across tokens: it takes them over the D numbers of a token. "
             "Across tokens they would tell a token of its future.",
         ),
     },
@@ -38,8 +38,8 @@ SLIPS: Mapping[NotationName, Mapping[Topic, tuple[str, ...]]] = {
             "Equation 32 divides by √d, in its notation of a single head; k heads divide by √(d/k).",
         ),
         "layer": (
-            "Equations 27 and 28 leave out ε, without which a token of equal numbers is divided by 0, and the hat of μ̂_i "
-            "below the root.",
+            "Equations 27 and 28 leave out ε, without which a token of equal numbers is divided by 0, and the hat of "
+            "μ̂_i below the root.",
         ),
     },
     "inf721": {

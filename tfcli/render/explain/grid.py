@@ -17,7 +17,8 @@ from tfcli.render.explain.numbers import HIDDEN, formatter
 from tfcli.render.safe import fit, printable, token_label, widest
 
 _LONGEST_LABEL = 12
-_MOST_ROWS = 12
+MOST_ROWS = 12
+"""Lines of a matrix that is shown whole."""
 _SHOWN_ROWS = 6
 """Of a matrix with more."""
 _SUM = 6
@@ -77,7 +78,7 @@ class _Grid:
         widths = self._even(widths)
         tail = _SUM if self.matrix.sums == "rows" else 0
         across = kept_columns(widths, room - gutter - tail)
-        down = kept_rows(len(labels), _MOST_ROWS, _SHOWN_ROWS)
+        down = kept_rows(len(labels), MOST_ROWS, _SHOWN_ROWS)
         lines: list[Line] = [self._caption(), self._header(columns, widths, across, gutter)]
         grid = levels(self._finite(), *self.scale)
         for row in down:

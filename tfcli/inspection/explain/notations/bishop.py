@@ -39,6 +39,8 @@ BISHOP = Notation(
         "masked": "L′{sub}",
         "weights": "A{sub}",
         "weights_beside": "scaled A{sub}",
+        "weights_printed": "printed",
+        "next": "P(next)",
         "cosine": "cos θ{sub}",
         "mixed": "H{sub}",
         "joined": "H",

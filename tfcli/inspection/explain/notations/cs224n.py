@@ -39,6 +39,8 @@ CS224N = Notation(
         "masked": "e′{sup}",
         "weights": "α{sup}",
         "weights_beside": "scaled α{sup}",
+        "weights_printed": "printed",
+        "next": "P(next)",
         "cosine": "cos θ{sup}",
         "mixed": "h{sup}",
         "joined": "[h⁽⁰⁾; …]",

@@ -39,6 +39,8 @@ INF721 = Notation(
         "masked": "S′{sub}",
         "weights": "softmax{sub}",
         "weights_beside": "scaled softmax{sub}",
+        "weights_printed": "printed",
+        "next": "P(next)",
         "cosine": "cos θ{sub}",
         "mixed": "C{sub}",
         "joined": "Concat",

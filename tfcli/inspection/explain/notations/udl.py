@@ -39,6 +39,8 @@ UDL = Notation(
         "masked": "Z′{sub}",
         "weights": "Softmax{sub}",
         "weights_beside": "scaled Softmax{sub}",
+        "weights_printed": "printed",
+        "next": "P(next)",
         "cosine": "cos θ{sub}",
         "mixed": "Sa{sub}[X]",
         "joined": "[Sa₀ᵀ, …]ᵀ",
