@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from tests.support.consoles import printed
-from tfcli.records.planning import Candidate, Measured, MemoryRecord, ParameterGroup, Plan, TrainingOutline
+from tfcli.records.model import ParameterGroup
+from tfcli.records.planning import Candidate, Measured, MemoryRecord, Plan, TrainingOutline
 from tfcli.render.planning import OutlineView, PlanView
 
 MEMORY = MemoryRecord(300 * 10**6, 10**6, 0, 10**6, 2 * 10**6, 96 * 10**6, 10**5, 0, 400 * 10**6)

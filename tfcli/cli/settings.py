@@ -72,6 +72,7 @@ def require_own_text(name: str | None, recipe: "Recipe") -> None:
             f"give it with `--set data.{key}=FILE`",
         )
 
+
 def with_vocabulary(terminal: "Terminal", recipe: "Recipe") -> "Recipe":
     """The vocabulary is a size of the model: that of the recipe's tokenizer, where the model says none."""
     from dataclasses import replace

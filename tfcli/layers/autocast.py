@@ -10,5 +10,7 @@ def for_products(x: Tensor) -> Tensor:
     Shape:
         x: any, and the same is returned
     """
+    if x.is_meta:  # a tensor of a shape alone has no precision to save on, and PyTorch no answer for it
+        return x
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x

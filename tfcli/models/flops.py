@@ -4,7 +4,29 @@ Shape legend: B sequences, T target (query) length, S source (key) length, D mod
 Dh size of a head, F feed-forward.
 """
 
+from dataclasses import dataclass, fields
+
 from tfcli.recipe.model import ModelSection
+
+
+@dataclass(frozen=True)
+class ForwardFlops:
+    """Operations of the matrix products of one forward pass, by what they are for."""
+
+    projections: int
+    """Queries, keys and values."""
+    scores: int
+    mixing: int
+    """Weights times values."""
+    output: int
+    """Attention's output projection, W^o."""
+    feed_forward: int
+    head: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(getattr(self, field.name) for field in fields(self))
 
 
 def forward_flops(
@@ -33,20 +55,47 @@ def forward_flops(
         target_length: tokens of the target of an encoder-decoder. None: `length`.
         labelled: positions in the whole batch that the head reads. None: all of them.
     """
+    return flops_by_part(section, sequences, length, target_length=target_length, labelled=labelled).total
+
+
+def flops_by_part(
+    section: ModelSection,
+    sequences: int,
+    length: int,
+    *,
+    target_length: int | None = None,
+    labelled: int | None = None,
+    hidden_too: bool = False,
+) -> ForwardFlops:
+    """The same by part.
+
+    Args:
+        hidden_too: count every query with every key, as the explicit path multiplies them: what the mask hides is
+            computed there too, and thrown away.
+    """
     assert section.vocab_size is not None, "the tokenizer decides the vocabulary before anything is counted"
     target = length if target_length is None else target_length
-    inner = _feed_forward(section)
-    if section.architecture == "encoder-decoder":
-        ends = target
-        encoder = _attention(section, length, length, _meetings(section, length, causal=False)) + length * inner
-        of_itself = _attention(section, target, target, _meetings(section, target, causal=True))
-        decoder = of_itself + _attention(section, target, length, target * length) + target * inner
-        layers = section.num_layers * encoder + section.decoder_layers * decoder
-    else:
-        ends = length
-        meetings = _meetings(section, length, causal=section.architecture == "decoder")
-        layers = section.num_layers * (_attention(section, length, length, meetings) + length * inner)
-    return sequences * layers + (sequences * ends if labelled is None else labelled) * _head(section)
+    layers, both = section.num_layers, section.architecture == "encoder-decoder"
+    # Of one sequence: queries, keys and meetings of all layers' attentions, and tokens of all feed-forwards.
+    queries = keys = tokens = layers * length
+    meetings = layers * _meetings(section, length, causal=section.architecture == "decoder", hidden_too=hidden_too)
+    if both:
+        own = _meetings(section, target, causal=True, hidden_too=hidden_too)
+        meetings += section.decoder_layers * (own + target * length)
+        queries += section.decoder_layers * 2 * target
+        keys += section.decoder_layers * (target + length)
+        tokens += section.decoder_layers * target
+    heads, of_keys = section.num_heads * section.size_per_head, section.kv_heads * section.size_per_head
+    projected = section.attention_score != "parameter_free"
+    read = sequences * (target if both else length) if labelled is None else labelled
+    return ForwardFlops(
+        projections=2 * sequences * section.d_model * (heads * queries + 2 * of_keys * keys) if projected else 0,
+        scores=2 * sequences * heads * meetings,
+        mixing=2 * sequences * heads * meetings,
+        output=2 * sequences * section.d_model * heads * queries if projected else 0,
+        feed_forward=sequences * tokens * _feed_forward(section),
+        head=read * _head(section),
+    )
 
 
 def training_flops(
@@ -61,18 +110,10 @@ def training_flops(
     return 3 * forward_flops(section, sequences, length, target_length=target_length, labelled=labelled)
 
 
-def _attention(section: ModelSection, queries: int, keys: int, meetings: int) -> int:
-    """Of one sequence."""
-    heads = section.num_heads * section.size_per_head
-    products = 4 * heads * meetings
-    if section.attention_score == "parameter_free":
-        return products
-    of_keys = section.kv_heads * section.size_per_head
-    return products + 4 * section.d_model * (heads * queries + of_keys * keys)
-
-
-def _meetings(section: ModelSection, length: int, *, causal: bool) -> int:
+def _meetings(section: ModelSection, length: int, *, causal: bool, hidden_too: bool) -> int:
     """Pairs of a query and a key of one sequence that the mask lets through: those less than the window apart."""
+    if hidden_too:
+        return length * length
     window = min(section.sliding_window or length, length)
     before = window * (window - 1) // 2 + (length - window) * (window - 1)
     return length + (before if causal else 2 * before)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tfcli.records.model import ParameterGroup
+
 FOUND = ("steps", "batch_size", "warmup_steps", "evaluate_every", "save_every")
 """The settings of [train] that a plan finds."""
 
@@ -25,17 +27,6 @@ class MemoryRecord:
     allocator: int
     peak: int
     """The most that is held at once."""
-
-
-@dataclass(frozen=True)
-class ParameterGroup:
-    """Parameters of one kind: those of `count` equal modules, a line for each tensor: its name and its shape."""
-
-    name: str
-    count: int
-    tensors: tuple[tuple[str, tuple[int, ...]], ...]
-    parameters: int
-    """Of all of them together."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tfcli.records.planning import Candidate, MemoryRecord, ParameterGroup, Plan, TrainingOutline
+from tfcli.records.model import ParameterGroup
+from tfcli.records.planning import Candidate, MemoryRecord, Plan, TrainingOutline
 from tfcli.render.numbers import duration, exact, percent, plural, short
 
 _MEMORY = {

@@ -1,0 +1,42 @@
+"""``tfcli inspect model``: the architecture, drawn, with every matrix."""
+
+from tfcli.cli.inspect.subject import RunOrRecipe, section_of
+from tfcli.cli.options import Json, Set, command
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+from tfcli.cli.train import Arch, Preset, RecipeName, Size
+
+
+@command
+def model(
+    terminal: Terminal,
+    run: RunOrRecipe = None,
+    arch: Arch = None,
+    preset: Preset = None,
+    size: Size = None,
+    recipe: RecipeName = None,
+    assignments: Set = None,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+    json: Json = False,
+) -> None:
+    """Draw a model: its stacks with add and norm, every matrix with its shape.
+
+    Parameters in each box, their sum and their shares; what is tied is counted
+    once. No weights are read or made, so that the largest shapes are drawn, too.
+
+    Examples:
+
+      tfcli inspect model --preset vaswani2017
+      tfcli inspect model runs/decoder-1
+      tfcli inspect model --preset llama --csv
+    """
+    from tfcli.inspection.model import model_diagram
+    from tfcli.render.as_json import to_json
+    from tfcli.render.model import ModelView, model_table
+
+    outputs = Outputs(json, csv, svg, html)
+    section = section_of(terminal, run, arch=arch, preset=preset, size=size, recipe=recipe, assignments=assignments)
+    record = model_diagram(section)
+    present(terminal, outputs, ModelView(record), json=lambda: to_json(record), table=lambda: model_table(record))
