@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
-from tfcli.records.attention import AttentionKind, AttentionRecord
+from tfcli.records.attention import AttentionKind, AttentionRecord, beyond_habits
 
 
 def focused(record: AttentionRecord, layer: int | None = None, head: int | None = None) -> AttentionRecord:
@@ -26,8 +26,13 @@ def narrowed(record: AttentionRecord, layer: int | None, head: int | None) -> At
     """The record with the asked layer and head alone; the axes stay."""
     layers = slice(None) if layer is None else slice(layer, layer + 1)
     heads = slice(None) if head is None else slice(head, head + 1)
-    scores = None if record.scores is None else record.scores[layers, heads]
-    return replace(record, weights=record.weights[layers, heads], scores=scores)
+    return replace(
+        record,
+        weights=record.weights[layers, heads],
+        scores=None if record.scores is None else record.scores[layers, heads],
+        bias=None if record.bias is None else record.bias[layers, heads],
+        names=record.names[layers] if record.names else (),
+    )
 
 
 def require_place(name: str, index: int | None, count: int) -> None:
@@ -50,10 +55,7 @@ def telling_head(kind: AttentionKind, weights: NDArray[np.float32]) -> tuple[int
     Shape:
         weights: (L, H, T, S)
     """
-    elsewhere = np.array(weights)
-    if kind != "cross":
-        queries, keys = np.indices(weights.shape[2:])
-        elsewhere[..., (keys == 0) | (abs(queries - keys) <= 1)] = 0
+    elsewhere = beyond_habits(kind, weights)
     strongest = elsewhere.max(axis=-1).mean(axis=-1)
     layer, head = np.unravel_index(strongest.argmax(), strongest.shape)
     return int(layer), int(head)

@@ -57,12 +57,21 @@ def read_text(
     if beam is not None and run.architecture == "encoder":
         raise UsageError("An encoder writes no text, and --beam searches for one", "leave --beam out")
     inputs = _inputs(run, text, target, beam, max_new_tokens)
+    require_room(run, inputs)
+    return inputs
+
+
+def require_room(run: LoadedRun, inputs: Inputs) -> None:
+    """Refuse what is longer than a model's context.
+
+    Raises:
+        UsageError: naming the side and both lengths.
+    """
     decoded = "text" if inputs.encoder is None else "target"
     for side, ids in (("text", inputs.encoder), (decoded, inputs.decoder)):
         longest = run.config.model.max_seq_len
         if ids is not None and len(ids) > longest:
             raise UsageError(f"The {side} has {len(ids)} tokens and the context holds {longest}", f"shorten the {side}")
-    return inputs
 
 
 def _inputs(run: LoadedRun, text: str, target: str | None, beam: int | None, max_new_tokens: int | None) -> Inputs:

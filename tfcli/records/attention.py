@@ -9,16 +9,40 @@ from numpy.typing import NDArray
 AttentionKind = Literal["encoder_self", "decoder_self", "cross"]
 
 
+def beyond_habits(
+    kind: AttentionKind, weights: NDArray[np.float32], rows: tuple[int, ...] = (), columns: tuple[int, ...] = ()
+) -> NDArray[np.float32]:
+    """Weights with 0 where self-attention often looks whatever the text: the first key, the token itself, neighbours.
+
+    Args:
+        rows: positions of the queries, columns: of the keys; () for 0, 1, 2 …
+
+    Shape:
+        weights: (…, T, S), and the same is returned
+    """
+    kept = np.array(weights)
+    if kind != "cross":
+        queries = np.array(rows or range(weights.shape[-2]))[:, None]
+        keys = np.array(columns or range(weights.shape[-1]))[None, :]
+        kept[..., (keys == 0) | (abs(queries - keys) <= 1)] = 0
+    return kept
+
+
 @dataclass(frozen=True)
 class AttentionRecord:
     """One kind of attention of one text.
 
     `weights[layer, head, query, key]` are after the softmax: each row over `key` sums to 1. `scores` are before it and
-    before the mask, so that hidden keys have one too;
-    None: not kept. `focus` is the layer and the head to look at first.
+    before the mask, so that hidden keys have one too, and hold `bias`, what positions add to them;
+    None: not kept, or nothing is added. `focus` is the layer and the head to look at first.
+
+    Attributes:
+        names: what each entry of the first axis is where it is no layer's own heads: "layer 0, mean of 4 heads".
+        query_positions: where the queries stand in their text, key_positions: the keys; () for 0, 1, 2 …
+        formula: how this model makes scores.
 
     Shape:
-        weights, scores: (L, H, T, S)
+        weights, scores, bias: (L, H, T, S)
     """
 
     kind: AttentionKind
@@ -27,3 +51,116 @@ class AttentionRecord:
     weights: NDArray[np.float32]
     focus: tuple[int, int] = (0, 0)
     scores: NDArray[np.float32] | None = None
+    bias: NDArray[np.float32] | None = None
+    names: tuple[str, ...] = ()
+    query_positions: tuple[int, ...] = ()
+    key_positions: tuple[int, ...] = ()
+    formula: str = ""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The position of every query."""
+        return self.query_positions or tuple(range(len(self.query_tokens)))
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The position of every key."""
+        return self.key_positions or tuple(range(len(self.key_tokens)))
+
+    def place(self, layer: int, head: int) -> str:
+        """What a layer and a head of `weights` are: "layer 1, head 0", or what stands in their place."""
+        return self.names[layer] if self.names else f"layer {layer}, head {head}"
+
+
+@dataclass(frozen=True)
+class AttentionEdge:
+    """One query looking at one key; `only`: it may look at no other."""
+
+    query: int
+    key: int
+    query_token: str
+    key_token: str
+    weight: float
+    only: bool = False
+
+
+@dataclass(frozen=True)
+class AttentionEdges:
+    """The strongest weights of one head, strongest first.
+
+    Attributes:
+        place: "layer 1, head 0", or what stands for it.
+        possible: edges there are: cells that are not masked; masked: cells that are.
+        share: of all weight, what these edges hold.
+    """
+
+    kind: AttentionKind
+    place: str
+    edges: tuple[AttentionEdge, ...]
+    possible: int
+    masked: int
+    share: float
+
+
+@dataclass(frozen=True)
+class AttentionDifference:
+    """One attention against another: `weights` − `other_weights`, query by query and key by key.
+
+    Attributes:
+        names: of the two sides.
+        place: what both are: "layer 1, head 0"; "" where the names say it.
+        query_tokens, key_tokens: of the first side; other_query_tokens, other_key_tokens: of the second.
+        largest: the differences furthest from 0, the first first: (row, column) of `weights`.
+
+    Shape:
+        weights, other_weights: (T, S)
+    """
+
+    kind: AttentionKind
+    names: tuple[str, str]
+    place: str
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+    other_query_tokens: tuple[str, ...]
+    other_key_tokens: tuple[str, ...]
+    weights: NDArray[np.float32]
+    other_weights: NDArray[np.float32]
+    largest: tuple[tuple[int, int], ...]
+    query_positions: tuple[int, ...]
+    key_positions: tuple[int, ...]
+
+    @property
+    def differences(self) -> NDArray[np.float32]:
+        """What the first side has more. Shape: (T, S)."""
+        return np.asarray(self.weights - self.other_weights)
+
+
+@dataclass(frozen=True)
+class AttentionStep:
+    """A head at one checkpoint: mean entropy of its rows in bits, and its strongest weight with its row and column.
+
+    The strongest is looked for in `beyond_habits`; 0 where there is none, in a text of three tokens.
+    """
+
+    step: int
+    entropy: float
+    strongest: float
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class AttentionEvolution:
+    """One head on one text, at every checkpoint that the run keeps.
+
+    Shape:
+        weights: (steps, T, S)
+    """
+
+    kind: AttentionKind
+    layer: int
+    head: int
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+    weights: NDArray[np.float32]
+    steps: tuple[AttentionStep, ...]

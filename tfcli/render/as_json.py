@@ -55,7 +55,9 @@ def _one(record: Any) -> dict[str, Any]:
 
 
 def _attention(record: AttentionRecord) -> dict[str, Any]:
-    return _chosen(record, ("kind", "query_tokens", "key_tokens", "weights"))
+    extra = ("scores", "names", "query_positions", "key_positions")
+    there = [name for name in extra if getattr(record, name) is not None and len(getattr(record, name))]
+    return _chosen(record, ("kind", "query_tokens", "key_tokens", "weights", *there))
 
 
 def _chosen(record: Any, names: Sequence[str]) -> dict[str, Any]:

@@ -19,6 +19,17 @@ def vertical(labels: tuple[str, ...], cell_width: int) -> list[str]:
     return ["".join(fit(letter, cell_width, "center") for letter in line) for line in zip(*columns, strict=True)]
 
 
+def beside(first: list[str], rest: list[str], width: int, gap: int) -> list[str]:
+    """Two headers of one table, the first `width` cells wide, with `gap` cells between them; both end at the bottom.
+
+    >>> beside(["0"], ["a", "b"], 2, 1)
+    ['   a', '0  b']
+    """
+    height = max(len(first), len(rest))
+    left, right = ([""] * (height - len(lines)) + lines for lines in (first, rest))
+    return [fit(one, width) + " " * gap + other for one, other in zip(left, right, strict=True)]
+
+
 def _letters(label: str, cell_width: int) -> list[str]:
     letters: list[str] = []
     for character in label:

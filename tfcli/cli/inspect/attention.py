@@ -1,65 +1,49 @@
 """``tfcli inspect attention``: which tokens look at which."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from tfcli.cli.inspect import attention_options as options
+from tfcli.cli.inspect.attention_options import Choice
+from tfcli.cli.inspect.text_options import Target, Text
 from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, require_file_place, use_threads
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from tfcli.cli.inspect.attention_showing import Shown
+    from tfcli.inspection.reading import Inputs
     from tfcli.records.attention import AttentionRecord
-
-_MOST_NUMBERS = 2_000_000
+    from tfcli.runs.load import LoadedRun
 
 
 @command
 def attention(
     terminal: Terminal,
     run: Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)],
-    target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"),
-    ] = None,
-    beam: Annotated[
-        int | None,
-        typer.Option(
-            "--beam",
-            min=1,
-            help="Follow the best text of so many beams: as the target, or behind a decoder's text.",
-            show_default=False,
-        ),
-    ] = None,
-    max_new_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--max-new-tokens", min=1, help="Stop after this many tokens, with --beam.", show_default="the run's own"
-        ),
-    ] = None,
-    kind: Annotated[
-        Literal["encoder_self", "decoder_self", "cross"] | None,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="encoder_self, decoder_self or cross.",
-            show_default="all; cross for pictures of an encoder-decoder",
-        ),
-    ] = None,
-    layer: Annotated[
-        int | None,
-        typer.Option("--layer", min=0, help="Layer, from 0.", show_default="all, then a telling one"),
-    ] = None,
-    head: Annotated[
-        int | None,
-        typer.Option("--head", min=0, help="Head, from 0.", show_default="all, then a telling one"),
-    ] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="F", help="Write the table as an SVG picture.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="F", help="Write a page with every head.")] = None,
-    npz: Annotated[
-        Path | None, typer.Option("--npz", metavar="F", help="Write all weights as a NumPy archive.")
-    ] = None,
+    text: Text,
+    target: Target = None,
+    beam: options.Beam = None,
+    max_new_tokens: options.MaxNewTokens = None,
+    kind: options.Kind = None,
+    layer: options.Layer = None,
+    head: options.Head = None,
+    average: options.Average = None,
+    rollout: options.Rollout = False,
+    scores: options.Scores = False,
+    top_k: options.TopK = None,
+    rows: options.Rows = None,
+    columns: options.KeyColumns = None,
+    first: options.First = 0,
+    against_head: options.AgainstHead = None,
+    against_text: options.AgainstText = None,
+    against_run: options.AgainstRun = None,
+    against_checkpoint: options.AgainstCheckpoint = None,
+    evolution: options.Evolution = False,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+    npz: options.Npz = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
@@ -75,76 +59,111 @@ def attention(
       tfcli inspect attention runs/decoder-1 "Tom swam to the bank"
       tfcli inspect attention runs/decoder-1 "Tom swam" --layer 1 --head 0
       tfcli inspect attention runs/pt-en-1 "o livro" --kind cross --html page.html
-      tfcli inspect attention runs/pt-en-1 "o livro" --beam 5
       tfcli inspect attention runs/decoder-1 "Tom" --beam 5 --max-new-tokens 8
+      tfcli inspect attention runs/decoder-1 "Tom swam" --scores --head 0
+      tfcli inspect attention runs/encoder-1 "Tom swam" --rollout
+      tfcli inspect attention runs/decoder-1 "Tom swam" --rows -4: --top-k 9
+      tfcli inspect attention runs/decoder-1 "Tom swam" --against-head 0.1
+      tfcli inspect attention runs/decoder-1 "Tom ran" --against-text "Tom sat"
     """
-    from tfcli.cli.stdin import read_text
+    from tfcli.cli.stdin import read_text as read_argument
     from tfcli.errors import UsageError
-    from tfcli.files import write_text
-    from tfcli.inspection.attention import attention as compute
-    from tfcli.inspection.focus import focused, narrowed
-    from tfcli.render.as_json import to_json
+    from tfcli.inspection.attention import attention_on, require_kind
+    from tfcli.inspection.reading import read_text
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 
     use_threads(threads)
     if max_new_tokens is not None and beam is None:
         raise UsageError("--max-new-tokens is for the text that --beam finds", "add --beam N, or leave it out")
-    files = [(option, path) for option, path in (("--svg", svg), ("--html", html), ("--npz", npz)) if path is not None]
-    for option, path in files:
-        require_file_place(path, option)
-    text = read_text(text)
-    loaded = load_run(run, checkpoint, choose_device(device))
-    found = compute(loaded, text, target, kind, beam=beam, max_new_tokens=max_new_tokens)
-    records = [focused(record, layer, head) for record in found]
-    picture = records[-1]  # of an encoder-decoder, the cross-attention
-    chosen = [narrowed(record, layer, head) for record in records]
-    if json and npz is None:
-        _require_few(chosen)
-    for _, path in files:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    if html is not None:
-        from tfcli.render.attention.html import attention_html
-
-        write_text(html, attention_html(records))
-    if svg is not None:
-        from tfcli.render.attention.svg import attention_svg
-
-        write_text(svg, attention_svg(picture, *picture.focus))
+    outputs = Outputs(json, csv, svg, html)
     if npz is not None:
-        _write_npz(npz, records)
-    if not json:
-        _show(terminal, picture, overview=layer is None and head is None)
-    elif npz is not None:
-        named = [{"kind": r.kind, "query_tokens": r.query_tokens, "key_tokens": r.key_tokens} for r in records]
-        terminal.json({"records": named, "npz": str(npz)})
+        require_file_place(npz, "--npz")
+    choice = Choice(
+        layer=layer,
+        head=head,
+        average=average,
+        rollout=rollout,
+        scores=scores,
+        top_k=top_k,
+        rows=rows,
+        columns=columns,
+        first=first,
+        against_head=against_head,
+        against_text=against_text,
+        against_run=against_run,
+        against_checkpoint=against_checkpoint,
+        evolution=evolution,
+    )
+    if npz is not None and (choice.compared or evolution):
+        raise UsageError("--npz writes one text's weights as they are", "leave --npz or the comparison out")
+    text = read_argument(text)
+    loaded = load_run(run, checkpoint, choose_device(device))
+    require_kind(loaded, kind)
+    inputs = read_text(loaded, text, target, beam=beam, max_new_tokens=max_new_tokens)
+    records = attention_on(loaded, inputs, kind)
+    if kind is None and rollout:
+        records = [record for record in records if record.kind != "cross"]
+    if choice.compared or evolution:
+        shown = _compared(loaded, text, inputs, records[-1], choice, checkpoint)
+        present(terminal, outputs, shown.view, json=shown.json, table=shown.table, svg=shown.svg, html=shown.html)
     else:
-        terminal.json(to_json(chosen))
+        _show(terminal, outputs, npz, records, choice)
 
 
-def _show(terminal: Terminal, record: "AttentionRecord", *, overview: bool) -> None:
-    from tfcli.render.attention.overview import AttentionOverview
-    from tfcli.render.attention.table import AttentionTable
+def _show(
+    terminal: Terminal, outputs: Outputs, npz: Path | None, records: "list[AttentionRecord]", choice: Choice
+) -> None:
+    from tfcli.cli.inspect.attention_showing import require_few, shown_heads
 
-    if overview:
-        terminal.show(AttentionOverview(record))
-        terminal.text("")
-    terminal.show(AttentionTable(record, *record.focus))
+    if choice.rows is not None or choice.columns is not None:
+        records = records[-1:]  # the sides of an encoder-decoder are of different lengths
+    records = [choice.of(record) for record in records]
+    if ((outputs.json and npz is None) or outputs.csv) and choice.top_k is None:
+        require_few(records, choice, "JSON" if outputs.json else "CSV")
+    shown = shown_heads(records, choice)
+    as_json = shown.json
+    if npz is not None:
+        npz.parent.mkdir(parents=True, exist_ok=True)
+        _write_npz(npz, records)
+        named = [{"kind": r.kind, "query_tokens": r.query_tokens, "key_tokens": r.key_tokens} for r in records]
+
+        def as_json() -> Any:
+            return {"records": named, "npz": str(npz)}
+
+    present(terminal, outputs, shown.view, json=as_json, table=shown.table, svg=shown.svg, html=shown.html)
 
 
-def _require_few(records: "list[AttentionRecord]") -> None:
-    from tfcli.errors import UsageError
+def _compared(
+    run: "LoadedRun", text: str, inputs: "Inputs", record: "AttentionRecord", choice: Choice, checkpoint: str
+) -> "Shown":
+    """A head against what the options name; of an encoder-decoder without --kind, its cross-attention."""
+    from tfcli.cli.inspect.attention_showing import shown_difference, shown_evolution
+    from tfcli.inspection.against import against_head, against_run, against_text
+    from tfcli.inspection.evolution import evolution
+    from tfcli.runs.load import load_run
 
-    numbers = sum(record.weights.size for record in records)
-    if numbers > _MOST_NUMBERS:
-        raise UsageError(
-            f"{numbers:,} weights are too many for JSON (at most {_MOST_NUMBERS:,})",
-            "choose --layer and --head, or write them with --npz FILE",
-        )
+    largest = choice.top_k or 8
+    if choice.evolution:
+        return shown_evolution(evolution(run, inputs, record.kind, choice.layer, choice.head))
+    if choice.against_head is not None:
+        found = against_head(choice.of(record), options.place(choice.against_head), largest)
+    elif choice.against_text is not None:
+        found = against_text(run, record, (text, choice.against_text), choice.of, largest)
+    elif choice.against_run is not None:
+        other = load_run(choice.against_run, device=run.device)
+        names = (str(run.directory.path), str(choice.against_run))
+        found = against_run(run, other, inputs, record, names, text, choice.of, largest)
+    else:
+        assert choice.against_checkpoint is not None
+        other = load_run(run.directory.path, choice.against_checkpoint, run.device)
+        names = (options.weights_name(checkpoint), options.weights_name(choice.against_checkpoint))
+        found = against_run(run, other, inputs, record, names, text, choice.of, largest)
+    return shown_difference(found, choice.first)
 
 
 def _write_npz(path: Path, records: "list[AttentionRecord]") -> None:
-    """Arrays named `<kind>.weights`, `<kind>.query_tokens` and `<kind>.key_tokens`."""
+    """Arrays named `<kind>.weights`, `<kind>.query_tokens` and `<kind>.key_tokens`, and `<kind>.scores`, if kept."""
     import numpy as np
 
     from tfcli.files import replacing
@@ -154,5 +173,7 @@ def _write_npz(path: Path, records: "list[AttentionRecord]") -> None:
         arrays[f"{record.kind}.weights"] = record.weights
         arrays[f"{record.kind}.query_tokens"] = np.array(record.query_tokens)
         arrays[f"{record.kind}.key_tokens"] = np.array(record.key_tokens)
+        if record.scores is not None:
+            arrays[f"{record.kind}.scores"] = record.scores
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)

@@ -23,35 +23,54 @@ _GAP = 2
 
 @dataclass(frozen=True)
 class AttentionOverview:
-    """Layers down, heads across, each at most 16 columns wide; heads that do not fit go to the next line.
-
-    All thumbnails share one scale. For long texts a cell shows the largest weight of its block.
-    """
+    """Layers down, heads across, each at most 16 columns wide; heads that do not fit go to the next line."""
 
     record: AttentionRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        num_layers, num_heads, rows, columns = record.weights.shape
+        what = "every layer" if record.names else "every head"
+        heads = "" if record.names else f" × {plural(num_heads, 'head')} (H)"
+        yield Text(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", style="bold")
+        yield Text(f"{plural(num_layers, 'layer')} (L){heads}; {rows} queries down, {columns} keys across", style="dim")
+        named = [
+            [
+                (f"L{layer}" if record.names else f"L{layer} H{head}", record.weights[layer, head])
+                for head in range(num_heads)
+            ]
+            for layer in range(num_layers)
+        ]
+        rows_of_maps = [[one for [one] in named]] if record.names else named
+        yield Thumbnails(tuple(tuple(row) for row in rows_of_maps))
+
+
+@dataclass(frozen=True)
+class Thumbnails:
+    """Small maps of one shape under their names, a line of them a row; those that do not fit go to the next line.
+
+    All share one scale. For long texts a cell shows the largest weight of its block.
+
+    Shape:
+        rows: a name and (T, S) each
+    """
+
+    rows: tuple[tuple[tuple[str, NDArray[np.float32]], ...], ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, WEIGHTS)
-        weights = self.record.weights
-        num_layers, num_heads, rows, columns = weights.shape
-        highest = float(weights.max(initial=0.0))
-        yield Text(f"Attention weights · {KIND_NAMES[self.record.kind]} · every head", style="bold")
-        yield Text(
-            f"{plural(num_layers, 'layer')} (L) × {plural(num_heads, 'head')} (H); "
-            f"{rows} queries down, {columns} keys across",
-            style="dim",
-        )
+        every = [one for row in self.rows for one in row]
+        highest = max(float(weights.max(initial=0.0)) for _, weights in every)
+        rows, columns = every[0][1].shape
         shape = _shape(rows, columns, brush)
         drawn = -(-columns // shape.factor) * shape.growth * shape.cell_width
-        width = max(drawn, len(f"L{num_layers - 1} H{num_heads - 1}"))
+        width = max(drawn, *(len(name) for name, _ in every))
         per_line = max(1, (options.max_width + _GAP) // (width + _GAP))
-        for layer in range(num_layers):
-            for first in range(0, num_heads, per_line):
-                heads = range(first, min(first + per_line, num_heads))
-                yield Text((" " * _GAP).join(fit(f"L{layer} H{head}", width) for head in heads), no_wrap=True)
-                yield from _side_by_side(
-                    [_thumbnail(weights[layer, head], highest, shape, brush) for head in heads], width
-                )
+        for row in self.rows:
+            for first in range(0, len(row), per_line):
+                line = row[first : first + per_line]
+                yield Text((" " * _GAP).join(fit(name, width) for name, _ in line), no_wrap=True)
+                yield from _side_by_side([_thumbnail(weights, highest, shape, brush) for _, weights in line], width)
         yield from scale_bar("0", f"{highest:.2g}", brush)
         yield Text(f"  attention weight{_pooled(shape)}", style="dim")
 

@@ -1,96 +1,211 @@
-"""One head's attention as an SVG of plain rectangles: the same bytes every time, nothing fetched."""
+"""Attention matrices as an SVG of plain rectangles: the same bytes every time, nothing fetched."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 
 import numpy as np
 
 from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention.words import SIDES, labels, row_sums, title, without_masked
-from tfcli.render.colors import NO_VALUE, RGB, WEIGHTS, levels, readable_on
-from tfcli.render.numbers import weight
+from tfcli.render.attention.matrix import Matrix, pooled, weights_matrix
+from tfcli.render.colors import NO_VALUE, RGB, SIGNED, WEIGHTS, Colormap, levels, readable_on
 from tfcli.render.safe import fit, widest
 
 _CELL = 34
+_SIGNED_CELL = 48
 _LETTER = 8  # a monospaced letter of 13 px, with room to spare
 _LONGEST = 24
+_MOST_NUMBERS = 48  # columns with a number in every cell
+_MOST_CELLS = 400  # columns of their own; more are pooled
+_MAP_SIDE = 1200  # of a map without numbers
+_LINE = 20
+_GAP = 6
 _SCALE_STEPS = 16
-_LEGEND = "attention weight; a dot: exactly 0, masked"
-_SCALE_WIDTH = 10 * _SCALE_STEPS + _LETTER * (len(_LEGEND) + 8)
 _FONT = "font-family='ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace'"
 
 
-def attention_svg(record: AttentionRecord, layer: int, head: int) -> str:
-    """An SVG document: queries down, keys across, a number in every cell, the scale under it."""
-    weights = record.weights[layer, head]
-    queries = tuple(fit(label, min(_LONGEST, widest((label,)))) for label in labels(record.query_tokens))
-    keys = tuple(fit(label, min(_LONGEST, widest((label,)))) for label in labels(record.key_tokens))
-    left = 16 + _LETTER * max(widest(queries), 4)
-    top = 60 + round(_LETTER * 0.8 * max(widest(keys), 4))
-    bottom = top + _CELL * len(queries)
-    slant = round(_LETTER * 0.6 * widest(keys[-1:]))
-    heading = title(record, layer, head)
-    note = f"{SIDES[record.kind]}; {row_sums(weights)}"
-    width = max(left + _CELL * len(keys) + slant + 16, _LETTER * len(note) + 32, left + 24 + _SCALE_WIDTH)
-    parts = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{bottom + 48}' "
-        f"viewBox='0 0 {width} {bottom + 48}' {_FONT} font-size='13'>",
-        f"<title>{escape(heading)}</title>",
-        f"<rect width='{width}' height='{bottom + 48}' fill='#ffffff'/>",
-        f"<text x='16' y='24' font-size='15' font-weight='bold'>{escape(heading)}</text>",
-        f"<text x='16' y='44' fill='#555555'>{escape(note)}</text>",
-        *_key_labels(keys, left, top),
-        *_query_labels(queries, left, top),
-        *_cells(weights, left, top),
-        *_scale(float(weights.max(initial=0.0)), left, bottom + 14),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+def attention_svg(record: AttentionRecord, layer: int, head: int, kept: int = 0) -> str:
+    """An SVG document of one head's weights: queries down, keys across, the scale under them."""
+    return matrices_svg([weights_matrix(record, layer, head, kept)])
 
 
-def _key_labels(keys: tuple[str, ...], left: int, top: int) -> list[str]:
-    return [
-        f"<text transform='translate({left + 20 + _CELL * column} {top - 8}) rotate(-50)'>{escape(key)}</text>"
-        for column, key in enumerate(keys)
-    ]
+def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") -> str:
+    """An SVG document of matrices under one another, each with its title and its scale.
+
+    Args:
+        heading: above all of them, bold, with the lines of `note` under it.
+    """
+    panels = [_Panel.of(matrix) for matrix in matrices]
+    above = [line for line in (heading, *note.split("\n")) if line]
+    top = 36 + _LINE * len(above) if above else 24
+    parts: list[str] = []
+    width = _LETTER * max(map(len, above), default=0) + 32
+    y = top
+    for panel in panels:
+        parts += panel.draw(y)
+        y += panel.height
+        width = max(width, panel.width)
+    title = heading or matrices[0].title
+    head = [_line(text, 24 + _LINE * n, bold=n == 0 and bool(heading)) for n, text in enumerate(above)]
+    return (
+        "\n".join(
+            [
+                f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{y}' "
+                f"viewBox='0 0 {width} {y}' {_FONT} font-size='13'>",
+                f"<title>{escape(title)}</title>",
+                f"<rect width='{width}' height='{y}' fill='#ffffff'/>",
+                *head,
+                *parts,
+                "</svg>",
+            ]
+        )
+        + "\n"
+    )
 
 
-def _query_labels(queries: tuple[str, ...], left: int, top: int) -> list[str]:
-    return [
-        f"<text x='{left - 8}' y='{top + _CELL * row + 22}' text-anchor='end'>{escape(query)}</text>"
-        for row, query in enumerate(queries)
-    ]
+@dataclass(frozen=True)
+class _Panel:
+    """One matrix: its words, its labels, its cells and its scale, from a `y` on."""
 
+    matrix: Matrix
+    cell: int
 
-def _cells(weights: np.ndarray, left: int, top: int) -> list[str]:
-    grid = levels(without_masked(weights), 0.0, float(weights.max(initial=0.0)))
-    parts = []
-    for row, row_levels in enumerate(grid.tolist()):
+    @classmethod
+    def of(cls, matrix: Matrix) -> "_Panel":
+        count = len(matrix.keys)
+        if count <= _MOST_NUMBERS:
+            return cls(matrix, _SIGNED_CELL if matrix.signed else _CELL)
+        matrix = pooled(matrix, -(-(count - matrix.kept) // _MOST_CELLS))
+        return cls(matrix, max(2, _MAP_SIDE // len(matrix.keys)))
+
+    @property
+    def numbered(self) -> bool:
+        """Whether every cell holds its number."""
+        return self.cell >= _CELL
+
+    @property
+    def words(self) -> list[str]:
+        """The lines above the cells."""
+        return [line for line in (self.matrix.title, *self.matrix.note.split("\n")) if line]
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Labels of the rows, with positions where those are not simply 0, 1, 2 …"""
+        return self._labels(self.matrix.queries, self.matrix.rows)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Labels of the columns."""
+        return self._labels(self.matrix.keys, self.matrix.columns)
+
+    @property
+    def left(self) -> int:
+        """Where the cells begin."""
+        return 16 + _LETTER * max(widest(self.queries), 4)
+
+    @property
+    def top(self) -> int:
+        """Where the cells begin, from the panel's own top on."""
+        return _LINE * len(self.words) + round(_LETTER * 0.8 * max(widest(self.keys), 4)) + 8
+
+    @property
+    def width(self) -> int:
+        """Of the panel with its words."""
+        slant = round(_LETTER * 0.6 * widest(self.keys[-1:]))
+        words = max(map(len, self.words), default=0)
+        cells = self._x(len(self.keys)) + slant + 16
+        return max(cells, _LETTER * words + 32, self.left + 10 * _SCALE_STEPS + _LETTER * (len(self._legend) + 16))
+
+    @property
+    def height(self) -> int:
+        """Of the panel with what is under it."""
+        return self.top + self.cell * len(self.queries) + 56
+
+    @property
+    def _legend(self) -> str:
+        if not np.isnan(self.matrix.values).any():
+            return self.matrix.meaning
+        return f"{self.matrix.meaning}; {'a dot' if self.numbered else 'white'}: {self.matrix.empty}"
+
+    @property
+    def _colormap(self) -> Colormap:
+        return SIGNED if self.matrix.signed else WEIGHTS
+
+    def draw(self, y: int) -> Iterator[str]:
+        """The panel's elements."""
+        for number, words in enumerate(self.words):
+            yield _line(words, y + _LINE * number, bold=number == 0 and bool(self.matrix.title))
+        step = max(1, -(-14 // self.cell))
+        for column in range(0, len(self.keys), step):
+            x = self._x(column) + self.cell // 2 + 3
+            label = escape(self.keys[column])
+            yield f"<text transform='translate({x} {y + self.top - 8}) rotate(-50)'>{label}</text>"
+        for row in range(0, len(self.queries), step):
+            middle = y + self.top + self.cell * row + self.cell // 2 + 5
+            yield f"<text x='{self.left - 8}' y='{middle}' text-anchor='end'>{escape(self.queries[row])}</text>"
+        grid = levels(self.matrix.values, *self.matrix.scale).tolist()
+        for row, row_levels in enumerate(grid):
+            yield from self._row(row, row_levels, y + self.top + self.cell * row)
+        yield from self._scale(y + self.top + self.cell * len(self.queries) + 14)
+
+    def _row(self, row: int, row_levels: list[int], y: int) -> Iterator[str]:
+        if not self.numbered:
+            yield from self._run(row_levels, y)
+            return
+        half = self.cell // 2
         for column, level in enumerate(row_levels):
-            x, y = left + _CELL * column, top + _CELL * row
+            x = self._x(column)
             if level == NO_VALUE:
-                parts.append(f"<circle cx='{x + 17}' cy='{y + 17}' r='1.5' fill='#aaaaaa'/>")
+                yield f"<circle cx='{x + half}' cy='{y + half}' r='1.5' fill='#aaaaaa'/>"
                 continue
-            color = WEIGHTS.table[level]
-            parts.append(
-                f"<rect x='{x}' y='{y}' width='{_CELL}' height='{_CELL}' fill='{hexadecimal(color)}'/>"
-                f"<text x='{x + 17}' y='{y + 22}' text-anchor='middle' "
-                f"fill='{hexadecimal(readable_on(color))}'>{weight(float(weights[row, column]))}</text>"
+            color = self._colormap.table[level]
+            number = self.matrix.text(float(self.matrix.values[row, column]))
+            yield (
+                f"<rect x='{x}' y='{y}' width='{self.cell}' height='{self.cell}' fill='{hexadecimal(color)}'/>"
+                f"<text x='{x + half}' y='{y + half + 5}' text-anchor='middle' "
+                f"fill='{hexadecimal(readable_on(color))}'>{number}</text>"
             )
-    return parts
+
+    def _run(self, row_levels: list[int], y: int) -> Iterator[str]:
+        """Neighbours of one colour as one rectangle; the first keys end theirs."""
+        kept = self.matrix.kept
+        cells = [(level, column >= kept) for column, level in enumerate(row_levels)]
+        column = 0
+        for (level, _), run in groupby(cells):
+            length = sum(1 for _ in run)
+            if level != NO_VALUE:
+                color = hexadecimal(self._colormap.table[level])
+                width = self.cell * length
+                yield f"<rect x='{self._x(column)}' y='{y}' width='{width}' height='{self.cell}' fill='{color}'/>"
+            column += length
+
+    def _scale(self, y: int) -> Iterator[str]:
+        low, high = self.matrix.scale
+        table = self._colormap.table
+        first = self.matrix.text(low) if self.matrix.signed else "0"
+        left = self.left + _LETTER * (len(first) + 1)
+        yield f"<text x='{self.left}' y='{y + 12}'>{first}</text>"
+        for step in range(_SCALE_STEPS):
+            color = hexadecimal(table[round(step / (_SCALE_STEPS - 1) * (len(table) - 1))])
+            yield f"<rect x='{left + 10 * step}' y='{y}' width='10' height='14' fill='{color}'/>"
+        note = escape(f"{self.matrix.text(high)}, {self._legend}")
+        yield f"<text x='{left + 8 + 10 * _SCALE_STEPS}' y='{y + 12}'>{note}</text>"
+
+    def _x(self, column: int) -> int:
+        kept = self.matrix.kept
+        return self.left + self.cell * column + (_GAP if kept and column >= kept else 0)
+
+    def _labels(self, labels: tuple[str, ...], positions: tuple[int, ...]) -> tuple[str, ...]:
+        short = [fit(label, min(_LONGEST, widest((label,)))) for label in labels]
+        if not self.matrix.cropped:
+            return tuple(short)
+        return tuple(f"{label} {position}" for label, position in zip(short, positions, strict=True))
 
 
-def _scale(highest: float, left: int, y: int) -> list[str]:
-    bar = [
-        f"<rect x='{left + 16 + 10 * i}' y='{y}' width='10' height='14' "
-        f"fill='{hexadecimal(WEIGHTS.table[round(i / (_SCALE_STEPS - 1) * (len(WEIGHTS.table) - 1))])}'/>"
-        for i in range(_SCALE_STEPS)
-    ]
-    note = f"{weight(highest)}, {_LEGEND}"
-    return [
-        f"<text x='{left}' y='{y + 12}'>0</text>",
-        *bar,
-        f"<text x='{left + 24 + 10 * _SCALE_STEPS}' y='{y + 12}'>{note}</text>",
-    ]
+def _line(text: str, y: int, *, bold: bool) -> str:
+    look = "font-size='15' font-weight='bold'" if bold else "fill='#555555'"
+    return f"<text x='16' y='{y}' {look}>{escape(text)}</text>"
 
 
 def hexadecimal(color: RGB) -> str:

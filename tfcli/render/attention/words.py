@@ -1,10 +1,16 @@
 """The words around an attention picture, the same in the terminal, in SVG and in HTML."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 
-from tfcli.records.attention import AttentionKind, AttentionRecord
-from tfcli.render.safe import token_label
+from tfcli.records.attention import AttentionKind, AttentionRecord, beyond_habits
+from tfcli.render.numbers import weight
+from tfcli.render.safe import fit, token_label
+
+_LONGEST = 24
 
 KIND_NAMES: dict[AttentionKind, str] = {
     "encoder_self": "encoder self-attention",
@@ -21,7 +27,7 @@ SIDES: dict[AttentionKind, str] = {
 
 def title(record: AttentionRecord, layer: int, head: int) -> str:
     """What is shown, as one line."""
-    return f"Attention weights · {KIND_NAMES[record.kind]} · layer {layer}, head {head}"
+    return f"Attention weights · {KIND_NAMES[record.kind]} · {record.place(layer, head)}"
 
 
 def labels(tokens: tuple[str, ...]) -> tuple[str, ...]:
@@ -43,3 +49,23 @@ def row_sums(weights: NDArray[np.float32]) -> str:
 def without_masked(weights: NDArray[np.float32]) -> NDArray[np.float32]:
     """Weights with NaN where they are exactly 0: the softmax gives that to what a query may not look at."""
     return np.where(weights == 0.0, np.float32(np.nan), weights)
+
+
+HABITS = "beyond the first key, itself and its neighbours"
+
+
+def look_at(record: AttentionRecord, layer: int, head: int) -> str:
+    """The strongest weight that is not one of habit, in words; "" where there is none."""
+    weights = beyond_habits(record.kind, record.weights[layer, head], record.rows, record.columns)
+    if not weights.any():
+        return ""
+    row, column = (int(index) for index in np.unravel_index(int(weights.argmax()), weights.shape))
+    edge = f"{token_at(record.query_tokens, record.rows, row)} → {token_at(record.key_tokens, record.columns, column)}"
+    where = "" if record.kind == "cross" else f", the strongest {HABITS}"
+    return f"see {edge}: {weight(float(weights[row, column]))}{where}"
+
+
+def token_at(tokens: tuple[str, ...], positions: Sequence[int], index: int) -> str:
+    """A token's label, at most 24 cells wide, with its position."""
+    label = token_label(tokens[index])
+    return f"{fit(label, min(cell_len(label), _LONGEST))} ({positions[index]})"

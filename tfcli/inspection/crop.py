@@ -1,0 +1,80 @@
+"""A part of a text's attention: some queries, some keys, and the first keys, which many heads rest on."""
+
+import re
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.errors import UsageError
+from tfcli.records.arrays import frozen
+from tfcli.records.attention import AttentionRecord
+
+_RANGE = re.compile(r"(-?\d+)?:(-?\d+)?")
+Item = TypeVar("Item")
+
+
+def positions_of(option: str, text: str, count: int) -> range:
+    """The positions that "a:b" means, from a up to and without b; from the end where negative, as in Python.
+
+    Raises:
+        UsageError: it is no range, or empty, or not within 0 to `count`.
+    """
+    found = _RANGE.fullmatch(text.strip())
+    if not found:
+        raise UsageError(f"{option} {text!r} is no range", f"write {option} a:b, from position a up to b, such as 0:20")
+    first, last = (None if side is None else int(side) for side in found.groups())
+    start = _from_end(first, count, 0)
+    stop = _from_end(last, count, count)
+    if not (0 <= start <= count and 0 <= stop <= count):
+        raise UsageError(f"{option} {text} lies outside the {count} there are", f"choose within 0:{count}")
+    if start >= stop:
+        raise UsageError(f"{option} {text} holds nothing: there are {count}", f"choose within 0:{count}")
+    return range(start, stop)
+
+
+def cropped(
+    record: AttentionRecord, rows: str | None = None, columns: str | None = None, first: int = 0
+) -> AttentionRecord:
+    """The record with these queries and keys alone; each keeps its position.
+
+    Args:
+        rows: queries, as "a:b"; None: all. columns: keys.
+        first: so many first keys stay, whatever `columns` says.
+
+    Raises:
+        UsageError: what `positions_of` refuses.
+    """
+    queries, keys = len(record.query_tokens), len(record.key_tokens)
+    of_rows = range(queries) if rows is None else positions_of("--rows", rows, queries)
+    of_columns = range(keys) if columns is None else positions_of("--columns", columns, keys)
+    kept = [*range(min(first, keys)), *(key for key in of_columns if key >= first)]
+    if len(of_rows) == queries and len(kept) == keys:
+        return record
+
+    cells = np.ix_(of_rows, kept)
+    return replace(
+        record,
+        query_tokens=_at(record.query_tokens, of_rows),
+        key_tokens=_at(record.key_tokens, kept),
+        weights=_cells(record.weights, cells),
+        scores=None if record.scores is None else _cells(record.scores, cells),
+        bias=None if record.bias is None else _cells(record.bias, cells),
+        query_positions=tuple(of_rows),
+        key_positions=tuple(kept),
+    )
+
+
+def _cells(values: NDArray[np.float32], cells: tuple[NDArray[np.intp], ...]) -> NDArray[np.float32]:
+    return frozen(values[:, :, cells[0], cells[1]])
+
+
+def _from_end(position: int | None, count: int, default: int) -> int:
+    if position is None:
+        return default
+    return position + count if position < 0 else position
+
+
+def _at(items: tuple[Item, ...], positions: "range | list[int]") -> tuple[Item, ...]:
+    return tuple(items[position] for position in positions)
