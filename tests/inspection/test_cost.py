@@ -58,16 +58,34 @@ def test_one_layer_by_hand():
     wanted = ModelSection(vocab_size=10, max_seq_len=8, d_model=4, num_layers=1, num_heads=1, activation="relu")
     record = model_cost(wanted, 2)
     assert by_name(record, "flops") == {
-        **{"embeddings": 0, "projections": 192, "scores": 32, "mixing": 32, "output": 64},
-        **{"feed_forward": 512, "head": 160, "norms": 0},
+        "embeddings": 0,
+        "projections": 192,
+        "scores": 32,
+        "mixing": 32,
+        "output": 64,
+        "feed_forward": 512,
+        "head": 160,
+        "norms": 0,
     }
     assert by_name(record, "parameters") == {
-        **{"embeddings": 40, "projections": 48, "scores": 0, "mixing": 0, "output": 16},
-        **{"feed_forward": 128, "head": 0, "norms": 12},
+        "embeddings": 40,
+        "projections": 48,
+        "scores": 0,
+        "mixing": 0,
+        "output": 16,
+        "feed_forward": 128,
+        "head": 0,
+        "norms": 12,
     }
     assert by_name(record, "bytes_made") == {
-        **{"embeddings": 32, "projections": 96, "scores": 16, "mixing": 32, "output": 32},
-        **{"feed_forward": 160, "head": 80, "norms": 0},
+        "embeddings": 32,
+        "projections": 96,
+        "scores": 16,
+        "mixing": 32,
+        "output": 32,
+        "feed_forward": 160,
+        "head": 80,
+        "norms": 0,
     }
     [at] = [one for one in record.lengths if one.length == 2]
     assert (at.flops, at.visible_flops, at.cache_bytes) == (992, 992 - 16, 2 * 2 * 4 * FLOAT)

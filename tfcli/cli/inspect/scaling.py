@@ -1,0 +1,40 @@
+"""``tfcli inspect scaling``: why scores are divided by √D_k."""
+
+from typing import Annotated
+
+import typer
+
+from tfcli.cli.options import Json, command
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+
+
+@command
+def scaling(
+    terminal: Terminal,
+    queries: Annotated[int, typer.Option("--queries", min=2, max=100_000, help="Queries drawn for each D_k.")] = 1000,
+    keys: Annotated[int, typer.Option("--keys", min=2, max=10_000, help="Keys that each query meets.")] = 32,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draws.")] = 0,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+    json: Json = False,
+) -> None:
+    """Measure what dividing the scores by √D_k does, for D_k = 4 to 1024.
+
+    Random queries and keys: the variance of their products, which is D_k, and of
+    the softmax over them the largest weight, the gradient and the entropy, once
+    unscaled and once scaled.
+
+    Examples:
+
+      tfcli inspect scaling
+      tfcli inspect scaling --keys 8 --queries 200 --csv
+    """
+    from tfcli.inspection.scaling import measured_scaling
+    from tfcli.render.as_json import to_json
+    from tfcli.render.scaling import ScalingView, scaling_table
+
+    outputs = Outputs(json, csv, svg, html)
+    record = measured_scaling(queries, keys, seed)
+    present(terminal, outputs, ScalingView(record), json=lambda: to_json(record), table=lambda: scaling_table(record))

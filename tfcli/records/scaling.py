@@ -1,0 +1,34 @@
+"""What dividing the scores by √D_k does, measured for growing D_k."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SoftmaxState:
+    """A softmax over the scores of one query, in the mean over all queries: the largest weight, the Frobenius norm of
+    the Jacobian diag(w) − w wᵀ by which gradients are multiplied, and the entropy of the weights in nats."""
+
+    largest_weight: float
+    gradient_norm: float
+    entropy: float
+
+
+@dataclass(frozen=True)
+class ScalingRow:
+    """One D_k. `variance` is that of qᵀk over all draws, and `standard_error` its own; expected is D_k."""
+
+    d_k: int
+    variance: float
+    standard_error: float
+    unscaled: SoftmaxState
+    scaled: SoftmaxState
+
+
+@dataclass(frozen=True)
+class ScalingRecord:
+    """Queries and keys with independent entries of mean 0 and variance 1; every query meets `keys` keys."""
+
+    queries: int
+    keys: int
+    seed: int
+    rows: tuple[ScalingRow, ...]
