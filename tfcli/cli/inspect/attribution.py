@@ -1,0 +1,66 @@
+"""``tfcli inspect attribution``: what a logit owes to each part of a model."""
+
+from typing import Annotated
+
+import typer
+
+from tfcli.cli.inspect.text_options import Position, Target, Text
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+
+
+@command
+def attribution(
+    terminal: Terminal,
+    run: Run,
+    text: Text,
+    target: Target = None,
+    position: Position = None,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", metavar="TOKEN", help="Whose logit, by its text.", show_default="the likeliest"),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="TOKEN", help="Take this token's logit off.", show_default="nothing"),
+    ] = None,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+    json: Json = False,
+) -> None:
+    """Show what a token's logit owes to each part of the model.
+
+    The logit is the sum of what the embeddings, every head, every MLP and the
+    biases have added to the residual stream, each read in the token's
+    direction. --against shows what decides between two tokens.
+
+    Examples:
+
+      tfcli inspect attribution runs/decoder-1 "Tom swam to the"
+      tfcli inspect attribution runs/decoder-1 "Tom s" --token w --against a
+      tfcli inspect attribution runs/pt-en-1 "o gato" --target "the" --position 0
+    """
+    from tfcli.cli.stdin import read_text
+    from tfcli.inspection.attribution import attribution as compute
+    from tfcli.render.as_json import to_json
+    from tfcli.render.attribution import AttributionView, attribution_table
+    from tfcli.runs.load import load_run
+    from tfcli.training.precision import choose_device
+
+    outputs = Outputs(json, csv, svg, html)
+    use_threads(threads)
+    text = read_text(text)
+    loaded = load_run(run, checkpoint, choose_device(device))
+    record = compute(loaded, text, target, position=position, token=token, against=against)
+    present(
+        terminal,
+        outputs,
+        AttributionView(record),
+        json=lambda: to_json(record),
+        table=lambda: attribution_table(record),
+    )

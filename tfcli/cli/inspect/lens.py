@@ -1,0 +1,52 @@
+"""``tfcli inspect lens``: what a model would predict after each layer."""
+
+from typing import Annotated
+
+import typer
+
+from tfcli.cli.inspect.text_options import Position, Target, Text
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+
+
+@command
+def lens(
+    terminal: Terminal,
+    run: Run,
+    text: Text,
+    target: Target = None,
+    position: Position = None,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates of each layer at one position.")] = 3,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+    json: Json = False,
+) -> None:
+    """Show what a model would predict if it stopped after each layer.
+
+    The logit lens: the residual stream after every layer goes through the last
+    norm and the head. A table of layers and positions, then one position's
+    likeliest tokens layer by layer.
+
+    Examples:
+
+      tfcli inspect lens runs/decoder-1 "Tom swam to the"
+      tfcli inspect lens runs/encoder-1 "Tom <mask>am" --position 2
+      tfcli inspect lens runs/pt-en-1 "o gato" --target "the cat" --csv
+    """
+    from tfcli.cli.stdin import read_text
+    from tfcli.inspection.lens import lens as compute
+    from tfcli.render.as_json import to_json
+    from tfcli.render.lens import LensView, lens_table
+    from tfcli.runs.load import load_run
+    from tfcli.training.precision import choose_device
+
+    outputs = Outputs(json, csv, svg, html)
+    use_threads(threads)
+    text = read_text(text)
+    record = compute(load_run(run, checkpoint, choose_device(device)), text, target, position=position, top_k=top_k)
+    present(terminal, outputs, LensView(record), json=lambda: to_json(record), table=lambda: lens_table(record))

@@ -1,0 +1,46 @@
+"""``tfcli inspect losses``: how surprising each token of a text is."""
+
+from tfcli.cli.inspect.text_options import Target, Text
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+
+
+@command
+def losses(
+    terminal: Terminal,
+    run: Run,
+    text: Text,
+    target: Target = None,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+    json: Json = False,
+) -> None:
+    """Show a text with the loss of each token.
+
+    The text counts as a whole document, the end of it included, and the mean is
+    the loss that evaluate gives it. An encoder masks each token alone. A text
+    longer than the context is read in windows.
+
+    Examples:
+
+      tfcli inspect losses runs/decoder-1 "Tom swam to the bank."
+      tfcli inspect losses runs/encoder-1 "Tom swam" --json
+      tfcli inspect losses runs/pt-en-1 "o gato" --target "the cat"
+    """
+    from tfcli.cli.stdin import read_text
+    from tfcli.inspection.losses import losses as compute
+    from tfcli.render.as_json import to_json
+    from tfcli.render.losses import LossesView, losses_table
+    from tfcli.runs.load import load_run
+    from tfcli.training.precision import choose_device
+
+    outputs = Outputs(json, csv, svg, html)
+    use_threads(threads)
+    text = read_text(text)
+    record = compute(load_run(run, checkpoint, choose_device(device)), text, target)
+    present(terminal, outputs, LossesView(record), json=lambda: to_json(record), table=lambda: losses_table(record))

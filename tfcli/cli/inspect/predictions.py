@@ -1,0 +1,58 @@
+"""``tfcli inspect predictions``: what a model expects at every position."""
+
+from typing import Annotated
+
+import typer
+
+from tfcli.cli.inspect.text_options import Position, Target, Text
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+
+
+@command
+def predictions(
+    terminal: Terminal,
+    run: Run,
+    text: Text,
+    target: Target = None,
+    position: Position = None,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates of each position.")] = 5,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+    json: Json = False,
+) -> None:
+    """Show what a model predicts at every position of a text.
+
+    A decoder predicts the next token, an encoder-decoder that of its target,
+    an encoder what stands under a mask, or what it would put where none is.
+    Beside it: the true token with its rank and probability, and the entropy.
+
+    Examples:
+
+      tfcli inspect predictions runs/decoder-1 "Tom swam to the"
+      tfcli inspect predictions runs/encoder-1 "Tom <mask>am" --top-k 3
+      tfcli inspect predictions runs/pt-en-1 "o gato" --target "the cat"
+    """
+    from tfcli.cli.stdin import read_text
+    from tfcli.inspection.predictions import predictions as compute
+    from tfcli.render.as_json import to_json
+    from tfcli.render.predictions import PredictionsView, predictions_table
+    from tfcli.runs.load import load_run
+    from tfcli.training.precision import choose_device
+
+    outputs = Outputs(json, csv, svg, html)
+    use_threads(threads)
+    text = read_text(text)
+    record = compute(load_run(run, checkpoint, choose_device(device)), text, target, position=position, top_k=top_k)
+    present(
+        terminal,
+        outputs,
+        PredictionsView(record),
+        json=lambda: to_json(record),
+        table=lambda: predictions_table(record),
+    )

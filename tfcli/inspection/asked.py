@@ -1,0 +1,72 @@
+"""What a model is asked at every position of a text, and what is right there."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from tfcli.errors import UsageError
+from tfcli.inspection.reading import Inputs, read_text
+from tfcli.models.head import require_head
+from tfcli.runs.load import LoadedRun
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A text as a run reads it: `read` are the ids of the side that the head predicts on, T of them.
+
+    `answers` are the right ids: the token after each position, or, of an encoder, the one that stands there. None is
+    where nobody knows: behind the last token, and under a mask. `position` is the one to look at.
+    """
+
+    inputs: Inputs
+    read: tuple[int, ...]
+    answers: tuple[int | None, ...]
+    position: int
+    kind: Literal["next", "masked"]
+
+
+def ask(run: LoadedRun, text: str, target: str | None = None, position: int | None = None) -> Asked:
+    """Read a text, and the true target or the model's own.
+
+    Args:
+        position: from 0; None: that of the token which comes next, of the first mask, or of the last token that the
+            model has translated.
+
+    Raises:
+        UsageError: the model has no head, takes no target, or has no such position; the text is longer than the
+            context.
+    """
+    require_head(run.config.model)
+    inputs = read_text(run, text, target)
+    read = inputs.decoder or inputs.encoder
+    assert read is not None
+    if run.architecture == "encoder":
+        mask = run.config.roles.mask
+        answers = tuple(None if token == mask else token for token in read)
+        first = read.index(mask) if mask in read else max(0, len(read) - 2)
+        return Asked(inputs, read, answers, _checked(position, first, len(read)), "masked")
+    end = None if target is None else run.config.roles.eos
+    own = run.architecture == "encoder-decoder" and target is None
+    last = max(0, len(read) - (2 if own else 1))
+    return Asked(inputs, read, (*read[1:], end), _checked(position, last, len(read)), "next")
+
+
+def named(run: LoadedRun, scores: Tensor) -> Tensor:
+    """Scores without those of rows that no token has: published matrices are padded to a round number.
+
+    Shape:
+        scores: (…, Vocab) → (…, tokens of the tokenizer, or Vocab)
+    """
+    return scores[..., : run.tokenizer.vocab_size]
+
+
+def _checked(position: int | None, default: int, length: int) -> int:
+    if position is None:
+        return default
+    if not 0 <= position < length:
+        raise UsageError(
+            f"There is no position {position}: the model reads {length} tokens",
+            f"choose one from 0 to {length - 1}",
+        )
+    return position

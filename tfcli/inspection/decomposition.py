@@ -1,0 +1,124 @@
+"""The vector that the head reads as a sum of what every part of the model has written.
+
+Sublayers add to the residual stream, so that it is a sum; a norm is linear once its scale is taken as it is at this
+position (Elhage et al. 2021, A mathematical framework for transformer circuits, "Handling layer normalization"). With
+the norm after the residual, every layer divides what is there already, and every summand is divided with it. Computed
+in float64 from the values of the model's own pass. Shape legend: T queries, D model, H heads, Dh size of a head.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.layers.layer import Residual, TransformerLayer
+from tfcli.layers.multi_head import MultiHeadAttention
+from tfcli.layers.norms import LayerNorm, RMSNorm
+from tfcli.layers.span import Span
+from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.head import Head, TransformHead
+from tfcli.models.stack import Stack
+from tfcli.models.transformer import Transformer
+from tfcli.records.attribution import Part, PartKind
+
+Summands = dict[Part, Tensor]
+"""Part → the vector that it adds, (D,) in float64."""
+
+OUTSIDE = Part("bias")
+"""The biases of norms outside the layers and of the head."""
+
+
+def decomposed(model: Transformer, passed: ModelPass, token_id: int, position: int) -> Summands:
+    """What the model multiplies with the output matrix at a position, part by part.
+
+    Args:
+        passed: the model's pass over the text. token_id: what stands at the position.
+    """
+    both = isinstance(model, EncoderDecoder)
+    embedding, stack = (
+        model.get_submodule(name) for name in (("target_embedding", "decoder") if both else ("embedding", "stack"))
+    )
+    assert isinstance(embedding, TokenEmbedding) and isinstance(stack, Stack) and isinstance(model.head, Head)
+    summands = _embedded(embedding, token_id, position)
+    for number, (layer, one) in enumerate(zip(stack.layers, passed.last.layers, strict=True)):
+        assert isinstance(layer, TransformerLayer)
+        summands = _through_layer(summands, layer, one, number, position)
+    return _prepared(_normed(summands, stack.final_norm), model.head)
+
+
+def _embedded(embedding: TokenEmbedding, token_id: int, position: int) -> Summands:
+    """What enters the first layer."""
+    rows = {Part("token"): embedding.weight[token_id].double() * embedding.scale}
+    if embedding.token_types is not None:
+        rows[Part("segment")] = embedding.token_types[0].double()
+    if embedding.has_positions:
+        place = Span(position, position + 1).rows(embedding.positions, embedding.offset)[0].double()
+        if embedding.concatenates:
+            rows = {part: torch.cat((row, torch.zeros_like(place))) for part, row in rows.items()}
+            place = torch.cat((place.new_zeros(len(rows[Part("token")]) - len(place)), place))
+        rows[Part("position")] = place
+    return _normed(rows, embedding.norm)
+
+
+def _through_layer(summands: Summands, layer: TransformerLayer, one: LayerPass, number: int, position: int) -> Summands:
+    heads = _heads(layer.attention, one.attention, "head", number, position)
+    summands = _added(summands, heads, layer.attention_residual, number)
+    if one.cross is not None:
+        assert layer.cross_attention is not None and layer.cross_attention_residual is not None
+        heads = _heads(layer.cross_attention, one.cross, "cross_head", number, position)
+        summands = _added(summands, heads, layer.cross_attention_residual, number)
+    output = one.feed_forward[position].double()
+    bias = layer.feed_forward.output.bias
+    wide = {Part("feed_forward", number): output if bias is None else output - bias.double()}
+    return _added(summands, _with_bias(wide, bias, number), layer.feed_forward_residual, number)
+
+
+def _heads(attention: MultiHeadAttention, one: AttentionPass, kind: PartKind, layer: int, position: int) -> Summands:
+    """Each head's mixed values times its own columns of Wᵒ; the bias of Wᵒ apart."""
+    apart = torch.block_diag(*one.mixed[:, position, None].double())  # (H, H · Dh)
+    if not isinstance(attention.output, nn.Linear):  # parameter-free
+        return {Part(kind, layer, head): row for head, row in enumerate(apart)}
+    written = apart @ attention.output.weight.double().T
+    rows = {Part(kind, layer, head): row for head, row in enumerate(written)}
+    return _with_bias(rows, attention.output.bias, layer)
+
+
+def _added(summands: Summands, new: Summands, residual: Residual, layer: int) -> Summands:
+    """x + f(…), normalised where the norm comes after."""
+    joined = dict(summands)
+    for part, row in new.items():
+        joined[part] = joined[part] + row if part in joined else row
+    return joined if residual.placement == "pre" else _normed(joined, residual.norm, layer)
+
+
+def _normed(summands: Summands, norm: nn.Module, layer: int | None = None) -> Summands:
+    """Every summand through a norm whose scale is that of their sum."""
+    if not isinstance(norm, LayerNorm | RMSNorm):
+        return summands
+    rows = torch.stack(list(summands.values()))
+    if isinstance(norm, LayerNorm):
+        rows = rows - rows.mean(-1, keepdim=True)
+    rows = rows * (rows.sum(0).square().mean() + norm.eps).rsqrt()
+    if norm.weight is not None:
+        rows = rows * norm.weight.double()
+    bias = norm.bias if isinstance(norm, LayerNorm) else None
+    return _with_bias(dict(zip(summands, rows, strict=True)), bias, layer)
+
+
+def _prepared(summands: Summands, head: Head) -> Summands:
+    """Through what stands in the head before its matrix. An activation f(z) is z · g with g = f(z) / z as it is."""
+    if isinstance(head, TransformHead):
+        weight, bias = head.transform.weight.double(), head.transform.bias
+        summands = _with_bias({part: weight @ row for part, row in summands.items()}, bias, None)
+        z = torch.stack(list(summands.values())).sum(0)
+        gate = torch.where(z == 0, 0.0, head.activation(z) / z)
+        summands = _normed({part: row * gate for part, row in summands.items()}, head.norm)
+    return {part: row * head.scale for part, row in summands.items()}
+
+
+def _with_bias(summands: Summands, bias: Tensor | None, layer: int | None) -> Summands:
+    if bias is None:
+        return summands
+    part = Part("bias", layer)
+    row = bias.double()
+    return {**summands, part: summands[part] + row if part in summands else row}
