@@ -13,7 +13,7 @@ def test_a_run_trained_here_shows_its_curves_and_ratios(trained: Callable[[str],
     assert shown.exit_code == 0, shown.stderr
     assert "Update ratio" in shown.stdout
     assert picture.read_text().startswith("<svg")
-    assert "Update ratio" in page.read_text()
+    assert "Gradient" in page.read_text()
 
 
 def test_json_and_csv_hold_the_same(trained: Callable[[str], Path]):

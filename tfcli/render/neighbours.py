@@ -39,8 +39,8 @@ class NeighboursView:
             yield from _one(token, label, width, options.ascii_only)
         yield Text(
             f"Mean cosine of two tokens {record.mean_cosine:.2f}, mean length {record.mean_norm:.3g}. Directions drawn "
-            f"at random in {record.d_model} dimensions lie within ±{2 / math.sqrt(record.d_model):.2f} (2/√D) 19 times out "
-            "of 20: what is well above that was learned.",
+            f"at random in {record.d_model} dimensions lie within ±{2 / math.sqrt(record.d_model):.2f} (2/√D) 19 times "
+            "out of 20: what is well above that was learned.",
             style="dim",
         )
 
@@ -54,7 +54,7 @@ def _one(token: TokenNeighbours, label: int, width: int, ascii_only: bool) -> It
     yield Text.assemble((name, "bold"), (f"  id {token.token_id}  length {token.norm:.3g}", "dim"))
     grid = Grid.grid(padding=(0, 2, 0, 0))
     for justify in ("right", "left", "left", "right", "right"):
-        grid.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        grid.add_column(justify=justify, no_wrap=True)
     grid.add_row(*(Text(head, "dim") for head in ("", fit("token", label), "cosine", "", "length")))
     for rank, one in enumerate(token.neighbours, start=1):
         drawn = "#" * round(max(one.cosine, 0) * width) if ascii_only else bar(one.cosine, width)

@@ -13,9 +13,7 @@ from tfcli.cli.terminal import Terminal
 def neighbours(
     terminal: Terminal,
     run: Run,
-    tokens: Annotated[
-        list[str], typer.Argument(metavar="TOKEN", help="Words or parts of words.", show_default=False)
-    ],
+    tokens: Annotated[list[str], typer.Argument(metavar="TOKEN", help="Words or parts of words.", show_default=False)],
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="Neighbours of each.")] = 10,
     matrix: Annotated[
         Literal["input", "output"],

@@ -1,0 +1,95 @@
+"""``tfcli embed``: whole texts as vectors."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, require_file_place, use_threads
+from tfcli.cli.pictures import Csv, Outputs
+from tfcli.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tfcli.records.embeddings import EmbeddingsRecord
+
+_BATCH = 32
+
+
+@command
+def embed(
+    terminal: Terminal,
+    run: Run,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT|-", help="Texts; -: a text a line of stdin.", show_default="-"),
+    ] = None,
+    pool: Annotated[
+        Literal["mean", "first", "last"],
+        typer.Option("--pool", help="Mean over the tokens, or one token."),
+    ] = "mean",
+    layer: Annotated[
+        int | None, typer.Option("--layer", min=0, help="Layer, from 0.", show_default="the last, behind its norm")
+    ] = None,
+    npz: Annotated[
+        Path | None, typer.Option("--npz", metavar="FILE", help="Write a NumPy archive: texts and vectors.")
+    ] = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Turn whole texts into vectors, and show how alike they are.
+
+    Of an encoder-decoder, the encoder's. Vectors are not normalised.
+
+    Examples:
+
+      tfcli embed runs/encoder-1 "Tom swam." "Tom swam across." "The bank closed."
+      tfcli embed runs/encoder-1 --npz vectors.npz < prompts.txt
+      tfcli embed runs/pt-en-1 "O gato dorme." --json
+    """
+    from tfcli.cli.prompts import argument_batches
+    from tfcli.inspection.embeddings import embed as compute
+    from tfcli.inspection.embeddings import joined, text_ids
+    from tfcli.render.embeddings import EmbeddingsView, embedding_lines, embeddings_table
+    from tfcli.render.table_csv import to_csv
+    from tfcli.runs.load import load_run
+    from tfcli.training.precision import choose_device
+
+    Outputs(json, csv)
+    if npz is not None:
+        require_file_place(npz, "--npz")
+    use_threads(threads)
+    loaded = load_run(run, checkpoint, choose_device(device))
+
+    def require(text: str) -> None:
+        text_ids(loaded, text)
+
+    found = []
+    for record in compute(loaded, argument_batches(texts or ["-"], require, _BATCH), pool, layer):
+        if json:
+            for line in embedding_lines(record):
+                terminal.json(line)
+        if npz is not None or not json:
+            found.append(record)
+    if not found:
+        return
+    whole = joined(found)
+    if npz is not None:
+        _write_npz(npz, whole)
+    if csv:
+        terminal.write(to_csv(embeddings_table(whole)))
+    elif not json:
+        terminal.show(EmbeddingsView(whole))
+
+
+def _write_npz(path: Path, record: "EmbeddingsRecord") -> None:
+    """Arrays named `texts` and `vectors`."""
+    import numpy as np
+
+    from tfcli.files import replacing
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, texts=np.array(record.texts), vectors=record.vectors)

@@ -1,0 +1,47 @@
+"""``tfcli inspect tokens``: how a text becomes ids and vectors."""
+
+from typing import Annotated
+
+import typer
+
+from tfcli.cli.options import Checkpoint, Json, Run, command
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+
+
+@command
+def tokens(
+    terminal: Terminal,
+    run: Run,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)],
+    checkpoint: Checkpoint = "best",
+    json: Json = False,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+) -> None:
+    """Show how a text becomes token ids, and ids become vectors.
+
+    With the tokens that a model reads around it, what is unknown, and how many
+    tokens a word takes.
+
+    Examples:
+
+      tfcli inspect tokens runs/decoder-1 "Tom swam to the bank"
+      tfcli inspect tokens runs/encoder-1 "She sat on the <mask> bank." --csv
+    """
+    from tfcli.cli.stdin import read_text
+    from tfcli.inspection.tokens import tokens as compute
+    from tfcli.render.text_tokens import TokensView, tokens_json, tokens_table
+    from tfcli.runs.load import load_run
+
+    outputs = Outputs(json, csv, svg, html)
+    text = read_text(text)
+    record = compute(load_run(run, checkpoint), text)
+    present(
+        terminal,
+        outputs,
+        TokensView(record),
+        json=lambda: tokens_json(record),
+        table=lambda: tokens_table(record),
+    )
