@@ -42,3 +42,86 @@ class PositionsRecord:
     """How a run joins its vectors to its tokens. None: they act on the scores, or there is no run."""
     side: Literal["source", "target"] | None = None
     """Whose table it is, where the two sides have their own."""
+
+
+RequirementName = Literal["bounded", "unique", "beyond its length", "consistent distance", "in the data"]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One of the lecture's wishes for a positional encoding, with the number that decides it."""
+
+    name: RequirementName
+    met: bool | None
+    """None: it cannot be told."""
+    value: float | None
+    measured: str
+    """What the number is."""
+
+
+@dataclass(frozen=True)
+class PositionRequirements:
+    """All of them for one encoding (Bishop and Bishop 2024, section 12.1.9)."""
+
+    encoding: str
+    origin: str
+    """Whose numbers they are: a formula's, a run's, or untrained ones."""
+    joins: str
+    """How it meets the tokens."""
+    requirements: tuple[Requirement, ...]
+
+
+@dataclass(frozen=True)
+class PositionComparison:
+    """Encodings side by side: a table and the requirements of each."""
+
+    tables: tuple[PositionsRecord, ...]
+    requirements: tuple[PositionRequirements, ...]
+
+
+@dataclass(frozen=True)
+class ShiftRecord:
+    """The matrix that carries every r_n to r_{n+k}: r_{n+k} = `matrix` r_n.
+
+    Shape:
+        matrix: (D, D)
+        angles: (pairs,), by how much each pair of dimensions is turned; None where the matrix was fitted
+        pairs: (pairs, 2), the dimensions of each
+    """
+
+    encoding: str
+    shift: int
+    """k."""
+    matrix: NDArray[np.float32]
+    angles: NDArray[np.float32] | None
+    pairs: NDArray[np.int64] | None
+    residual: float
+    """|r_{n+k} − matrix r_n| by |r_{n+k}|, over n; of a fitted matrix, over positions that it was not fitted on."""
+    alone: int = 0
+    """Dimensions without a partner, which no matrix carries: the last sine of an odd size."""
+
+
+@dataclass(frozen=True)
+class LossBand:
+    """The mean loss of the tokens at positions `first` … `last` − 1."""
+
+    first: int
+    last: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class BeyondContext:
+    """A decoder's loss by position, within its context and beyond.
+
+    Shape:
+        curve: (bins,), the mean over `bin` positions each
+    """
+
+    context: int
+    texts: int
+    bands: tuple[LossBand, ...]
+    bin: int
+    curve: NDArray[np.float32]
+    learned: bool = False
+    """Whether positions are learned, so that there are none beyond the context."""

@@ -11,6 +11,7 @@ from tfcli.render.curve import Plot, Series
 from tfcli.render.heatmap import HeatMap
 from tfcli.render.position_biases import PositionBiases
 from tfcli.render.safe import printable
+from tfcli.render.table_csv import Table
 
 _MAX_LINES = 32  # of half blocks: 64 positions
 
@@ -45,39 +46,13 @@ class PositionsView:
             yield PositionBiases(self.record)
             return
         yield Text(_size(self.record), style="dim")
-        yield from self._map(options.max_width)
+        yield VectorMap(self.record)
         for line in _FORMULAS.get((self.record.encoding, self.record.layout or ""), ()):
             yield Text(line, style="dim")
         if self.record.merge:
             yield Text(_MERGED[self.record.merge], style="dim")
         yield Text()
         yield from self._similarity()
-
-    def _map(self, width: int) -> RenderResult:
-        """The positions and dimensions that fit, every so many of them.
-
-        Dimensions that share an angle are its sine and its cosine: pairs are left out whole. Keeping the largest of a
-        block instead would draw little but the cosines near 1.
-        """
-        positions, dimensions = self.record.table.shape
-        gutter = len(str(self.record.first + positions - 1)) + 1
-        row_step = -(-positions // (2 * _MAX_LINES))
-        pair_step = -(-dimensions // max(2, (width - gutter) // 2 * 2))
-        halves = self.record.encoding == "sinusoidal" and self.record.layout == "halves"
-        pairs = [i % (dimensions // 2) if halves else i // 2 for i in range(dimensions)]
-        rows = range(0, positions, row_step)
-        columns = [i for i, pair in enumerate(pairs) if pair % pair_step == 0]
-        yield HeatMap(
-            self.record.table[np.ix_(rows, columns)],
-            "value, centred on 0",
-            row_labels=tuple(str(self.record.first + row) for row in rows),
-            column_numbers=tuple(columns),
-            signed=True,
-            wide=len(rows) <= _MAX_LINES,
-        )
-        if row_step > 1 or pair_step > 1:
-            drawn = f"drawn: {_every(row_step, 'position')}; {_every(pair_step, 'pair of dimensions')}"
-            yield Text(drawn, style="dim")
 
     def _similarity(self) -> RenderResult:
         assert self.record.similarity is not None, "vectors have a similarity"
@@ -86,6 +61,40 @@ class PositionsView:
         distances = tuple(float(k) for k in range(len(self.record.similarity)))
         curve = Series("similarity", distances, tuple(self.record.similarity.tolist()), "cyan")
         yield Plot((curve,), "distance k")
+
+
+@dataclass(frozen=True)
+class VectorMap:
+    """The positions and dimensions that fit, every so many of them.
+
+    Dimensions that share an angle are its sine and its cosine: pairs are left out whole. Keeping the largest of a
+    block instead would draw little but the cosines near 1.
+    """
+
+    record: PositionsRecord
+    most_lines: int = _MAX_LINES
+    meaning: str = "value, centred on 0"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        positions, dimensions = self.record.table.shape
+        gutter = len(str(self.record.first + positions - 1)) + 1
+        row_step = -(-positions // (2 * self.most_lines))
+        pair_step = -(-dimensions // max(2, (options.max_width - gutter) // 2 * 2))
+        halves = self.record.encoding == "sinusoidal" and self.record.layout == "halves"
+        pairs = [i % (dimensions // 2) if halves else i // 2 for i in range(dimensions)]
+        rows = range(0, positions, row_step)
+        columns = [i for i, pair in enumerate(pairs) if pair % pair_step == 0]
+        yield HeatMap(
+            self.record.table[np.ix_(rows, columns)],
+            self.meaning,
+            row_labels=tuple(str(self.record.first + row) for row in rows),
+            column_numbers=tuple(columns),
+            signed=True,
+            wide=len(rows) <= self.most_lines,
+        )
+        if row_step > 1 or pair_step > 1:
+            drawn = f"drawn: {_every(row_step, 'position')}; {_every(pair_step, 'pair of dimensions')}"
+            yield Text(drawn, style="dim")
 
 
 def _title(record: PositionsRecord) -> str:
@@ -108,3 +117,8 @@ def _size(record: PositionsRecord) -> str:
 
 def _every(step: int, noun: str) -> str:
     return f"every {noun}" if step == 1 else f"one {noun} of {step}"
+
+
+def positions_csv(record: PositionsRecord) -> Table:
+    """The table alone, a row a line and no heading, as `numpy.loadtxt` reads it."""
+    return Table((), (tuple(str(value) for value in row) for row in record.table))

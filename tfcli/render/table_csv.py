@@ -16,9 +16,10 @@ class Table:
 
 
 def to_csv(table: Table) -> str:
-    """CSV with a heading; numbers with as many digits as name them exactly."""
+    """CSV with a heading, where columns have names; numbers with as many digits as name them exactly."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.columns)
+    if table.columns:
+        writer.writerow(table.columns)
     writer.writerows(table.rows)
     return text.getvalue()

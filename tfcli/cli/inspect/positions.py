@@ -1,12 +1,18 @@
-"""``tfcli inspect positions``: a positional encoding."""
+"""``tfcli inspect positions``: a positional encoding, or all of them side by side."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tfcli.cli.options import Json, command
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tfcli.inspection.compared_positions import Described
+    from tfcli.records.positions import BeyondContext
+    from tfcli.runs.load import LoadedRun
 
 _SIZE = 64  # of a table that still fits into a terminal
 _HEADS = 8  # of ALiBi, as in the paper's example
@@ -15,8 +21,9 @@ _HEADS = 8  # of ALiBi, as in the paper's example
 @command
 def positions(
     terminal: Terminal,
-    run: Annotated[
-        Path | None, typer.Argument(metavar="RUN", help="A run, to see its own.", show_default=False)
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="RUN", help="A run, to see its own; several with --compare.", show_default=False),
     ] = None,
     encoding: Annotated[
         Literal["sinusoidal", "rotary", "alibi", "learned", "t5", "none"] | None,
@@ -26,6 +33,16 @@ def positions(
             show_default="sinusoidal",
         ),
     ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="All encodings side by side, those of runs among them.")
+    ] = False,
+    shift: Annotated[
+        int | None,
+        typer.Option("--shift", metavar="K", min=1, help="Show the matrix that carries n to n + K.", show_default="1"),
+    ] = None,
+    loss: Annotated[
+        bool, typer.Option("--loss", help="Measure a decoder's loss at 1×, 2× and 4× its context.")
+    ] = False,
     length: Annotated[
         int | None, typer.Option("--length", min=1, help="Positions.", show_default=f"{_SIZE}, or the run's")
     ] = None,
@@ -38,7 +55,7 @@ def positions(
             "--heads",
             min=1,
             help="Heads: a column each of alibi; for rotary, those that share d_model.",
-            show_default=f"{_HEADS} for alibi, else 1",
+            show_default=f"{_HEADS} for alibi and --compare, else 1",
         ),
     ] = None,
     base: Annotated[
@@ -57,65 +74,169 @@ def positions(
         Literal["source", "target"] | None,
         typer.Option("--side", help="Of an encoder-decoder that learned a table for each side.", show_default="source"),
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV, a row a line.")] = False,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
     json: Json = False,
 ) -> None:
-    """Show a positional encoding.
+    """Show a positional encoding, and whether it is what one should be.
 
-    Vectors (sinusoidal, learned, rotary) are drawn as a heat map, and how alike positions are by their distance; biases
-    (alibi, t5) by head and distance.
+    Vectors (sinusoidal, learned, rotary) are drawn as a heat map, and how alike
+    positions are by their distance; biases (alibi, t5) by head and distance.
+    Then what the lecture asks of an encoding, each with its number: bounded,
+    unique, usable beyond its length, consistent distance, in the data.
 
     Examples:
 
       tfcli inspect positions --encoding sinusoidal --length 64 --d-model 128
-      tfcli inspect positions --encoding alibi --heads 8
+      tfcli inspect positions --d-model 6 --shift 1
+      tfcli inspect positions --compare
       tfcli inspect positions runs/decoder-1
     """
     from tfcli.errors import UsageError
-    from tfcli.inspection.positions import run_positions
-    from tfcli.render.as_json import to_json
-    from tfcli.render.positions import PositionsView
-    from tfcli.runs.load import load_run
 
-    if csv and json:
-        raise UsageError("--csv and --json are two forms of one table", "give one of the two")
+    outputs = Outputs(json=json, csv=csv, svg=svg, html=html)
     formula = {"--d-model": d_model, "--heads": heads, "--base": base, "--layout": layout}
-    if run is not None:
+    named = list(runs or [])
+    if compare:
+        unused = {"--encoding": encoding, "--layout": layout, "--side": side}
+        _require_unset(unused, "--compare shows every encoding", "or leave --compare out")
+        _compare(terminal, outputs, named, length, formula, shift or 1, loss=loss)
+        return
+    if len(named) > 1:
+        raise UsageError(f"{len(named)} runs are shown side by side with --compare", "add it, or name one run")
+    if named:
         _require_unset(
-            {"--encoding": encoding, **formula}, f"The run {run} has its own positions", "or leave the run out"
+            {"--encoding": encoding, **formula}, f"The run {named[0]} has its own positions", "or leave the run out"
         )
-        record = run_positions(load_run(run).model, length, side)
+        described, beyond = _of_run(terminal, named[0], length, side, shift or 1, loss=loss)
     else:
         _require_unset({"--side": side}, "A formula has no sides", "or name a run")
-        record = _formula(encoding or "sinusoidal", length or _SIZE, formula)
-    if json:
-        terminal.json(to_json(record))
-    elif csv:
-        for row in record.table:
-            terminal.text(",".join(str(value) for value in row))
-    else:
-        terminal.show(PositionsView(record))
+        _require_unset({"--loss": loss or None}, "A formula has no loss", "or name a run")
+        described, beyond = _formula(encoding or "sinusoidal", length or _SIZE, formula, shift or 1), None
+    _show(terminal, outputs, described, beyond, shift)
 
 
-def _formula(encoding: str, length: int, options: dict[str, Any]) -> Any:
+def _show(
+    terminal: Terminal,
+    outputs: Outputs,
+    described: "Described",
+    beyond: "BeyondContext | None",
+    shift: int | None,
+) -> None:
+    from rich.console import Group
+    from rich.text import Text
+
+    from tfcli.inspection.shift import shift as compute
+    from tfcli.render.as_json import to_json
+    from tfcli.render.beyond_context import BeyondContextView
+    from tfcli.render.position_requirements import RequirementsView
+    from tfcli.render.position_shift import ShiftView, shift_table
+    from tfcli.render.positions import PositionsView, positions_csv
+
+    record, found = described
+    carried = None if shift is None else compute(record, shift)
+    parts: list[Any] = [PositionsView(record), Text(), RequirementsView(found)]
+    if carried is not None:
+        parts += [Text(), ShiftView(carried)]
+    if beyond is not None:
+        parts += [Text(), BeyondContextView(beyond)]
+
+    def as_json() -> Any:
+        about = to_json(found)
+        return {
+            **to_json(record),
+            **{key: about[key] for key in ("origin", "joins", "requirements")},
+            "shift": carried and to_json(carried),
+            "beyond_context": beyond and to_json(beyond),
+        }
+
+    present(
+        terminal,
+        outputs,
+        Group(*parts),
+        json=as_json,
+        table=lambda: positions_csv(record) if carried is None else shift_table(carried),
+    )
+
+
+def _compare(
+    terminal: Terminal,
+    outputs: Outputs,
+    runs: list[Path],
+    length: int | None,
+    formula: dict[str, Any],
+    k: int,
+    *,
+    loss: bool,
+) -> None:
+    from tfcli.inspection.compared_positions import compared
+    from tfcli.recipe.model import ModelSection
+    from tfcli.render.as_json import to_json
+    from tfcli.render.position_requirements import PositionComparisonView, requirements_table
+
+    described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in runs]
+    comparison = compared(
+        described,
+        length or (described[0][0].length if described else _SIZE),
+        formula["--d-model"] or _SIZE,
+        formula["--heads"] or _HEADS,
+        ModelSection.position_base if formula["--base"] is None else formula["--base"],
+        k,
+    )
+
+    def as_json() -> Any:
+        both = zip(comparison.tables, comparison.requirements, strict=True)
+        return {"encodings": [{**to_json(record), **to_json(found)} for record, found in both]}
+
+    view = PositionComparisonView(comparison)
+    present(terminal, outputs, view, json=as_json, table=lambda: requirements_table(comparison.requirements))
+
+
+def _of_run(
+    terminal: Terminal,
+    path: Path,
+    length: int | None,
+    side: Literal["source", "target"] | None,
+    k: int,
+    *,
+    loss: bool,
+) -> "tuple[Described, BeyondContext | None]":
+    from tfcli.inspection.compared_positions import of_run
+    from tfcli.runs.load import load_run
+
+    run = load_run(path)
+    beyond = _loss(terminal, run) if loss else None
+    return of_run(run.model, str(path), length, side, k, beyond), beyond
+
+
+def _loss(terminal: Terminal, run: "LoadedRun") -> "BeyondContext":
+    """The run's loss on its own validation text."""
+    from tfcli.inspection.beyond_context import beyond_context
+    from tfcli.pipeline.datasets import dataset_of_run
+
+    with terminal.progress() as say:
+        say("looking for its text")
+        data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+        say("reading it")
+        return beyond_context(run, data)
+
+
+def _formula(encoding: str, length: int, options: dict[str, Any], k: int) -> "Described":
     from tfcli.errors import UsageError
-    from tfcli.inspection.positions import positions_table
+    from tfcli.inspection.compared_positions import formula
     from tfcli.recipe.model import ModelSection
 
+    usual = ModelSection.position_base
     if encoding == "alibi":
         others = {name: value for name, value in options.items() if name != "--heads"}
         _require_unset(others, "ALiBi's bias has heads and distances alone", "or choose another --encoding")
-        return positions_table(encoding, length, options["--heads"] or _HEADS)
+        return formula(encoding, length, options["--heads"] or _HEADS, usual, k=k)
     size, heads, base = options["--d-model"] or _SIZE, options["--heads"] or 1, options["--base"]
     if size % heads:
         raise UsageError(f"--d-model {size} is not divisible by --heads {heads}", "choose a multiple")
-    return positions_table(
-        encoding,
-        length,
-        size // heads if encoding == "rotary" else size,
-        ModelSection.position_base if base is None else base,
-        layout=options["--layout"],
-    )
+    width = size // heads if encoding == "rotary" else size
+    return formula(encoding, length, width, usual if base is None else base, options["--layout"], k)
 
 
 def _require_unset(options: dict[str, Any], problem: str, otherwise: str) -> None:

@@ -53,23 +53,18 @@ def slips(size: int, base: float) -> tuple[str, ...]:
     """What the lectures print otherwise or leave open, with what follows from it at this size."""
     undefined = undefined_dimensions(size)
     listed = ", ".join(map(str, undefined[:8])) + (", …" if len(undefined) > 8 else "")
-    lone = (
-        (f"An odd size ends on a sine: dimension {size - 1} has no cosine, and no rotation carries it.",)
-        if size % 2
-        else ()
-    )
+    missing = f"Read literally, {len(undefined)} of {size} dimensions get no number ({listed}): " if undefined else ""
     return (
-        f"INF721 adds 'if i is even' and 'if i is odd' to formulas of the pair index i. Read literally, {len(undefined)} "
-        f"of {size} dimensions get no number ({listed}): 2i and 2i + 1 say already which is sine and which is cosine."
-        if undefined
-        else "INF721 adds 'if i is even' and 'if i is odd' to formulas of the pair index i, which say it already.",
-        f"Bishop does not say where i begins. From 0 neighbours share a wavelength; from 1 the first cosine and the last "
-        f"sine stand alone, and no linear map carries n to n + 1: it leaves {from_one(size, base):.2g} of |r_n+1|, and "
-        f"{from_zero(size, base):.0e} from 0.",
-        "Which of the letters is the position: n, t and i (encoder notes) are; i is the dimension in Bishop, the pair in "
+        "INF721 adds 'if i is even' and 'if i is odd' to formulas of the pair index i. "
+        f"{missing}2i and 2i + 1 say already which is sine and which is cosine.",
+        "Bishop does not say where i begins. From 0 neighbours share a wavelength; from 1 the first cosine and the "
+        "last sine stand alone, and no linear map carries n to n + 1: the best one leaves "
+        f"{from_one(size, base):.2g} of |r_n+1|, and {from_zero(size, base):.0e} where i begins at 0.",
+        "Which letter is the position: n, t, and i in the encoder notes; i is the dimension in Bishop, the pair in "
         "INF721 and the token in CS224n.",
         "UDL's formula adds Π to V, K and Q, after the projections; its sentence adds it to X, before them.",
-        *lone,
+        "None says that D is even. An odd one ends on a sine whose cosine is missing, and no rotation carries it"
+        + (f": here dimension {size - 1}." if size % 2 else "."),
     )
 
 

@@ -8,7 +8,11 @@ from torch import Tensor
 
 from tfcli.inspection.explain.notation import VECTORS, Notation, notation, numbered
 from tfcli.inspection.explain.position_notations import SPELLINGS, slips, worked
+from tfcli.inspection.passes import record_attention
+from tfcli.layers.multi_head import MultiHeadAttention
+from tfcli.layers.positions import PositionSignal
 from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.recipe.model import ModelSection
 from tfcli.records.explain import Explanation, Matrix, Measure, NotationName, Step
 from tfcli.records.position_notations import PositionExplanation
 
@@ -38,7 +42,7 @@ def explain_positions(
         embedded: (T, D); own: (T, D)
     """
     n, size = notation(name), embedded.shape[1]
-    rows = max(length or 0, len(tokens)) if length is None else length
+    rows = len(tokens) if length is None else length
     table = sinusoidal_encoding(rows, size, base)
     added = sinusoidal_encoding(len(tokens), size, base).to(embedded) if own is None else own
     steps = (
@@ -113,7 +117,7 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
     apart = embedded @ weight[:size] + positions @ weight[size:]
     matrix = n.matrix("input", joined, tokens, numbered(size + part), VECTORS)
     axes = tuple(f"({axis} + {part})" if axis == n.axes["model"] else axis for axis in matrix.axes)
-    difference = float((joined @ weight - apart).abs().max())
+    difference = _largest(joined @ weight - apart)
     return Step(
         "Or concatenated",
         f"({n.symbol('embedded')}, {n.symbol('positions')}): {size} + {part} numbers a token",
@@ -125,17 +129,19 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
 
 def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step:
     """Q and K are projected from X + P, V from X (model.position_merge = "query_key")."""
-    value = _weights(embedded.shape[1], embedded.shape[1]).to(embedded)
+    attention = _attention(embedded.shape[1])
+    moved = added.roll(1, dims=0)
+    to_all = _values(attention, embedded + moved) - _values(attention, embedded + added)
+    to_two = _values(attention, embedded, moved) - _values(attention, embedded, added)
+    after = _values(attention, embedded) + added - _values(attention, embedded + added)
     x, p = n.symbol("embedded"), n.symbol("positions")
-    moved = (embedded + added.roll(1, dims=0)) @ value - (embedded + added) @ value
-    after = (embedded @ value + added) - (embedded + added) @ value
     query, key, values = (n.symbol(name) for name in ("query", "key", "value"))
     measures = (
-        Measure("added to all", float(moved.abs().max()), f"change of {values} when every token moves one position on"),
-        Measure("queries and keys alone", 0.0, f"the same: {values} is projected from {x}, without {p}"),
-        Measure("after the projection", float(after.abs().max()), f"difference of adding {p} there and adding it before"),
+        Measure("added to all", _largest(to_all), f"change of {values} when the positions of the tokens change"),
+        Measure("queries and keys alone", _largest(to_two), f"the same: {values} is projected from {x}, without {p}"),
+        Measure("after the projection", _largest(after), f"difference in {values} of adding {p} there and before it"),
     )
-    shape = " × ".join(str(size) for size in embedded.shape)
+    shape = " × ".join(str(size) for size in embedded.shape[:: -1 if n.columns_are_tokens else 1])
     return Step(
         "Or into queries and keys alone",
         f"{query} and {key} from {x} + {p}, {values} from {x}, in every layer; each {shape}",
@@ -143,6 +149,29 @@ def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step
         measures,
         "What is mixed is then free of positions; which tokens are mixed is not (model.position_merge = 'query_key').",
     )
+
+
+def _attention(size: int) -> MultiHeadAttention:
+    """One head with random weights."""
+    attention = MultiHeadAttention(ModelSection(d_model=size, num_heads=1, positions="none"))
+    with torch.no_grad():
+        for parameter in attention.parameters():
+            parameter.copy_(_weights(size, size))
+    return attention.eval()
+
+
+@torch.inference_mode()
+def _values(attention: MultiHeadAttention, x: Tensor, added: Tensor | None = None) -> Tensor:
+    """V of an attention whose queries and keys are told positions.
+
+    Shape:
+        x, added: (T, D), and the same is returned
+    """
+    return record_attention(attention, x[None], positions=PositionSignal(added=added)).value[0]
+
+
+def _largest(x: Tensor) -> float:
+    return float(x.abs().max())
 
 
 def _weights(rows: int, columns: int) -> Tensor:

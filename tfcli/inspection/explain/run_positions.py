@@ -38,14 +38,16 @@ def embedded_by_run(run: LoadedRun, text: str) -> Embedded:
     ids = inputs.encoder or inputs.decoder or ()
     embedding, section = tower(run.model).embedding, run.config.model
     vectors = F.embedding(torch.tensor(ids, device=run.device), embedding.weight) * embedding.scale
+    if embedding.token_types is not None:
+        vectors = vectors + embedding.token_types[0]
     adds = embedding.has_positions and not embedding.concatenates
     added = embedding.positions[embedding.offset : embedding.offset + len(ids)] if adds else None
-    remark = (
-        f"These are the run's own positions: {section.positions}."
-        if adds
-        else f"The run itself has {section.positions} positions, {_elsewhere(section.positions, section.position_merge)}: "
-        "the formula's numbers stand in for them."
-    )
+    remark = f"These are the run's own positions: {section.positions}."
+    if not adds:
+        elsewhere = _elsewhere(section.positions, section.position_merge)
+        remark = f"The run has {section.positions} positions, {elsewhere}: the formula's numbers stand in for them."
+    if section.embedding_norm:
+        remark += " A norm follows."
     return Embedded(run.tokenizer.labels(ids), vectors.float().cpu(), None if added is None else added.cpu(), remark)
 
 

@@ -1,0 +1,92 @@
+"""``tfcli explain positions``: one function, as the lectures write it, with every number."""
+
+from typing import Annotated
+
+import typer
+
+from tfcli.cli.explain.options import NotationOption, OfRun, Text, ToySeed
+from tfcli.cli.options import Checkpoint, Json, command
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+
+_SIZE = 4
+
+
+@command
+def positions(
+    terminal: Terminal,
+    text: Text = None,
+    run: OfRun = None,
+    d_model: Annotated[
+        int | None,
+        typer.Option("--d-model", min=1, max=512, help="Of a toy: the size of a vector.", show_default=str(_SIZE)),
+    ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option("--length", min=1, max=10_000, help="Positions of the table.", show_default="the text's"),
+    ] = None,
+    base: Annotated[float, typer.Option("--base", help="Base L of the wavelengths.")] = 10_000.0,
+    notation: NotationOption = "bishop",
+    seed: ToySeed = None,
+    checkpoint: Checkpoint = "best",
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+    json: Json = False,
+) -> None:
+    """Show how positions become numbers, and join a text.
+
+    Every lecture's way to write the same function, then the table step by step:
+    wavelengths, angles, sines and cosines, and how they are added, concatenated,
+    or put into queries and keys. With --run, the embeddings are a run's.
+
+    Examples:
+
+      tfcli explain positions "Lucas will travel" --d-model 4
+      tfcli explain positions --notation inf721 --d-model 6
+      tfcli explain positions "Tom swam" --run runs/decoder-1
+    """
+    from tfcli.cli.stdin import read_text
+    from tfcli.errors import UsageError
+    from tfcli.inspection.explain.positions import explain_positions, toy_embeddings
+    from tfcli.inspection.explain.toy import EXAMPLE
+    from tfcli.render.as_json import to_json
+    from tfcli.render.explain.positions import PositionExplanationView
+    from tfcli.render.explain.steps import explanation_table
+
+    outputs = Outputs(json=json, csv=csv, svg=svg, html=html)
+    if not base > 1:
+        raise UsageError(f"A base of {base:g} gives no growing wavelengths", "choose a base above 1")
+    read = EXAMPLE if text is None else read_text(text)
+    if not read.strip():
+        raise UsageError("The text is empty", "give a few words")
+    if run is None:
+        size = d_model or _SIZE
+        tokens, embedded = toy_embeddings(read, size, seed or 0)
+        label = f"a toy with random embeddings of seed {seed or 0}: d_model {size}"
+        record = explain_positions(tokens, embedded, label, notation, base=base, length=length)
+    else:
+        from tfcli.inspection.explain.run_positions import embedded_by_run
+        from tfcli.runs.load import load_run
+
+        for option, value in (("--d-model", d_model), ("--seed", seed)):
+            if value is not None:
+                raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or --run")
+        found = embedded_by_run(load_run(run, checkpoint), read)
+        record = explain_positions(
+            found.tokens,
+            found.vectors,
+            f"{run}, d_model {found.vectors.shape[1]}",
+            notation,
+            base=base,
+            length=length,
+            own=found.added,
+            remark=found.remark,
+        )
+    present(
+        terminal,
+        outputs,
+        PositionExplanationView(record),
+        json=lambda: to_json(record),
+        table=lambda: explanation_table(record.explanation),
+    )
