@@ -24,7 +24,7 @@ RECORD = NeighboursRecord(
 
 
 def test_the_table_at_60_columns():
-    """30 cells are left for bars: half of them for a cosine of 0.5, none for one below 0. What steers is written out."""
+    """30 cells are left for bars: half of them for a cosine of 0.5, none for one below 0. What steers is escaped."""
     assert printed(NeighboursView(RECORD), 60).splitlines() == [
         "Nearest tokens · runs/pt-en-1 · E, which the head shares",
         "cos(a, b) = a·b / ‖a‖‖b‖ between rows of 1,005 tokens × 100",
