@@ -23,7 +23,7 @@ def beside_scaled_dot(subject: Subject, n: Notation, heads: Sequence[int]) -> St
     ]
     score = subject.section.attention_score
     note = {
-        "additive": "Additive scores stay within the sum of |u|, so that their weights are flatter here.",
+        "additive": "Additive scores stay within the sum of |u| of their head; scaled dot products have no bound.",
         "dot": "Without the division scores are larger, and their weights nearer to 0 and 1.",
     }[score]
     return Step(

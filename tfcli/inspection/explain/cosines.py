@@ -21,8 +21,8 @@ def cosines(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     alone = subject.attention.num_heads == 1
     matrices = [
         n.matrix(quantity, values[head], rows, columns, PAIRS, head=None if alone else head)
-        for head in heads
         for quantity, values in (("cosine", between), ("raw", raw))
+        for head in heads
     ]
     note = "A dot product is also large because a vector is long: the largest score need not be the largest cosine."
     return Step(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from tfcli.inspection.explain.notation import Notation, numbered
+from tfcli.inspection.explain.notation import VECTORS, Notation, numbered
 from tfcli.inspection.explain.projections import projection
 from tfcli.inspection.explain.subject import Subject
 from tfcli.records.explain import Step
@@ -15,11 +15,13 @@ _MOST_SUMMANDS = 4
 def mixing(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     """Weights times values."""
     mixed, size = subject.attention_pass.mixed, subject.attention.head_dim
+    if subject.section.attention_score == "parameter_free":
+        matrix = n.matrix("mixed_alone", mixed[0], subject.query_tokens, numbered(size), VECTORS)
+        return Step("Weights times the input", n.formulas["mix_alone"], (matrix,), note=_last_row(subject, 0, "x"))
     alone = subject.attention.num_heads == 1
-    quantity = "output" if subject.section.attention_score == "parameter_free" else "mixed"
     matrices = tuple(
         n.matrix(
-            quantity,
+            "mixed",
             mixed[head],
             subject.query_tokens,
             tuple(str(head * size + i) for i in range(size)),
@@ -28,9 +30,7 @@ def mixing(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
         )
         for head in heads
     )
-    note = _last_row(subject, heads[0])
-    if subject.section.attention_score == "parameter_free":
-        return Step("Weights times the input", n.formulas["mix_alone"], matrices, note=note)
+    note = _last_row(subject, heads[0], "v")
     return Step("Weights times values", n.formulas["mix"], matrices, note=note)
 
 
@@ -43,17 +43,17 @@ def output(subject: Subject, n: Notation) -> Step:
     matrices = (
         n.matrix("joined", joined, tokens, numbered(joined.shape[1]), ("tokens", "joined")),
         *projection(n, "output", module, ("joined", "model")),
-        n.matrix("output", passed.output, tokens, numbered(passed.output.shape[1]), ("tokens", "model")),
+        n.matrix("output", passed.output, tokens, numbered(passed.output.shape[1]), VECTORS),
     )
     shape = " × ".join(map(str, passed.output.T.shape if n.columns_are_tokens else passed.output.shape))
     note = f"The output is {shape}, as what entered: it can be added to it, and layers can be stacked."
     return Step("Concatenate, and recombine", n.formulas["join"], matrices, note=note)
 
 
-def _last_row(subject: Subject, head: int) -> str:
+def _last_row(subject: Subject, head: int, letter: str) -> str:
     """The last mixture written out, where it is short."""
     weights, tokens = subject.attention_pass.weights[head], subject.key_tokens
     if len(tokens) > _MOST_SUMMANDS:
         return ""
-    summands = " + ".join(f"{w:.3f} v({token})" for w, token in zip(weights[-1].tolist(), tokens, strict=True))
+    summands = " + ".join(f"{w:.3f} {letter}({token})" for w, token in zip(weights[-1].tolist(), tokens, strict=True))
     return f"head {head}, {subject.query_tokens[-1]}: {summands}"

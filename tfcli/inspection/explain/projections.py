@@ -18,7 +18,7 @@ def projections(subject: Subject, n: Notation) -> Step:
     for quantity in QUANTITIES:
         module = getattr(subject.attention, quantity)
         assert isinstance(module, nn.Linear)
-        matrices += projection(n, quantity, module, ("model", _joined(subject, quantity)))
+        matrices += projection(n, quantity, module, ("model", joined_axis(subject, quantity)))
     for quantity in QUANTITIES:
         split: Tensor = getattr(passed, quantity)
         joined = split.transpose(0, 1).flatten(1)
@@ -34,12 +34,17 @@ _SIZES: Axes = ("tokens", "joined")
 
 def projection(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> list[Matrix]:
     """The matrix of a linear map as the lectures have it, (in, out), and its bias where there is one."""
-    weight = module.weight.T
-    rows, columns = numbered(weight.shape[0]), numbered(weight.shape[1])
-    matrices = [n.matrix(f"w_{quantity}", weight, rows, columns, axes)]
+    matrices = [transposed(n, f"w_{quantity}", module, axes)]
     if module.bias is not None:
+        columns = numbered(len(module.bias))
         matrices.append(n.matrix(f"b_{quantity}", module.bias[None], ("",), columns, ("one", axes[1])))
     return matrices
+
+
+def transposed(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> Matrix:
+    """The matrix of a linear map, which PyTorch keeps as (out, in), as (in, out)."""
+    weight = module.weight.T
+    return n.matrix(quantity, weight, numbered(weight.shape[0]), numbered(weight.shape[1]), axes)
 
 
 def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
@@ -72,7 +77,8 @@ def _tokens(subject: Subject, quantity: str) -> tuple[str, ...]:
     return subject.query_tokens if quantity == "query" else subject.key_tokens
 
 
-def _joined(subject: Subject, quantity: str) -> Axis:
+def joined_axis(subject: Subject, quantity: str) -> Axis:
+    """The axis of all heads side by side; of keys and values there may be fewer heads."""
     shared = quantity != "query" and subject.attention.num_kv_heads != subject.attention.num_heads
     return "shared" if shared else "joined"
 

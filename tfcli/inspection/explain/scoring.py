@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tfcli.inspection.explain.notation import PAIRS, Notation
+from tfcli.inspection.explain.notation import PAIRS, Notation, numbered
 from tfcli.inspection.explain.subject import Subject
 from tfcli.layers.scores import dot_scores
 from tfcli.records.explain import Matrix, MatrixKind, Step
@@ -55,11 +55,12 @@ def _scores(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     if score == "additive":
         return [_additive(subject, n, heads)]
     raw = dot_scores(passed.query, passed.key, 1.0)
-    formula = n.scores["parameter_free" if score == "parameter_free" else "dot"]
-    first = Step("Scores", formula, _each(subject, n, "raw", raw, heads), note=_raw_note(n, score))
+    alone = score == "parameter_free"
+    matrices = _each(subject, n, "raw_alone" if alone else "raw", raw, heads)
+    first = Step("Scores", n.scores[score if alone else "dot"], matrices, note=_raw_note(n, score))
     if score != "scaled_dot":
         return [first]
-    scaled = subject.attention.score(passed.query, passed.key)
+    scaled = subject.attention.score(passed.query[None], passed.key[None])[0]
     formula = n.formulas["scaled"].format(scores=n.scores[score])
     return [first, Step("Scaled", formula, _each(subject, n, "scaled", scaled, heads), note=_divisor(subject, n))]
 
@@ -69,13 +70,13 @@ def _additive(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     passed, weight = subject.attention_pass, subject.attention.score.weight
     assert weight is not None
     size = subject.attention.head_dim
-    labels = tuple(f"head {head}" for head in heads)
-    vectors = n.matrix("score_vector", weight[list(heads)], labels, tuple(map(str, range(size))), ("heads", "head"))
-    scores = subject.attention.score(passed.query, passed.key)
-    note = "No dot product, and nothing to divide by: tanh keeps every summand within ± 1."
-    return Step(
-        "Additive scores", n.scores["additive"], (vectors, *_each(subject, n, "scaled", scores, heads)), note=note
-    )
+    labels = tuple(str(head) for head in heads)
+    vectors = n.matrix("score_vector", weight[list(heads)], labels, numbered(size), ("heads", "head"))
+    scores = subject.attention.score(passed.query[None], passed.key[None])[0]
+    matrices = (vectors, *_each(subject, n, "scaled", scores, heads))
+    formula = n.formulas["scaled"].format(scores=n.scores["additive"])
+    note = f"{n.symbol('score_vector')} holds a vector a head. Nothing to divide by: |tanh| stays below 1."
+    return Step("Additive scores", formula, matrices, note=note)
 
 
 def _bias(subject: Subject, n: Notation, heads: Sequence[int], logits: str) -> Step:

@@ -17,7 +17,7 @@ from tfcli.render.brush import brush_for, has_colors
 from tfcli.render.cells import Line, scale_bar
 from tfcli.render.colors import SIGNED, WEIGHTS
 from tfcli.render.explain.numbers import HIDDEN
-from tfcli.render.explain.shelves import Shelves
+from tfcli.render.explain.shelves import Shelves, is_map
 from tfcli.render.safe import printable
 from tfcli.render.table_csv import Table
 
@@ -68,21 +68,23 @@ class StepView:
         if self.step.matrices:
             furthest = _furthest(self.step.matrices)
             yield _indented(Shelves(self.step.matrices, furthest))
-            yield from self._legend(console, furthest)
+            yield from self._legend(console, options.max_width - _INDENT, furthest)
         if self.step.measures:
             yield _indented(_measures(self.step.measures))
         for line in self.step.note.splitlines():
             yield _indented(Text(printable(line), style="dim"))
 
-    def _legend(self, console: Console, furthest: float) -> RenderResult:
-        """The scales of the colours, and what stands for no number; nothing where numbers alone say all."""
+    def _legend(self, console: Console, width: int, furthest: float) -> RenderResult:
+        """The scales of the colours, and what stands for no number; nothing where numbers alone say all, and of maps,
+        which have their own."""
         parts: list[Line] = []
-        kinds = {matrix.kind for matrix in self.step.matrices}
+        numbers = [matrix for matrix in self.step.matrices if not is_map(matrix, width)]
+        kinds = {matrix.kind for matrix in numbers}
         if has_colors(console) and "signed" in kinds:
             parts.append(scale_bar(f"{-furthest:.3g}", f"{furthest:.3g}", brush_for(console, SIGNED)))
         if has_colors(console) and "weights" in kinds:
             parts.append([*scale_bar("0", "1", brush_for(console, WEIGHTS)), Segment(" weight", _DIM)])
-        parts += [[Segment(words, _DIM)] for words in _signs(self.step.matrices)]
+        parts += [[Segment(words, _DIM)] for words in _signs(numbers)]
         for number, part in enumerate(parts):
             yield Segment(" " * (_INDENT if number == 0 else 3))
             yield from part

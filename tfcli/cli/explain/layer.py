@@ -1,0 +1,76 @@
+"""``tfcli explain layer``: one whole layer, from what enters to what leaves."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from tfcli.cli.explain.options import DModel, Heads, Kind, Layer, NotationOption, OfRun, Target, Text, ToySeed
+from tfcli.cli.options import Checkpoint, Device, Json, Threads, command
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+
+
+@command
+def layer(
+    terminal: Terminal,
+    text: Text = None,
+    run: OfRun = None,
+    number: Layer = None,
+    kind: Kind = None,
+    target: Target = None,
+    d_model: DModel = None,
+    heads: Heads = None,
+    norm_placement: Annotated[
+        Literal["pre", "post"] | None,
+        typer.Option("--norm-placement", help="Of a toy: norms before or behind.", show_default="post"),
+    ] = None,
+    shapes: Annotated[bool, typer.Option("--shapes", help="Show the shape of every tensor alone.")] = False,
+    notation: NotationOption = "bishop",
+    seed: ToySeed = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+    json: Json = False,
+) -> None:
+    """Show one whole layer: attention, residuals, norms, feed-forward.
+
+    Norms are shown with the statistics of every token, before and behind.
+
+    Examples:
+
+      tfcli explain layer "Lucas will travel" --norm-placement pre
+      tfcli explain layer --shapes --notation cs224n
+      tfcli explain layer "Tom swam" --run runs/decoder-1 --layer 1
+    """
+    from tfcli.cli.explain.subject import run_subject, toy_subject
+    from tfcli.cli.options import use_threads
+    from tfcli.inspection.explain.layer import explain_layer
+    from tfcli.inspection.explain.shapes import trace_shapes
+    from tfcli.render.as_json import to_json
+    from tfcli.render.explain.shapes import ShapesView, shapes_table
+    from tfcli.render.explain.steps import ExplanationView, explanation_table
+
+    outputs = Outputs(json, csv, svg, html)
+    use_threads(threads)
+    of_toy = {"--d-model": d_model, "--heads": heads, "--norm-placement": norm_placement, "--seed": seed}
+    if run is not None:
+        subject = run_subject(run, text, of_toy, checkpoint, device, target=target, kind=kind, layer=number or 0)
+    else:
+        of_run = {"--layer": number, "--kind": kind, "--target": target}
+        subject = toy_subject(text, of_run, d_model=d_model, heads=heads, norm_placement=norm_placement, seed=seed)
+    if shapes:
+        trace = trace_shapes(subject, notation)
+        view = ShapesView(trace)
+        present(terminal, outputs, view, json=lambda: to_json(trace), table=lambda: shapes_table(trace))
+        return
+    explanation = explain_layer(subject, notation)
+    present(
+        terminal,
+        outputs,
+        ExplanationView(explanation),
+        json=lambda: to_json(explanation),
+        table=lambda: explanation_table(explanation),
+    )
