@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tfcli.inspection.asked import ask, named
-from tfcli.inspection.decomposition import OUTSIDE, Summands, decomposed
+from tfcli.inspection.decomposition import OUTSIDE, Summands, decomposed, exact
 from tfcli.inspection.passes import record_model
 from tfcli.inspection.token_choice import chosen_token
 from tfcli.models.head import Head, TransformHead
@@ -70,7 +70,7 @@ def contributions(head: Head, summands: Summands, token: int, against: int | Non
     """
 
     def less(of: Tensor) -> Tensor:
-        return of[token].double() - (0.0 if against is None else of[against].double())
+        return exact(of[token]) - (0.0 if against is None else exact(of[against]))
 
     direction = less(head.weight)
     values = {part: float(row @ direction) for part, row in summands.items()}

@@ -46,13 +46,18 @@ def decomposed(model: Transformer, passed: ModelPass, token_id: int, position: i
     return _prepared(_normed(summands, stack.final_norm), model.head)
 
 
+def exact(values: Tensor) -> Tensor:
+    """In float64, on the CPU: some devices have none."""
+    return values.cpu().double()
+
+
 def _embedded(embedding: TokenEmbedding, token_id: int, position: int) -> Summands:
     """What enters the first layer."""
-    rows = {Part("token"): embedding.weight[token_id].double() * embedding.scale}
+    rows = {Part("token"): exact(embedding.weight[token_id]) * embedding.scale}
     if embedding.token_types is not None:
-        rows[Part("segment")] = embedding.token_types[0].double()
+        rows[Part("segment")] = exact(embedding.token_types[0])
     if embedding.has_positions:
-        place = Span(position, position + 1).rows(embedding.positions, embedding.offset)[0].double()
+        place = exact(Span(position, position + 1).rows(embedding.positions, embedding.offset)[0])
         if embedding.concatenates:
             rows = {part: torch.cat((row, torch.zeros_like(place))) for part, row in rows.items()}
             place = torch.cat((place.new_zeros(len(rows[Part("token")]) - len(place)), place))
@@ -67,18 +72,18 @@ def _through_layer(summands: Summands, layer: TransformerLayer, one: LayerPass, 
         assert layer.cross_attention is not None and layer.cross_attention_residual is not None
         heads = _heads(layer.cross_attention, one.cross, "cross_head", number, position)
         summands = _added(summands, heads, layer.cross_attention_residual, number)
-    output = one.feed_forward[position].double()
+    output = exact(one.feed_forward[position])
     bias = layer.feed_forward.output.bias
-    wide = {Part("feed_forward", number): output if bias is None else output - bias.double()}
+    wide = {Part("feed_forward", number): output if bias is None else output - exact(bias)}
     return _added(summands, _with_bias(wide, bias, number), layer.feed_forward_residual, number)
 
 
 def _heads(attention: MultiHeadAttention, one: AttentionPass, kind: PartKind, layer: int, position: int) -> Summands:
     """Each head's mixed values times its own columns of Wᵒ; the bias of Wᵒ apart."""
-    apart = torch.block_diag(*one.mixed[:, position, None].double())  # (H, H · Dh)
+    apart = torch.block_diag(*exact(one.mixed[:, position, None]))  # (H, H · Dh)
     if not isinstance(attention.output, nn.Linear):  # parameter-free
         return {Part(kind, layer, head): row for head, row in enumerate(apart)}
-    written = apart @ attention.output.weight.double().T
+    written = apart @ exact(attention.output.weight).T
     rows = {Part(kind, layer, head): row for head, row in enumerate(written)}
     return _with_bias(rows, attention.output.bias, layer)
 
@@ -100,7 +105,7 @@ def _normed(summands: Summands, norm: nn.Module, layer: int | None = None) -> Su
         rows = rows - rows.mean(-1, keepdim=True)
     rows = rows * (rows.sum(0).square().mean() + norm.eps).rsqrt()
     if norm.weight is not None:
-        rows = rows * norm.weight.double()
+        rows = rows * exact(norm.weight)
     bias = norm.bias if isinstance(norm, LayerNorm) else None
     return _with_bias(dict(zip(summands, rows, strict=True)), bias, layer)
 
@@ -108,7 +113,7 @@ def _normed(summands: Summands, norm: nn.Module, layer: int | None = None) -> Su
 def _prepared(summands: Summands, head: Head) -> Summands:
     """Through what stands in the head before its matrix. An activation f(z) is z · g with g = f(z) / z as it is."""
     if isinstance(head, TransformHead):
-        weight, bias = head.transform.weight.double(), head.transform.bias
+        weight, bias = exact(head.transform.weight), head.transform.bias
         summands = _with_bias({part: weight @ row for part, row in summands.items()}, bias, None)
         z = torch.stack(list(summands.values())).sum(0)
         gate = torch.where(z == 0, 0.0, head.activation(z) / z)
@@ -120,5 +125,5 @@ def _with_bias(summands: Summands, bias: Tensor | None, layer: int | None) -> Su
     if bias is None:
         return summands
     part = Part("bias", layer)
-    row = bias.double()
+    row = exact(bias)
     return {**summands, part: summands[part] + row if part in summands else row}

@@ -32,7 +32,7 @@ def predictions(
     """
     asked = ask(run, text, target, position)
     with torch.inference_mode():
-        logits: Tensor = run.model(*asked.inputs.tensors(run.device))[0]
+        logits: Tensor = run.model(*asked.inputs.tensors(run.device))[0].cpu()
         logs = logits.double().log_softmax(-1)
         entropies = -(logs.exp() * logs).sum(-1)
         scores = named(run, logs)  # (T, tokens)
