@@ -1,0 +1,159 @@
+"""`tfcli explore`: what it refuses before it begins, and that what it shows is what the plain command prints."""
+
+import csv
+import io
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.commands import tfcli
+from tests.support.explorer import explore_headless
+from tfcli.explorer.command_line import folded, plain_command, plain_words
+from tfcli.explorer.export import export
+from tfcli.explorer.reading import Reading, read
+from tfcli.explorer.scene import Scene
+from tfcli.explorer.state import Place, View
+from tfcli.runs.load import load_run
+
+
+def scene(run: Path, reading: Reading, view: View | None = None, checkpoint: str = "best") -> Scene:
+    return Scene(str(run), checkpoint, reading, view or reading.first_view(), "truecolor")
+
+
+def printed(command: str, *more: str | Path) -> str:
+    words = shlex.split(command)
+    assert words[0] == "tfcli"
+    # What stands behind "--" are arguments, so options come before.
+    result = tfcli(*words[1:3], *more, *words[3:])
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['Tom\'s "dog" $HOME', "-rf", "--head", "a\nb\\", "日本 \x1b[31m", ""],
+    ids=["quotes", "dash", "option", "line", "wide", "empty"],
+)
+def test_the_command_reproduces_any_text(trained: Callable[[str], Path], text: str):
+    run = trained("decoder")
+    reading = read(load_run(run), text)
+    shown = scene(run, reading, replace(reading.first_view(), place=Place("decoder_self", 1, 0)))
+    [record] = json.loads(printed(plain_command(shown), "--json"))["records"]
+    assert tuple(record["key_tokens"]) == reading.records[0].key_tokens
+    np.testing.assert_array_equal(np.float32(record["weights"])[0, 0], reading.records[0].weights[1, 0])
+    on_lines = "\n".join(folded(plain_words(shown), 30)).replace("\\\n", " ")
+    assert shlex.split(on_lines) == shlex.split(plain_command(shown))
+
+
+def test_a_text_of_one_dash_comes_from_stdin(trained: Callable[[str], Path]):
+    shown = scene(trained("decoder"), read(load_run(trained("decoder")), "-"))
+    assert plain_command(shown).startswith("printf - | tfcli inspect attention ")
+
+
+def test_targets_kinds_and_checkpoints_are_part_of_the_command(trained: Callable[[str], Path]):
+    run = trained("encoder-decoder")
+    reading = read(load_run(run, "last"), "O gato dorme.", "The cat")
+    for kind in ("encoder_self", "decoder_self", "cross"):
+        shown = scene(run, reading, View(Place(kind, 1, 1)), "last")
+        [record] = json.loads(printed(plain_command(shown), "--json"))["records"]
+        np.testing.assert_array_equal(np.float32(record["weights"])[0, 0], reading.record(kind).weights[1, 1])
+
+
+VIEWS = {
+    "head": {},
+    "scores": {"quantity": "scores"},
+    "mean": {"combined": "mean"},
+    "rollout": {"combined": "rollout"},
+    "difference": {"compared": True, "marked": Place("decoder_self", 0, 1)},
+}
+
+
+@pytest.mark.parametrize("changes", VIEWS.values(), ids=VIEWS)
+def test_what_is_seen_and_written_is_what_the_command_prints(
+    changes: dict[str, object], trained: Callable[[str], Path], tmp_path: Path
+):
+    """The numbers of the map, and every file to the letter."""
+    run = trained("decoder")
+    reading = read(load_run(run), "Tom swam")
+    view = replace(View(Place("decoder_self", 1, 0)), **changes)  # type: ignore[arg-type]
+    shown = scene(run, reading, view)
+    command = plain_command(shown)
+    table = list(csv.DictReader(io.StringIO(printed(command, "--csv"))))
+    column = {"scores": "score", "weights": "weight"}[view.quantity] if not view.compared else "difference"
+    values = np.float32([row[column] for row in table]).reshape(shown.values.numbers.shape)
+    visible = ~np.isnan(shown.values.numbers)
+    np.testing.assert_allclose(values[visible], shown.values.numbers[visible], atol=1e-6)
+
+    for ending in ("csv", "json", "svg", "html"):
+        export(shown, tmp_path / f"ours.{ending}")
+    svg, html = tmp_path / "theirs.svg", tmp_path / "theirs.html"
+    as_json = printed(command, "--json", "--svg", svg, "--html", html)
+    assert (tmp_path / "ours.json").read_text() == as_json
+    assert (tmp_path / "ours.csv").read_text() == printed(command, "--csv")
+    assert (tmp_path / "ours.svg").read_text() == svg.read_text()
+    assert (tmp_path / "ours.html").read_text() == html.read_text()
+
+
+def test_a_text_is_read_as_the_model_reads_it_with_statistics_of_every_head(trained: Callable[[str], Path]):
+    run = load_run(trained("encoder-decoder"))
+    reading = read(run, "O gato dorme.", "The cat")
+    assert reading.kinds() == ("encoder_self", "decoder_self", "cross")
+    assert {(one.kind, one.layer, one.head) for one in reading.statistics} == {
+        (kind, layer, head) for kind in reading.kinds() for layer in range(2) for head in range(2)
+    }
+    alone = read(load_run(trained("decoder")), "")
+    assert (alone.records[0].weights.shape[2:], alone.statistics) == ((1, 1), ())
+
+
+def test_without_a_terminal_it_is_a_sentence(trained: Callable[[str], Path]):
+    result = tfcli("explore", trained("decoder"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "tfcli explore needs a terminal" in result.stderr
+    assert "tfcli inspect attention" in result.stderr
+
+
+def test_without_textual_it_says_how_to_install_it(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tfcli.cli.explore.is_terminal", lambda stream=None: True)
+    for name in [name for name in sys.modules if name.split(".")[0] == "textual" or name.startswith("tfcli.explorer")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "textual", None)
+    result = tfcli("explore", trained("decoder"))
+    assert result.exit_code == 2
+    assert "pip install 'tfcli[tui]'" in " ".join(result.stderr.split())
+
+
+def test_what_is_wrong_is_said_before_the_screen_is_taken(
+    trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    explore_headless(monkeypatch)
+    missing = tfcli("explore", tmp_path / "none")
+    assert (missing.exit_code, missing.stdout) == (2, "")
+    long = tfcli("explore", trained("decoder"), "a" * 99)
+    assert long.exit_code == 2
+    assert "The text has 100 tokens and the context holds 32" in long.stderr
+    assert tfcli("explore", trained("decoder"), "a", "--target", "b").exit_code == 2
+    broken = tmp_path / "broken"
+    shutil.copytree(trained("decoder"), broken)
+    (broken / "model.safetensors").write_bytes(b"nothing")
+    result = tfcli("explore", broken)
+    assert result.exit_code == 1
+    assert len(result.stderr.strip().splitlines()) <= 3
+    assert "Traceback" not in result.stderr
+
+
+def test_the_last_view_is_printed_as_a_command_that_runs(
+    trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    explore_headless(monkeypatch, "home", "j", "e", "x", "enter")
+    result = tfcli("explore", trained("decoder"), "Tom")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("tfcli inspect attention ")
+    assert "\n" not in result.stdout.rstrip("\n")
+    printed(result.stdout)

@@ -1,0 +1,95 @@
+"""The explorer without a terminal: readings by hand, keys from a list, the screen as text."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+
+from tfcli.explorer.app import Explorer, Read
+from tfcli.explorer.reading import Reading
+from tfcli.records.attention import AttentionKind, AttentionRecord
+from tfcli.records.heads import HeadStatistics
+
+
+def record(kind: AttentionKind, queries: tuple[str, ...], keys: tuple[str, ...], seed: int = 0) -> AttentionRecord:
+    """Two layers of three heads with random weights; those of a decoder are masked."""
+    scores = np.random.default_rng(seed).normal(0, 2, (2, 3, len(queries), len(keys))).astype(np.float32)
+    shown = np.where(np.tri(len(queries), len(keys), dtype=bool) | (kind != "decoder_self"), scores, -np.inf)
+    weights = np.exp(shown - shown.max(-1, keepdims=True))
+    weights = (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+    return AttentionRecord(kind, queries, keys, weights, focus=(1, 2), scores=scores)
+
+
+def statistics(kind: AttentionKind) -> tuple[HeadStatistics, ...]:
+    """The same numbers for every head of `record`."""
+    shares = (0.5, 0.4, 0.75, 1.5, 0.1, 0.2, 0.6, None, 0.0, 0.0, None)
+    return tuple(
+        HeadStatistics(
+            kind, layer, head, 0.5, 0.4, 0.75, 1.5, 0.1, 0.2, 0.6, None, 0.0, 0.0, None, (), "previous token", 0.6
+        )
+        for layer in range(2)
+        for head in range(3)
+    )
+
+
+def decoder_reading(*tokens: str) -> Reading:
+    """A decoder's."""
+    kind: AttentionKind = "decoder_self"
+    tokens = tokens or ("<s>", "Tom", " swam", " to", " the", " bank")
+    return Reading("".join(tokens[1:]), None, (record(kind, tokens, tokens),), statistics(kind))
+
+
+def translation_reading() -> Reading:
+    """An encoder-decoder's, with its own translation."""
+    source, target = ("O", "gato", "dorme", "</s>"), ("<s>", "The", "cat", "sleeps")
+    records = (
+        record("encoder_self", source, source, 1),
+        record("decoder_self", target, target, 2),
+        record("cross", target, source, 3),
+    )
+    return Reading("O gato dorme", None, records, statistics("cross"))
+
+
+def explorer(reading: Reading, read: Read | None = None, color_system: str | None = "truecolor") -> Explorer:
+    """An explorer of a reading; without `read`, every text reads the same."""
+    return Explorer(read or (lambda text, target: reading), reading, "runs/tiny-1", "best", color_system)
+
+
+def play(app: Explorer, *steps: str | Callable[[Pilot[Any]], Any], size: tuple[int, int] = (100, 30)) -> str:
+    """Run the app, press keys and do what functions of the pilot do, and give the screen that is there in the end."""
+
+    async def run() -> str:
+        async with app.run_test(size=size) as pilot:
+            for is_key, group in groupby(steps, lambda step: isinstance(step, str)):
+                if is_key:
+                    await pilot.press(*(step for step in group if isinstance(step, str)))
+                else:
+                    for step in group:
+                        await step(pilot)
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+            return screen(app)
+
+    return asyncio.run(run())
+
+
+def screen(app: App[Any]) -> str:
+    """The screen as text, without trailing blanks."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+
+def explore_headless(monkeypatch: pytest.MonkeyPatch, *keys: str) -> None:
+    """From now on `tfcli explore` finds a terminal, in which somebody presses these keys and then q."""
+
+    async def press(pilot: Pilot[Any]) -> None:
+        await pilot.press(*keys, "q")
+
+    run = Explorer.run
+    monkeypatch.setattr("tfcli.cli.explore.is_terminal", lambda stream=None: True)
+    monkeypatch.setattr(Explorer, "run", lambda self: run(self, headless=True, size=(80, 24), auto_pilot=press))

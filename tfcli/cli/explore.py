@@ -1,0 +1,71 @@
+"""``tfcli explore``: attention to walk through."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from tfcli.cli.options import Checkpoint, Device, Run, Threads, command, use_threads
+from tfcli.cli.terminal import Terminal, is_terminal
+
+
+@command
+def explore(
+    terminal: Terminal,
+    run: Run,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text to read first.", show_default="a short sentence")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"),
+    ] = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+) -> None:
+    """Walk through the attention of a run: every layer and head, on any text.
+
+    Arrow keys and the mouse move the cursor; ? shows all keys. Every view
+    says the plain command that prints it, and the last one is printed at the
+    end. Needs the extra: pip install 'tfcli\\[tui]'
+
+    Examples:
+
+      tfcli explore runs/decoder-1
+      tfcli explore runs/decoder-1 "Tom saw a cat"
+      tfcli explore runs/pt-en-1 "o gato dorme" --target "the cat sleeps"
+    """
+    from tfcli.errors import UsageError
+
+    if not (is_terminal() and is_terminal(sys.stdin)):
+        raise UsageError(
+            "tfcli explore needs a terminal for keys and pictures",
+            "run it in one, or print a picture with tfcli inspect attention",
+        )
+    try:
+        from tfcli.explorer.app import Explorer
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "textual":
+            raise
+        raise UsageError("tfcli explore needs Textual, which is not installed", "pip install 'tfcli[tui]'") from None
+    from tfcli.explorer.reading import FIRST_TEXTS, read
+    from tfcli.render.brush import has_colors
+    from tfcli.runs.load import load_run
+    from tfcli.training.precision import choose_device
+
+    use_threads(threads)
+    loaded = load_run(run, checkpoint, choose_device(device))
+    first = read(loaded, FIRST_TEXTS[loaded.architecture] if text is None else text, target)
+    if terminal.color == "never":
+        os.environ["NO_COLOR"] = "1"  # Textual asks for it, and for nothing else
+    color_system = terminal.out.color_system if has_colors(terminal.out) else None
+    explorer = Explorer(
+        lambda new, its_target: read(loaded, new, its_target), first, str(run), checkpoint, color_system
+    )
+    last = explorer.run()
+    if explorer.fault is not None:
+        raise explorer.fault
+    if last is not None:
+        terminal.text(last)

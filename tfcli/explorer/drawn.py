@@ -1,0 +1,42 @@
+"""A widget that is drawn line by line, with rich's segments."""
+
+from rich.segment import Segment
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tfcli.explorer.scene import Scene
+from tfcli.render.cells import Line
+
+
+class Drawn(Widget):
+    """Shows a scene: whoever has drawn for it says how with `draw`."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self.scene: Scene | None = None
+        self._lines: list[Line] | None = None
+
+    def show(self, scene: Scene) -> None:
+        """Draw this scene from now on."""
+        self.scene = scene
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw once more: what it depends on has changed."""
+        self._lines = None
+        self.refresh()
+
+    def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
+        """The lines of a scene in an area."""
+        raise NotImplementedError
+
+    def on_resize(self) -> None:
+        self.redraw()
+
+    def render_line(self, y: int) -> Strip:
+        """What Textual asks for: a line of the content."""
+        style = self.visual_style.rich_style
+        if self._lines is None:
+            self._lines = [] if self.scene is None else self.draw(self.scene, *self.size)
+        line = self._lines[y] if y < len(self._lines) else [Segment("")]
+        return Strip(line).apply_style(style).adjust_cell_length(self.size.width, style)

@@ -1,0 +1,72 @@
+"""Where the panels are: on a small screen they shrink, then go."""
+
+from tfcli.explorer.bar_lines import command_lines
+from tfcli.explorer.facts import MOST
+from tfcli.explorer.scene import Scene
+
+CSS = """
+Screen { background: #0d1117; color: #e6edf3; }
+#header { height: 1; background: #161b22; }
+#body { height: 1fr; }
+#heads, #map, #row, #facts { border: round #30363d; border-title-color: #8b949e; }
+#map { width: 1fr; border: round #58a6ff 60%; border-title-color: #e6edf3; }
+#side { width: 30; }
+#heads { height: 1fr; }
+#facts { height: 8; }
+#row { width: 34; }
+#tokens { height: 2; }
+#command { height: 1; background: #161b22; }
+#prompt { height: 3; border: round #ff40a0; background: #0d1117; padding: 0 1; }
+#prompt:focus { border: round #ff40a0; }
+#hints { height: 1; }
+HelpScreen { align: center middle; }
+#help { width: auto; max-width: 78; height: auto; border: round #ff40a0; background: #161b22; padding: 0 2; }
+"""
+
+_SMALL = 60
+_ROOMY = 110
+_NARROWEST = 20
+
+
+def panel_widths(scene: Scene, width: int, height: int) -> dict[str, int]:
+    """Columns of the panels beside the map; 0: not shown."""
+    heads = scene.record.weights.shape[1]
+    if width < _SMALL:
+        return {"side": 0, "row": 0}
+    thumbnails = 6 if width >= _ROOMY else 2
+    wanted = 4 + heads * (thumbnails + 1) + 3
+    return {
+        "side": min(max(wanted, _NARROWEST), width // 4),
+        "row": min(40, width // 4) if width >= _ROOMY else width // 4 + 3,
+    }
+
+
+def command_height(scene: Scene, width: int, height: int) -> int:
+    """Lines of the plain command: all of them where the screen is high enough."""
+    return min(len(command_lines(scene, width)), max(1, height // 10))
+
+
+def facts_height(scene: Scene, body: int) -> int:
+    """Lines of the panel under the thumbnails, which get what the smallest of them need."""
+    thumbnails = 2 * scene.record.weights.shape[0] + 4
+    return max(3, min(MOST + 2, body - thumbnails))
+
+
+def panel_titles(scene: Scene) -> dict[str, str]:
+    """What stands in the frames."""
+    view, place = scene.view, scene.view.place
+    statistics = scene.reading.statistics_of(place)
+    if view.compared:
+        title = f"layer {place.layer}, head {place.head} − the marked head"
+    elif view.combined == "mean":
+        title = f"layer {place.layer}, mean of its heads"
+    elif view.combined == "rollout":
+        title = f"rollout through layers 0 to {place.layer}"
+    else:
+        title = f"layer {place.layer}, head {place.head}"
+    return {
+        "heads": "heads",
+        "map": f"{title} · {view.quantity}",
+        "row": f"{'row of' if view.signed else 'where'} {scene.queries[view.row]}{'' if view.signed else ' looks'}",
+        "facts": f"head {place.head}" if statistics is None else statistics.role,
+    }

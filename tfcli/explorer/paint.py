@@ -1,0 +1,44 @@
+"""The explorer's colours: a brush for each colour map, and the styles of marks and words."""
+
+from functools import cache
+
+from rich.style import Style
+
+from tfcli.explorer.state import View
+from tfcli.render.brush import Brush
+from tfcli.render.colors import SIGNED, VIRIDIS, WEIGHTS
+
+CURSOR = (255, 64, 160)
+DIM = Style(dim=True)
+BOLD = Style(bold=True)
+
+_COLORMAPS = {"cividis": WEIGHTS, "viridis": VIRIDIS}
+
+
+@cache
+def _brush(name: str, color_system: str | None) -> Brush:
+    return Brush(SIGNED if name == "signed" else _COLORMAPS[name], color_system)
+
+
+def map_brush(view: View, color_system: str | None) -> Brush:
+    """The brush of the main map: of two sides for what is signed."""
+    return _brush("signed" if view.signed else view.palette, color_system)
+
+
+def weights_brush(view: View, color_system: str | None) -> Brush:
+    """The brush of weights."""
+    return _brush(view.palette, color_system)
+
+
+@cache
+def cursor_style(color_system: str | None) -> Style:
+    """The cursor's own mark, unlike any colour of the maps; without colour, reversed."""
+    if color_system is None:
+        return Style(bold=True, reverse=True)
+    return Style(bold=True, color="rgb(0,0,0)", bgcolor="rgb(255,64,160)")
+
+
+@cache
+def mark_style(color_system: str | None) -> Style:
+    """Words and lines in the cursor's colour."""
+    return Style(bold=True) if color_system is None else Style(bold=True, color="rgb(255,64,160)")

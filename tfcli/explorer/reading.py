@@ -1,0 +1,68 @@
+"""A text as the model read it: every kind of its attention, and what each head does with it."""
+
+from dataclasses import dataclass
+
+from tfcli.explorer.state import Place, View
+from tfcli.inspection.attention import attention
+from tfcli.inspection.heads import heads
+from tfcli.records.attention import AttentionKind, AttentionRecord
+from tfcli.records.heads import HeadStatistics
+from tfcli.runs.load import LoadedRun
+
+FIRST_TEXTS = {
+    "decoder": "Tom swam to the bank",
+    "encoder": "Tom swam to the bank",
+    "encoder-decoder": "O livro está em cima da mesa.",
+}
+"""What is shown before anybody has typed a text, by architecture."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text, its target where one was given, and a record for every kind of attention that the model has.
+
+    Args:
+        statistics: of every head, on this text; none for a text of one token.
+    """
+
+    text: str
+    target: str | None
+    records: tuple[AttentionRecord, ...]
+    statistics: tuple[HeadStatistics, ...]
+
+    def record(self, kind: AttentionKind) -> AttentionRecord:
+        """The record of a kind."""
+        [found] = [record for record in self.records if record.kind == kind]
+        return found
+
+    def kinds(self) -> tuple[AttentionKind, ...]:
+        """The kinds, in the order in which they are shown."""
+        return tuple(record.kind for record in self.records)
+
+    def statistics_of(self, place: Place) -> HeadStatistics | None:
+        """What a head does."""
+        found = [one for one in self.statistics if Place(one.kind, one.layer, one.head) == place]
+        return found[0] if found else None
+
+    def first_view(self) -> View:
+        """The head that says most, of the cross-attention where there is one; the cursor on its strongest weight in
+        the last row."""
+        record = self.records[-1]
+        layer, head = record.focus
+        rows = record.weights[layer, head]
+        return View(Place(record.kind, layer, head), row=len(rows) - 1, column=int(rows[-1].argmax()))
+
+    def kept_view(self, view: View) -> View:
+        """A view of another text, moved to where this one has something to show."""
+        return view.at(self.record(view.place.kind), view.row, view.column)
+
+
+def read(run: LoadedRun, text: str, target: str | None = None) -> Reading:
+    """Run the model on a text.
+
+    Raises:
+        UsageError: the text is longer than the context, or a target is given to a model that takes none.
+    """
+    records = tuple(attention(run, text, target))
+    is_measurable = all(len(record.key_tokens) > 1 and len(record.query_tokens) > 1 for record in records)
+    return Reading(text, target, records, heads(run, text, target).heads if is_measurable else ())

@@ -1,0 +1,80 @@
+"""The two texts: the query that looks, and the keys in the colours of its weights."""
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.message import Message
+
+from tfcli.explorer.drawn import Drawn
+from tfcli.explorer.paint import DIM, cursor_style, map_brush, mark_style
+from tfcli.explorer.scene import Scene
+from tfcli.render.cells import Line
+from tfcli.render.colors import NO_VALUE, levels
+
+_NAMES = ("query ", "keys  ")
+
+
+class TokenStrip(Drawn):
+    """Two lines of tokens, moved so that the cursor's are in sight. A click chooses a query or a key."""
+
+    class Chosen(Message):
+        """A token was clicked; the other of the two stays as it is."""
+
+        def __init__(self, row: int | None, column: int | None) -> None:
+            super().__init__()
+            self.row = row
+            self.column = column
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._spans: list[list[tuple[int, int, int]]] = []
+
+    def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
+        """Queries above, keys below."""
+        brush = map_brush(scene.view, scene.color_system)
+        shades = levels(scene.values.shades[scene.view.row], scene.values.low, scene.values.high).tolist()
+        mark = cursor_style(scene.color_system)
+        queries = [mark if row == scene.view.row else DIM for row in range(len(scene.queries))]
+        keys = [
+            DIM if level == NO_VALUE else brush.readable(level) if brush.in_color else Style.null() for level in shades
+        ]
+        keys[scene.view.column] += Style(underline=True, bold=True)
+        self._spans, lines = [], []
+        for name, tokens, styles, at in (
+            (_NAMES[0], scene.queries, queries, scene.view.row),
+            (_NAMES[1], scene.keys, keys, scene.view.column),
+        ):
+            line, spans = _strip(tokens, styles, at, width - len(name))
+            lines.append([Segment(name, mark_style(scene.color_system)), *line])
+            self._spans.append([(start + len(name), end + len(name), index) for start, end, index in spans])
+        return lines
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is None or offset.y >= len(self._spans):
+            return
+        for start, end, index in self._spans[offset.y]:
+            if start <= offset.x < end:
+                self.post_message(self.Chosen(index, None) if offset.y == 0 else self.Chosen(None, index))
+
+
+def _strip(
+    tokens: Sequence[str], styles: Sequence[Style], at: int, room: int
+) -> tuple[Line, list[tuple[int, int, int]]]:
+    """Tokens from the last one that leaves token `at` in sight, and where on the line each of them is."""
+    first = 0
+    while first < at and sum(cell_len(token) + 2 for token in tokens[first : at + 1]) > room - 2 * (first > 0):
+        first += 1
+    line: Line = [Segment("… ", DIM)] if first else []
+    start, spans = 2 * bool(first), []
+    for index in range(first, len(tokens)):
+        length = cell_len(tokens[index]) + 2
+        line.append(Segment(f" {tokens[index]} ", styles[index]))
+        spans.append((start, start + length, index))
+        start += length
+        if start >= room:
+            break
+    return line, spans
