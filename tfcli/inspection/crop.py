@@ -61,8 +61,8 @@ def cropped(
         weights=_cells(record.weights, cells),
         scores=None if record.scores is None else _cells(record.scores, cells),
         bias=None if record.bias is None else _cells(record.bias, cells),
-        query_positions=tuple(of_rows),
-        key_positions=tuple(kept),
+        query_positions=tuple(of_rows) if len(of_rows) < queries else (),
+        key_positions=tuple(kept) if len(kept) < keys else (),
     )
 
 

@@ -30,7 +30,7 @@ def mean_of_all(record: AttentionRecord) -> AttentionRecord:
         weights: (L, H, T, S) to (1, 1, T, S)
     """
     layers, heads = record.weights.shape[:2]
-    name = f"mean of all heads ({_count(layers, 'layer')} × {_count(heads, 'head')})"
+    name = f"mean of {_count(layers, 'layer')} × {_count(heads, 'head')}"
     return _combined(record, record.weights.mean(axis=(0, 1), keepdims=True, dtype=np.float64), (name,))
 
 

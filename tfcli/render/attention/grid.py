@@ -21,6 +21,7 @@ from tfcli.render.safe import fit, widest
 _SUM = 5
 _DIM = Style(dim=True)
 _GAP = "│ "
+_MOST_NAMES = 200  # keys that are listed where a ruler has no room for labels
 
 
 @dataclass(frozen=True)
@@ -133,11 +134,10 @@ class Grid:
             bar = [*scale_bar(self.matrix.text(low) if self.matrix.signed else "0", self.matrix.text(high), brush)]
             bar.append(Segment("  "))
         used = gutter + sum(segment.cell_length for segment in bar)
-        if used + cell_len(words) > width:
-            yield from bar
-            yield Segment.line()
-        else:
+        if used + cell_len(words) <= width:
             yield from [Segment(" " * gutter), *bar]
+        elif bar:
+            yield from [*bar, Segment.line()]
         yield Text(words, style="dim")
 
     def _map(self, width: int) -> RenderResult:
@@ -154,6 +154,16 @@ class Grid:
             kept=min(matrix.kept, width // 3),
         )
         yield heat_map
-        if heat_map.columns_are_numbered(width) and matrix.queries != matrix.keys:
+        if heat_map.columns_are_numbered(width) and not set(matrix.columns) <= self._labelled:
+            if len(matrix.keys) > _MOST_NAMES:
+                yield Text(
+                    f"{len(matrix.keys)} keys; --columns A:B shows a part of them with their labels", style="dim"
+                )
+                return
             names = "  ".join(f"{number} {label}" for number, label in zip(matrix.columns, matrix.keys, strict=True))
             yield Text(f"keys: {names}", style="dim")
+
+    @property
+    def _labelled(self) -> set[int]:
+        """Positions of keys that stand at the rows already, where both are of one text."""
+        return set(self.matrix.rows) if self.matrix.one_text else set()

@@ -27,6 +27,7 @@ class Matrix:
         signed: centred on 0.
         sums: one a row; () for none.
         kept: so many first keys stand apart and are never made smaller.
+        one_text: whether queries and keys are tokens of the same text.
 
     Shape:
         values: (T, S)
@@ -44,6 +45,7 @@ class Matrix:
     signed: bool = False
     sums: tuple[float, ...] = ()
     kept: int = 0
+    one_text: bool = True
 
     @cached_property
     def scale(self) -> tuple[float, float]:
@@ -92,6 +94,7 @@ def weights_matrix(record: AttentionRecord, layer: int, head: int, kept: int = 0
         MASKED,
         sums=tuple(weights.sum(axis=1, dtype=np.float64).tolist()),
         kept=_kept(kept, record.columns),
+        one_text=record.kind != "cross",
     )
 
 
@@ -124,6 +127,7 @@ def difference_matrix(difference: AttentionDifference, kept: int = 0) -> Matrix:
         "exactly 0 on both sides, masked",
         signed=True,
         kept=_kept(kept, difference.key_positions),
+        one_text=difference.kind != "cross",
     )
 
 
@@ -149,6 +153,7 @@ def _before_softmax(
         "masked: −∞ for the softmax",
         signed=True,
         kept=_kept(kept, record.columns),
+        one_text=record.kind != "cross",
     )
 
 

@@ -15,6 +15,7 @@ from tfcli.render.attention.words import KIND_NAMES, SIDES
 SOFTMAX = "weights = softmax of each row's scores, masked cells left out"
 _SPACE = 3
 _NARROWEST_MAP = 60
+_LEGEND = 50  # cells that a legend wants
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class AttentionScores:
             return
         row = Table.grid(padding=(0, _SPACE, 0, 0))
         for width in widths:
-            row.add_column(width=width, no_wrap=True)
+            row.add_column(width=width)
         row.add_row(*parts)
         yield row
 
@@ -68,7 +69,8 @@ def _side_by_side(matrices: list[Matrix], width: int) -> list[int] | None:
     wanted = [Grid(matrix).numbers_width(most) for matrix in matrices]
     known = [one for one in wanted if one is not None]
     if len(known) == len(wanted) and sum(known) <= most:
-        return known
+        roomy = [max(one, _LEGEND) for one in known]
+        return roomy if sum(roomy) <= most else known
     share = most // len(matrices)
     return [share] * len(matrices) if not known and share >= _NARROWEST_MAP else None
 
