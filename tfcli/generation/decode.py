@@ -141,8 +141,13 @@ class _Text:
     ) -> None:
         self.number, self.held = number, held
         self.new: list[int] = []
-        checksum = zlib.crc32(np.asarray(prompt, dtype="<i8").tobytes())
-        self.random = generator(settings.seed, SAMPLES, checksum, sample) if settings.temperature > 0 else None
+        self.random = random_numbers(settings, prompt, sample)
+
+
+def random_numbers(settings: GenerateSection, prompt: Sequence[int], sample: int) -> np.random.Generator | None:
+    """What a text is drawn with: it depends on the seed, the prompt and the number of the sample. None: greedy."""
+    checksum = zlib.crc32(np.asarray(prompt, dtype="<i8").tobytes())
+    return generator(settings.seed, SAMPLES, checksum, sample) if settings.temperature > 0 else None
 
 
 def _chosen(logits: Tensor, live: Sequence[_Text], settings: GenerateSection) -> Tensor:

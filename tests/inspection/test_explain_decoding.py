@@ -1,0 +1,88 @@
+"""Decoding step by step: the toy by hand, and of a run what generation itself draws."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfcli.errors import UsageError
+from tfcli.generation.generate import generate
+from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding
+from tfcli.recipe.generate import GenerateSection
+from tfcli.records.decoding import DecodingCandidate
+from tfcli.runs.load import load_run
+
+TOY = GenerateSection(temperature=0.5, top_k=3, top_p=0.9, beam=2, max_new_tokens=4)
+
+
+def by_token(candidates: tuple[DecodingCandidate, ...]) -> dict[str, DecodingCandidate]:
+    return {one.token: one for one in candidates}
+
+
+def test_every_stage_of_the_first_step_by_hand():
+    """8, 4, 2, 1, 1 sixteenths; at τ = ½ squared: 64, 16, 4, 1, 1 of 86. The three best have 84 of them, and the two
+    best 80 of 84, more than 0.9: the draw is between 64 and 16 of 80."""
+    step = explain_toy_decoding(TOY).steps[0]
+    found = by_token(step.candidates)
+    travel, stay, work, rest = (found[f" {word}"] for word in ("travel", "stay", "work", "rest"))
+    assert [one.probability for one in (travel, stay, work, rest)] == pytest.approx([8 / 16, 4 / 16, 2 / 16, 1 / 16])
+    assert [one.tempered for one in (travel, stay, work, rest)] == pytest.approx([64 / 86, 16 / 86, 4 / 86, 1 / 86])
+    assert [one.after_top_k for one in (travel, stay, work, rest)] == pytest.approx([64 / 84, 16 / 84, 4 / 84, 0])
+    assert [one.after_top_p for one in (travel, stay, work, rest)] == pytest.approx([0.8, 0.2, 0, 0])
+    assert (travel.logit, stay.scaled) == (pytest.approx(math.log(8)), pytest.approx(-math.log(2) / 0.5))
+    assert (stay.begin, stay.end) == (pytest.approx(0.8), pytest.approx(1.0))
+    assert (step.kept_top_k, step.kept_top_p, step.others) == (3, 2, 0)
+
+
+def test_greedy_is_wrong_on_the_toy_by_hand():
+    record = explain_toy_decoding(TOY)
+    assert record.greedy.tokens == (" travel", " far", "</s>")
+    assert math.exp(record.greedy.log_probability) == pytest.approx(1 / 2 * 1 / 4)
+    assert record.beam.tokens == (" stay", " home", "</s>")
+    assert math.exp(record.beam.log_probability) == pytest.approx(1 / 4 * 7 / 8)
+    assert [node.token for node in record.tree.nodes if node.chosen] == [" stay", " home", "</s>"]
+
+
+def test_at_temperature_0_the_best_is_taken_without_a_draw():
+    record = explain_toy_decoding(GenerateSection(temperature=0, beam=2, max_new_tokens=3))
+    assert tuple(step.token for step in record.steps) == record.greedy.tokens
+    assert [step.uniform for step in record.steps] == [None] * 3
+    assert record.steps[0].candidates[0].scaled is None
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.05, 5), st.integers(0, 6), st.floats(0.05, 1), st.integers(0, 1000))
+def test_the_draw_lies_where_its_number_does(temperature: float, top_k: int, top_p: float, seed: int):
+    section = GenerateSection(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, beam=2, max_new_tokens=4)
+    for step in explain_toy_decoding(section).steps:
+        held = sorted((one for one in step.candidates if one.chance > 0), key=lambda one: one.begin)
+        assert sum(one.chance for one in held) == pytest.approx(1)
+        np.testing.assert_allclose([one.begin for one in held[1:]], [one.end for one in held[:-1]], atol=1e-6)
+        chosen = by_token(step.candidates)[step.token]
+        assert step.uniform is not None
+        assert chosen.begin - 1e-6 <= step.uniform <= chosen.end + 1e-6
+        assert chosen.chance == pytest.approx(chosen.after_top_p)
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder-decoder"])
+def test_a_runs_tokens_are_those_that_generation_draws(trained: Callable[[str], Path], architecture: str):
+    run = load_run(trained(architecture))
+    section = GenerateSection(temperature=0.9, top_k=20, top_p=0.95, seed=3, max_new_tokens=6, beam=3)
+    prompt = "the cat"
+    record = explain_decoding(run, prompt, section)
+    drawn = GenerateSection(temperature=0.9, top_k=20, top_p=0.95, seed=3, max_new_tokens=6)
+    [text] = generate(run, prompt, drawn, sample=True)
+    assert tuple(step.token_id for step in record.steps) == text.token_ids
+    for step, log_probability in zip(record.steps, text.log_probabilities, strict=True):
+        chosen = next(one for one in step.candidates if one.token_id == step.token_id)
+        assert chosen.probability == pytest.approx(math.exp(log_probability), rel=1e-4)
+    assert record.beam.log_probability >= record.greedy.log_probability - 1e-5
+
+
+def test_an_encoder_writes_nothing(trained: Callable[[str], Path]):
+    with pytest.raises(UsageError, match="An encoder writes no text"):
+        explain_decoding(load_run(trained("encoder")), "a", TOY)

@@ -1,0 +1,77 @@
+"""From logits to tokens, with every number; and greedy decoding beside a beam search."""
+
+from dataclasses import dataclass
+
+from tfcli.records.generation import BeamTree
+
+
+@dataclass(frozen=True)
+class DecodingCandidate:
+    """A token in one step.
+
+    `logit` z is the model's; `scaled` is (z − max z) / τ, None where the temperature is 0. Probabilities: `probability`
+    of the model itself, then what is left after each stage, renormalised, 0 where it is ruled out: `tempered`,
+    `after_top_k`, `after_top_p`. `chance` is that of the draw, which takes the token where its random number u lies
+    from `begin` up to `end`: the chances of all tokens stand one after the other, by id.
+    """
+
+    token: str
+    token_id: int
+    logit: float
+    scaled: float | None
+    probability: float
+    tempered: float
+    after_top_k: float
+    after_top_p: float
+    chance: float
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class DecodingStep:
+    """One new token. `candidates` are the likeliest and the chosen one, the likeliest first; `others` are the further
+    tokens with `rest` of the model's probability. `kept` counts the tokens that each stage leaves.
+
+    `uniform` is u, from 0 to 1; None: the best token is taken.
+    """
+
+    before: tuple[str, ...]
+    candidates: tuple[DecodingCandidate, ...]
+    others: int
+    rest: float
+    kept_top_k: int
+    kept_top_p: int
+    uniform: float | None
+    token: str
+    token_id: int
+
+
+@dataclass(frozen=True)
+class DecodedPath:
+    """A text with the model's probability of each of its tokens; `log_probability` is their sum in nats."""
+
+    name: str
+    tokens: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class DecodingRecord:
+    """A text in the making, step by step, and the same prompt by the likeliest next token and by a beam search.
+
+    `source` is a run, or None of a toy.
+    """
+
+    source: str | None
+    prompt: str
+    vocabulary: int
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    steps: tuple[DecodingStep, ...]
+    greedy: DecodedPath
+    beam: DecodedPath
+    tree: BeamTree

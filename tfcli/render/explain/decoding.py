@@ -1,0 +1,173 @@
+"""Decoding step by step: a table of candidates through every stage, the draw on a line from 0 to 1, and greedy decoding
+beside a beam search."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tfcli.records.decoding import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
+from tfcli.render.beam_tree import BeamTreeView
+from tfcli.render.brush import has_colors
+from tfcli.render.generation import bar
+from tfcli.render.numbers import exact, plural
+from tfcli.render.safe import fit, printable, token_label, widest
+from tfcli.render.table_csv import Table
+
+_PAPERS = ("#1f4e79", "#5b3a72", "#2f5d46", "#7a4a12")
+_ROOMY, _WIDE = 76, 100
+"""Columns of a terminal from which on numbers stand apart, and a candidate has a bar."""
+_LONGEST_LABEL, _BAR = 14, 16
+
+
+@dataclass(frozen=True)
+class DecodingView:
+    """Every step, then the two searches and the tree of the second."""
+
+    record: DecodingRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        source = "a toy language" if record.source is None else printable(record.source)
+        yield Text(f"Decoding step by step · {source} · {exact(record.vocabulary)} tokens", style="bold")
+        yield Text(_formula(record), style="dim")
+        for number, step in enumerate(record.steps, start=1):
+            yield Text()
+            yield from _step(record, number, step, options.max_width, has_colors(console))
+        yield Text()
+        yield from _searches(record)
+        yield Text()
+        yield BeamTreeView(record.tree)
+
+
+def _formula(record: DecodingRecord) -> str:
+    if record.temperature == 0:
+        return "τ = 0: greedy. The token with the largest logit z is taken; nothing is drawn."
+    top_k = f"the {record.top_k} best stay" if record.top_k else "all stay"
+    return (
+        f"p = softmax(z / τ), τ = {record.temperature:g} · top-k: {top_k} · top-p: the fewest best whose sum reaches "
+        f"{record.top_p:g} stay · each time renormalised · drawn with u, uniform from 0 to 1 (seed {record.seed})"
+    )
+
+
+def _step(record: DecodingRecord, number: int, step: DecodingStep, width: int, in_color: bool) -> RenderResult:
+    text = printable(record.prompt + "".join(step.before))
+    yield Text.assemble((f"Step {number}", "bold"), f"  what follows “{text}”?")
+    yield _candidates(record, step, width)
+    if step.others:
+        yield Text(f"… and {plural(step.others, 'further token')}, {step.rest:.3f} together", style="dim")
+    if step.uniform is None:
+        yield Text.assemble("argmax z: ", (token_label(step.token), "bold"))
+        return
+    yield Text(f"top-k leaves {step.kept_top_k}, top-p {step.kept_top_p}.", style="dim")
+    yield from _unit_line(step, width, in_color)
+    chosen = _chosen(step)
+    yield Text.assemble(
+        f"u = {step.uniform:.4f} lies in [{chosen.begin:.4f}, {chosen.end:.4f}): ", (token_label(step.token), "bold")
+    )
+
+
+def _candidates(record: DecodingRecord, step: DecodingStep, width: int) -> Grid:
+    draws = step.uniform is not None
+    label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(one.token) for one in step.candidates))))
+    grid = Grid.grid(padding=(0, 1 if width < _ROOMY else 2, 0, 0))
+    heads = ["", "token", "z", "softmax z"]
+    if draws:
+        heads = ["", "token", "z", "(z−max)/τ", "p(z)", "p(z/τ)", "top-k", "top-p"]
+    with_bars = draws and width >= _WIDE
+    for head in [*heads, *([""] if with_bars else [])]:
+        grid.add_column(justify="left" if head in ("", "token") else "right", no_wrap=True)
+    grid.add_row(*(Text(head, "dim") for head in heads))
+    for one in step.candidates:
+        chosen = one.token_id == step.token_id
+        cells = [Text("▸" if chosen else " "), Text(fit(token_label(one.token), label), "bold" if chosen else "")]
+        cells.append(Text(f"{one.logit:.2f}"))
+        if draws:
+            cells.append(Text("" if one.scaled is None else f"{one.scaled:.2f}"))
+        cells.append(Text(_share(one.probability)))
+        if draws:
+            cells += [Text(_share(p), "" if p else "dim") for p in (one.tempered, one.after_top_k, one.after_top_p)]
+        if with_bars:
+            cells.append(Text(bar(one.chance, _BAR).ljust(_BAR), "cyan"))
+        grid.add_row(*cells)
+    return grid
+
+
+def _share(value: float) -> str:
+    """Three decimals; "×" where a stage has ruled the token out, and what is not nothing is not called 0."""
+    if value == 0:
+        return "×"
+    return "<.001" if value < 0.0005 else f"{value:.3f}"
+
+
+def _unit_line(step: DecodingStep, width: int, in_color: bool) -> Iterator[Segment]:
+    """The chances of the candidates one after the other, by id, and a mark at u."""
+    room = width - 4
+    held = sorted((one for one in step.candidates if one.chance > 0), key=lambda one: one.begin)
+    yield Segment("0 ")
+    at = 0
+    for number, one in enumerate(held):
+        begin, end = round(one.begin * room), round(one.end * room)
+        yield Segment("·" * (begin - at))
+        at = max(begin, end)
+        if in_color:
+            label = fit(token_label(one.token), at - begin, "center")
+            yield Segment(label, Style(color="#ffffff", bgcolor=_PAPERS[number % len(_PAPERS)]))
+        elif at - begin >= 2:
+            yield Segment("[" + fit(token_label(one.token), at - begin - 2, "center") + "]")
+        else:
+            yield Segment("|" * (at - begin))
+    yield Segment("·" * (room - at) + " 1\n")
+    assert step.uniform is not None
+    yield Segment(" " * (2 + min(room - 1, math.floor(step.uniform * room))) + "▲\n")
+
+
+def _chosen(step: DecodingStep) -> DecodingCandidate:
+    return next(one for one in step.candidates if one.token_id == step.token_id)
+
+
+def _searches(record: DecodingRecord) -> Iterator[Text]:
+    yield Text("Greedy decoding and beam search, without a draw", style="bold")
+    label = max(len(record.greedy.name), len(record.beam.name))
+    for path in (record.greedy, record.beam):
+        yield _worked(path, label)
+    gain = record.beam.log_probability - record.greedy.log_probability
+    if record.greedy.tokens == record.beam.tokens:
+        yield Text("The beam has found the same text: here the likeliest next token was right every time.", "dim")
+    elif gain > 0:
+        yield Text(
+            f"The beam's text is {math.exp(gain):.3g} times as likely. Greedy decoding takes the best next token, not "
+            "the best text: what it passes over at one step, it never sees again.",
+            "dim",
+        )
+    else:
+        yield Text("The beam's text is no likelier: texts that end early are compared with longer ones.", "dim")
+
+
+def _worked(path: DecodedPath, label: int) -> Text:
+    """The product of a text's probabilities."""
+    line = Text(f"{path.name:<{label}}  ")
+    for number, (token, share) in enumerate(zip(path.tokens, path.probabilities, strict=True)):
+        line.append(" × " if number else "").append(f"{share:.3g} ").append(token_label(token), "bold")
+    return line.append(f" = {math.exp(path.log_probability):.4g}   ln p = {path.log_probability:.3f}")
+
+
+def decoding_table(record: DecodingRecord) -> Table:
+    """A row a candidate of every step."""
+    columns = (
+        *("token", "token_id", "logit", "scaled", "probability", "tempered", "after_top_k", "after_top_p", "chance"),
+        *("begin", "end"),
+    )
+    return Table(
+        ("step", "uniform", "chosen", *columns),
+        (
+            (number, step.uniform, int(one.token_id == step.token_id), *(getattr(one, name) for name in columns))
+            for number, step in enumerate(record.steps, start=1)
+            for one in step.candidates
+        ),
+    )
