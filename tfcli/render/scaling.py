@@ -99,6 +99,6 @@ def _see(r: ScalingRecord) -> str:
     return (
         f"See: the variance is D_k, so that unscaled scores at D_k = {last.d_k} are apart by √{last.d_k} = "
         f"{last.d_k**0.5:.3g}: one key takes {last.unscaled.largest_weight:.2f} of the weight, and gradients behind "
-        f"the softmax are {times:.1f} times smaller than scaled ones. Scaled, they hardly depend on D_k: the largest "
-        f"weight is {first.scaled.largest_weight:.2f} at {first.d_k} and {last.scaled.largest_weight:.2f} at {last.d_k}."
+        f"the softmax are {times:.1f} times smaller than scaled ones. Scaled, they hardly depend on D_k: the "
+        f"largest weight is {first.scaled.largest_weight:.2f} at {first.d_k} and {last.scaled.largest_weight:.2f} at {last.d_k}."
     )

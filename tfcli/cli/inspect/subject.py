@@ -1,5 +1,6 @@
 """The model that a command without weights speaks of: a run's, or that of a recipe."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +43,7 @@ def section_of(
     return with_vocabulary(terminal, chosen).model
 
 
-def refuse_beside_run(run: Path, options: dict[str, object]) -> None:
+def refuse_beside_run(run: Path, options: Mapping[str, object]) -> None:
     """Refuse the first option that was given beside a run.
 
     Raises:

@@ -1,0 +1,67 @@
+"""``tfcli inspect gradients``: how large gradients are in every layer."""
+
+from typing import Annotated
+
+import typer
+
+from tfcli.cli.inspect.subject import RunOrRecipe, refuse_beside_run, section_of
+from tfcli.cli.options import Json, Set, command
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.terminal import Terminal
+from tfcli.cli.train import Arch, Preset, RecipeName, Size
+
+
+@command
+def gradients(
+    terminal: Terminal,
+    run: RunOrRecipe = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What the run reads.", show_default=False)] = None,
+    arch: Arch = None,
+    preset: Preset = None,
+    size: Size = None,
+    recipe: RecipeName = None,
+    assignments: Set = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Of an encoder-decoder: the target.", show_default="its own translation"),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the weights and of random tokens.")] = 0,
+    csv: Csv = False,
+    svg: Svg = None,
+    html: Html = None,
+    json: Json = False,
+) -> None:
+    """Show the norm of the gradient in every layer, on a log scale.
+
+    Pre-norm beside post-norm, with residuals and without them: before the first
+    step on random tokens, or of a RUN on a TEXT. A real backward pass each.
+
+    Examples:
+
+      tfcli inspect gradients --size tiny
+      tfcli inspect gradients --preset cs224n --size tiny --set model.num_layers=12
+      tfcli inspect gradients runs/decoder-1 "Tom swam to the bank"
+    """
+    from tfcli.errors import UsageError
+    from tfcli.inspection.gradients import initial_gradients, run_gradients
+    from tfcli.inspection.reading import read_text
+    from tfcli.render.as_json import to_json
+    from tfcli.render.gradients import GradientsView, gradients_table
+    from tfcli.runs.load import load_run
+
+    outputs = Outputs(json, csv, svg, html)
+    if run is None:
+        if target is not None:
+            raise UsageError("--target is for a run, and without one the tokens are random", "name a run, too")
+        section = section_of(terminal, run, arch=arch, preset=preset, size=size, recipe=recipe, assignments=assignments)
+        record = initial_gradients(section, seed)
+    else:
+        shape = {"--arch": arch, "--preset": preset, "--size": size, "--recipe": recipe, "--set": assignments}
+        refuse_beside_run(run, shape)
+        if text is None:
+            raise UsageError(f"The run {run} needs something to read", "give a text behind it")
+        loaded = load_run(run)
+        record = run_gradients(loaded, read_text(loaded, text, target), seed)
+    present(
+        terminal, outputs, GradientsView(record), json=lambda: to_json(record), table=lambda: gradients_table(record)
+    )
