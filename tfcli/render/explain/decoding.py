@@ -146,7 +146,7 @@ def _searches(record: DecodingRecord) -> Iterator[Text]:
             "dim",
         )
     else:
-        yield Text("The beam's text is no likelier: texts that end early are compared with longer ones.", "dim")
+        yield Text("The beam's text is no likelier: a beam, too, may let go of the beginning of the best text.", "dim")
 
 
 def _worked(path: DecodedPath, label: int) -> Text:
