@@ -53,8 +53,7 @@ class AttributionView:
         if _GUTTER + cell * (len(columns) + 1) <= options.max_width:
             yield from _numbers(grid, columns, highest, brush, cell)
         else:
-            rows = tuple(f"layer {layer}" for layer in range(len(grid)))
-            yield HeatMap(grid, "what the logit owes to it", rows, columns, signed=True)
+            yield _map(grid, columns)
         yield Text("")
         yield Text("The largest", style="bold")
         yield from _ranked(record, options)
@@ -127,6 +126,13 @@ def _numbers(
         yield Segment(" " * _GUTTER)
         yield from scale_bar(_signed(-highest), _signed(highest), brush)
         yield Segment("  what the logit owes to it\n", _DIM)
+
+
+def _map(grid: NDArray[np.float32], columns: tuple[str, ...]) -> HeatMap:
+    rows = tuple(f"layer {layer}" for layer in range(len(grid)))
+    labels = tuple(name.removeprefix("head ").replace("cross ", "×") for name in columns)
+    crossed = ", ×: cross-attention" if any(name.startswith("cross") for name in columns) else ""
+    return HeatMap(grid, f"what the logit owes to it{crossed}", rows, labels, signed=True)
 
 
 def _header(columns: tuple[str, ...], cell: int) -> tuple[str, str]:
