@@ -1,5 +1,6 @@
 """The strongest weights of a head, by hand."""
 
+import numpy as np
 import pytest
 
 from tfcli.inspection.crop import cropped
@@ -26,6 +27,16 @@ def test_all_there_are_and_no_masked_cell():
     assert len(found.edges) == found.possible == 6
     assert found.share == pytest.approx(1)
     assert min(edge.weight for edge in found.edges) == 0.125
+
+
+def test_a_weight_too_small_for_a_number_is_not_masked():
+    """e⁻²⁰⁰ is 0 as a float32, and yet the query may look there: the mask tells."""
+    record = AttentionRecord(
+        "decoder_self", ("a", "b"), ("a", "b"), frozen([[[[1, 0], [1, 0]]]]), mask=frozen([[1, 0], [1, 1]], np.bool_)
+    )
+    found = strongest_edges(record, 0, 0, 9)
+    assert (found.possible, found.masked, len(found.edges)) == (3, 1, 3)
+    assert [edge.only for edge in found.edges] == [True, False, False]
 
 
 def test_of_equal_weights_the_earlier_comes_first():

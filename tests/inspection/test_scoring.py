@@ -43,6 +43,9 @@ def softmax_of_open(scores: Any, weights: Any) -> Any:
 def test_weights_are_the_softmax_of_the_scores_that_are_not_masked(trained: Callable[[str], Path], architecture: str):
     for record in attention(load_run(trained(architecture)), "the cat"):
         np.testing.assert_allclose(softmax_of_open(record.scores, record.weights), record.weights, atol=1e-6)
+        hidden = np.array([record.hidden(0, head) for head in range(2)])
+        assert record.mask is not None
+        assert np.array_equal(hidden, record.weights[0] == 0), "nothing is hidden but the future"
 
 
 def test_scores_hold_the_position_bias(tmp_path: Path):

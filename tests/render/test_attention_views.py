@@ -136,6 +136,16 @@ def test_a_signed_number_has_its_colour() -> None:
     assert re.search(rf"48;2;{middle}m *\+0\.0", text)
 
 
+def test_a_score_that_the_softmax_makes_nothing_of_is_not_called_masked() -> None:
+    """Scores of 0 and −200: the weight of the second is 0 as a float32, and it stands there as a number."""
+    scores = frozen([[[[0, 7], [0, -200]]]])
+    weights, mask = frozen([[[[1, 0], [1, 0]]]]), frozen([[1, 0], [1, 1]], np.bool_)
+    one = AttentionRecord("decoder_self", ("a", "b"), ("a", "b"), weights, scores=scores, mask=mask)
+    lines = printed(AttentionScores(one, 0, 0), 60).splitlines()
+    rows = [line.split() for line in lines if line.startswith(("a ", "b "))]
+    assert rows == [["a", "+0", "·", "a", "1.0", "·", "1.00"], ["b", "+0", "-200", "b", "1.0", ".00", "1.00"]]
+
+
 def test_a_difference_names_both_sides_and_lists_the_largest() -> None:
     assert printed(AttentionDifferenceView(DIFFERENCE), 80).splitlines() == [
         "Difference of attention weights · decoder self-attention",
@@ -173,7 +183,7 @@ def test_the_strongest_weights_as_a_list() -> None:
         "Strongest attention weights · decoder self-attention · layer",
         "0, head 0",
         "3 of 6 weights; they hold 75.0 % of all weight; 3 cells",
-        "exactly 0, masked, and not counted",
+        "masked, and not counted",
         "   query         key    weight",
         "0  Lucas    → 0  Lucas   1.000  ████████ its only key",
         "1  ·will    → 1  ·will   0.750  ██████",

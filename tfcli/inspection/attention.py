@@ -85,6 +85,7 @@ def _record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, layers: list[At
         scores=_stacked([layer.scores for layer in layers]),
         bias=None if layers[0].bias is None else _stacked([one.bias for one in layers if one.bias is not None]),
         formula=score_formula(run.config.model, kind),
+        mask=frozen(layers[0].mask.cpu().numpy(), np.bool_),
     )
     return focused(record)
 

@@ -60,6 +60,7 @@ def cropped(
         key_tokens=_at(record.key_tokens, kept),
         weights=_cells(record.weights, cells),
         scores=None if record.scores is None else _cells(record.scores, cells),
+        mask=None if record.mask is None else frozen(record.mask[cells], np.bool_),
         bias=None if record.bias is None else _cells(record.bias, cells),
         query_positions=tuple(of_rows) if len(of_rows) < queries else (),
         key_positions=tuple(kept) if len(kept) < keys else (),

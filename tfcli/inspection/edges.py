@@ -8,12 +8,12 @@ from tfcli.records.attention import AttentionEdge, AttentionEdges, AttentionReco
 def strongest_edges(record: AttentionRecord, layer: int, head: int, count: int) -> AttentionEdges:
     """The `count` largest weights of one head; of equal ones, the earlier query and key first.
 
-    Cells that are exactly 0 are masked and no edges. Nothing else is left out: a query that may look at one key alone
+    What is masked is no edge. Nothing else is left out: a query that may look at one key alone
     gives it weight 1, and is marked.
     """
     weights = record.weights[layer, head]
-    open_ = weights > 0.0
-    order = np.argsort(-weights, axis=None, kind="stable")[: min(count, int(open_.sum()))]
+    open_ = ~record.hidden(layer, head)
+    order = np.argsort(np.where(open_, -weights, np.inf), axis=None, kind="stable")[: min(count, int(open_.sum()))]
     rows, columns = np.unravel_index(order, weights.shape)
     alone = open_.sum(axis=1) == 1
     edges = tuple(

@@ -59,7 +59,8 @@ def rollout(record: AttentionRecord) -> AttentionRecord:
     for layer in carried[1:]:
         products.append(layer @ products[-1])
     names = ("rollout of layer 0", *(f"rollout through layers 0 to {layer}" for layer in range(1, len(mean))))
-    return _combined(record, np.stack(products)[:, None], names, ROLLOUT)
+    whole = replace(record, mask=None)  # what a window hides in one layer is reached through two
+    return _combined(whole, np.stack(products)[:, None], names, ROLLOUT)
 
 
 def _combined(

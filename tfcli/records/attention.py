@@ -40,9 +40,10 @@ class AttentionRecord:
         names: what each entry of the first axis is where it is no layer's own heads: "layer 0, mean of 4 heads".
         query_positions: where the queries stand in their text, key_positions: the keys; () for 0, 1, 2 …
         formula: how this model makes scores.
+        mask: True where a query may look, the same for all layers and heads; None: where its weight is not 0.
 
     Shape:
-        weights, scores, bias: (L, H, T, S)
+        weights, scores, bias: (L, H, T, S); mask: (T, S)
     """
 
     kind: AttentionKind
@@ -56,6 +57,15 @@ class AttentionRecord:
     query_positions: tuple[int, ...] = ()
     key_positions: tuple[int, ...] = ()
     formula: str = ""
+    mask: NDArray[np.bool_] | None = None
+
+    def hidden(self, layer: int, head: int) -> NDArray[np.bool_]:
+        """Where a query may not look: as the mask has it; without one, where the weight is exactly 0.
+
+        Shape:
+            returns: (T, S)
+        """
+        return self.weights[layer, head] == 0.0 if self.mask is None else ~self.mask
 
     @property
     def rows(self) -> tuple[int, ...]:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from tfcli.cli.inspect import attention_options as options
 from tfcli.cli.inspect.attention_options import Choice
-from tfcli.cli.inspect.text_options import Target, Text
+from tfcli.cli.inspect.find import Find, FindText, require_alone, require_text, show_found
+from tfcli.cli.inspect.text_options import Target
 from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, require_file_place, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def attention(
     terminal: Terminal,
     run: Run,
-    text: Text,
+    text: FindText = None,
     target: Target = None,
     beam: options.Beam = None,
     max_new_tokens: options.MaxNewTokens = None,
@@ -40,6 +41,7 @@ def attention(
     against_run: options.AgainstRun = None,
     against_checkpoint: options.AgainstCheckpoint = None,
     evolution: options.Evolution = False,
+    find: Find = None,
     csv: Csv = False,
     svg: Svg = None,
     html: Html = None,
@@ -65,6 +67,7 @@ def attention(
       tfcli inspect attention runs/decoder-1 "Tom swam" --rows -4: --top-k 9
       tfcli inspect attention runs/decoder-1 "Tom swam" --against-head 0.1
       tfcli inspect attention runs/decoder-1 "Tom ran" --against-text "Tom sat"
+      tfcli inspect attention runs/pt-en-1 --find alignment
     """
     from tfcli.cli.stdin import read_text as read_argument
     from tfcli.errors import UsageError
@@ -97,7 +100,12 @@ def attention(
     )
     if npz is not None and (choice.compared or evolution):
         raise UsageError("--npz writes one text's weights as they are", "leave --npz or the comparison out")
-    text = read_argument(text)
+    if find is not None:
+        beside = {"TEXT": text, "--target": target, "--beam": beam, "--kind": kind, "--npz": npz}
+        require_alone(choice, beside)
+        show_found(terminal, load_run(run, checkpoint, choose_device(device)), find, outputs)
+        return
+    text = read_argument(require_text(text))
     loaded = load_run(run, checkpoint, choose_device(device))
     require_kind(loaded, kind)
     inputs = read_text(loaded, text, target, beam=beam, max_new_tokens=max_new_tokens)

@@ -25,7 +25,7 @@ class AttentionEdgeList:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         one = self.edges
         yield Text(f"Strongest attention weights · {KIND_NAMES[one.kind]} · {one.place}", style="bold")
-        masked = f"; {plural(one.masked, 'cell')} exactly 0, masked, and not counted" if one.masked else ""
+        masked = f"; {plural(one.masked, 'cell')} masked, and not counted" if one.masked else ""
         share = f"they hold {percent(one.share)} of all weight"
         yield Text(f"{len(one.edges)} of {plural(one.possible, 'weight')}; {share}{masked}", style="dim")
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")

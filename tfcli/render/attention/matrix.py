@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from tfcli.records.attention import AttentionDifference, AttentionRecord
-from tfcli.render.attention.words import KIND_NAMES, SIDES, labels, row_sums, title, without_masked
+from tfcli.render.attention.words import KIND_NAMES, SIDES, labels, row_sums, title
 from tfcli.render.numbers import weight
 from tfcli.render.pooling import max_pool
 from tfcli.render.safe import printable
-
-MASKED = "exactly 0, masked"
 
 
 @dataclass(frozen=True)
@@ -85,13 +83,13 @@ def weights_matrix(record: AttentionRecord, layer: int, head: int, kept: int = 0
     return Matrix(
         title(record, layer, head),
         f"{note}\n{record.formula}" if record.names and record.formula else note,
-        without_masked(weights),
+        np.where(record.hidden(layer, head), np.float32(np.nan), weights),
         labels(record.query_tokens),
         labels(record.key_tokens),
         record.rows,
         record.columns,
         "attention weight",
-        MASKED,
+        "exactly 0, masked",
         sums=tuple(weights.sum(axis=1, dtype=np.float64).tolist()),
         kept=_kept(kept, record.columns),
         one_text=record.kind != "cross",
@@ -140,11 +138,10 @@ def paired(tokens: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
 def _before_softmax(
     record: AttentionRecord, layer: int, head: int, values: NDArray[np.float32], meaning: str, kept: int
 ) -> Matrix:
-    hidden = record.weights[layer, head] == 0.0
     return Matrix(
         "",
         "",
-        np.where(hidden, np.float32(np.nan), values[layer, head]),
+        np.where(record.hidden(layer, head), np.float32(np.nan), values[layer, head]),
         labels(record.query_tokens),
         labels(record.key_tokens),
         record.rows,

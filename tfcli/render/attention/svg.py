@@ -52,7 +52,8 @@ def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") 
         "\n".join(
             [
                 f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{y}' "
-                f"viewBox='0 0 {width} {y}' {_FONT} font-size='13'>",
+                f"viewBox='0 0 {width} {y}' {_FONT} font-size='13' "
+                "shape-rendering='crispEdges'>",
                 f"<title>{escape(title)}</title>",
                 f"<rect width='{width}' height='{y}' fill='#ffffff'/>",
                 *head,
@@ -198,7 +199,7 @@ class _Panel:
 
     def _labels(self, labels: tuple[str, ...], positions: tuple[int, ...]) -> tuple[str, ...]:
         short = [fit(label, min(_LONGEST, widest((label,)))) for label in labels]
-        if not self.matrix.cropped:
+        if self.numbered and not self.matrix.cropped:
             return tuple(short)
         return tuple(f"{label} {position}" for label, position in zip(short, positions, strict=True))
 
