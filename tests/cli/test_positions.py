@@ -78,6 +78,12 @@ def test_json_of_biases_has_the_contracts_keys():
         ("RUN --layout halves", "has its own positions; leave --layout out"),
         ("RUN --encoding rotary", "has its own positions; leave --encoding out"),
         ("RUN --side source", "has no source side"),
+        ("--loss", "A formula has no loss; leave --loss out"),
+        ("RUN RUN", "2 runs are shown side by side with --compare"),
+        ("--compare --encoding alibi", "--compare shows every encoding; leave --encoding out"),
+        ("--compare --layout halves", "--compare shows every encoding; leave --layout out"),
+        ("--encoding alibi --shift 1", "alibi adds numbers to scores, and has no vectors to carry"),
+        ("--length 8 --shift 6", "A shift of 6 leaves no pairs of 8 positions; choose 1 to 5"),
     ],
 )
 def test_what_says_nothing_is_refused(arguments: str, words: str, trained: Callable[[str], Path]):
@@ -108,3 +114,57 @@ def test_a_run_without_positions_has_none_to_show(run: Callable[..., Path]):
     result = tfcli("inspect", "positions", run("decoder", positions="none"))
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Without positions there is nothing to show" in result.stderr
+
+
+def test_json_says_what_is_met_and_what_carries():
+    shown = json.loads(tfcli("inspect", "positions", "--d-model", "4", "--shift", "1", "--json").stdout)
+    assert {one["name"]: one["met"] for one in shown["requirements"]} == {
+        "bounded": True,
+        "unique": True,
+        "beyond its length": True,
+        "consistent distance": True,
+        "in the data": True,
+    }
+    assert (shown["origin"], shown["joins"], shown["beyond_context"]) == ("formula", "added to the embedding", None)
+    assert shown["shift"]["matrix"][0] == pytest.approx([0.540302, 0.841471, 0, 0], abs=1e-6)
+    plain = json.loads(tfcli("inspect", "positions", "--json").stdout)
+    assert plain["shift"] is None
+
+
+def test_the_matrix_as_csv():
+    lines = tfcli("inspect", "positions", "--d-model", "2", "--shift", "1", "--csv").stdout.splitlines()
+    assert lines[0] == "row,column,value"
+    assert [float(line.split(",")[2]) for line in lines[1:]] == pytest.approx(
+        [0.5403, 0.8415, -0.8415, 0.5403], abs=1e-4
+    )
+
+
+def test_all_encodings_with_those_of_runs(trained: Callable[[str], Path], tmp_path: Path):
+    """The tiny decoder turns, the tiny encoder has learned 32 positions."""
+    svg, html = tmp_path / "a.svg", tmp_path / "a.html"
+    runs = (trained("decoder"), trained("encoder"))
+    result = tfcli("inspect", "positions", *runs, "--compare", "--json", "--svg", svg, "--html", html)
+    found = json.loads(result.stdout)["encodings"]
+    assert [(one["encoding"], one["origin"]) for one in found] == [
+        ("sinusoidal", "formula"),
+        ("learned", str(runs[1])),
+        ("rotary", str(runs[0])),
+        ("alibi", "formula"),
+        ("t5", "untrained"),
+    ]
+    assert {one["length"] for one in found} == {32}
+    assert "every encoding side by side" in html.read_text()
+    assert "consistent" in svg.read_text()
+    lines = tfcli("inspect", "positions", "--compare", "--csv").stdout.splitlines()
+    assert lines[0] == "encoding,origin,joins,requirement,met,value,measured"
+    assert len(lines) == 1 + 5 * 5
+
+
+def test_a_run_s_loss_beyond_its_context(trained: Callable[[str], Path]):
+    shown = json.loads(tfcli("inspect", "positions", trained("decoder"), "--loss", "--json").stdout)
+    bands = shown["beyond_context"]["bands"]
+    assert [band["last"] for band in bands] == [32, 64, 128]
+    [beyond] = [one for one in shown["requirements"] if one["name"] == "beyond its length"]
+    assert beyond["value"] == pytest.approx(bands[-1]["loss"] / bands[0]["loss"])
+    result = tfcli("inspect", "positions", trained("encoder"), "--loss")
+    assert (result.exit_code, "An encoder's loss does not go on with a text" in result.stderr) == (2, True)

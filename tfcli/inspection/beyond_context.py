@@ -30,10 +30,7 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
     Raises:
         UsageError: it is no decoder, it was trained with another tokenizer, or the text is too short.
     """
-    if not isinstance(run.model, Decoder):
-        raise UsageError(
-            f"An {run.architecture}'s loss does not go on with a text", "leave --loss out, or name a decoder"
-        )
+    require_decoder(run)
     data.require_tokenizer(run.tokenizer)
     context = run.recipe.train.context or run.config.model.max_seq_len
     learned = run.config.model.positions == "learned"
@@ -55,6 +52,18 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
     size = -(-longest // _BINS)
     bins = [np.nanmean(losses[:, at : at + size]) for at in range(0, longest, size)]
     return BeyondContext(context, texts, bands, size, frozen(bins), learned)
+
+
+def require_decoder(run: LoadedRun) -> None:
+    """Refuse a model whose loss is not that of a text read on and on.
+
+    Raises:
+        UsageError: it is no decoder.
+    """
+    if not isinstance(run.model, Decoder):
+        raise UsageError(
+            f"An {run.architecture}'s loss does not go on with a text", "leave --loss out, or name a decoder"
+        )
 
 
 def _losses(run: LoadedRun, tokens: torch.Tensor) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

@@ -1,6 +1,6 @@
 """Encodings side by side, of formulas, of runs, and as they are before training."""
 
-from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -72,18 +72,19 @@ def compared(
     for encoding in ("sinusoidal", "rotary", "alibi"):
         if encoding not in known:
             known[encoding] = formula(encoding, length, size[encoding], base, k=k)
-    for encoding in ("learned", "t5"):
-        if encoding not in known:
-            record, found = of_run(_untrained(encoding, length, d_model, heads), "untrained", length, k=k)
-            known[encoding] = record, found
+    for learned in ("learned", "t5"):
+        if learned not in known:
+            known[learned] = of_run(_untrained(learned, length, d_model, heads), "untrained", length, k=k)
     order = [known[encoding] for encoding in ("sinusoidal", "learned", "rotary", "alibi", "t5")]
     return PositionComparison(tuple(record for record, _ in order), tuple(found for _, found in order))
 
 
-def _untrained(encoding: str, length: int, d_model: int, heads: int) -> Transformer:
+def _untrained(encoding: Literal["learned", "t5"], length: int, d_model: int, heads: int) -> Transformer:
     whole = -(-d_model // heads) * heads
-    section = ModelSection(d_model=whole, num_layers=1, num_heads=heads, max_seq_len=length, vocab_size=1)
-    return build_model(replace(section, positions=encoding))  # type: ignore[arg-type]
+    section = ModelSection(
+        positions=encoding, d_model=whole, num_layers=1, num_heads=heads, max_seq_len=length, vocab_size=1
+    )
+    return build_model(section)
 
 
 def _biases(model: Transformer, length: int, side: Side | None) -> NDArray[np.float32]:

@@ -28,8 +28,8 @@ class OrderView:
             yield Text(" ".join(token_label(token) for token in text))
         yield Text("|change of a token's output between the texts| by |output|; = 0 but for rounding", style="dim")
         grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-        grid.add_column("token", no_wrap=True)
-        grid.add_column("place", no_wrap=True)
+        grid.add_column("positions\nmask", no_wrap=True)
+        grid.add_column("", no_wrap=True)
         for variant in record.variants:
             grid.add_column(_header(variant), justify="right")
         for (first, second), moved in zip(record.places.tolist(), record.moved, strict=True):
@@ -69,7 +69,7 @@ def _lines(record: OrderRecord) -> Iterator[Sequence[Any]]:
 
 def _header(variant: Variant) -> str:
     positions, mask = named(variant)
-    return f"{'▸ ' if variant.own else ''}positions {positions}\nmask {mask}"
+    return f"{'▸ ' if variant.own else ''}{positions}\n{mask}"
 
 
 def _moved(value: float) -> Text:

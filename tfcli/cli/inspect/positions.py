@@ -212,12 +212,17 @@ def _of_run(
 
 def _loss(terminal: Terminal, run: "LoadedRun") -> "BeyondContext":
     """The run's loss on its own validation text."""
-    from tfcli.inspection.beyond_context import beyond_context
+    from tfcli.errors import TfcliError, UsageError
+    from tfcli.inspection.beyond_context import beyond_context, require_decoder
     from tfcli.pipeline.datasets import dataset_of_run
 
+    require_decoder(run)
     with terminal.progress() as say:
         say("looking for its text")
-        data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+        try:
+            data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+        except TfcliError as error:
+            raise UsageError(error.problem, "leave --loss out, or name a run whose text is here") from error
         say("reading it")
         return beyond_context(run, data)
 
