@@ -14,8 +14,6 @@ def toy_subject(text: str | None, of_run: Mapping[str, Any], **options: Any) -> 
     Raises:
         UsageError: an option that only a run takes was given, or there is no such toy.
     """
-    import torch
-
     from tfcli.cli.stdin import read_text
     from tfcli.errors import UsageError
     from tfcli.inspection.explain.toy import EXAMPLE, toy
@@ -24,8 +22,7 @@ def toy_subject(text: str | None, of_run: Mapping[str, Any], **options: Any) -> 
         if value is not None:
             raise UsageError(f"A toy has no {option}", f"name a run with --run, or leave {option} out")
     given = {name: value for name, value in options.items() if value is not None}
-    with torch.inference_mode():
-        return toy(EXAMPLE if text is None else read_text(text), **given)
+    return toy(EXAMPLE if text is None else read_text(text), **given)
 
 
 def run_subject(
@@ -36,8 +33,6 @@ def run_subject(
     Raises:
         UsageError: there is no text, an option of toys was given, or the run has no such layer.
     """
-    import torch
-
     from tfcli.cli.stdin import read_text
     from tfcli.errors import UsageError
     from tfcli.inspection.explain.real import of_run
@@ -49,5 +44,4 @@ def run_subject(
     for option, value in of_toy.items():
         if value is not None:
             raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or leave --run out")
-    with torch.inference_mode():
-        return of_run(load_run(run, checkpoint, choose_device(device)), read_text(text), **options)
+    return of_run(load_run(run, checkpoint, choose_device(device)), read_text(text), **options)

@@ -51,8 +51,8 @@ def explain_lecture_masking(name: NotationName = "inf721") -> Explanation:
                 n.matrix("weights", weights[0, 0], tokens, tokens, PAIRS, kind="weights", sums=True),
                 n.matrix("weights_printed", printed, tokens, tokens, PAIRS, kind="weights", sums=True),
             ),
-            (Measure("printed, sum of the first row", float(printed[0].sum()), "a row of a softmax sums to 1"),),
-            "Left what the softmax of these scores is, right what the lecture prints.",
+            (Measure("printed first row, sum", float(printed[0].sum()), "a row of a softmax sums to 1"),),
+            f"{n.symbol('weights')} is what these scores come to, printed is what the lecture has.",
         ),
         _row_by_row(scaled[0], weights[0, 0], tokens),
     )

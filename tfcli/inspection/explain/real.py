@@ -1,5 +1,7 @@
 """A layer of a trained run on a text."""
 
+import torch
+
 from tfcli.errors import UsageError
 from tfcli.inspection.explain.subject import Subject
 from tfcli.inspection.focus import require_place
@@ -38,7 +40,8 @@ def of_run(
     stack = _stack(run, kind)
     require_place("layer", layer, len(stack.layers))
     tensors = inputs.tensors(run.device)
-    passed = record_model(run.model, tensors)
+    with torch.inference_mode():
+        passed = record_model(run.model, tensors)
     found = passed.encoder if kind == "encoder_self" else passed.decoder
     module = stack.layers[layer]
     assert found is not None and isinstance(module, TransformerLayer)

@@ -74,7 +74,8 @@ def _vocabulary(words: tuple[str, ...]) -> tuple[str, ...]:
 def _subject(
     model: Transformer, ids: torch.Tensor, words: tuple[str, ...], vocabulary: tuple[str, ...], label: str
 ) -> Subject:
-    passed = record_model(model, [ids])
+    with torch.inference_mode():
+        passed = record_model(model, [ids])
     assert isinstance(model.stack, Stack)
     layer, layer_pass = model.stack.layers[0], passed.last.layers[0]
     assert isinstance(layer, TransformerLayer)

@@ -1,0 +1,208 @@
+"""Every printed matrix of an attention, against numpy by hand and against torch's own attention."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tfcli.errors import UsageError
+from tfcli.inspection.attention import attention
+from tfcli.inspection.explain.attention import explain_attention
+from tfcli.inspection.explain.real import of_run
+from tfcli.inspection.explain.toy import toy
+from tfcli.records.explain import Explanation, Matrix, NotationName
+from tfcli.runs.load import load_run
+
+NOTATIONS: tuple[NotationName, ...] = ("bishop", "udl", "cs224n", "inf721")
+
+
+def matrices(explanation: Explanation) -> dict[str, NDArray[np.float32]]:
+    """Every matrix by its name; the last of a name wins."""
+    return {matrix.name: matrix.values for step in explanation.steps for matrix in step.matrices}
+
+
+def in_order(explanation: Explanation) -> list[Matrix]:
+    return [matrix for step in explanation.steps for matrix in step.matrices]
+
+
+def softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def close(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> bool:
+    return ours.shape == theirs.shape and bool(np.allclose(ours, theirs, atol=1e-5))
+
+
+def test_every_matrix_is_what_its_formula_says():
+    """From O, E, R and the weights alone, in numpy: INF721's example, d_model 9 in three heads."""
+    shown = matrices(explain_attention(toy("Lucas will travel", d_model=9, heads=3)))
+    x = shown["O"] @ shown["E"] + shown["R"]
+    assert close(shown["X"], x)
+    q, k, v = (x @ shown[name] for name in ("W⁽q⁾", "W⁽k⁾", "W⁽v⁾"))
+    assert close(shown["Q"], q) and close(shown["K"], k) and close(shown["V"], v)
+    heads = []
+    for head, number in enumerate("₀₁₂"):
+        part = slice(3 * head, 3 * head + 3)
+        assert close(shown[f"Q{number}"], q[:, part]) and close(shown[f"V{number}"], v[:, part])
+        raw = q[:, part] @ k[:, part].T
+        assert close(shown[f"Q{number}K{number}ᵀ"], raw)
+        assert close(shown[f"L{number}"], raw / 3**0.5)
+        weights = softmax(raw / 3**0.5)
+        assert close(shown[f"A{number}"], weights)
+        heads.append(weights @ v[:, part])
+        assert close(shown[f"H{number}"], heads[-1])
+    assert close(shown["H"], np.hstack(heads))
+    assert close(shown["Y"], np.hstack(heads) @ shown["W⁽o⁾"])
+
+
+def test_positions_are_those_of_the_lecture():
+    """Position 2 of 9 dimensions: sin 2, cos 2, then both of 2 / 10000^(2/9)."""
+    [*_, last] = matrices(explain_attention(toy()))["R"]
+    slower = 2 / 10000 ** (2 / 9)
+    assert last[:4] == pytest.approx([np.sin(2), np.cos(2), np.sin(slower), np.cos(slower)], abs=1e-6)
+
+
+def test_the_output_is_that_of_torchs_own_attention():
+    shown = matrices(explain_attention(toy("one two three four", d_model=8, heads=2, seed=3)))
+    theirs = torch.nn.MultiheadAttention(8, 2, bias=False, batch_first=True)
+    joined = np.hstack([shown[name] for name in ("W⁽q⁾", "W⁽k⁾", "W⁽v⁾")]).T
+    with torch.inference_mode():
+        theirs.in_proj_weight.copy_(torch.tensor(joined))
+        theirs.out_proj.weight.copy_(torch.tensor(shown["W⁽o⁾"].T))
+        x = torch.tensor(shown["X"])[None]
+        output, weights = theirs(x, x, x, average_attn_weights=False)
+    assert close(shown["Y"], output[0].numpy())
+    assert close(shown["A₁"], weights[0, 1].numpy())
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    size=st.sampled_from([(6, 2), (4, 1), (9, 3), (5, 5)]),
+    words=st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4),
+    score=st.sampled_from(["scaled_dot", "dot", "additive"]),
+    seed=st.integers(0, 100),
+)
+def test_a_notation_changes_names_and_layout_but_no_number(size, words, score, seed):
+    """Ours (Bishop's) has a token a row; UDL has every matrix transposed; CS224n its O alone."""
+    subject = toy(" ".join(words), d_model=size[0], heads=size[1], score=score, seed=seed)
+    ours = in_order(explain_attention(subject, "bishop", with_cosines=True))
+    for name in NOTATIONS:
+        theirs = in_order(explain_attention(subject, name, with_cosines=True))
+        assert len(theirs) == len(ours)
+        for one, other in zip(ours, theirs, strict=True):
+            if name == "udl" or (name == "cs224n" and other.name == "O"):
+                assert np.array_equal(one.values, other.values.T)
+                assert (one.rows, one.columns) == (other.columns, other.rows)
+            else:
+                assert np.array_equal(one.values, other.values)
+                assert (one.rows, one.columns) == (other.rows, other.columns)
+
+
+@pytest.mark.parametrize(("name", "axis"), [("bishop", 1), ("udl", 0)])
+def test_weights_sum_to_one_over_the_keys_of_each_query(name: NotationName, axis: int):
+    shown = [m for m in in_order(explain_attention(toy(), name)) if m.kind == "weights"]
+    assert len(shown) == 3
+    for matrix in shown:
+        assert matrix.sums == ("rows", "columns")[1 - axis]
+        assert matrix.values.sum(axis=axis) == pytest.approx(1.0)
+        assert (matrix.values >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "divisor"), [("bishop", "√D_k"), ("udl", "√D_q"), ("cs224n", "√(d/k)"), ("inf721", "√d_k")]
+)
+def test_it_says_which_dimension_the_scores_are_divided_by(name: NotationName, divisor: str):
+    [scaled] = [step for step in explain_attention(toy(d_model=8, heads=2), name).steps if step.title == "Scaled"]
+    assert scaled.note.startswith(f"Divided by {divisor} = √4 = 2: the size of one head, not of the model (√8 = 2.828)")
+    assert divisor in scaled.formula
+
+
+def test_parameter_free_attention_is_a_softmax_of_x_with_itself():
+    shown = matrices(explain_attention(toy(d_model=3, heads=1, score="parameter_free")))
+    x = shown["X"]
+    assert close(shown["XXᵀ"], x @ x.T)
+    assert close(shown["A"], softmax(x @ x.T))
+    assert close(shown["Y"], softmax(x @ x.T) @ x)
+    assert not any(name.startswith("W") for name in shown)
+
+
+def test_additive_scores_are_those_of_bahdanau_beside_the_scaled_dot_product():
+    shown = matrices(explain_attention(toy("a b", d_model=4, heads=2, score="additive")))
+    q, k = shown["Q₁"], shown["K₁"]
+    by_hand = np.array([[shown["u"][1] @ np.tanh(q[t] + k[s]) for s in range(2)] for t in range(2)])
+    assert close(shown["L₁"], by_hand)
+    assert close(shown["A₁"], softmax(by_hand))
+    assert close(shown["scaled A₁"], softmax(q @ k.T / 2**0.5))
+
+
+def test_cosines_and_the_three_cases_of_the_dot_product():
+    explanation = explain_attention(toy(), with_cosines=True)
+    shown = matrices(explanation)
+    q, k = shown["Q₂"], shown["K₂"]
+    lengths = np.linalg.norm(q, axis=1)[:, None] * np.linalg.norm(k, axis=1)
+    assert close(shown["cos θ₂"], q @ k.T / lengths)
+    [step] = [step for step in explanation.steps if step.title.startswith("Cosines")]
+    everything = np.stack([shown[f"cos θ{number}"] for number in "₀₁₂"])
+    parallel, orthogonal, opposite = (measure.value for measure in step.measures)
+    assert parallel == pytest.approx(everything.max())
+    assert opposite == pytest.approx(everything.min())
+    assert abs(orthogonal) == pytest.approx(np.abs(everything).min())
+
+
+def test_it_is_linear_in_the_values_and_not_in_its_input():
+    linear, nonlinear = explain_attention(toy()).steps[-1].measures
+    assert linear.value < 1e-5
+    assert nonlinear.value > 0.1
+
+
+def test_a_real_layer_shows_what_the_model_computes(trained: Callable[[str], Path]):
+    run = load_run(trained("decoder"))
+    explanation = explain_attention(of_run(run, "Tom swam", layer=1), head=1)
+    shown = matrices(explanation)
+    [record] = attention(run, "Tom swam")
+    assert np.array_equal(shown["A₁"], record.weights[1, 1])
+    assert record.scores is not None and np.array_equal(shown["L₁"], record.scores[1, 1])
+    assert close(shown["Y"], np.asarray(shown["H"] @ shown["W⁽o⁾"]))
+    assert "A₀" not in shown
+    [mask] = [m for m in in_order(explanation) if m.kind == "mask"]
+    assert np.isneginf(mask.values[0, 1:]).all() and (np.tril(mask.values) == 0).all()
+    notes = "\n".join(step.note for step in explanation.steps)
+    assert "Rotary positions turn queries and keys" in notes
+    assert "The norm stands before attention" in notes
+
+
+def test_cross_attention_takes_keys_and_values_from_the_source(trained: Callable[[str], Path]):
+    run = load_run(trained("encoder-decoder"))
+    subject = of_run(run, "O gato dorme.", target="The cat", kind="cross")
+    explanation = explain_attention(subject, "inf721")
+    shown = matrices(explanation)
+    assert explanation.title.startswith("Cross-attention")
+    assert close(shown["K"], shown["C_enc"] @ shown["W^k"])
+    assert shown["Q₀K₀ᵀ"].shape == (len(subject.query_tokens), len(subject.key_tokens))
+    assert subject.passed.encoder is not None
+    assert close(shown["C_enc"], subject.passed.encoder.hidden.numpy())
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "problem"),
+    [
+        ("a", {"d_model": 10, "heads": 3}, "--d-model 10 is not divisible by --heads 3; choose a multiple."),
+        ("  \n", {}, "The text is empty; give a few words."),
+        ("a " * 65, {}, "The text has 65 words, and a toy reads at most 64; shorten it."),
+    ],
+)
+def test_toys_that_cannot_be(text: str, options: dict[str, int], problem: str):
+    with pytest.raises(UsageError) as error:
+        toy(text, **options)  # type: ignore[arg-type]
+    assert str(error.value) == problem
+
+
+def test_a_head_that_is_not_there():
+    with pytest.raises(UsageError, match="There is no head 3: the model has 3; choose 0 to 2"):
+        explain_attention(toy(), head=3)
