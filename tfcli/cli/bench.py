@@ -9,7 +9,7 @@ from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Arch, Preset, RecipeName, Size
 
-bench_app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True, add_completion=False)
+bench_app = typer.Typer()
 bench_app.command("pictures")(bench_pictures)
 
 

@@ -6,18 +6,16 @@ import types
 
 import typer
 
-from tfcli.cli.bench import bench_app
+from tfcli.cli.embed import embed
 from tfcli.cli.evaluate import evaluate
+from tfcli.cli.explore import explore
 from tfcli.cli.generate import generate
-from tfcli.cli.inspect.app import inspect_app
+from tfcli.cli.groups import group
 from tfcli.cli.interop import export, import_
 from tfcli.cli.plan import plan
 from tfcli.cli.prepare import prepare
-from tfcli.cli.recipes import recipes_app
 from tfcli.cli.run import run
-from tfcli.cli.runs import runs_app
 from tfcli.cli.streams import Lossy
-from tfcli.cli.tokenize import tokenize_app
 from tfcli.cli.train import train
 from tfcli.cli.usage import Commands
 from tfcli.cli.verify import verify
@@ -48,17 +46,24 @@ def _root(
     """Nothing is shared by all commands but --version."""
 
 
+def _add_group(name: str, place: str, help_text: str) -> None:
+    app.add_typer(group(f"tfcli.cli.{place}", help_text), name=name)
+
+
 app.command("run")(run)
-app.add_typer(recipes_app, name="recipes")
-app.add_typer(runs_app, name="runs")
-app.add_typer(tokenize_app, name="tokenize")
+_add_group("recipes", "recipes:recipes_app", "List and show the shipped recipes.")
+_add_group("runs", "runs:runs_app", "List runs, show one with its curves, compare several.")
+_add_group("tokenize", "tokenize:tokenize_app", "Train a tokenizer; turn text into token ids and back.")
 app.command("prepare")(prepare)
 app.command("train")(train)
 app.command("plan")(plan)
 app.command("generate")(generate)
 app.command("evaluate")(evaluate)
-app.add_typer(inspect_app, name="inspect")
-app.add_typer(bench_app, name="bench")
+app.command("embed")(embed)
+_add_group("inspect", "inspect.app:inspect_app", "Look inside a model, with or without a run.")
+_add_group("explain", "explain.app:explain_app", "Go through a computation step by step, with every matrix.")
+app.command("explore")(explore)
+_add_group("bench", "bench:bench_app", "Measure speed on this machine.")
 app.command("verify")(verify)
 app.command("import")(import_)
 app.command("export")(export)

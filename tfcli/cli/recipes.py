@@ -7,7 +7,7 @@ import typer
 from tfcli.cli.options import Json, command
 from tfcli.cli.terminal import Terminal
 
-recipes_app = typer.Typer(help="List and show the shipped recipes.", no_args_is_help=True, add_completion=False)
+recipes_app = typer.Typer()
 
 
 @recipes_app.command("list")

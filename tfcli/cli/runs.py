@@ -12,9 +12,7 @@ from tfcli.cli.terminal import Terminal
 if TYPE_CHECKING:
     from tfcli.records.runs import RunDetail, RunSummary
 
-runs_app = typer.Typer(
-    help="List runs, show one with its curves, compare several.", no_args_is_help=True, add_completion=False
-)
+runs_app = typer.Typer()
 
 _DEFAULT_FOLDER = Path("runs")
 

@@ -12,9 +12,7 @@ from tfcli.cli.terminal import Terminal, is_terminal
 
 _REPORT_EVERY = 256  # documents
 
-tokenize_app = typer.Typer(
-    help="Train a tokenizer; turn text into token ids and back.", no_args_is_help=True, add_completion=False
-)
+tokenize_app = typer.Typer()
 
 _MOST_DIGITS = 18  # of an id; Python refuses to read thousands
 
