@@ -44,6 +44,7 @@ def test_greedy_is_wrong_on_the_toy_by_hand():
     assert math.exp(record.greedy.log_probability) == pytest.approx(1 / 2 * 1 / 4)
     assert record.beam.tokens == (" stay", " home", "</s>")
     assert math.exp(record.beam.log_probability) == pytest.approx(1 / 4 * 7 / 8)
+    assert record.tree.length_penalty == 0, "texts are ranked by their probability alone"
     assert [node.token for node in record.tree.nodes if node.chosen] == [" stay", " home", "</s>"]
 
 
