@@ -48,6 +48,13 @@ def test_texts_of_other_lengths_are_refused_with_both_counts():
         difference(record(FIRST), record([[1]], tokens=("a",)), ((0, 0), (0, 0)), ("“one”", "“two”"))
 
 
+def test_of_cross_attention_both_sides_are_counted():
+    ours = AttentionRecord("cross", ("a",), ("x", "y"), frozen([[[[0.5, 0.5]]]]))
+    theirs = AttentionRecord("cross", ("a", "b"), ("x", "y"), frozen([[[[0.5, 0.5], [1, 0]]]]))
+    with pytest.raises(UsageError, match="p has 2 source and 1 target tokens and q 2 source and 2 target tokens"):
+        difference(ours, theirs, ((0, 0), (0, 0)), ("p", "q"))
+
+
 def test_other_tokens_are_refused_with_the_first_that_differs():
     ours = record(FIRST)
     with pytest.raises(UsageError, match="runs/b reads other tokens: token 1 is 'c', and here 'b'"):

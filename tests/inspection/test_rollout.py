@@ -68,3 +68,10 @@ def test_rows_sum_to_one_and_the_future_stays_hidden(layers: int, heads: int, co
 def test_cross_attention_is_no_stack():
     with pytest.raises(UsageError, match=r"Rollout multiplies the layers of one stack.*choose --kind encoder_self"):
         rollout(record(kind="cross"))
+
+
+def test_later_layers_stand_to_the_left():
+    """Layer 0: both look at b, so that a is (½, ½) and b (0, 1). Layer 1: both look at a, so that b takes half of each:
+    ½ (½, ½) + ½ (0, 1) = (¼, ¾). The other way round it would be (½, ½)."""
+    found = rollout(record([[[[0, 1], [0, 1]]], [[[1, 0], [1, 0]]]], "encoder_self"))
+    assert found.weights[1, 0].tolist() == [[0.5, 0.5], [0.25, 0.75]]

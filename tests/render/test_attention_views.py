@@ -185,9 +185,9 @@ def test_the_strongest_weights_as_a_list() -> None:
         "3 of 6 weights; they hold 75.0 % of all weight; 3 cells",
         "masked, and not counted",
         "   query         key    weight",
-        "0  Lucas    → 0  Lucas   1.000  ████████ its only key",
-        "1  ·will    → 1  ·will   0.750  ██████",
-        "2  ·travel  → 1  ·will   0.500  ████",
+        "0  Lucas    → 0  Lucas   1.000  ████ only key",
+        "1  ·will    → 1  ·will   0.750  ███",
+        "2  ·travel  → 1  ·will   0.500  ██",
     ]
 
 

@@ -51,11 +51,12 @@ def require_same_size(record: AttentionRecord, other: AttentionRecord, names: tu
     Raises:
         UsageError: naming both counts.
     """
-    ours, theirs = record.weights.shape[2:], other.weights.shape[2:]
-    if ours != theirs:
+    if record.weights.shape[2:] != other.weights.shape[2:]:
         raise UsageError(
-            f"{names[0]} has {_size(ours)} and {names[1]} {_size(theirs)}: a difference needs as many",
-            "choose texts of equally many tokens",
+            f"{names[0]} has {_size(record)} and {names[1]} {_size(other)}: a difference needs as many",
+            "choose texts whose translations are as long, too, or --kind encoder_self"
+            if record.kind == "cross"
+            else "choose texts of equally many tokens",
         )
 
 
@@ -82,6 +83,6 @@ def _furthest(differences: NDArray[np.float32], count: int) -> tuple[tuple[int, 
     return tuple(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
-def _size(shape: tuple[int, ...]) -> str:
-    queries, keys = shape
-    return f"{queries} tokens" if queries == keys else f"{queries} queries and {keys} keys"
+def _size(record: AttentionRecord) -> str:
+    queries, keys = record.weights.shape[2:]
+    return f"{keys} source and {queries} target tokens" if record.kind == "cross" else f"{queries} tokens"

@@ -18,7 +18,7 @@ _BAR = 20
 
 @dataclass(frozen=True)
 class AttentionEdgeList:
-    """Query → key with positions, weight and a bar, strongest first."""
+    """Query → key with positions, weight and a bar, strongest first; "only key": the query may look at no other."""
 
     edges: AttentionEdges
 
@@ -35,7 +35,7 @@ class AttentionEdgeList:
         table.add_column("weight", justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
         longest = min(_LONGEST, max(4, (options.max_width - 40) // 2))
-        bar = min(_BAR, max(4, options.max_width - 2 * longest - 32))
+        bar = min(_BAR, max(4, options.max_width - 2 * longest - 36))
         for edge in one.edges:
             query, key = labels((edge.query_token, edge.key_token))
             table.add_row(
@@ -44,7 +44,7 @@ class AttentionEdgeList:
                 Text(f"→ {edge.key}", "dim"),
                 Text(_short(key, longest)),
                 Text(f"{edge.weight:.3f}"),
-                Text("█" * round(edge.weight * bar) + (" its only key" if edge.only else "")),
+                Text("█" * round(edge.weight * bar) + (" only key" if edge.only else "")),
             )
         yield table
 
