@@ -11,6 +11,7 @@ from tests.models.strategies import sections
 from tfcli.inspection.passes import AttentionPass, LayerPass, StackPass, record_attention, record_layer, record_model
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
+from tfcli.models.inference import ready_to_predict
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 
@@ -76,6 +77,18 @@ def test_every_value_follows_from_those_before_it(drawn: ModelSection) -> None:
     for name, passed in zip(names[drawn.architecture], (recorded.encoder, recorded.decoder), strict=True):
         check_stack(passed, getattr(model, name, None))
     assert_close(recorded.last.hidden, model.hidden(*ids)[0])
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder-decoder"])
+def test_a_model_made_ready_to_predict_gives_the_same(architecture: str) -> None:
+    """Its queries, keys and values come from one matrix."""
+    model = lively(section(architecture)).float()
+    ids = first(model)
+    before = record_model(model, ids).last.layers[1].attention
+    ready_to_predict(model, "float32")
+    after = record_model(model, ids).last.layers[1].attention
+    for name in ("x", "memory", "value_source", "query", "key", "value", "scores", "weights", "mixed", "output"):
+        assert_close(getattr(after, name), getattr(before, name), rtol=1e-4, atol=1e-4)
 
 
 def test_nothing_listens_when_the_pass_is_over() -> None:

@@ -230,16 +230,16 @@ def _attention_pass(
 ) -> AttentionPass:
     scored = calls[f"{prefix}score"]
     query, key = scored.inputs
-    projected = calls[f"{prefix}value"].output
+    projected, sources = _projected(attention, prefix, calls)
     value = projected.view(1, key.shape[2], attention.num_kv_heads, attention.head_dim).transpose(1, 2)
     bias = None if positions.bias is None else positions.bias[0]
     lengths = query.shape[2], key.shape[2]
     mask = attention_mask(None, *lengths, causal=attention.causal, window=attention.window, device=query.device)
     combined = calls[f"{prefix}output"].inputs[0][0]
     return AttentionPass(
-        x=calls[f"{prefix}query"].inputs[0][0],
-        memory=calls[f"{prefix}key"].inputs[0][0],
-        value_source=calls[f"{prefix}value"].inputs[0][0],
+        x=sources[0],
+        memory=sources[1],
+        value_source=sources[2],
         query=query[0],
         key=key[0],
         value=value[0].repeat_interleave(attention.num_heads // attention.num_kv_heads, dim=0),
@@ -252,3 +252,17 @@ def _attention_pass(
         mixed=combined.view(len(combined), attention.num_heads, attention.head_dim).transpose(0, 1),
         output=calls[f"{prefix}output"].output[0],
     )
+
+
+def _projected(attention: MultiHeadAttention, prefix: str, calls: _Calls) -> tuple[Tensor, list[Tensor]]:
+    """The values of all heads side by side, and what queries, keys and values were projected from; a model that is made
+    ready to predict has one matrix for the three.
+
+    Shape:
+        returns: (1, S, Hkv · Dh), and (T, D), (S, D), (S, D)
+    """
+    if attention.joined is not None:
+        call = calls[f"{prefix}joined"]
+        return call.output.split(attention.widths, dim=-1)[2], [call.inputs[0][0]] * 3
+    three = [calls[f"{prefix}{name}"] for name in ("query", "key", "value")]
+    return three[2].output, [call.inputs[0][0] for call in three]
