@@ -57,7 +57,7 @@ def test_with_residuals_every_layer_gets_a_gradient_and_with_neither_it_vanishes
     assert (np.diff(bare.inputs) > 0).all()  # each layer towards the tokens takes its share
     assert bare.inputs[-1] > 10 * bare.inputs[0]
     own = profile(deep, "pre-norm").stacks[0].inputs
-    assert own.max() < 2 * own.min()
+    assert own[0] > own[-1]  # the roads carry it there whole
 
 
 def test_a_post_norms_gradients_grow_towards_the_loss_and_a_pre_norms_do_not(deep: GradientsRecord):

@@ -191,7 +191,7 @@ def _attention_notes(section: ModelSection, module: MultiHeadAttention) -> Itera
 def _limits(section: ModelSection, module: MultiHeadAttention) -> Sequence[str]:
     limits = ["Q from below, K and V from the encoder"] if module.cross else []
     if module.causal:
-        limits.append("masked: a token sees those before it, and itself")
+        limits.append("masked: the future is hidden")
     if module.window is not None:
         limits.append(f"window: the {module.window} nearest tokens alone")
     if section.attention_softcap is not None:

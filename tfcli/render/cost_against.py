@@ -13,6 +13,7 @@ from tfcli.render.numbers import exact, plural, short
 from tfcli.render.table_csv import Table
 
 _NAMES = {"dense": "fully connected", "rnn": "recurrent"}
+_SHORT = {"dense": "dense", "rnn": "recurrent"}
 _FORMULAS = {
     "dense": "fully connected: all N D numbers to N D others, (N D)² + N D parameters",
     "rnn": "recurrent: h_t = tanh(W x_t + U h_t−1 + b + c), 2 D² + 2 D parameters",
@@ -45,15 +46,15 @@ class AgainstView:
         table = grid()
         table.add_column("N", justify="right", no_wrap=True)
         table.add_column("layer", no_wrap=True)
-        for name in ("parameters", "FLOPs", "steps", "path"):
+        for name in ("params", "FLOPs", "steps", "path"):
             table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("takes N + 1", no_wrap=True)
+        table.add_column("N + 1", no_wrap=True)
         for at in r.lengths:
             table.add_row(exact(at.length), "attention", *_cells(at.attention), style="cyan")
-            table.add_row("", _NAMES[r.other], *_cells(at.other), style="yellow")
+            table.add_row("", _SHORT[r.other], *_cells(at.other), style="yellow")
         yield table
         yield Text(
-            "steps: that wait for each other · path: steps between the two tokens furthest apart · takes N + 1: "
+            "steps: that wait for each other · path: steps between the two tokens furthest apart · N + 1: "
             "whether a layer made for N tokens ran on one more",
             style="dim",
         )

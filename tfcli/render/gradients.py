@@ -112,12 +112,14 @@ def _spread(norms: NDArray[np.float64]) -> float:
 def _number(value: float) -> str:
     """Three digits; powers of ten where it is small or large.
 
-    >>> _number(0.0), _number(0.5312), _number(416.4), _number(2.04e-93), _number(math.inf)
-    ('0', '0.531', '416', '2.0e-93', '∞')
+    >>> _number(0.0), _number(0.5312), _number(416.4), _number(1800), _number(2.04e-93)
+    ('0', '0.531', '416', '1,800', '2.0e-93')
     """
     if value == 0 or math.isinf(value):
         return "0" if value == 0 else "∞"
-    return f"{value:#.3g}".rstrip(".") if 1e-3 <= value < 1e4 else f"{value:.1e}"
+    if 999.5 <= value < 1e6:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}".rstrip(".") if 1e-3 <= value < 1e6 else f"{value:.1e}"
 
 
 def _see(r: GradientsRecord) -> str:

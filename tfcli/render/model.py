@@ -34,7 +34,7 @@ _STYLES = {
 _WIDEST = 72  # of a column
 _GAP = 6  # cells between the columns of an encoder-decoder
 _NARROWEST = 50  # column in which every matrix has room
-_BAR = 24
+_BAR, _BARS_FROM = 24, 74
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ModelView:
         yield Text()
         yield from _diagram(r, options.max_width)
         yield Text()
-        yield _sums(r)
+        yield _sums(r, with_bars=options.max_width >= _BARS_FROM)
         yield from (Text(tie, style="dim") for tie in r.ties)
 
 
@@ -117,10 +117,10 @@ def _column(r: ModelRecord, number: int, width: int) -> Lines:
     is_last = number == len(r.stacks) - 1
     lines: Lines = []
     if is_last:
-        lines += [centred("probabilities" if r.has_logits else "vectors", width, "dim"), centred("▲", width)]
+        lines += [centred("softmax: probabilities" if r.has_logits else "vectors", width, "dim"), centred("▲", width)]
         lines += [*_box(r.head, width), centred("│", width)]
     else:
-        way = " " * (width // 2) + "╭─ to K and V, in every layer "
+        way = " " * (width // 2) + "╭─ to K and V "
         lines += [Text(way.ljust(width, "─"), "red"), centred("│", width)]
     if stack.final_norm is not None:
         lines += [*_box(stack.final_norm, width), centred("│", width)]
@@ -187,16 +187,17 @@ def _matrices(matrices: tuple[Matrix, ...], width: int) -> Lines:
     return lines
 
 
-def _sums(r: ModelRecord) -> RichTable:
+def _sums(r: ModelRecord, *, with_bars: bool) -> RichTable:
     table = grid()
     table.add_column("part", no_wrap=True)
     for name in ("×", "parameters", "share"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    if with_bars:
+        table.add_column("", no_wrap=True)
     for group in r.groups:
         share = group.parameters / r.parameters
-        bar = Text("█" * round(_BAR * share) or "▏", "cyan")
-        table.add_row(group.name, str(group.count), exact(group.parameters), percent(share), bar)
+        bars = [Text("█" * round(_BAR * share) or "▏", "cyan")] if with_bars else []
+        table.add_row(group.name, str(group.count), exact(group.parameters), percent(share), *bars)
     table.add_section()
-    table.add_row("all", "", Text(exact(r.parameters), "bold"), "100.0 %", "")
+    table.add_row("all", "", Text(exact(r.parameters), "bold"), "100.0 %")
     return table

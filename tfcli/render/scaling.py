@@ -96,9 +96,10 @@ def _curve(r: ScalingRecord, name: str, top: float | None) -> Plot:
 def _see(r: ScalingRecord) -> str:
     first, last = r.rows[0], r.rows[-1]
     times = last.scaled.gradient_norm / last.unscaled.gradient_norm
+    low, high = first.scaled.largest_weight, last.scaled.largest_weight
     return (
         f"See: the variance is D_k, so that unscaled scores at D_k = {last.d_k} are apart by √{last.d_k} = "
         f"{last.d_k**0.5:.3g}: one key takes {last.unscaled.largest_weight:.2f} of the weight, and gradients behind "
         f"the softmax are {times:.1f} times smaller than scaled ones. Scaled, they hardly depend on D_k: the "
-        f"largest weight is {first.scaled.largest_weight:.2f} at {first.d_k} and {last.scaled.largest_weight:.2f} at {last.d_k}."
+        f"largest weight is {low:.2f} at {first.d_k} and {high:.2f} at {last.d_k}."
     )
