@@ -14,7 +14,8 @@ from tfcli.errors import UsageError
 from tfcli.inspection.attention import attention
 from tfcli.inspection.explain.attention import explain_attention
 from tfcli.inspection.explain.real import of_run
-from tfcli.inspection.explain.toy import toy
+from tfcli.inspection.explain.toy import drawn, toy
+from tfcli.recipe.model import ModelSection
 from tfcli.records.explain import Explanation, Matrix, NotationName
 from tfcli.runs.load import load_run
 
@@ -61,6 +62,11 @@ def test_every_matrix_is_what_its_formula_says():
     assert close(shown["Y"], np.hstack(heads) @ shown["W⁽o⁾"])
 
 
+def test_the_columns_of_a_head_are_those_it_is_cut_from():
+    shown = {matrix.name: matrix for matrix in in_order(explain_attention(toy()))}
+    assert shown["Q₁"].columns == shown["H₁"].columns == ("3", "4", "5")
+
+
 def test_positions_are_those_of_the_lecture():
     """Position 2 of 9 dimensions: sin 2, cos 2, then both of 2 / 10000^(2/9)."""
     [*_, last] = matrices(explain_attention(toy()))["R"]
@@ -102,6 +108,29 @@ def test_a_notation_changes_names_and_layout_but_no_number(size, words, score, s
             else:
                 assert np.array_equal(one.values, other.values)
                 assert (one.rows, one.columns) == (other.rows, other.columns)
+
+
+def test_biases_and_shared_keys_are_shown_as_they_are():
+    """Four heads of queries, two of keys and values, affine maps: U2's β + Ω x."""
+    section = ModelSection(
+        vocab_size=2,
+        d_model=8,
+        num_layers=1,
+        num_heads=4,
+        num_kv_heads=2,
+        positions="learned",
+        attention_bias=True,
+        query_key_norm=True,
+    )
+    subject = drawn(section, ("a", "b"), ("a", "b"), "a model")
+    shown = matrices(explain_attention(subject, "udl", head=3))
+    assert shown["β_v"].shape == (4, 1)
+    assert shown["Ω_v"].shape == (4, 8) and shown["Ω_q"].shape == (8, 8)
+    values = shown["β_v"] + shown["Ω_v"] @ subject.attention_pass.value_source.numpy().T
+    assert close(shown["V₃"], values[2:])  # heads 2 and 3 share the second half
+    ours = explain_attention(subject, "bishop")
+    assert "4 heads of queries share 2 of keys and values" in ours.steps[1].note
+    assert "A bias is added to every row" in ours.steps[1].note
 
 
 @pytest.mark.parametrize(("name", "axis"), [("bishop", 1), ("udl", 0)])

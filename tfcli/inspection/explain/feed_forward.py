@@ -30,5 +30,12 @@ def inside(subject: Subject, n: Notation) -> Step:
         formula,
         matrices,
         (zeros,) if act == "relu" else (),
-        f"inner is {act} of what the first matrix gives, {inner} numbers a token; no token sees another.",
+        f"inner is {act} of what the first matrix gives, {inner} numbers a token; no token sees another."
+        f"{_biases(subject, n)}",
     )
+
+
+def _biases(subject: Subject, n: Notation) -> str:
+    if subject.section.feed_forward_bias:
+        return "\nIts biases are added, too, and not shown."
+    return "\nHere every β is 0 (model.feed_forward_bias = false)." if n.name == "udl" else ""

@@ -37,7 +37,7 @@ def projection(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> lis
     matrices = [transposed(n, f"w_{quantity}", module, axes)]
     if module.bias is not None:
         columns = numbered(len(module.bias))
-        matrices.append(n.matrix(f"b_{quantity}", module.bias[None], ("",), columns, ("one", axes[1])))
+        matrices.append(n.matrix(f"b_{quantity}", module.bias[None], ("1",), columns, ("one", axes[1])))
     return matrices
 
 
@@ -85,6 +85,10 @@ def joined_axis(subject: Subject, quantity: str) -> Axis:
 
 def _note(subject: Subject, n: Notation) -> str:
     section, notes = subject.section, []
+    if section.attention_bias and n.name != "udl":
+        notes.append(
+            f"A bias is added to every row: {n.symbol('b_query')}, {n.symbol('b_key')}, {n.symbol('b_value')}."
+        )
     if not section.attention_bias and n.name == "udl":
         notes.append("Here every β is 0 (model.attention_bias = false), and the maps are linear.")
     if subject.attention.num_kv_heads != subject.attention.num_heads:

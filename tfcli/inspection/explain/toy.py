@@ -8,8 +8,9 @@ from tfcli.inspection.passes import record_model
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.positions import NO_SIGNAL
 from tfcli.models.build import build_model
+from tfcli.models.decoder import Decoder
+from tfcli.models.encoder import Encoder
 from tfcli.models.stack import Stack
-from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import Architecture, AttentionScore, ModelSection, NormPlacement
 
 EXAMPLE = "Lucas will travel"
@@ -59,27 +60,22 @@ def toy(
         initialization="bert",
         init_std=_SPREAD / d_model**0.5,
     )
+    label = f"a toy {architecture} with random weights of seed {seed}: d_model {d_model}, heads {heads}"
+    return drawn(section, words, vocabulary, label, seed)
+
+
+def drawn(
+    section: ModelSection, words: tuple[str, ...], vocabulary: tuple[str, ...], label: str, seed: int = 0
+) -> Subject:
+    """The first layer of a model with one stack whose positions are added to the embeddings, weights drawn from a
+    seed, reading words."""
     model = build_model(section, seed).eval()
     ids = torch.tensor([[vocabulary.index(word) for word in words]])
-    label = f"a toy {architecture} with random weights of seed {seed}: d_model {d_model}, heads {heads}"
-    return _subject(model, ids, words, vocabulary, label)
-
-
-def _vocabulary(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Every word once, in the order of the text; a model has two at least."""
-    found = tuple(dict.fromkeys(words))
-    return found if len(found) > 1 else (*found, "<unk>")
-
-
-def _subject(
-    model: Transformer, ids: torch.Tensor, words: tuple[str, ...], vocabulary: tuple[str, ...], label: str
-) -> Subject:
     with torch.inference_mode():
         passed = record_model(model, [ids])
-    assert isinstance(model.stack, Stack)
+    assert isinstance(model, Encoder | Decoder) and isinstance(model.stack, Stack)
     layer, layer_pass = model.stack.layers[0], passed.last.layers[0]
     assert isinstance(layer, TransformerLayer)
-    table, positions = model.embedding.weight, model.embedding.positions  # type: ignore[union-attr]
     return Subject(
         label=label,
         model=model,
@@ -92,5 +88,11 @@ def _subject(
         signal=NO_SIGNAL,
         query_tokens=words,
         key_tokens=words,
-        words=Words(vocabulary, ids[0], table, positions[: len(words)]),  # type: ignore[arg-type, index]
+        words=Words(vocabulary, ids[0], model.embedding.weight, model.embedding.positions[: len(words)]),
     )
+
+
+def _vocabulary(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Every word once, in the order of the text; a model has two at least."""
+    found = tuple(dict.fromkeys(words))
+    return found if len(found) > 1 else (*found, "<unk>")

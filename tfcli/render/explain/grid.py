@@ -22,6 +22,8 @@ MOST_ROWS = 12
 _SHOWN_ROWS = 6
 """Of a matrix with more."""
 _SUM = 6
+_NARROWEST = 2
+"""Cells of a column at least: a digit and a space."""
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 
 
@@ -61,6 +63,17 @@ def block(matrix: Matrix, brush: Brush, scale: tuple[float, float], room: int, *
     return _Grid(matrix, brush, scale, labelled).draw(room)
 
 
+def least_width(matrix: Matrix) -> int:
+    """Cells that a matrix takes at least, uncropped."""
+    return len(matrix.columns) * _NARROWEST
+
+
+def _candidates(columns: int, room: int) -> list[int]:
+    """The columns that could be shown: all, or the first that may fit and the last one."""
+    first = room // _NARROWEST + 1
+    return list(range(columns)) if columns <= first else [*range(first), columns - 1]
+
+
 @dataclass(frozen=True)
 class _Grid:
     matrix: Matrix
@@ -69,18 +82,18 @@ class _Grid:
     labelled: bool
 
     def draw(self, room: int) -> Block:
-        labels = row_labels(self.matrix)
+        labels, down = row_labels(self.matrix), kept_rows(len(self.matrix.rows), MOST_ROWS, _SHOWN_ROWS)
         gutter = widest((*labels, *(("sum",) if self.matrix.sums == "columns" else ()))) + 1 if self.labelled else 0
-        columns, texts = tuple(map(fit_label, self.matrix.columns)), self._texts()
-        widths = [
-            max(cell_len(label), *(len(row[number]) for row in texts)) + 1 for number, label in enumerate(columns)
-        ]
-        widths = self._even(widths)
         tail = _SUM if self.matrix.sums == "rows" else 0
+        candidates = _candidates(len(self.matrix.columns), room)
+        columns = tuple(fit_label(self.matrix.columns[index]) for index in candidates)
+        values = self.matrix.values[:, candidates]
+        write = formatter(self.matrix.values, self.matrix.kind)
+        texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
+        widths = self._widths(columns, list(texts.values()))
         across = kept_columns(widths, room - gutter - tail)
-        down = kept_rows(len(labels), MOST_ROWS, _SHOWN_ROWS)
+        grid = levels(self._colored(values), *self.scale)
         lines: list[Line] = [self._caption(), self._header(columns, widths, across, gutter)]
-        grid = levels(self._finite(), *self.scale)
         for row in down:
             if row is None:
                 lines.append([Segment(" " * gutter + "⋮".rjust(widths[0]), _DIM)])
@@ -91,22 +104,17 @@ class _Grid:
                 line.append(Segment(f"{self._sum(self.matrix.values[row]):{_SUM}.2f}", _DIM))
             lines.append(line)
         if self.matrix.sums == "columns":
-            lines.append(self._column_sums(widths, across, gutter))
+            lines.append(self._column_sums(values, widths, across, gutter))
         width = max(Segment.get_line_length(line) for line in lines)
         return Block(width, [Segment.adjust_line_length(line, width) for line in lines])
 
-    def _texts(self) -> list[list[str]]:
-        write = formatter(self.matrix.values, self.matrix.kind)
-        return [[write(value) for value in row] for row in self.matrix.values.tolist()]
-
-    def _even(self, widths: list[int]) -> list[int]:
+    def _widths(self, columns: tuple[str, ...], texts: list[list[str]]) -> list[int]:
         """Numbered columns are all as wide as the widest of them; those of tokens as each needs."""
-        if all(label.isdecimal() for label in self.matrix.columns):
-            return [max(widths)] * len(widths)
-        return widths
+        widths = [max(cell_len(label), *map(len, cells)) + 1 for label, *cells in zip(columns, *texts, strict=True)]
+        return [max(widths)] * len(widths) if all(label.isdecimal() for label in columns) else widths
 
-    def _finite(self) -> NDArray[np.float32]:
-        values = self.matrix.values
+    def _colored(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Without what has no colour."""
         if self.matrix.kind == "mask":
             return np.full_like(values, np.nan)
         hidden = values == 0 if self.matrix.kind == "weights" else ~np.isfinite(values)
@@ -135,11 +143,8 @@ class _Grid:
                 line.append(Segment(text, self.brush.readable(row_levels[index]) if paint else None))
         return line
 
-    def _column_sums(self, widths: list[int], across: Kept, gutter: int) -> Line:
-        cells = (
-            "…".rjust(GAP) if i is None else f"{self._sum(self.matrix.values[:, i]):.2f}".rjust(widths[i])
-            for i in across
-        )
+    def _column_sums(self, values: NDArray[np.float32], widths: list[int], across: Kept, gutter: int) -> Line:
+        cells = ("…".rjust(GAP) if i is None else f"{self._sum(values[:, i]):.2f}".rjust(widths[i]) for i in across)
         return [Segment((fit("sum", gutter - 1, "right") + " " if gutter else "") + "".join(cells), _DIM)]
 
     @staticmethod

@@ -13,7 +13,7 @@ from rich.text import Text
 from tfcli.records.explain import Matrix
 from tfcli.render.brush import brush_for
 from tfcli.render.colors import SIGNED, WEIGHTS
-from tfcli.render.explain.grid import MOST_ROWS, Block, block, caption, fit_label, row_labels
+from tfcli.render.explain.grid import MOST_ROWS, Block, block, caption, fit_label, least_width, row_labels
 from tfcli.render.heatmap import HeatMap
 
 _GAP = 3
@@ -59,6 +59,8 @@ class Shelves:
         weights = matrix.kind == "weights"
         brush = brush_for(console, WEIGHTS if weights else SIGNED)
         scale = (0.0, 1.0) if weights else (-self.furthest, self.furthest)
+        if shelf.blocks and least_width(matrix) > shelf.width:
+            return Block(least_width(matrix), [])  # too wide to stand beside another: not drawn for nothing
         room = 10**6 if shelf.blocks else shelf.width
         return block(matrix, brush, scale, room, labelled=not shelf.shares_labels(matrix))
 
