@@ -3,7 +3,7 @@
 import pytest
 
 from tests.models.small import section
-from tests.support.consoles import printed
+from tests.support.consoles import fixed_console, printed
 from tfcli.inspection.model import model_diagram
 from tfcli.records.model import ModelRecord
 from tfcli.render.model import ModelView, model_table
@@ -61,6 +61,16 @@ def test_nothing_is_cut_at_any_width(architecture: str, width: int):
     assert max(map(len, lines)) <= width
     assert any("W gate  4096 × 11008" in line for line in lines)
     assert len({len(line) for line in lines if line.endswith(("║", "╗", "╝", "╮", "╯"))}) == 1  # sides stand in line
+
+
+def test_where_the_encoding_has_no_lines_they_are_drawn_with_signs():
+    console = fixed_console(60)
+    options = console.options.update()
+    options.encoding = "ascii"
+    shown = "".join(segment.text for segment in console.render(ModelView(model_diagram(section())), options))
+    assert "+= decoder . x 2 layers ===" in shown
+    assert "| +-> + Add" in shown
+    assert not {*"╭│║▲×"} & {*shown.split("part")[0].split("Read it from below.")[1]}
 
 
 def test_the_csv_has_a_row_a_matrix():

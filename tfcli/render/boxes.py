@@ -18,6 +18,8 @@ class Frame:
     down: str
 
 
+_PLAIN = str.maketrans("╭╮╰╯─│┤╔╗╚╝═║▲▶⊕×·⊙", "++++-||++++=|^>+x.*")
+
 LIGHT = Frame("╭╮╰╯", "─", "│")
 DOUBLE = Frame("╔╗╚╝", "═", "║")
 
@@ -37,6 +39,12 @@ def boxed(
         *(Text.assemble((frame.down, style), padded(line, width - 2), (frame.down, style)) for line in lines),
         arrow_in(Text(low_left + frame.across * (width - 2) + low_right, style)),
     ]
+
+
+def in_ascii(line: Text) -> Text:
+    """The same for a terminal whose encoding has no lines to draw with."""
+    line.plain = line.plain.translate(_PLAIN)
+    return line
 
 
 def arrow_in(edge: Text) -> Text:

@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tfcli.records.model import Block, Matrix, ModelRecord, StackRecord, Sublayer
-from tfcli.render.boxes import DOUBLE, Lines, beside, boxed, centred, padded, wrapped
+from tfcli.render.boxes import DOUBLE, Lines, beside, boxed, centred, in_ascii, padded, wrapped
 from tfcli.render.cost import grid
 from tfcli.render.numbers import exact, percent, short
 from tfcli.render.table_csv import Table
@@ -53,7 +53,8 @@ class ModelView:
             style="dim",
         )
         yield Text()
-        yield from _diagram(r, options.max_width)
+        for line in _diagram(r, options.max_width):
+            yield in_ascii(line) if options.ascii_only else line
         yield Text()
         yield _sums(r, with_bars=options.max_width >= _BARS_FROM)
         yield from (Text(tie, style="dim") for tie in r.ties)
