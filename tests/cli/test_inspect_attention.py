@@ -137,6 +137,9 @@ def test_two_runs_compared(trained: Trained, tmp_path: Path):
     assert "There is no layer 1: the model has 1" in missing
     shutil.copytree(run, tmp_path / "same")
     assert "No difference" in shown(run, "--against-run", tmp_path / "same")
+    other_words = refused(run, "--against-run", trained("encoder-decoder"), text="o gato")
+    assert "reads other tokens: token 1 is" in other_words
+    assert "compare runs with one tokenizer" in other_words
     assert "no decoder_self attention" in refused(run, "--against-run", trained("encoder"))
 
 

@@ -172,6 +172,11 @@ def test_tokens_of_two_texts_stand_side_by_side_where_they_differ() -> None:
     assert "“\\x1b[2J” − b" in text
 
 
+def test_what_to_see_is_never_called_nothing() -> None:
+    """Every weight of row 999 is 0.001, which two decimals would make .00."""
+    assert "see ·w999 (999) → ·w1 (1): 0.001" in printed(AttentionTable(cropped(causal(1000), "999:"), 0, 0), 80)
+
+
 def test_the_same_on_both_sides_is_said() -> None:
     same = difference(RECORD, RECORD, ((0, 0), (0, 0)), ("a", "b"))
     assert "No difference: both sides are the same, cell by cell." in printed(AttentionDifferenceView(same), 80)

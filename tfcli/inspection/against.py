@@ -49,19 +49,22 @@ def against_run(
     inputs: Inputs,
     record: AttentionRecord,
     names: tuple[str, str],
-    text: str,
+    texts: tuple[str, str | None],
     prepare: Prepare,
     largest: int,
 ) -> AttentionDifference:
     """A head of one model less the same head of another one, on the same tokens.
 
-    With one tokenizer, both read the same ids, a translation too; else the other one reads the text itself.
+    With one tokenizer, both read the same ids, a translation too; else the other one reads the texts itself.
+
+    Args:
+        record: of the first model, whole. texts: what was read, and the target where one was given.
 
     Raises:
         UsageError: the other model has no such attention, layer or head, reads other tokens, or has a shorter context.
     """
     if other.config.tokenizer_fingerprint != run.config.tokenizer_fingerprint:
-        inputs = read_text(other, text)
+        inputs = read_text(other, *texts)
     require_room(other, inputs)
     [found] = attention_on(other, inputs, record.kind)
     require_same_tokens(record, found, names[1])

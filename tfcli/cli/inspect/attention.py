@@ -101,7 +101,7 @@ def attention(
     if npz is not None and (choice.compared or evolution):
         raise UsageError("--npz writes one text's weights as they are", "leave --npz or the comparison out")
     if find is not None:
-        beside = {"TEXT": text, "--target": target, "--beam": beam, "--kind": kind, "--npz": npz}
+        beside: dict[str, object] = {"TEXT": text, "--target": target, "--beam": beam, "--kind": kind, "--npz": npz}
         require_alone(choice, beside)
         show_found(terminal, load_run(run, checkpoint, choose_device(device)), find, outputs)
         return
@@ -113,7 +113,7 @@ def attention(
     if kind is None and rollout:
         records = [record for record in records if record.kind != "cross"]
     if choice.compared or evolution:
-        shown = _compared(loaded, text, inputs, records[-1], choice, checkpoint)
+        shown = _compared(loaded, (text, target), inputs, records[-1], choice, checkpoint)
         present(terminal, outputs, shown.view, json=shown.json, table=shown.table, svg=shown.svg, html=shown.html)
     else:
         _show(terminal, outputs, npz, records, choice)
@@ -143,7 +143,12 @@ def _show(
 
 
 def _compared(
-    run: "LoadedRun", text: str, inputs: "Inputs", record: "AttentionRecord", choice: Choice, checkpoint: str
+    run: "LoadedRun",
+    texts: tuple[str, str | None],
+    inputs: "Inputs",
+    record: "AttentionRecord",
+    choice: Choice,
+    checkpoint: str,
 ) -> "Shown":
     """A head against what the options name; of an encoder-decoder without --kind, its cross-attention."""
     from tfcli.cli.inspect.attention_showing import shown_difference, shown_evolution
@@ -157,16 +162,16 @@ def _compared(
     if choice.against_head is not None:
         found = against_head(choice.of(record), options.place(choice.against_head), largest)
     elif choice.against_text is not None:
-        found = against_text(run, record, (text, choice.against_text), choice.of, largest)
+        found = against_text(run, record, (texts[0], choice.against_text), choice.of, largest)
     elif choice.against_run is not None:
         other = load_run(choice.against_run, device=run.device)
         names = (str(run.directory.path), str(choice.against_run))
-        found = against_run(run, other, inputs, record, names, text, choice.of, largest)
+        found = against_run(run, other, inputs, record, names, texts, choice.of, largest)
     else:
         assert choice.against_checkpoint is not None
         other = load_run(run.directory.path, choice.against_checkpoint, run.device)
         names = (options.weights_name(checkpoint), options.weights_name(choice.against_checkpoint))
-        found = against_run(run, other, inputs, record, names, text, choice.of, largest)
+        found = against_run(run, other, inputs, record, names, texts, choice.of, largest)
     return shown_difference(found, choice.first)
 
 

@@ -62,7 +62,8 @@ def look_at(record: AttentionRecord, layer: int, head: int) -> str:
     row, column = (int(index) for index in np.unravel_index(int(weights.argmax()), weights.shape))
     edge = f"{token_at(record.query_tokens, record.rows, row)} → {token_at(record.key_tokens, record.columns, column)}"
     where = "" if record.kind == "cross" else f", the strongest {HABITS}"
-    return f"see {edge}: {weight(float(weights[row, column]))}{where}"
+    value = float(weights[row, column])
+    return f"see {edge}: {weight(value) if value >= 0.005 else f'{value:.1g}'}{where}"
 
 
 def token_at(tokens: tuple[str, ...], positions: Sequence[int], index: int) -> str:
