@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from itertools import groupby
 
@@ -90,17 +91,17 @@ class _Panel:
         """The lines above the cells."""
         return [line for line in (self.matrix.title, *self.matrix.note.split("\n")) if line]
 
-    @property
+    @cached_property
     def queries(self) -> tuple[str, ...]:
         """Labels of the rows, with positions where those are not simply 0, 1, 2 …"""
         return self._labels(self.matrix.queries, self.matrix.rows)
 
-    @property
+    @cached_property
     def keys(self) -> tuple[str, ...]:
         """Labels of the columns."""
         return self._labels(self.matrix.keys, self.matrix.columns)
 
-    @property
+    @cached_property
     def left(self) -> int:
         """Where the cells begin."""
         return 16 + _LETTER * max(widest(self.queries), 4)
