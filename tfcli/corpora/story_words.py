@@ -46,3 +46,12 @@ SLOTS = {
 # The last of these words before "bank" says which bank it is.
 RIVER_WORDS = frozenset({"river", "swam", "swim", "boat", "fish", "water", "rowed"})
 MONEY_WORDS = frozenset({"cash", "money", "coins", "account", "notes", "wallet"})
+
+# The words of the stories that only hold a sentence together; all others are content words.
+FUNCTION_WORDS = frozenset(
+    (
+        "a the one other some no not s and but so as for to in of at on with from by near behind beside across along "
+        "over down under into until about up i you he she it we they me him her them my your his this that there here "
+        "what how is was are am were be have had will can could must do"
+    ).split()
+)

@@ -1,0 +1,52 @@
+"""Sentences with a bank: which word decides, and what stands around it."""
+
+from itertools import islice
+
+from tfcli.corpora.stories import parse_story, stories
+from tfcli.corpora.story_banks import bank_sentences
+
+FIRST = "One day, Tom wanted to see the lost boat, so he ran to the bank landing."
+SECOND = 'Ada hoped to find the coins, so she went to the bank counter!" And so on.'
+
+
+def test_the_last_telling_word_decides():
+    river, money = bank_sentences(f"{FIRST} {SECOND}")
+    assert (river.sense, river.word(river.deciding), river.word(river.bank)) == ("river", "boat", "bank")
+    assert (money.sense, money.word(money.deciding)) == ("money", "coins")
+    assert river.text == river.sentence == FIRST
+    assert money.text == f"{FIRST} {SECOND.removesuffix(' And so on.')}"
+    assert money.sentence == SECOND.removesuffix(" And so on.")
+    assert money.word(money.bank + 1) == "counter"
+    assert (river.contested, money.contested) == (False, True)
+
+
+def test_content_words_are_those_that_do_not_only_hold_the_sentence_together():
+    [one] = bank_sentences(FIRST)
+    assert [one.word(n) for n in one.content()] == [
+        "day",
+        "Tom",
+        "wanted",
+        "see",
+        "lost",
+        "boat",
+        "ran",
+        "bank",
+        "landing",
+    ]
+
+
+def test_in_the_lectures_sentences_the_words_beside_bank_give_it_away():
+    lecture = (
+        "Tom swam across the river to get to the other bank. Ada walked across the road to get cash from the bank."
+    )
+    river, money = bank_sentences(lecture)
+    assert (river.word(river.deciding), money.word(money.deciding)) == ("river", "cash")
+    assert not river.alone
+    assert not money.alone
+
+
+def test_senses_are_those_of_the_parser():
+    for story in islice(stories(5), 300):
+        parse = parse_story(story)
+        assert parse is not None
+        assert tuple(one.sense for one in bank_sentences(story)) == parse.banks
