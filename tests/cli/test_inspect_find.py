@@ -17,8 +17,6 @@ def test_an_alignment_in_every_form(trained: Callable[[str], Path]):
     shown = tfcli(*command).stdout
     assert f"layer {found['head']['layer']}, head {found['head']['head']}" in shown
     assert f"{found['held_out']['hits']:,} of {found['held_out']['count']:,} words of 300 sentences" in shown
-    rows = tfcli(*command, "--csv").stdout.splitlines()
-    assert rows[0] == "kind,layer,head,figure,share,found,of"
 
 
 @pytest.mark.parametrize(

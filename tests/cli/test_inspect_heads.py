@@ -25,10 +25,8 @@ def test_every_form_names_every_head(trained: Callable[[str], Path], tmp_path: P
 
 def test_sorted_by_a_column(trained: Callable[[str], Path]):
     run = trained("encoder")
-    values = {
-        f"L{h['layer']} H{h['head']}": h["entropy"]
-        for h in json.loads(tfcli("inspect", "heads", run, "--json").stdout)["heads"]
-    }
+    heads = json.loads(tfcli("inspect", "heads", run, "--json").stdout)["heads"]
+    values = {f"L{head['layer']} H{head['head']}": head["entropy"] for head in heads}
     shown = [line[:5] for line in tfcli("inspect", "heads", run, "--sort", "entropy").stdout.splitlines()]
     order = [name for name in shown if name in values]
     assert order == sorted(values, key=lambda name: -values[name])

@@ -1,7 +1,7 @@
 """The measuring of banks, on stories and weights made by hand."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def run(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Load
 
 
 def looking(run: LoadedRun, patch: pytest.MonkeyPatch, knows: Callable[[str, int, int], str | None]) -> None:
-    """Weights by what stands in the text: `knows(text, layer, head)` is the word that the rows behind "bank" look at."""
+    """Weights by what stands in the text: `knows(text, layer, head)` is the word that all rows look at."""
 
     def constructed(run: LoadedRun, inputs: Inputs, kind: str) -> Weights:
         assert kind == "decoder_self" and inputs.decoder is not None
@@ -105,10 +105,8 @@ def test_shuffling_moves_what_stands_before_bank_and_nothing_else(run: LoadedRun
     assert sorted(after.ids) == sorted(before.ids)
     assert (after.ids[0], after.ids[bank:]) == (before.ids[0], before.ids[bank:])
     assert after.rows == before.rows
-    spelled: Iterator[list[int]] = (
-        [one.ids[place] for word in one.places for place in word] for one in (before, after)
-    )
-    assert next(spelled) == next(spelled), "each word still knows its tokens"
+    spelled = [[one.ids[place] for word in one.places for place in word] for one in (before, after)]
+    assert spelled[0] == spelled[1], "each word still knows its tokens"
 
 
 def test_a_context_too_short_for_a_story_is_refused(trained: Callable[[str], Path]):

@@ -37,7 +37,7 @@ def test_an_alignment_says_which_head_how_often_and_where():
         "of them reordered  50.0 %  1 of 2 words",
         "chosen on          90.0 %  9 of 10 words of 200 training sentences",
         "all heads' mean    25.0 %  their average in place of the head",
-        "same place         50.0 %  the source word of the same number, without looking",
+        "same place         50.0 %  the source word of that number, without looking",
         "chance             12.5 %  any source word",
         "",
         "Words that change their place",

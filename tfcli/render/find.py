@@ -22,8 +22,8 @@ _ALIGNED = (
     "attention than any other: the sum over its tokens. Punctuation is no word."
 )
 _DECIDED = (
-    "The deciding word is found when it gets more attention than any other content word before 'bank': the sum over its "
-    "tokens. A deciding word of the other sense stands before each 'bank', too, so that the order counts."
+    "The deciding word is found when it gets more attention than any other content word before 'bank': the sum over "
+    "its tokens. A deciding word of the other sense stands before each 'bank', too, so that the order counts."
 )
 
 
@@ -49,7 +49,7 @@ class AlignmentView:
                 Fact(
                     "same place",
                     percent(record.same_place.value),
-                    "the source word of the same number, without looking",
+                    "the source word of that number, without looking",
                 ),
                 Fact("chance", percent(record.chance), "any source word"),
             ],
