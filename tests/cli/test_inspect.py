@@ -55,6 +55,29 @@ def test_more_numbers_than_json_should_hold_are_refused_and_nothing_written(
     assert tfcli(*command, "--layer", "0").exit_code == 0
 
 
+def test_a_page_holds_every_head_while_it_can_and_else_those_that_are_chosen(
+    trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """2 layers × 2 heads × 4 × 4 = 64 numbers."""
+    page = tmp_path / "page.html"
+    command = ("inspect", "attention", trained("decoder"), "Tom", "--layer", "1", "--head", "0", "--html", page)
+
+    def held() -> tuple[int, int, int]:
+        data = json.loads(page.read_text().partition('id="data">')[2].partition("</script>")[0])
+        [record] = data["records"]
+        assert data["focus"] == [0, 1 - record["layer"], 0], "it opens on the chosen head"
+        return len(record["weights"]), len(record["weights"][0]), record["layer"]
+
+    assert tfcli(*command).exit_code == 0
+    assert held() == (2, 2, 0)
+    monkeypatch.setattr("tfcli.cli.inspect.attention_showing._MOST_NUMBERS", 63)
+    assert tfcli(*command).exit_code == 0
+    assert held() == (1, 1, 1)
+    refused = tfcli("inspect", "attention", trained("decoder"), "Tom", "--html", page)
+    assert refused.exit_code == 2
+    assert "64 weights are too many for a page" in refused.stderr
+
+
 def test_positions_as_csv_are_a_position_a_line():
     """PE(1) of d_model 2 is (sin 1, cos 1) = (0.841471, 0.540302)."""
     result = tfcli("inspect", "positions", "--length", "2", "--d-model", "2", "--csv")

@@ -127,8 +127,9 @@ def _show(
     if choice.rows is not None or choice.columns is not None:
         records = records[-1:]  # the sides of an encoder-decoder are of different lengths
     records = [choice.of(record) for record in records]
-    if ((outputs.json and npz is None) or outputs.csv) and choice.top_k is None:
-        require_few(records, choice, "JSON" if outputs.json else "CSV")
+    forms = {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
+    for form in [form for form, wanted in forms.items() if wanted and choice.top_k is None]:
+        require_few(records, choice, form)
     shown = shown_heads(records, choice)
     as_json = shown.json
     if npz is not None:

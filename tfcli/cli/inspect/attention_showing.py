@@ -43,7 +43,9 @@ def shown_heads(records: "Sequence[AttentionRecord]", choice: "Choice") -> Shown
     chosen = [narrowed(record, choice.layer, None if choice.combined else choice.head) for record in records]
 
     def html() -> str:
-        return attention_html(records, layer=layer, head=head)
+        if sum(record.weights.size for record in records) <= _MOST_NUMBERS:
+            return attention_html(records)
+        return attention_html(chosen, layer=choice.layer or 0, head=choice.head or 0)
 
     def table() -> "Table":
         return attention_table(chosen, (choice.layer or 0, choice.head or 0))
