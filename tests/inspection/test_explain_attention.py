@@ -1,7 +1,9 @@
 """Every printed matrix of an attention, against numpy by hand and against torch's own attention."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +15,11 @@ from numpy.typing import NDArray
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import attention
 from tfcli.inspection.explain.attention import explain_attention
+from tfcli.inspection.explain.layer import explain_layer
 from tfcli.inspection.explain.real import of_run
+from tfcli.inspection.explain.shapes import trace_shapes
 from tfcli.inspection.explain.toy import drawn, toy
+from tfcli.models.build import build_model
 from tfcli.recipe.model import ModelSection
 from tfcli.records.explain import Explanation, Matrix, NotationName
 from tfcli.runs.load import load_run
@@ -216,6 +221,42 @@ def test_cross_attention_takes_keys_and_values_from_the_source(trained: Callable
     assert shown["Q₀K₀ᵀ"].shape == (len(subject.query_tokens), len(subject.key_tokens))
     assert subject.passed.encoder is not None
     assert close(shown["C_enc"], subject.passed.encoder.hidden.numpy())
+
+
+VARIANTS: tuple[dict[str, Any], ...] = (
+    {"positions": "alibi"},
+    {"positions": "t5"},
+    {"positions": "sinusoidal", "position_merge": "query_key"},
+    {"attention_softcap": 0.05},
+    {"attention_softcap": 0.05, "attention_score": "dot"},
+    {"sliding_window": 2},
+    {"attention_score": "additive", "positions": "alibi"},
+    {"attention_score": "parameter_free", "positions": "learned"},
+    {"attention_score": "parameter_free", "positions": "none", "num_heads": 1},
+    {"num_kv_heads": 1, "head_dim": 6},
+    {"norm": "layernorm", "norm_affine": False, "norm_placement": "post", "attention_bias": True},
+    {"activation": "relu", "feed_forward_bias": True},
+)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_whatever_a_recipe_has_the_softmax_of_the_last_scores_is_the_weights(
+    variant: dict[str, Any], trained: Callable[[str], Path]
+):
+    run = load_run(trained("decoder"))
+    model = build_model(replace(run.config.model, **{"num_layers": 1, "init_std": 0.5, **variant})).eval()
+    run = replace(run, model=model, config=replace(run.config, model=model.section))
+    subject = of_run(run, "Tom")
+    for name in NOTATIONS:
+        explain_layer(subject, name)
+        trace_shapes(subject, name)
+        explain_attention(subject, name, with_cosines=True)
+    shown = matrices(explain_attention(subject))
+    last = shown.get("L′₀", shown.get("L′"))
+    weights = shown.get("A₀", shown.get("A"))
+    assert last is not None and weights is not None and close(softmax(last), weights)
+    assert close(weights, subject.attention_pass.weights[0].numpy())
+    assert any(name.startswith("W") for name in shown) == (variant.get("attention_score") != "parameter_free")
 
 
 @pytest.mark.parametrize(

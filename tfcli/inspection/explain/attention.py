@@ -35,28 +35,29 @@ def explain_attention(
     heads: Sequence[int] = range(total) if head is None and subject.words is not None else (head or 0,)
     with torch.inference_mode():
         steps = _steps(subject, n, heads, with_cosines)
-    alone = subject.section.attention_score == "parameter_free"
     return Explanation(
-        "Self-attention without parameters, step by step" if alone else f"{_kind(subject)}, step by step",
+        f"{_kind(subject)}, step by step",
         f"{subject.label}; heads and dimensions count from 0",
         name,
         tuple(steps),
-        () if alone else slips(name, "attention"),
+        slips(name, "attention") if subject.has_projections else (),
     )
 
 
 def _steps(subject: Subject, n: Notation, heads: Sequence[int], with_cosines: bool) -> list[Step]:
     score = subject.section.attention_score
     steps = [entrance(subject, n)]
-    if score != "parameter_free":
-        steps += [projections(subject, n), split(subject, n, heads)]
+    if subject.has_projections:
+        steps.append(projections(subject, n))
+    if not subject.is_plain:
+        steps.append(split(subject, n, heads))
     steps += scoring(subject, n, heads)
     if with_cosines:
         steps.append(cosines(subject, n, heads))
     if score in ("additive", "dot"):
         steps.append(beside_scaled_dot(subject, n, heads))
     steps.append(mixing(subject, n, heads))
-    if score != "parameter_free":
+    if not subject.is_plain:
         steps.append(output(subject, n))
     return [*steps, superposition(subject)]
 
@@ -64,4 +65,5 @@ def _steps(subject: Subject, n: Notation, heads: Sequence[int], with_cosines: bo
 def _kind(subject: Subject) -> str:
     if subject.is_cross:
         return "Cross-attention"
-    return "Causal self-attention" if subject.attention.causal else "Self-attention"
+    kind = "Causal self-attention" if subject.attention.causal else "Self-attention"
+    return kind if subject.has_projections else f"{kind} without parameters"

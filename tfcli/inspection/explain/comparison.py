@@ -13,6 +13,7 @@ def beside_scaled_dot(subject: Subject, n: Notation, heads: Sequence[int]) -> St
     """What the softmax makes of the same queries and keys, with this score and with the scaled dot product."""
     passed = subject.attention_pass
     scaled = dot_scores(passed.query, passed.key, subject.attention.head_dim**-0.5)
+    scaled = scaled if passed.bias is None else scaled + passed.bias
     mask = None if passed.mask.all() else passed.mask
     _, weights = explicit_attention(scaled[None], passed.value[None], mask)
     rows, columns = subject.query_tokens, subject.key_tokens

@@ -50,7 +50,8 @@ def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanatio
             steps += _steps(n, sublayer, subject.query_tokens)
         if len(subject.query_tokens) > 1:
             steps.append(across_tokens(subject.layer_pass.before.float()))
-        steps.append(two_maps(subject))
+        if subject.has_projections:
+            steps.append(two_maps(subject))
     return Explanation(
         f"A transformer layer, {subject.section.norm_placement}-norm, step by step",
         f"{subject.label}; dimensions count from 0",

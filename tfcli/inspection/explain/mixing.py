@@ -15,7 +15,7 @@ _MOST_SUMMANDS = 4
 def mixing(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     """Weights times values."""
     mixed, size = subject.attention_pass.mixed, subject.attention.head_dim
-    if subject.section.attention_score == "parameter_free":
+    if subject.is_plain:
         matrix = n.matrix("mixed_alone", mixed[0], subject.query_tokens, numbered(size), VECTORS)
         return Step("Weights times the input", n.formulas["mix_alone"], (matrix,), note=_last_row(subject, 0, "x"))
     alone = subject.attention.num_heads == 1
@@ -37,16 +37,17 @@ def mixing(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
 def output(subject: Subject, n: Notation) -> Step:
     """All heads side by side, times W^o."""
     passed, module = subject.attention_pass, subject.attention.output
-    assert isinstance(module, nn.Linear)
     joined = passed.mixed.transpose(0, 1).flatten(1)
     tokens = subject.query_tokens
     matrices = (
         n.matrix("joined", joined, tokens, numbered(joined.shape[1]), ("tokens", "joined")),
-        *projection(n, "output", module, ("joined", "model")),
+        *(projection(n, "output", module, ("joined", "model")) if isinstance(module, nn.Linear) else ()),
         n.matrix("output", passed.output, tokens, numbered(passed.output.shape[1]), VECTORS),
     )
     shape = " × ".join(map(str, passed.output.T.shape if n.columns_are_tokens else passed.output.shape))
     note = f"The output is {shape}, as what entered: it can be added to it, and layers can be stacked."
+    if not subject.has_projections:
+        return Step("Concatenate", "heads side by side, no projection behind them", matrices, note=note)
     return Step("Concatenate, and recombine", n.formulas["join"], matrices, note=note)
 
 

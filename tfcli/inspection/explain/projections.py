@@ -68,9 +68,11 @@ def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     note += f"head 0 takes columns 0 to {size - 1} of each, head 1 the next {size}, and so on."
     if n.columns_are_tokens:
         note = note.replace("columns", "rows")
-    return Step(
-        "Split into heads", n.formulas["split"], tuple(matrices), note=note if total > 1 else "There is one head."
-    )
+    if total == 1:
+        note = "There is one head."
+    if not subject.has_projections:
+        note = f"No projections: Q, K and V are cut out of {n.symbol('input')} itself. {note}"
+    return Step("Split into heads", n.formulas["split"], tuple(matrices), note=note)
 
 
 def _tokens(subject: Subject, quantity: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from tfcli.records.explain import Matrix, MatrixKind, Step
 def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     """Every step from Q and K to the weights."""
     steps = [*_scores(subject, n, heads)]
-    logits = n.scores[subject.section.attention_score]
+    logits = n.scores[_named(subject)]
     if subject.attention_pass.bias is not None:
         steps.append(_bias(subject, n, heads, logits))
         logits += f" + {n.symbol('bias')}"
@@ -22,9 +22,8 @@ def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     if not mask.all():
         logits += f" + {n.symbol('mask')}"
         steps.append(masking(n, subject.attention_pass.scores, mask, subject.query_tokens, heads, logits))
-    alone = subject.section.attention_score == "parameter_free"
     weights = _each(subject, n, "weights", subject.attention_pass.weights, heads, "weights", sums=True)
-    formula = n.formulas["weights_alone" if alone else "weights"].format(scores=logits)
+    formula = n.formulas["weights_alone" if subject.is_plain else "weights"].format(scores=logits)
     over = "column" if n.columns_are_tokens else "row"
     note = f"Every weight is at least 0, and each {over} sums to 1: what its query takes of every key."
     steps.append(Step("Weights", formula, weights, note=note))
@@ -46,7 +45,10 @@ def masking(
         n.matrix("masked", scores[head].cpu() + added, tokens, tokens, PAIRS, head=None if alone else head)
         for head in heads
     ]
+    causal = bool(mask.tril().sum() == mask.sum() == mask.shape[0] * (mask.shape[0] + 1) // 2)
     note = "−∞ stands where a key comes after its query: e^−∞ = 0, so that no weight is left for the future."
+    if not causal:
+        note = "−∞ stands where a key is too far from its query, or comes after it: e^−∞ = 0."
     return Step("Mask", n.formulas["masked"].format(scores=formula), tuple(matrices), note=note)
 
 
@@ -55,14 +57,20 @@ def _scores(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     if score == "additive":
         return [_additive(subject, n, heads)]
     raw = dot_scores(passed.query, passed.key, 1.0)
-    alone = score == "parameter_free"
-    matrices = _each(subject, n, "raw_alone" if alone else "raw", raw, heads)
-    first = Step("Scores", n.scores[score if alone else "dot"], matrices, note=_raw_note(n, score))
-    if score != "scaled_dot":
+    matrices = _each(subject, n, "raw_alone" if subject.is_plain else "raw", raw, heads)
+    formula = n.scores["parameter_free" if subject.is_plain else "dot"]
+    first = Step("Scores", formula, matrices, note=_raw_note(n, score))
+    if score != "scaled_dot" and subject.section.attention_softcap is None:
         return [first]
     scaled = subject.attention.score(passed.query[None], passed.key[None])[0]
-    formula = n.formulas["scaled"].format(scores=n.scores[score])
+    formula = n.formulas["scaled"].format(scores=n.scores[_named(subject)])
     return [first, Step("Scaled", formula, _each(subject, n, "scaled", scaled, heads), note=_divisor(subject, n))]
+
+
+def _named(subject: Subject) -> str:
+    """The score whose formula is written; with several heads, parts of X are called Q, K and V."""
+    score = subject.section.attention_score
+    return score if subject.has_projections or subject.is_plain else "dot"
 
 
 def _additive(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
@@ -83,7 +91,7 @@ def _bias(subject: Subject, n: Notation, heads: Sequence[int], logits: str) -> S
     bias = subject.attention_pass.bias
     assert bias is not None
     matrices = _each(subject, n, "bias", bias, heads) + _each(
-        subject, n, "masked", subject.attention_pass.scores, heads
+        subject, n, "scaled", subject.attention_pass.scores, heads
     )
     note = f"{subject.section.positions} positions add a number for the distance of query and key."
     formula = n.formulas["scaled"].format(scores=f"{logits} + {n.symbol('bias')}")
@@ -119,9 +127,10 @@ def _raw_note(n: Notation, score: str) -> str:
 
 def _divisor(subject: Subject, n: Notation) -> str:
     size, total, model = subject.attention.head_dim, subject.attention.num_heads, subject.section.d_model
-    note = f"Divided by {n.root} = √{size} = {size**0.5:.4g}"
-    if total > 1:
-        note += f": the size of one head, not of the model (√{model} = {model**0.5:.4g})"
+    notes = []
+    if subject.section.attention_score == "scaled_dot":
+        of = f": the size of one head, not of the model (√{model} = {model**0.5:.4g})" if total > 1 else ""
+        notes.append(f"Divided by {n.root} = √{size} = {size**0.5:.4g}{of}.")
     if subject.section.attention_softcap is not None:
-        note += f"; then c · tanh(score / c) with c = {subject.section.attention_softcap:g}"
-    return note + "."
+        notes.append(f"Then c · tanh(score / c) with c = {subject.section.attention_softcap:g}.")
+    return "\n".join(notes)

@@ -37,15 +37,17 @@ def _attention(subject: Subject, n: Notation) -> list[TensorShape]:
         rows_of_heads.append(_shape(n, "transpose", "the heads a batch axis", heads, _SPLIT))
     else:
         rows_of_heads = [_shape(n, "reshape", "the heads a batch axis, so of K and V", heads, _SPLIT)]
+    module = subject.layer.attention.output
+    recombined = [_weights(n, "w_output", module, ("joined", "model"))] if subject.has_projections else []
     return [
         *rows,
-        *_projections(subject, n),
+        *(_projections(subject, n) if subject.has_projections else ()),
         *rows_of_heads,
         _shape(n, "scores", n.scores[subject.section.attention_score], passed.scores, pairs),
         _shape(n, symbol("weights"), "softmax of the scores", passed.weights, pairs),
         _shape(n, symbol("mixed"), n.formulas["mix"], mixed, _SPLIT),
         _shape(n, symbol("joined"), "the heads side by side", mixed.transpose(0, 1).flatten(1), ("tokens", "joined")),
-        _weights(n, "w_output", subject.layer.attention.output, ("joined", "model")),
+        *recombined,
         _shape(n, symbol("attended"), n.formulas["join"].split("   ")[-1], passed.output, vectors),
     ]
 

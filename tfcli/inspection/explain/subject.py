@@ -56,6 +56,16 @@ class Subject:
         return self.model.section
 
     @property
+    def has_projections(self) -> bool:
+        """Whether queries, keys and values are more than X itself."""
+        return self.section.attention_score != "parameter_free"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether attention is softmax(XXᵀ)X and nothing else."""
+        return not self.has_projections and self.attention.num_heads == 1
+
+    @property
     def is_cross(self) -> bool:
         """Whether keys and values are those of another text."""
         return self.attention.cross

@@ -71,7 +71,6 @@ BISHOP = Notation(
         "embed": "X = O E + R",
         "enter": "X, a token a row",
         "project": "Q = {x} W⁽q⁾   K = {m} W⁽k⁾   V = {v} W⁽v⁾",
-        "project_none": "Q = K = V = X",
         "split": "Q = (Q_0, …, Q_C−1), and so K and V",
         "scaled": "L_c = {scores}",
         "masked": "L′_c = {scores}",

@@ -71,7 +71,6 @@ CS224N = Notation(
         "embed": "x₁:ₙ = w₁:ₙ E + p₁:ₙ",
         "enter": "x₁:ₙ, a token a row",
         "project": "q = {x} Q   k = {m} K   v = {v} V",
-        "project_none": "q = k = v = x₁:ₙ",
         "split": "(n, d) → (n, k, d/k) → (k, n, d/k): the heads become a batch axis",
         "scaled": "e⁽ℓ⁾ = {scores}",
         "masked": "e′⁽ℓ⁾ = {scores}",

@@ -71,7 +71,6 @@ INF721 = Notation(
         "embed": "X_e = X E   X_epe = X_e + PE",
         "enter": "X_epe, a token a row",
         "project": "Q = {x} W^q   K = {m} W^k   V = {v} W^v",
-        "project_none": "Q = K = V = X_epe",
         "split": "Q_i = X_epe W_i^q, and so K_i and V_i, with d_k = d_model / h",
         "scaled": "S_i = {scores}",
         "masked": "S′_i = {scores}",

@@ -71,7 +71,6 @@ UDL = Notation(
         "embed": "X = Ω_e T + Π",
         "enter": "X, a token a column",
         "project": "Q = β_q 1ᵀ + Ω_q {x}   K = β_k 1ᵀ + Ω_k {m}   V = β_v 1ᵀ + Ω_v {v}",
-        "project_none": "Q = K = V = X",
         "split": "Q_h = β_qh 1ᵀ + Ω_qh X, and so K_h and V_h: D/H rows of each for a head",
         "scaled": "Z_h = {scores}",
         "masked": "Z′_h = {scores}",
