@@ -17,7 +17,7 @@ def shapes(block: Block) -> dict[str, tuple[int, ...]]:
     return {matrix.name: matrix.shape for matrix in block.matrices}
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(sections())
 def test_the_boxes_hold_every_parameter_once(wanted: ModelSection):
     record = model_diagram(wanted)

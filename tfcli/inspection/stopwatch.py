@@ -7,7 +7,7 @@ from statistics import median
 import torch
 
 _SQUARE = 1024
-_BUDGET = 0.6
+_BUDGET = 0.25
 """Seconds that one measurement takes, roughly."""
 _FEWEST, _MOST = 3, 50
 
