@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tests.support.explorer import explore_headless
+from tfcli.errors import TfcliError
 from tfcli.explorer.command_line import folded, plain_command, plain_words
 from tfcli.explorer.export import export
 from tfcli.explorer.reading import Reading, read
@@ -62,6 +63,7 @@ def test_targets_kinds_and_checkpoints_are_part_of_the_command(trained: Callable
     reading = read(load_run(run, "last"), "O gato dorme.", "The cat")
     for kind in ("encoder_self", "decoder_self", "cross"):
         shown = scene(run, reading, View(Place(kind, 1, 1)), "last")
+        assert "--checkpoint last" in plain_command(shown)
         [record] = json.loads(printed(plain_command(shown), "--json"))["records"]
         np.testing.assert_array_equal(np.float32(record["weights"])[0, 0], reading.record(kind).weights[1, 1])
 
@@ -92,13 +94,34 @@ def test_what_is_seen_and_written_is_what_the_command_prints(
     np.testing.assert_allclose(values[visible], shown.values.numbers[visible], atol=1e-6)
 
     for ending in ("csv", "json", "svg", "html"):
-        export(shown, tmp_path / f"ours.{ending}")
+        assert export(shown, f"{tmp_path}/ours.{ending}") == tmp_path / f"ours.{ending}"
     svg, html = tmp_path / "theirs.svg", tmp_path / "theirs.html"
     as_json = printed(command, "--json", "--svg", svg, "--html", html)
     assert (tmp_path / "ours.json").read_text() == as_json
     assert (tmp_path / "ours.csv").read_text() == printed(command, "--csv")
     assert (tmp_path / "ours.svg").read_text() == svg.read_text()
     assert (tmp_path / "ours.html").read_text() == html.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("", "'' is a folder; name a file in it."),
+        ("picture.png", "does not say what to write; let it end in .svg .html .csv or .json."),
+        ("~nobody-at-all/a.svg", "Cannot write '~nobody-at-all/a.svg'"),
+        ("a" * 300 + ".svg", "File name too long"),
+        ("file/a.svg", "file is a file, not a folder"),
+    ],
+)
+def test_a_name_that_cannot_be_written_is_refused(
+    name: str, sentence: str, trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TfcliError) as refused:
+        export(scene(trained("decoder"), read(load_run(trained("decoder")), "Tom")), name)
+    assert sentence in str(refused.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_text_is_read_as_the_model_reads_it_with_statistics_of_every_head(trained: Callable[[str], Path]):

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.support.explorer import decoder_reading, explorer, play, translation_reading
+from tests.support.explorer import decoder_reading, explorer, play, translation_reading, watch
 from tfcli.errors import UsageError
 from tfcli.explorer.keys import KEYS
+from tfcli.explorer.map_widget import AttentionMap
 from tfcli.explorer.reading import Reading
 from tfcli.explorer.state import Place
 
@@ -22,115 +23,105 @@ def test_every_key_has_an_action():
 
 def test_arrows_move_the_cursor_and_the_row_is_told():
     app = explorer(decoder_reading())
-    shown = play(app, "home", "pageup", "down", "down", "right")
-    assert (app.view.row, app.view.column) == (2, 1)
-    assert "where ·swam looks" in shown
-    value = app.scene.record.weights[1, 2, 2, 1]
-    assert f"·swam → Tom  {value:.4f}" in shown
-    play(app := explorer(decoder_reading()), "end", "pagedown", "up")
-    assert (app.view.row, app.view.column) == (4, 5)
+    weights = app.scene.record.weights[1, 2]
+    first, second = watch(app, ["home", "pageup", "down", "down", "right"], ["end", "pagedown", "up", "left"])
+    assert "where ·swam looks" in first
+    assert f"·swam → Tom  {weights[2, 1]:.4f}" in first
+    assert f"·the → ·the  {weights[4, 4]:.4f}" in second
+    assert (app.view.row, app.view.column) == (4, 4)
 
 
-@pytest.mark.parametrize(
-    ("keys", "place"), [("h", (1, 1)), ("l.", (1, 1)), (",", (1, 1)), ("j", (0, 2)), ("[", (0, 2)), ("k]", (1, 2))]
-)
-def test_keys_of_layers_and_heads(keys: str, place: tuple[int, int]):
+def test_keys_of_layers_and_heads():
     app = explorer(decoder_reading())
-    names = {".": "full_stop", ",": "comma", "[": "left_square_bracket", "]": "right_square_bracket"}
-    shown = play(app, *(names.get(key, key) for key in keys))
-    assert app.view.place == Place("decoder_self", *place)
-    assert f"layer {place[0]} of 2 · head {place[1]} of 3" in shown
-    assert f"--layer {place[0]} --head {place[1]}" in shown
+    keys = ["h", "l", "full_stop", "comma", "j", "k", "left_square_bracket", "right_square_bracket"]
+    places = [(1, 1), (1, 2), (1, 0), (1, 2), (0, 2), (1, 2), (0, 2), (1, 2)]
+    for (layer, head), shown in zip(places, watch(app, *([key] for key in keys)), strict=True):
+        assert f"layer {layer} of 2 · head {head} of 3" in shown
+        assert f"─ layer {layer}, head {head} · weights" in shown
+        assert f"--layer {layer} --head {head}" in shown
 
 
 def test_kinds_come_round():
-    app = explorer(translation_reading())
-    kinds = []
-    for keys in ([], ["t"], ["t", "tab"], ["t", "t", "t"]):
-        play(app := explorer(translation_reading()), *keys)
-        kinds.append(app.view.place.kind)
-    assert kinds == ["cross", "encoder_self", "decoder_self", "cross"]
+    names = ("encoder self-attention", "decoder self-attention", "cross-attention")
+    screens = watch(explorer(translation_reading()), ["t"], ["tab"], ["t"])
+    assert [name in shown for name, shown in zip(names, screens, strict=True)] == [True] * 3
     assert "one kind" in play(explorer(decoder_reading()), "t")
 
 
-def test_scale_colours_order_and_zoom():
+def test_scale_colours_and_zoom_are_told():
     app = explorer(decoder_reading())
-    shown = play(app, "s", "c", "o", "z", size=(120, 30))
-    assert (app.view.scale, app.view.palette, app.view.sorted, app.view.zoomed) == ("log", "viridis", True, True)
+    shown = play(app, "s", "c", "z")
+    assert (app.view.scale, app.view.palette, app.view.zoomed) == ("log", "viridis", True)
     assert "log, viridis" in shown
     assert "logarithmic" in shown
 
 
 def test_bars_come_with_the_largest_first_when_asked():
     app = explorer(decoder_reading())
-    shown = play(app, "o")
     row = app.scene.record.weights[1, 2, 5]
-    by_weight = [app.scene.keys[key] for key in sorted(range(6), key=lambda key: -row[key])]
-    panel = [line.rpartition("││")[2].lstrip(" ▸") for line in shown.splitlines()[2:8]]
-    assert [line.split()[0] for line in panel] == by_weight
+    for shown, keys in zip(watch(app, [], ["o"]), (range(6), sorted(range(6), key=lambda key: -row[key])), strict=True):
+        panel = [line.rpartition("││")[2].lstrip(" ▸").split() for line in shown.splitlines()[2:8]]
+        assert [line[0] for line in panel] == [app.scene.keys[key] for key in keys]
 
 
 def test_scores_stand_beside_their_weights():
     app = explorer(decoder_reading())
-    assert "score before the softmax" in play(app, "w")
-    assert app.scene.values.signed
-    assert f"score {app.scene.record.scores[1, 2, 5, 1]:+.3g}" in play(explorer(decoder_reading()))
+    score = app.scene.record.scores
+    assert score is not None
+    before, after = watch(app, [], ["w"])
+    assert f"score {score[1, 2, 5, 1]:+.3g}" in before
+    assert f"→ Tom  {score[1, 2, 5, 1]:+.4f}  weight {app.scene.record.weights[1, 2, 5, 1]:.4f}" in after
+    assert "score before the softmax" in after
 
 
 def test_mean_and_rollout():
-    shown = play(explorer(decoder_reading()), "r", size=(120, 30))
-    assert "layer 1, mean of its heads" in shown
-    assert "--layer 1 --average layer" in shown
-    shown = play(explorer(decoder_reading()), "r", "r", size=(120, 30))
-    assert "rollout through layers 0 to 1" in shown
-    assert "--layer 1 --rollout" in shown
+    mean, rollout, head = watch(explorer(decoder_reading()), ["r"], ["r"], ["r"])
+    assert "─ layer 1, mean of its heads" in mean
+    assert "--layer 1 --average layer" in mean
+    assert "─ rollout through layers 0 to 1" in rollout
+    assert "--layer 1 --rollout" in rollout
+    assert "─ layer 1, head 2 · weights" in head
 
 
 def test_the_difference_between_two_heads():
     app = explorer(decoder_reading())
-    assert "Marked" in play(app, "d")
-    app = explorer(decoder_reading())
-    shown = play(app, "d", "h", "d", size=(120, 30))
+    marked, different, neither = watch(app, ["d"], ["h", "d"], ["d"])
+    assert "Marked" in marked
     weights = app.scene.record.weights
-    assert f"{weights[1, 1, 5, 1] - weights[1, 2, 5, 1]:+.4f}" in shown
-    assert "--layer 1 --head 1 --against-head 1.2" in shown
+    assert f"{weights[1, 1, 5, 1] - weights[1, 2, 5, 1]:+.4f}" in different
+    assert "--layer 1 --head 1 --against-head 1.2" in different
+    assert "marked" not in neither
 
 
-def test_clicks_choose_cells_tokens_and_heads():
-    async def click(pilot: Pilot[Any]) -> None:
-        thumbnails = pilot.app.query_one("#heads")
-        # Frame 1, numbers of layers 4, numbers of heads 1: a point of the first thumbnail.
-        await pilot.click(thumbnails, offset=(6, 3))
-
+def test_clicks_choose_heads_tokens_and_cells_and_pointing_at_a_cell_only_tells_it():
     app = explorer(decoder_reading())
-    play(app, click)
-    assert app.view.place == Place("decoder_self", 0, 0)
 
-    async def click_token(pilot: Pilot[Any]) -> None:
-        await pilot.click("#tokens", offset=(8, 0))  # behind "query "
-        await pilot.click("#tokens", offset=(13, 1))  # the second key
-
-    app = explorer(decoder_reading())
-    play(app, click_token)
-    assert (app.view.row, app.view.column) == (0, 1)
-
-
-def test_a_click_on_a_cell_moves_the_cursor_and_pointing_at_one_only_tells_it():
-    def cell(app: Any) -> tuple[int, int]:
-        grid = app.query_one("#map")._grid
-        return 1 + grid.gutter + 1, 1 + grid.header
-
-    async def click(pilot: Pilot[Any]) -> None:
-        await pilot.click("#map", offset=cell(pilot.app))
+    def cell(row: int, column: int) -> tuple[int, int]:
+        grid = app.query_one(AttentionMap)._grid
+        assert grid is not None
+        return 1 + grid.gutter + column * grid.cell_width, 1 + grid.header + row * grid.cell_height
 
     async def point(pilot: Pilot[Any]) -> None:
-        await pilot.hover("#map", offset=cell(pilot.app))
+        await pilot.hover("#map", offset=cell(2, 2))
 
-    app = explorer(decoder_reading())
-    assert "<s> → <s>  1.0000" in play(app, point)
-    assert (app.view.row, app.view.column) == (5, 1)
-    play(app := explorer(decoder_reading()), click)
-    assert (app.view.row, app.view.column) == (0, 0)
+    async def click_cell(pilot: Pilot[Any]) -> None:
+        await pilot.click("#map", offset=cell(3, 2))
+
+    async def click_token(pilot: Pilot[Any]) -> None:
+        await pilot.click("#tokens", offset=(8, 0))  # the first query, behind "query "
+        await pilot.click("#tokens", offset=(13, 1))  # the second key
+
+    async def click_head(pilot: Pilot[Any]) -> None:
+        await pilot.click("#heads", offset=(6, 3))  # in the frame, behind "L0", under the numbers of heads
+
+    pointed, clicked, token, head = watch(app, point, click_cell, click_token, click_head)
+    assert "·swam → ·swam" in pointed
+    assert "where ·bank looks" in pointed, "the cursor is where it was"
+    assert "where ·to looks" in clicked
+    assert "·to → ·swam" in clicked
+    assert "where <s> looks" in token
+    assert "<s> may not look at Tom: exactly 0" in token
+    assert "layer 0 of 2 · head 0 of 3" in head
 
 
 def test_an_edited_text_is_read_again_off_the_screens_thread():
@@ -150,10 +141,9 @@ def test_an_edited_text_is_read_again_off_the_screens_thread():
 
 def test_escape_leaves_the_text_and_letters_in_the_prompt_are_no_keys():
     app = explorer(decoder_reading())
-    assert "Tom swam to the bankq" in play(app, "e", "q", "tab")
-    app = explorer(decoder_reading())
-    shown = play(app, "e", "q", "tab", "escape", "j")
-    assert "bankq" not in shown
+    typed, left = watch(app, ["e", "q", "tab"], ["escape", "j"])
+    assert "Tom swam to the bankq" in typed
+    assert "bankq" not in left
     assert app.view.place == Place("decoder_self", 0, 2), "keys are keys again"
 
 
@@ -175,10 +165,9 @@ def test_a_target_is_given_and_taken_back():
         asked.append((text, target))
         return translation_reading()
 
-    play(explorer(translation_reading(), read), "E", *"cat", "enter")
-    play(explorer(translation_reading(), read), "E", "enter")
+    watch(explorer(translation_reading(), read), ["E", *"cat", "enter"], ["E", "enter"])
     assert asked == [("O gato dorme", "cat"), ("O gato dorme", None)]
-    assert "only an encoder-decoder has a target" in play(explorer(decoder_reading()), "E", size=(120, 30))
+    assert "only an encoder-decoder has a target" in play(explorer(decoder_reading()), "E")
 
 
 def test_a_text_that_cannot_be_read_is_a_sentence_and_the_old_one_stays():
@@ -186,41 +175,43 @@ def test_a_text_that_cannot_be_read_is_a_sentence_and_the_old_one_stays():
         raise UsageError("The text has 99 tokens and the context holds 32", "shorten the text")
 
     app = explorer(decoder_reading(), read)
-    shown = play(app, "e", "x", "enter")
-    assert "The text has 99 tokens and the context holds 32; shorten the text." in shown
+    refused, later = watch(app, ["e", "x", "enter"], ["up"])
+    assert "The text has 99 tokens and the context holds 32; shorten the text." in refused
     assert app.scene.reading.text == decoder_reading().text
-    assert "The text has" not in play(explorer(decoder_reading(), read), "e", "x", "enter", "up")
+    assert "The text has" not in later
 
 
 def test_search_goes_from_one_token_to_the_next():
     app = explorer(decoder_reading("<s>", "the", "cat", "the", "dog"))
-    play(app, "slash", *"the", "enter")
-    assert app.view.row == 1, "behind the last row come the first ones"
-    app = explorer(decoder_reading("<s>", "the", "cat", "the", "dog"))
-    play(app, "slash", *"the", "enter", "n")
-    assert app.view.row == 3
+    rows = []
+
+    async def note(pilot: Pilot[Any]) -> None:
+        rows.append(app.view.row)
+
+    *_, none = watch(app, ["slash", *"the", "enter"], note, ["n"], note, ["n"], note, ["slash", *"xyz", "enter"])
+    assert rows == [1, 3, 1], "behind the last row, where the cursor began, come the first ones"
+    assert "No token contains “thexyz”." in none
     app = explorer(translation_reading())
     play(app, "slash", *"gato", "enter")
     assert app.view.column == 1, "a key, where no query is called so"
-    assert "No token contains “xyz”." in play(explorer(decoder_reading()), "slash", *"xyz", "enter")
 
 
 def test_files_are_written_and_what_cannot_be_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    assert "Written: decoder_self-layer1-head2.svg" in play(explorer(decoder_reading()), "x", "enter", size=(120, 30))
+    written, refused = watch(explorer(decoder_reading()), ["x", "enter"], ["x", "backspace", "enter"])
+    assert "Written: decoder_self-layer1-head2.svg" in written
     assert (tmp_path / "decoder_self-layer1-head2.svg").read_text().startswith("<svg")
-    refused = play(explorer(decoder_reading()), "x", "backspace", "enter", size=(120, 30))
     assert "does not say what to write; let it end in .svg .html .csv or .json." in refused
     assert [path.name for path in tmp_path.iterdir()] == ["decoder_self-layer1-head2.svg"]
 
 
 def test_help_names_every_key_and_any_key_leaves_it():
-    shown = play(explorer(decoder_reading()), "question_mark", size=(80, 24))
+    app = explorer(decoder_reading())
+    shown, left = watch(app, ["question_mark"], ["j"], size=(80, 24))
     for key in KEYS:
         assert key.written.split("  ")[0] in shown, key
         assert key.words in shown, key
-    app = explorer(decoder_reading())
-    assert "any key goes back" not in play(app, "question_mark", "j")
+    assert "any key goes back" not in left
     assert app.view == decoder_reading().first_view(), "the key that leaves the help does nothing else"
 
 
@@ -245,3 +236,27 @@ def test_a_fault_ends_the_app_without_a_traceback(capsys: pytest.CaptureFixture[
     assert "a fault" in str(app.fault)
     printed = capsys.readouterr()
     assert "Traceback" not in printed.out + printed.err
+
+
+def test_tokens_with_brackets_are_no_markup():
+    tokens = ("[CLS]", "[bold]", "[/b]", "[", "@click", "\\[")
+    screens = watch(explorer(decoder_reading(*tokens)), ["pageup"], *(["down"] for _ in tokens[1:]))
+    for token, shown in zip(tokens, screens, strict=True):
+        assert f"where {token} looks" in shown
+
+
+def test_a_text_that_has_been_read_while_the_help_was_open_is_there_behind_it():
+    go_on = threading.Event()
+
+    def read(text: str, target: str | None) -> Reading:
+        go_on.wait(10)
+        return decoder_reading("<s>", *text.split(" "))
+
+    async def help_then_read(pilot: Pilot[Any]) -> None:
+        await pilot.press("e", "x", "enter", "question_mark")
+        go_on.set()
+
+    shown, behind = watch(explorer(decoder_reading("<s>", "Tom"), read), help_then_read, ["tab"])
+    assert "any key goes back" in shown
+    assert "any key goes back" not in behind
+    assert "where Tomx looks" in behind

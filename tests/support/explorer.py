@@ -1,8 +1,7 @@
 """The explorer without a terminal: readings by hand, keys from a list, the screen as text."""
 
 import asyncio
-from collections.abc import Callable
-from itertools import groupby
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,7 @@ def statistics(kind: AttentionKind) -> tuple[HeadStatistics, ...]:
     """The same numbers for every head of `record`."""
     shares = (0.5, 0.4, 0.75, 1.5, 0.1, 0.2, 0.6, None, 0.0, 0.0, None)
     return tuple(
-        HeadStatistics(
-            kind, layer, head, 0.5, 0.4, 0.75, 1.5, 0.1, 0.2, 0.6, None, 0.0, 0.0, None, (), "previous token", 0.6
-        )
-        for layer in range(2)
-        for head in range(3)
+        HeadStatistics(kind, layer, head, *shares, (), "previous token", 0.6) for layer in range(2) for head in range(3)
     )
 
 
@@ -60,22 +55,31 @@ def explorer(reading: Reading, read: Read | None = None, color_system: str | Non
     return Explorer(read or (lambda text, target: reading), reading, "runs/tiny-1", "best", color_system)
 
 
-def play(app: Explorer, *steps: str | Callable[[Pilot[Any]], Any], size: tuple[int, int] = (100, 30)) -> str:
-    """Run the app, press keys and do what functions of the pilot do, and give the screen that is there in the end."""
+Step = Sequence[str] | Callable[[Pilot[Any]], Awaitable[None]]
 
-    async def run() -> str:
+
+def watch(app: Explorer, *steps: Step, size: tuple[int, int] = (120, 30)) -> list[str]:
+    """Run the app; press some keys, or do what a function of the pilot does, and look at the screen; and again."""
+
+    async def run() -> list[str]:
+        screens = []
         async with app.run_test(size=size) as pilot:
-            for is_key, group in groupby(steps, lambda step: isinstance(step, str)):
-                if is_key:
-                    await pilot.press(*(step for step in group if isinstance(step, str)))
+            for step in steps:
+                if callable(step):
+                    await step(pilot)
                 else:
-                    for step in group:
-                        await step(pilot)
-            await app.workers.wait_for_complete()
-            await pilot.pause()
-            return screen(app)
+                    await pilot.press(*step)
+                await app.workers.wait_for_complete()
+                await pilot.pause()
+                screens.append(screen(app))
+        return screens
 
     return asyncio.run(run())
+
+
+def play(app: Explorer, *keys: str, size: tuple[int, int] = (120, 30)) -> str:
+    """Press keys; the screen that is there in the end."""
+    return watch(app, keys, size=size)[-1]
 
 
 def screen(app: App[Any]) -> str:

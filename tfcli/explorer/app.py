@@ -2,26 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
-from textual import events, on, work
+from textual import on, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.worker import get_current_worker
 
 from tfcli.errors import TfcliError
-from tfcli.explorer.bar_lines import CommandLine, HeaderLine, HintLine
-from tfcli.explorer.bars import RowBars
 from tfcli.explorer.command_line import plain_command
-from tfcli.explorer.drawn import Drawn
 from tfcli.explorer.export import export
-from tfcli.explorer.facts import HeadFacts
 from tfcli.explorer.help_screen import HelpScreen
 from tfcli.explorer.keys import KEYS
-from tfcli.explorer.layout import CSS, command_height, facts_height, panel_titles, panel_widths
+from tfcli.explorer.layout import CSS
 from tfcli.explorer.map_widget import AttentionMap
+from tfcli.explorer.panels import Panels
 from tfcli.explorer.prompt import Prompt
 from tfcli.explorer.reading import Reading
 from tfcli.explorer.scene import Scene
@@ -33,7 +28,6 @@ from tfcli.explorer.token_strip import TokenStrip
 Read = Callable[[str, str | None], Reading]
 """Runs the model on a text and a target."""
 
-_LINES = 4  # the header, the two token lines and the hints
 _AT_ONCE = {"tab", "ctrl+c"}  # Textual has uses of its own for them
 
 
@@ -58,28 +52,12 @@ class Explorer(App[str]):
         self._read = read
         self.fault: Exception | None = None
         self.scene = Scene(run, checkpoint, reading, reading.first_view(), color_system)
+        self._panels = Panels(self.scene)
         self._searched = ""
 
     def compose(self) -> ComposeResult:
-        """The panels, from the top to the bottom."""
-        yield HeaderLine("header")
-        with Horizontal(id="body"):
-            with Vertical(id="side"):
-                yield Thumbnails("heads")
-                yield HeadFacts("facts")
-            yield AttentionMap("map")
-            yield RowBars("row")
-        yield TokenStrip("tokens")
-        yield CommandLine("command")
-        yield Prompt("prompt")
-        yield HintLine("hints")
-
-    def on_mount(self) -> None:
-        self.screen.set_focus(None)
-        self._show(self.scene)
-
-    def on_resize(self, event: events.Resize) -> None:
-        self._arrange(event.size.width, event.size.height)
+        """The panels; the help lies over them."""
+        yield self._panels
 
     @property
     def view(self) -> View:
@@ -88,26 +66,12 @@ class Explorer(App[str]):
 
     def _look(self, view: View) -> None:
         """Go on to another view."""
-        self.query_one(HintLine).say("")
         self._show(replace(self.scene, view=view))
 
     def _show(self, scene: Scene) -> None:
         self.scene = scene
-        for widget in self.screen_stack[0].query(Drawn):
-            widget.show(scene)
-        for name, title in panel_titles(scene).items():
-            self.screen_stack[0].query_one(f"#{name}").border_title = title
-        self._arrange(self.size.width, self.size.height)
-
-    def _arrange(self, width: int, height: int) -> None:
-        screen = self.screen_stack[0]
-        for name, columns in panel_widths(self.scene, width, height).items():
-            panel = screen.query_one(f"#{name}")
-            panel.display = columns > 0
-            panel.styles.width = columns or 1
-        command = command_height(self.scene, width, height)
-        screen.query_one("#command").styles.height = command
-        screen.query_one("#facts").styles.height = facts_height(self.scene, height - command - _LINES)
+        self._panels.say("")
+        self._panels.show(scene)
 
     # Keys, in the order of `keys.KEYS`.
 
@@ -122,10 +86,12 @@ class Explorer(App[str]):
 
     def action_kind(self) -> None:
         reading = self.scene.reading
-        if self.focused is not None:  # tab in the prompt
+        if len(self.screen_stack) > 1:  # tab over the help
+            self.pop_screen()
+        elif self.focused is not None:  # tab in the prompt
             return
-        if len(reading.records) == 1:
-            self._say("This model has one kind of attention.")
+        elif len(reading.records) == 1:
+            self._panels.say("This model has one kind of attention.")
         else:
             self._look(self.view.to_kind(reading.record(following(reading.kinds(), self.view.place.kind))))
 
@@ -145,7 +111,7 @@ class Explorer(App[str]):
         view = self.view.differing()
         self._look(view)
         if view.marked == view.place:
-            self._say("Marked. Choose another head and press d again to see the difference from this one.")
+            self._panels.say("Marked. Choose another head and press d again to see the difference from this one.")
 
     def action_order(self) -> None:
         self._look(replace(self.view, sorted=not self.view.sorted))
@@ -154,36 +120,29 @@ class Explorer(App[str]):
         self._look(replace(self.view, zoomed=not self.view.zoomed))
 
     def action_edit(self) -> None:
-        self._ask().ask("text", self.scene.reading.text)
+        self._panels.ask("text", self.scene.reading.text)
 
     def action_edit_target(self) -> None:
         if "cross" in self.scene.reading.kinds():
-            self._ask().ask("target", self.scene.reading.target or "")
+            self._panels.ask("target", self.scene.reading.target or "")
         else:
-            self._say("This model reads one text: only an encoder-decoder has a target.", is_error=True)
+            self._panels.say("This model reads one text: only an encoder-decoder has a target.", is_error=True)
 
     def action_search(self) -> None:
-        self._ask().ask("search", self._searched)
+        self._panels.ask("search", self._searched)
 
     def action_search_on(self) -> None:
         self._find(self._searched)
 
     def action_export(self) -> None:
         place = self.view.place
-        self._ask().ask("export", f"{place.kind}-layer{place.layer}-head{place.head}.svg")
+        self._panels.ask("export", f"{place.kind}-layer{place.layer}-head{place.head}.svg")
 
     def action_help(self) -> None:
         self.push_screen(HelpScreen())
 
     async def action_quit(self) -> None:
         self.exit(plain_command(self.scene))
-
-    def _ask(self) -> Prompt:
-        self._say("")
-        return self.query_one(Prompt)
-
-    def _say(self, message: str, *, is_error: bool = False) -> None:
-        self.query_one(HintLine).say(message, is_error=is_error)
 
     @on(AttentionMap.Chosen)
     def _cell_chosen(self, event: AttentionMap.Chosen) -> None:
@@ -205,10 +164,10 @@ class Explorer(App[str]):
         if event.purpose == "search":
             self._find(event.text)
         elif event.purpose == "export":
-            self._export(Path(event.text).expanduser())
+            self._export(event.text)
         else:
             reading = self.scene.reading
-            self._say("The model reads …")
+            self._panels.say("The model reads …")
             if event.purpose == "text":
                 self._reread(event.text, reading.target)
             else:
@@ -221,13 +180,12 @@ class Explorer(App[str]):
             reading = self._read(text, target)
         except TfcliError as error:
             if not worker.is_cancelled:
-                self.call_from_thread(self._say, str(error), is_error=True)
+                self.call_from_thread(self._panels.say, str(error), is_error=True)
             return
         if not worker.is_cancelled:
             self.call_from_thread(self._read_on, reading)
 
     def _read_on(self, reading: Reading) -> None:
-        self._say("")
         self._show(replace(self.scene, reading=reading, view=reading.kept_view(self.view)))
 
     def _find(self, text: str) -> None:
@@ -241,15 +199,15 @@ class Explorer(App[str]):
             after = [column for column in columns if column > self.view.column]
             self._look(self.view.at(record, self.view.row, (after or columns)[0]))
         else:
-            self._say(f"No token contains “{text}”.", is_error=True)
+            self._panels.say(f"No token contains “{text}”.", is_error=True)
 
-    def _export(self, path: Path) -> None:
+    def _export(self, name: str) -> None:
         try:
-            export(self.scene, path)
+            path = export(self.scene, name)
         except TfcliError as error:
-            self._say(str(error), is_error=True)
+            self._panels.say(str(error), is_error=True)
         else:
-            self._say(f"Written: {path}")
+            self._panels.say(f"Written: {path}")
 
     def _handle_exception(self, error: Exception) -> None:
         """A fault ends the explorer; the command line says it in a sentence, Textual would print a traceback."""

@@ -11,7 +11,6 @@ from tfcli.explorer.scene import Scene
 from tfcli.files import require_writable, write_text
 from tfcli.inspection.against import against_head
 from tfcli.inspection.focus import narrowed
-from tfcli.inspection.rollout import layer_means, rollout
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.as_json import to_json
 from tfcli.render.attention.csv import attention_table
@@ -23,7 +22,9 @@ from tfcli.render.attention.svg import attention_svg, matrices_svg
 from tfcli.render.picture import picture_html
 from tfcli.render.table_csv import Table, to_csv
 
+ENDINGS = ".svg .html .csv or .json"
 _LARGEST = 8
+_MOST_NUMBERS = 2_000_000  # in a page; a longer text's page has the chosen head alone
 
 
 @dataclass(frozen=True)
@@ -46,23 +47,25 @@ class Forms:
         return json.dumps(self.json(), allow_nan=False) + "\n" if ending == ".json" else None
 
 
-def export(scene: Scene, path: Path) -> None:
-    """Write what is looked at; the end of the name says in which form.
+def export(scene: Scene, name: str) -> Path:
+    """Write what is looked at; the end of the name says in which form. Returns where it is.
 
     Raises:
         UsageError: the name has another end, or is that of a folder. TfcliError: it cannot be written.
     """
-    if path.is_dir():
-        raise UsageError(f"{str(path)!r} is a folder", "name a file in it")
-    require_writable(path.parent)
-    text = forms(scene).text(path.suffix.lower())
-    if text is None:
-        raise UsageError(f"The name {str(path)!r} does not say what to write", "let it end in .svg .html .csv or .json")
     try:
+        path = Path(name).expanduser()
+        if path.is_dir():
+            raise UsageError(f"{name!r} is a folder", "name a file in it")
+        require_writable(path.parent)
+        text = forms(scene).text(path.suffix.lower())
+        if text is None:
+            raise UsageError(f"The name {name!r} does not say what to write", f"let it end in {ENDINGS}")
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TfcliError(f"Cannot make {path.parent}: {error.strerror}", "choose another folder") from error
-    write_text(path, text)
+        write_text(path, text)
+    except (OSError, RuntimeError) as error:  # the latter of a "~name" that is nobody's
+        raise TfcliError(f"Cannot write {name!r}: {error}", "choose another name") from error
+    return path
 
 
 def forms(scene: Scene) -> Forms:
@@ -79,23 +82,26 @@ def forms(scene: Scene) -> Forms:
             lambda: to_json(difference),
         )
     is_head = scene.view.combined == "head"
-    chosen = [narrowed(record, place.layer, place.head if is_head else None)]
-    svg = attention_svg(record, layer, head)
-    if scene.view.quantity == "scores":
-        svg = scores_svg(AttentionScores(record, layer, head))
-    return Forms(
-        lambda: svg,
-        lambda: attention_html([record], layer=layer, head=head),
-        lambda: attention_table(chosen, (place.layer, place.head if is_head else 0)),
-        lambda: to_json(chosen),
-    )
+    chosen, first = [narrowed(record, place.layer, place.head if is_head else None)], (place.layer, head)
+
+    def svg() -> str:
+        if scene.view.quantity == "scores":
+            return scores_svg(AttentionScores(record, layer, head))
+        return attention_svg(record, layer, head)
+
+    def html() -> str:
+        if record.weights.size <= _MOST_NUMBERS:
+            return attention_html([record])
+        return attention_html(chosen, layer=first[0], head=first[1])
+
+    return Forms(svg, html, lambda: attention_table(chosen, first), lambda: to_json(chosen))
 
 
 def _record(scene: Scene) -> AttentionRecord:
     """The record with what is looked at in focus."""
     place, record = scene.view.place, scene.record
     if scene.view.combined != "head":
-        combine = rollout if scene.view.combined == "rollout" else layer_means
-        return replace(combine(record), focus=(place.layer, 0))
+        combined = scene.reading.rollouts if scene.view.combined == "rollout" else scene.reading.means
+        return replace(combined[place.kind], focus=(place.layer, 0))
     record = replace(record, focus=(place.layer, place.head))
     return record if scene.view.quantity == "scores" else replace(record, scores=None, bias=None)

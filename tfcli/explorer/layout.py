@@ -6,6 +6,7 @@ from tfcli.explorer.scene import Scene
 
 CSS = """
 Screen { background: #0d1117; color: #e6edf3; }
+#panels { height: 1fr; }
 #header { height: 1; background: #161b22; }
 #body { height: 1fr; }
 #heads, #map, #row, #facts { border: round #30363d; border-title-color: #8b949e; }
@@ -28,17 +29,20 @@ _ROOMY = 110
 _NARROWEST = 20
 
 
-def panel_widths(scene: Scene, width: int, height: int) -> dict[str, int]:
+def panel_widths(scene: Scene, width: int) -> dict[str, int]:
     """Columns of the panels beside the map; 0: not shown."""
-    heads = scene.record.weights.shape[1]
     if width < _SMALL:
         return {"side": 0, "row": 0}
-    thumbnails = 6 if width >= _ROOMY else 2
-    wanted = 4 + heads * (thumbnails + 1) + 3
-    return {
-        "side": min(max(wanted, _NARROWEST), width // 4),
-        "row": min(40, width // 4) if width >= _ROOMY else width // 4 + 3,
-    }
+    if width < _ROOMY:
+        return {"side": min(_thumbnails_width(scene, 2), width // 4), "row": width // 4 + 3}
+    widths = [_thumbnails_width(scene, side) for side in (6, 4, 2)]
+    side = next((wanted for wanted in widths if wanted <= width // 3), width // 3)
+    return {"side": side, "row": min(40, width // 4)}
+
+
+def _thumbnails_width(scene: Scene, side: int) -> int:
+    """Columns of a panel with every head of a layer, each so wide; frames and numbers of layers take 7."""
+    return max(_NARROWEST, scene.record.weights.shape[1] * (side + 1) + 7)
 
 
 def command_height(scene: Scene, width: int, height: int) -> int:

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+from rich.color import Color
 from rich.style import Style
 
 from tfcli.explorer.state import View
@@ -9,6 +10,7 @@ from tfcli.render.brush import Brush
 from tfcli.render.colors import SIGNED, VIRIDIS, WEIGHTS
 
 CURSOR = (255, 64, 160)
+"""A pink that is in none of the maps."""
 DIM = Style(dim=True)
 BOLD = Style(bold=True)
 
@@ -35,10 +37,10 @@ def cursor_style(color_system: str | None) -> Style:
     """The cursor's own mark, unlike any colour of the maps; without colour, reversed."""
     if color_system is None:
         return Style(bold=True, reverse=True)
-    return Style(bold=True, color="rgb(0,0,0)", bgcolor="rgb(255,64,160)")
+    return Style(bold=True, color=Color.from_rgb(0, 0, 0), bgcolor=Color.from_rgb(*CURSOR))
 
 
 @cache
 def mark_style(color_system: str | None) -> Style:
     """Words and lines in the cursor's colour."""
-    return Style(bold=True) if color_system is None else Style(bold=True, color="rgb(255,64,160)")
+    return Style(bold=True) if color_system is None else Style(bold=True, color=Color.from_rgb(*CURSOR))

@@ -1,10 +1,12 @@
 """A text as the model read it: every kind of its attention, and what each head does with it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tfcli.explorer.state import Place, View
 from tfcli.inspection.attention import attention
 from tfcli.inspection.heads import heads
+from tfcli.inspection.rollout import layer_means, rollout
 from tfcli.records.attention import AttentionKind, AttentionRecord
 from tfcli.records.heads import HeadStatistics
 from tfcli.runs.load import LoadedRun
@@ -34,6 +36,16 @@ class Reading:
         """The record of a kind."""
         [found] = [record for record in self.records if record.kind == kind]
         return found
+
+    @cached_property
+    def means(self) -> dict[AttentionKind, AttentionRecord]:
+        """Every layer's heads as their mean."""
+        return {record.kind: layer_means(record) for record in self.records}
+
+    @cached_property
+    def rollouts(self) -> dict[AttentionKind, AttentionRecord]:
+        """The rollout through the layers; cross-attention has none."""
+        return {record.kind: rollout(record) for record in self.records if record.kind != "cross"}
 
     def kinds(self) -> tuple[AttentionKind, ...]:
         """The kinds, in the order in which they are shown."""

@@ -11,6 +11,8 @@ from tfcli.explorer.drawn import Drawn
 from tfcli.explorer.grid import around
 from tfcli.explorer.paint import DIM, mark_style, weights_brush
 from tfcli.explorer.scene import Scene
+from tfcli.explorer.values import Map
+from tfcli.records.attention import AttentionRecord
 from tfcli.render.attention.words import without_masked
 from tfcli.render.brush import Brush
 from tfcli.render.cells import Line, half_block_lines, whole_cell_lines
@@ -64,6 +66,8 @@ class Thumbnails(Drawn):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._layout_drawn: Layout | None = None
+        self._record: AttentionRecord | None = None
+        self._pooled: dict[tuple[int, int, int], Map] = {}
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
         """Numbers of heads above, of layers on the left."""
@@ -74,7 +78,7 @@ class Thumbnails(Drawn):
         shown = range(layout.first_head, layout.first_head + layout.heads)
         lines: list[Line] = [[Segment(" " * _GUTTER), Segment("".join(f"{h:<{layout.side + 1}}" for h in shown), DIM)]]
         for layer in range(layout.first_layer, layout.first_layer + layout.layers):
-            drawn = [_thumbnail(scene, layer, head, layout.side, brush) for head in shown]
+            drawn = [_thumbnail(self._small(scene, layer, head, layout.side), brush) for head in shown]
             for number, parts in enumerate(zip(*drawn, strict=True)):
                 line = [Segment(f"L{layer:<{_GUTTER - 1}}" if number == 0 else " " * _GUTTER, DIM)]
                 for part in parts:
@@ -83,6 +87,15 @@ class Thumbnails(Drawn):
             lines.append([Segment(" " * (_GUTTER + layout.heads * (layout.side + 1)))])
         return _framed(lines, layout, (place.layer, place.head), scene.color_system)
 
+    def _small(self, scene: Scene, layer: int, head: int, side: int) -> Map:
+        """A head's weights in the size of a thumbnail, kept for as long as the text is."""
+        if self._record is not scene.record:
+            self._record, self._pooled = scene.record, {}
+        size = side if scene.color_system is not None else side // 2
+        if (layer, head, size) not in self._pooled:
+            self._pooled[layer, head, size] = _resized(without_masked(scene.record.weights[layer, head]), size)
+        return self._pooled[layer, head, size]
+
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         place = None if offset is None or self._layout_drawn is None else self._layout_drawn.place(*offset)
@@ -90,21 +103,17 @@ class Thumbnails(Drawn):
             self.post_message(self.Chosen(*place))
 
 
-def _thumbnail(scene: Scene, layer: int, head: int, side: int, brush: Brush) -> list[Line]:
+def _thumbnail(small: Map, brush: Brush) -> list[Line]:
     """`side` columns and `side` / 2 lines, each head from 0 to its own largest weight."""
-    weights = scene.record.weights[layer, head]
-    rows, columns = (side, side) if brush.in_color else (side // 2, side // 2)
-    small = _resized(without_masked(weights), rows, columns)
-    grid = levels(small, 0.0, float(weights.max(initial=0.0)))
+    grid = levels(small, 0.0, float(np.nan_to_num(small).max()))
     return half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, 2)
 
 
-def _resized(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
+def _resized(values: Map, side: int) -> Map:
     """Pooled by max where there are too many values, then every value repeated until the size is reached."""
-    values = max_pool(values, -(-values.shape[0] // rows), -(-values.shape[1] // columns))
-    down = np.arange(rows) * values.shape[0] // rows
-    across = np.arange(columns) * values.shape[1] // columns
-    return values[np.ix_(down, across)]
+    small = max_pool(values, -(-values.shape[0] // side), -(-values.shape[1] // side))
+    down, across = (np.arange(side) * count // side for count in small.shape)
+    return small[np.ix_(down, across)]
 
 
 def _framed(lines: list[Line], layout: Layout, chosen: tuple[int, int], color_system: str | None) -> list[Line]:

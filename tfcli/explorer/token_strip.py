@@ -64,10 +64,11 @@ class TokenStrip(Drawn):
 def _strip(
     tokens: Sequence[str], styles: Sequence[Style], at: int, room: int
 ) -> tuple[Line, list[tuple[int, int, int]]]:
-    """Tokens from the last one that leaves token `at` in sight, and where on the line each of them is."""
-    first = 0
-    while first < at and sum(cell_len(token) + 2 for token in tokens[first : at + 1]) > room - 2 * (first > 0):
-        first += 1
+    """Tokens from the first one that leaves token `at` in sight, and where on the line each of them is."""
+    first, used = at, cell_len(tokens[at]) + 2
+    while first > 0 and used + cell_len(tokens[first - 1]) + 2 <= room - 2 * (first > 1):
+        first -= 1
+        used += cell_len(tokens[first]) + 2
     line: Line = [Segment("… ", DIM)] if first else []
     start, spans = 2 * bool(first), []
     for index in range(first, len(tokens)):

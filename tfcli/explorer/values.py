@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from tfcli.explorer.reading import Reading
 from tfcli.explorer.state import Place, Scale, View
-from tfcli.inspection.rollout import layer_means, rollout
 from tfcli.render.attention.words import row_sums, without_masked
 
 Map = NDArray[np.float32]
@@ -50,7 +49,7 @@ def map_values(reading: Reading, view: View) -> MapValues:
         return MapValues(numbers, numbers, -furthest, furthest, (f"-{furthest:.3g}", f"{furthest:.3g}"), meaning, True)
     highest = float(np.nanmax(numbers))
     if view.scale == "log":
-        shades = np.log10(np.maximum(numbers, np.float32(_LEAST)))
+        shades = np.log10(np.maximum(numbers, _LEAST))
         top = float(np.log10(max(highest, _LEAST)))
         return MapValues(
             numbers, shades, float(np.log10(_LEAST)), top, (f"≤{_LEAST:.0e}", f"{highest:.3g}"), meaning, False
@@ -83,15 +82,17 @@ def _numbers(reading: Reading, view: View) -> tuple[Map, str]:
         scores = np.where(np.isnan(weights), np.float32(np.nan), record.scores[place.layer, place.head])
         return scores, "score before the softmax"
     if view.combined == "head":
-        return weights, f"attention weight, {row_sums(np.nan_to_num(weights))}"
+        return weights, f"weight, {row_sums(np.nan_to_num(weights))}"
     if view.combined == "mean":
-        return without_masked(layer_means(record).weights[place.layer, 0]), f"mean of {record.weights.shape[1]} heads"
-    return without_masked(rollout(record).weights[place.layer, 0]), "share of a token in what a query has become"
+        mean = reading.means[place.kind].weights[place.layer, 0]
+        return without_masked(mean), f"mean of {record.weights.shape[1]} heads"
+    share = reading.rollouts[place.kind].weights[place.layer, 0]
+    return without_masked(share), "share of a token in what a query has become"
 
 
 def _by_row(numbers: Map, meaning: str, signed: bool) -> MapValues:
     """Every row divided by its largest distance from 0."""
-    largest = np.nanmax(np.abs(numbers), axis=1, keepdims=True)
-    shades = numbers / np.where(largest == 0.0, np.float32(1.0), largest)
+    largest = np.abs(np.nan_to_num(numbers)).max(axis=1, keepdims=True)
+    shades: Map = np.divide(numbers, np.where(largest == 0.0, 1.0, largest), dtype=np.float32)
     low, ends = (-1.0, ("-row's largest", "row's largest")) if signed else (0.0, ("0", "row's largest"))
     return MapValues(numbers, shades, low, 1.0, ends, meaning, signed)
