@@ -9,6 +9,7 @@ import typer
 
 from tests.cli.commands import shell
 from tests.support.bench import measure_here
+from tests.support.explorer import explore_headless
 from tests.support.runs import Settings, tiny_recipe, train_tiny
 from tfcli.cli.main import app
 from tfcli.interop.exporting import export_run
@@ -94,6 +95,7 @@ def test_every_help_example_runs(line: str, workspace: Path, monkeypatch: pytest
     monkeypatch.chdir(workspace)
     monkeypatch.setattr("tfcli.interop.importing.fetch", lambda _: workspace / "checkpoint")  # in place of the hub
     measure_here(monkeypatch)
+    explore_headless(monkeypatch)
     results = shell(line)
     assert results
     for result in results:
