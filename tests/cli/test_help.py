@@ -31,9 +31,40 @@ CONTRACT = {
     " --threads --json",
     "evaluate": "RUN SOURCE --stride --pseudo --beam --compare --outputs --references --checkpoint --precision"
     " --device --threads --json",
-    "inspect attention": "RUN TEXT --target --kind --layer --head --svg --html --npz --checkpoint --json",
-    "inspect positions": "RUN --encoding --length --d-model --heads --base --json",
+    "inspect attention": "RUN TEXT --target --beam --kind --layer --head --average --rollout --scores --top-k --rows"
+    " --columns --first --against-head --against-text --against-run --against-checkpoint --evolution --find --csv --svg"
+    " --html --npz --checkpoint --json",
+    "inspect heads": "RUN TEXT --target --kind --sort --csv --svg --html --checkpoint --device --threads --json",
+    "inspect predictions": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device"
+    " --threads --json",
+    "inspect lens": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device --threads --json",
+    "inspect losses": "RUN TEXT --target --csv --svg --html --checkpoint --device --threads --json",
+    "inspect attribution": "RUN TEXT --target --position --token --against --csv --svg --html --checkpoint --device"
+    " --threads --json",
+    "inspect positions": "RUN --encoding --compare --shift --loss --length --d-model --heads --base --layout --side"
+    " --csv --svg --html --json",
+    "inspect equivariance": "RUN --text --perturb --permutations --arch --preset --size --set --checkpoint --seed --csv"
+    " --svg --html --json",
+    "explain attention": "TEXT --run --layer --head --kind --target --d-model --heads --score --projection --cosines"
+    " --notation --seed --checkpoint --device --threads --csv --svg --html --json",
+    "explain masking": "TEXT --run --layer --head --target --d-model --heads --notation --seed --checkpoint --device"
+    " --threads --csv --svg --html --json",
+    "explain layer": "TEXT --run --layer --kind --target --d-model --heads --norm-placement --shapes --notation --seed"
+    " --checkpoint --device --threads --csv --svg --html --json",
+    "explain positions": "TEXT --run --d-model --length --base --notation --seed --checkpoint --csv --svg --html"
+    " --json",
+    "inspect model": "RUN --arch --preset --size --recipe --set --csv --svg --html --json",
+    "inspect cost": "RUN --arch --preset --size --recipe --set --length --batch --heads --against --measure --threads"
+    " --csv --svg --html --json",
+    "inspect scaling": "--queries --keys --seed --csv --svg --html --json",
+    "inspect gradients": "RUN TEXT --arch --preset --size --recipe --set --target --seed --csv --svg --html --json",
     "inspect training": "RUN --json --csv --svg --html",
+    "explain decoding": "TEXT --run --temperature --top-k --top-p --beam --steps --seed --checkpoint --json --csv"
+    " --svg --html",
+    "inspect tokens": "RUN TEXT --checkpoint --json --csv --svg --html",
+    "embed": "RUN TEXT|- --pool --layer --npz --checkpoint --device --threads --json --csv",
+    "inspect neighbours": "RUN TOKEN --top-k --matrix --checkpoint --json --csv --svg --html",
+    "explore": "RUN TEXT --target --checkpoint --device --threads",
     "import": "FOLDER|hf:NAME --out --tokenizer --json",
     "export": "RUN --format --out --checkpoint --json",
     "run": "RECIPE --set --out --check --log --seed --device --threads --json",
