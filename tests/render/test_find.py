@@ -57,7 +57,7 @@ def test_a_bank_says_each_sense_as_it_is_and_shuffled():
         "money              94.2 %  113 of 120 sentences that no training story has",
         "river, shuffled    25.0 %  30 of 120 with the tokens before 'bank' in another order",
         "chance              5.0 %  any content word",
-        "the .50 [bo\\x1bat .25] bank .20 → bank  ✗",
+        "the .50 [bo\\x1bat .25] bank .20 · from bank  ✗",
     ):
         assert line in text
 

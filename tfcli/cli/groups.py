@@ -1,5 +1,6 @@
 """Groups of commands that are loaded when one of them is asked for, so that `tfcli --help` need not know them all."""
 
+from collections.abc import MutableMapping
 from importlib import import_module
 from typing import Any
 
@@ -11,10 +12,10 @@ def group(place: str, help_text: str) -> typer.Typer:
     """A group that stands for the Typer app at `place` ("module:name") until a command of it is needed."""
 
     class Group(TyperGroup):
-        _loaded: dict[str, Any] | None = None
+        _loaded: MutableMapping[str, Any] | None = None
 
         @property
-        def commands(self) -> dict[str, Any]:
+        def commands(self) -> MutableMapping[str, Any]:
             """By name, in the order in which they were registered."""
             if self._loaded is None:
                 module, _, name = place.partition(":")

@@ -47,7 +47,7 @@ def _thumbnails_width(scene: Scene, side: int) -> int:
 
 def command_height(scene: Scene, width: int, height: int) -> int:
     """Lines of the plain command: all of them where the screen is high enough."""
-    return min(len(command_lines(scene, width)), max(1, height // 10))
+    return min(len(command_lines(scene, width)), max(1, height // 8))
 
 
 def facts_height(scene: Scene, body: int) -> int:

@@ -147,8 +147,8 @@ class SettingRow:
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """The best losses of compared runs (by their places) that differ in their seed alone. `settings` are the values that
-    set them apart from the other runs; `deviation` is the standard deviation over the runs (n − 1)."""
+    """The best losses of compared runs (by their places) that differ in their seed alone. `settings` are the values
+    that set them apart from the other runs; `deviation` is the standard deviation over the runs (n − 1)."""
 
     settings: dict[str, Any]
     runs: tuple[int, ...]

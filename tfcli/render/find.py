@@ -55,7 +55,7 @@ class AlignmentView:
             ],
         )
         yield Text("")
-        yield from _sentences("Words that change their place", record.examples, brush_for(console, WEIGHTS))
+        yield from _sentences("Words that change their place", "→", record.examples, brush_for(console, WEIGHTS))
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class BankView:
             ],
         )
         yield Text("")
-        yield from _sentences("Where it looks", record.examples, brush_for(console, WEIGHTS))
+        yield from _sentences("Where it looks", "· from", record.examples, brush_for(console, WEIGHTS))
 
 
 def alignment_table(record: AlignmentFound) -> Table:
@@ -133,10 +133,10 @@ def _beside(share: Share) -> Fact:
     return Fact("told beside", percent(share.value), f"{_counts(share)} {note}")
 
 
-def _sentences(title: str, sentences: tuple[ReadSentence, ...], brush: Brush) -> RenderResult:
+def _sentences(title: str, sign: str, sentences: tuple[ReadSentence, ...], brush: Brush) -> RenderResult:
     yield Text(title, style="bold")
     for one in sentences:
-        yield Text.assemble(_sentence(one, brush), " → ", (printable(one.query), "bold"), f"  {_verdict(one)}")
+        yield Text.assemble(_sentence(one, brush), f" {sign} ", (printable(one.query), "bold"), f"  {_verdict(one)}")
     if brush.in_color:
         yield from scale_bar("0", "1", brush)
     yield Text(_legend(brush), style="dim")
