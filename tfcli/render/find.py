@@ -66,7 +66,7 @@ class BankView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
-        yield Text(f"Which head tells the banks apart · {_name(record.head)}, from {record.row!r}", style="bold")
+        yield Text(f"Which head tells the banks apart · {_name(record.head)}, from {_row(record.row)}", style="bold")
         yield Text(_DECIDED, style="dim")
         yield Text("")
         both = Share(
@@ -109,6 +109,10 @@ def _table(head: Head, shares: dict[str, Share], chance: float) -> Table:
     rows = [(*place, name, share.value, share.hits, share.count) for name, share in shares.items()]
     columns = ("kind", "layer", "head", "figure", "share", "found", "of")
     return Table(columns, [*rows, (*place, "chance", chance, None, None)])
+
+
+def _row(row: str) -> str:
+    return "'bank'" if row == "bank" else f"{row} 'bank'"
 
 
 def _name(head: Head) -> str:
