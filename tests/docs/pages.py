@@ -23,7 +23,7 @@ def commands(page: Path) -> Iterator[list[str]]:
     """Every tfcli command of a page as words, `tfcli` left out: of its sh blocks and its prose."""
     for block in blocks(page, "sh"):
         for part in re.split(r"\n|&&|\|", block):
-            words = shlex.split(part.split(" > ")[0])
+            words = shlex.split(re.split(r" [<>] ", part)[0], comments=True)
             if words[:1] == ["tfcli"]:
                 yield words[1:]
     prose = _BLOCK.sub("", page.read_text(encoding="utf-8"))
