@@ -9,8 +9,8 @@ import pytest
 from tfcli.corpora.stories import is_story, stories
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.generation.generate import generate
-from tfcli.inspection.find_alignment import find_alignment
-from tfcli.inspection.find_bank import find_bank
+from tfcli.inspection.heads.find_alignment import find_alignment
+from tfcli.inspection.heads.find_bank import find_bank
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.loading import build_recipe, generation_settings, read_recipe

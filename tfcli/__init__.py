@@ -61,6 +61,6 @@ def attention(run: "LoadedRun", text: str, target: str | None = None) -> "list[A
     Raises:
         UsageError: the text is longer than the context, or a target is given to a model that takes none.
     """
-    from tfcli.inspection.attention import attention as compute
+    from tfcli.inspection.attention.weights import attention as compute
 
     return compute(run, text, target)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.cli.commands import tfcli
-from tfcli.inspection.attention import attention
-from tfcli.inspection.focus import focused
+from tfcli.inspection.attention.focus import focused
+from tfcli.inspection.attention.weights import attention
 from tfcli.runs.load import load_run
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tests.support.runs import tiny_recipe, train_tiny
-from tfcli.inspection.attention import attention
-from tfcli.inspection.rollout import rollout
+from tfcli.inspection.attention.rollout import rollout
+from tfcli.inspection.attention.weights import attention
 from tfcli.runs.load import load_run
 
 TEXT = "Tom swam"

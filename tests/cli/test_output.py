@@ -149,8 +149,8 @@ def test_color_is_the_users_choice(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    from tfcli.inspection.positions import positions_table
-    from tfcli.render.positions import PositionsView
+    from tfcli.inspection.positions.tables import positions_table
+    from tfcli.render.positions.view import PositionsView
 
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)

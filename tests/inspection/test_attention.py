@@ -16,7 +16,7 @@ from tests.support.runs import ARCHITECTURES, tiny_recipe, train_tiny
 from tfcli.errors import UsageError
 from tfcli.generation.beam import prompt_beams
 from tfcli.generation.translate import translate
-from tfcli.inspection.attention import attention
+from tfcli.inspection.attention.weights import attention
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.records.attention import AttentionRecord

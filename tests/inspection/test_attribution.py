@@ -9,7 +9,7 @@ import torch
 from tests.support.checkpoints import save_checkpoint
 from tests.support.runs import ARCHITECTURES
 from tfcli.errors import UsageError
-from tfcli.inspection.attribution import attribution
+from tfcli.inspection.predictions.attribution import attribution
 from tfcli.inspection.reading import read_text
 from tfcli.interop.importing import import_run
 from tfcli.records.attribution import Part

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.models.small import ARCHITECTURES, section
 from tests.models.strategies import CONTEXT, sections
-from tfcli.inspection.cost import FLOAT, model_cost, part_parameters, run_explicitly
+from tfcli.inspection.cost.model_cost import FLOAT, model_cost, part_parameters, run_explicitly
 from tfcli.models.build import build_model, weightless
 from tfcli.models.flops import forward_flops
 from tfcli.models.presets import PRESETS, preset, size

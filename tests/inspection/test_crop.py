@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfcli.errors import UsageError
-from tfcli.inspection.crop import cropped, positions_of
+from tfcli.inspection.attention.crop import cropped, positions_of
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
 

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from tests.models.small import VOCAB, inputs, lively, model
 from tests.models.strategies import sections
-from tfcli.inspection.attribution import contributions
-from tfcli.inspection.decomposition import decomposed
 from tfcli.inspection.passes import record_model
+from tfcli.inspection.predictions.attribution import contributions
+from tfcli.inspection.predictions.decomposition import decomposed
 from tfcli.models.head import Head
 from tfcli.models.transformer import Transformer
 from tfcli.records.attribution import Part

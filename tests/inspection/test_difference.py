@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfcli.errors import UsageError
-from tfcli.inspection.difference import difference, require_same_tokens
+from tfcli.inspection.attention.difference import difference, require_same_tokens
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
 

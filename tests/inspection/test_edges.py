@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tfcli.inspection.crop import cropped
-from tfcli.inspection.edges import strongest_edges
+from tfcli.inspection.attention.crop import cropped
+from tfcli.inspection.attention.edges import strongest_edges
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
 

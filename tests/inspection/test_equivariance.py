@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.models.small import ARCHITECTURES, model, section
 from tfcli.errors import UsageError
-from tfcli.inspection.altered import altered, norms_across_tokens, tower
-from tfcli.inspection.equivariance import equivariance
-from tfcli.inspection.order import matched, order
-from tfcli.inspection.perturbation import layer_halves, perturbation
+from tfcli.inspection.equivariance.changed_model import altered, norms_across_tokens, tower
+from tfcli.inspection.equivariance.permutations import equivariance
+from tfcli.inspection.equivariance.perturbation import layer_halves, perturbation
+from tfcli.inspection.equivariance.two_orders import matched, order
 from tfcli.models.build import build_model
 from tfcli.records.equivariance import EquivarianceRecord
 

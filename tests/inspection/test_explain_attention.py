@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attention import attention
+from tfcli.inspection.attention.weights import attention
 from tfcli.inspection.explain.attention import explain_attention
 from tfcli.inspection.explain.layer import explain_layer
-from tfcli.inspection.explain.real import of_run
+from tfcli.inspection.explain.run_layer import of_run
 from tfcli.inspection.explain.shapes import trace_shapes
 from tfcli.inspection.explain.toy import drawn, toy
 from tfcli.models.build import build_model

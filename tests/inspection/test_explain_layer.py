@@ -10,7 +10,7 @@ import torch
 from tests.inspection.test_explain_attention import NOTATIONS, close, in_order, matrices
 from tfcli.inspection.explain.attention import explain_attention
 from tfcli.inspection.explain.layer import explain_layer
-from tfcli.inspection.explain.real import of_run
+from tfcli.inspection.explain.run_layer import of_run
 from tfcli.inspection.explain.shapes import trace_shapes
 from tfcli.inspection.explain.toy import toy
 from tfcli.recipe.model import NormPlacement

@@ -13,7 +13,7 @@ from tfcli.errors import UsageError
 from tfcli.inspection.explain.masking import explain_lecture_masking, explain_masking
 from tfcli.inspection.explain.notation import notation
 from tfcli.inspection.explain.parallel import in_parallel
-from tfcli.inspection.explain.real import of_run
+from tfcli.inspection.explain.run_layer import of_run
 from tfcli.inspection.explain.toy import toy
 from tfcli.records.explain import NotationName
 from tfcli.runs.load import load_run

@@ -8,10 +8,10 @@ import pytest
 
 from tfcli.corpora.pt_en import PtEnPair, pairs
 from tfcli.errors import UsageError
-from tfcli.inspection import find_alignment as module
-from tfcli.inspection.find_alignment import find_alignment
+from tfcli.inspection.heads import find_alignment as module
+from tfcli.inspection.heads.find_alignment import find_alignment
+from tfcli.inspection.heads.word_weights import Weights, spelled
 from tfcli.inspection.reading import Inputs
-from tfcli.inspection.words import Weights, spelled
 from tfcli.runs.load import LoadedRun, load_run
 
 Head = tuple[int, int]

@@ -10,10 +10,10 @@ import pytest
 
 from tfcli.corpora.story_banks import bank_sentences
 from tfcli.errors import UsageError
-from tfcli.inspection import find_bank as module
-from tfcli.inspection.find_bank import best_of_both, find_bank, read
+from tfcli.inspection.heads import find_bank as module
+from tfcli.inspection.heads.find_bank import best_of_both, find_bank, read
+from tfcli.inspection.heads.word_weights import Weights
 from tfcli.inspection.reading import Inputs
-from tfcli.inspection.words import Weights
 from tfcli.runs.load import LoadedRun, load_run
 
 TRAINING = [

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
-from tfcli.inspection.focus import focused, narrowed, telling_head
+from tfcli.inspection.attention.focus import focused, narrowed, telling_head
 from tfcli.records.attention import AttentionKind, AttentionRecord
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tfcli.inspection import head_statistics as measure
-from tfcli.inspection.heads import name_role
+from tfcli.inspection.heads import statistics as measure
+from tfcli.inspection.heads.roles import name_role
 
 Weights = NDArray[np.float64]
 LENGTH = 6

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attention import attention
-from tfcli.inspection.heads import heads
-from tfcli.inspection.repeated import repeated_sequences
-from tfcli.inspection.words import kind_weights
+from tfcli.inspection.attention.weights import attention
+from tfcli.inspection.heads.repeated_tokens import repeated_sequences
+from tfcli.inspection.heads.roles import heads
+from tfcli.inspection.heads.word_weights import kind_weights
 from tfcli.recipe.data import DataSection
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -57,7 +57,7 @@ def test_copies_are_measured_on_random_tokens_read_twice(decoder: LoadedRun):
 
 def test_an_induction_head_is_found(decoder: LoadedRun, monkeypatch: pytest.MonkeyPatch):
     """Weights of an induction head in the place of layer 1, head 1: everything else stays as it is."""
-    from tfcli.inspection import heads as module
+    from tfcli.inspection.heads import roles as module
     from tfcli.inspection.passes import ModelPass, record_model
 
     def with_induction(model: object, tensors: list[torch.Tensor]) -> ModelPass:

@@ -12,7 +12,7 @@ from tests.support.checkpoints import save_checkpoint
 from tfcli.errors import UsageError
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.evaluation.settings import EvaluationSettings
-from tfcli.inspection.losses import losses
+from tfcli.inspection.predictions.losses import losses
 from tfcli.interop.importing import import_run
 from tfcli.pipeline.datasets import dataset_for_evaluation
 from tfcli.records.evaluation import Scores

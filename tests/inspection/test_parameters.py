@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.models.small import section
-from tfcli.inspection.parameters import parameter_groups
+from tfcli.inspection.parameter_groups import parameter_groups
 from tfcli.models.build import weightless
 from tfcli.models.presets import PRESETS, preset
 from tfcli.recipe.loading import build_recipe

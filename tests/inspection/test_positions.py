@@ -12,7 +12,7 @@ import torch
 from tests.models.small import model
 from tests.support.runs import weights
 from tfcli.errors import UsageError
-from tfcli.inspection.positions import positions_table, run_positions, similarity_by_distance
+from tfcli.inspection.positions.tables import positions_table, run_positions, similarity_by_distance
 from tfcli.layers.rotary import rotate, rotation
 from tfcli.layers.span import Span
 from tfcli.runs.load import load_run

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfcli.errors import UsageError
-from tfcli.inspection.rollout import layer_means, mean_of_all, rollout
+from tfcli.inspection.attention.rollout import layer_means, mean_of_all, rollout
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionKind, AttentionRecord
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tfcli.errors import UsageError
-from tfcli.inspection.update_ratios import training_curves
+from tfcli.inspection.training_curves import training_curves
 from tfcli.runs.directory import RunDirectory
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfcli.inspection.words import on_words, spelled
+from tfcli.inspection.heads.word_weights import on_words, spelled
 from tfcli.runs.load import load_run
 
 

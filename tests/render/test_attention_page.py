@@ -15,7 +15,7 @@ from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.attention.html import attention_html
 from tfcli.render.picture import picture_html
-from tfcli.render.positions import PositionsView
+from tfcli.render.positions.view import PositionsView
 
 TOKENS = ("<s>", "Tom", NASTY[0])
 # Two layers of two heads on three tokens; each row sums to 1, and every head has other numbers.
@@ -105,7 +105,7 @@ def test_numbers_stand_in_the_table_and_large_texts_become_a_map(chrome: Chrome,
 
 
 def test_a_page_of_any_other_picture_loads_too(chrome: Chrome, tmp_path: Path) -> None:
-    from tfcli.inspection.positions import positions_table
+    from tfcli.inspection.positions.tables import positions_table
 
     open_page(chrome, tmp_path, picture_html(PositionsView(positions_table("sinusoidal", 4, 8))))
     assert chrome.title == "Positions · sinusoidal · interleaved · base 10000"

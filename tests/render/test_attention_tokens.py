@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.support.consoles import printed
-from tfcli.inspection.crop import cropped
-from tfcli.inspection.difference import difference
-from tfcli.inspection.edges import strongest_edges
+from tfcli.inspection.attention.crop import cropped
+from tfcli.inspection.attention.difference import difference
+from tfcli.inspection.attention.edges import strongest_edges
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionEvolution, AttentionRecord, AttentionStep
 from tfcli.render.attention.difference import AttentionDifferenceView

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.consoles import printed
 from tfcli.records.attribution import Attribution, Contribution, Part
-from tfcli.render.attribution import AttributionView, attribution_table
 from tfcli.render.colors import SIGNED
+from tfcli.render.predictions.attribution import AttributionView, attribution_table
 
 PARTS = (
     (Part("token"), 0.5),

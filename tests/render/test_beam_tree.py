@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tests.support.consoles import printed
 from tfcli.records.generation import BeamNode, BeamTree, Generated
-from tfcli.render.beam_tree import BeamTreeView
+from tfcli.render.generation.beam_tree import BeamTreeView
 
 
 def node(

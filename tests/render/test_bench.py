@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.consoles import printed
 from tfcli.records.bench import Difference, Machine, MatrixPeak, Spread, TrainingSide, TrainingSpeed
-from tfcli.render.bench import TrainingSpeedView
+from tfcli.render.bench.training import TrainingSpeedView
 
 OURS = TrainingSide(
     *("tfcli", "Decoder", "bfloat16", 10_770_816, 8500.0),

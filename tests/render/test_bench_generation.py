@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.support.consoles import printed
 from tfcli.records.bench import Difference, GenerationSide, GenerationSpeed, Machine, Spread
-from tfcli.render.bench_generation import GenerationSpeedView
+from tfcli.render.bench.generation import GenerationSpeedView
 
 OURS = GenerationSide(
     name="tfcli",

@@ -15,9 +15,9 @@ from tfcli.records.cost import (
     HeadsRecord,
     MixerCost,
 )
-from tfcli.render.cost import CostView, cost_table
-from tfcli.render.cost_against import AgainstView, against_table
-from tfcli.render.cost_heads import HeadsView, heads_table
+from tfcli.render.cost.against import AgainstView, against_table
+from tfcli.render.cost.heads import HeadsView, heads_table
+from tfcli.render.cost.model_cost import CostView, cost_table
 
 LENGTHS = (
     CostAtLength(128, 400, 300, 100, 200, visible_flops=950, bytes_made=4000, cache_bytes=512),

@@ -15,9 +15,9 @@ from tfcli.records.equivariance import (
     PerturbationRecord,
     Variant,
 )
-from tfcli.render.equivariance import EquivarianceView, equivariance_table
-from tfcli.render.order import OrderView, order_table
-from tfcli.render.perturbation import PerturbationView, perturbation_table
+from tfcli.render.equivariance.permutations import EquivarianceView, equivariance_table
+from tfcli.render.equivariance.perturbation import PerturbationView, perturbation_table
+from tfcli.render.equivariance.two_orders import OrderView, order_table
 from tfcli.render.table_csv import to_csv
 
 BARE, OWN = Variant(positions=False, masked=False, own=False), Variant(positions=True, masked=True, own=True)

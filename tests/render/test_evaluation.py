@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.consoles import printed
 from tfcli.records.evaluation import Bucket, Comparison, Difference, Intervals, Scores
-from tfcli.render.evaluation import ScoresView
+from tfcli.render.evaluation.scores import ScoresView
 
 SIGNATURE = (
     "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0 "

@@ -9,7 +9,7 @@ from tfcli.records.arrays import frozen
 from tfcli.records.positions import PositionsRecord
 from tfcli.render.colors import WEIGHTS
 from tfcli.render.heatmap import HeatMap
-from tfcli.render.positions import PositionsView
+from tfcli.render.positions.view import PositionsView
 
 NAN = float("nan")
 DARK, LIGHT = ("{};{};{}".format(*WEIGHTS.table[level]) for level in (0, -1))

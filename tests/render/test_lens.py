@@ -9,7 +9,7 @@ from tfcli.records.arrays import frozen
 from tfcli.records.generation import Candidate
 from tfcli.records.lens import Lens
 from tfcli.render.colors import WEIGHTS
-from tfcli.render.lens import LensView, lens_table
+from tfcli.render.predictions.lens import LensView, lens_table
 
 RECORD = Lens(
     kind="next",

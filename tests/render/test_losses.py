@@ -6,7 +6,7 @@ from tests.support.consoles import printed
 from tfcli.records.generation import Candidate
 from tfcli.records.losses import Losses, ScoredToken
 from tfcli.render.colors import WEIGHTS
-from tfcli.render.losses import LossesView, losses_table
+from tfcli.render.predictions.losses import LossesView, losses_table
 
 RECORD = Losses(
     kind="next",

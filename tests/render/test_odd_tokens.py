@@ -9,10 +9,10 @@ from rich.cells import cell_len
 from tests.render import test_attribution, test_lens, test_losses, test_predictions
 from tests.support.consoles import ColorSystem, printed
 from tfcli.records.generation import Candidate
-from tfcli.render.attribution import AttributionView
-from tfcli.render.lens import LensView
-from tfcli.render.losses import LossesView
-from tfcli.render.predictions import PredictionsView
+from tfcli.render.predictions.attribution import AttributionView
+from tfcli.render.predictions.lens import LensView
+from tfcli.render.predictions.losses import LossesView
+from tfcli.render.predictions.predictions import PredictionsView
 
 ODD = ("\x1b[2J", "日本語の文章です", "👩‍👩‍👧", "שלום", "\n", "\u202e", "", "e\u0301", "x" * 50)
 CANDIDATES = tuple(Candidate(token, 0.1) for token in ODD)

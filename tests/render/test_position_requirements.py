@@ -15,9 +15,9 @@ from tfcli.records.positions import (
     Requirement,
     ShiftRecord,
 )
-from tfcli.render.beyond_context import BeyondContextView
-from tfcli.render.position_requirements import PositionComparisonView, RequirementsView, requirements_table
-from tfcli.render.position_shift import ShiftView, shift_table
+from tfcli.render.positions.beyond_context import BeyondContextView
+from tfcli.render.positions.requirements import PositionComparisonView, RequirementsView, requirements_table
+from tfcli.render.positions.shift import ShiftView, shift_table
 from tfcli.render.table_csv import to_csv
 
 BOUNDED = Requirement("bounded", False, 319.5, "largest |value|")

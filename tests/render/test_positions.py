@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from tests.support.consoles import printed
 from tfcli.records.arrays import frozen
 from tfcli.records.positions import PositionsRecord
-from tfcli.render.positions import PositionsView
+from tfcli.render.positions.view import PositionsView
 
 
 def vectors(length: int, d_model: int, **about: object) -> PositionsRecord:

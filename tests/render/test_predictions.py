@@ -7,7 +7,7 @@ from rich.console import Console
 from tests.support.consoles import printed
 from tfcli.records.generation import Candidate
 from tfcli.records.predictions import Prediction, Predictions
-from tfcli.render.predictions import PredictionsView, predictions_table
+from tfcli.render.predictions.predictions import PredictionsView, predictions_table
 
 RECORD = Predictions(
     "next",

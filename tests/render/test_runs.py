@@ -17,11 +17,11 @@ from tfcli.records.runs import RunSummary
 from tfcli.records.training import SettingChanged, StepsDone
 from tfcli.render.curve import Plot, Series
 from tfcli.render.curve_svg import curve_svg
-from tfcli.render.history_csv import history_csv
-from tfcli.render.run_comparison import ComparisonView
-from tfcli.render.run_curves import run_plots
-from tfcli.render.run_detail import RunView
-from tfcli.render.run_list import RunList
+from tfcli.render.runs.comparison import ComparisonView
+from tfcli.render.runs.curves import run_plots
+from tfcli.render.runs.detail import RunView
+from tfcli.render.runs.history_csv import history_csv
+from tfcli.render.runs.list import RunList
 from tfcli.runs.detail import compare, read_detail
 
 GOOD = RunSummary(

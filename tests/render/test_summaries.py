@@ -5,8 +5,8 @@ from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.generation import Candidate, Filled, Generated
 from tfcli.records.tokenization import Encoding, TokenizerReport
 from tfcli.render.dataset import DatasetView
-from tfcli.render.generation import FilledView, GeneratedView, bar
-from tfcli.render.tokens import EncodingView, tokenizer_view
+from tfcli.render.generation.texts import FilledView, GeneratedView, bar
+from tfcli.render.tokenization.tokens import EncodingView, tokenizer_view
 
 
 def test_dataset() -> None:

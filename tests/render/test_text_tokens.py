@@ -8,7 +8,7 @@ import pytest
 from tests.support.consoles import printed
 from tfcli.records.tokens import TokenRow, TokensRecord
 from tfcli.render.table_csv import to_csv
-from tfcli.render.text_tokens import TokensView, tokens_json, tokens_table
+from tfcli.render.tokenization.text_tokens import TokensView, tokens_json, tokens_table
 
 RECORD = TokensRecord(
     run="runs/e",

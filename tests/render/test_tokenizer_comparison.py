@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.support.consoles import printed
 from tfcli.records.bench import Spread
 from tfcli.records.tokenization import TokenizerComparison, TokenizerQuality
-from tfcli.render.tokenizer_comparison import TokenizerComparisonView
+from tfcli.render.tokenization.comparison import TokenizerComparisonView
 
 BPE = TokenizerQuality(
     name="bpe.json",

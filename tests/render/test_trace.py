@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tests.support.consoles import printed
 from tfcli.records.generation import Generated, Option, Trace, TraceStep
-from tfcli.render.trace import TraceView
+from tfcli.render.generation.trace import TraceView
 
 
 def step(chosen: int, *options: tuple[str, float, float]) -> TraceStep:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.support.consoles import printed
-from tfcli.records.update_ratios import TrainingCurves
+from tfcli.records.training_curves import TrainingCurves
 from tfcli.render.as_json import to_json
 from tfcli.render.table_csv import to_csv
-from tfcli.render.update_ratios import TrainingCurvesView, training_curves_table
+from tfcli.render.training_curves import TrainingCurvesView, training_curves_table
 
 CURVES = TrainingCurves(
     run="runs/a",

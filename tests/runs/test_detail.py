@@ -12,7 +12,7 @@ from tfcli.errors import BrokenInputError, UsageError
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.records.training import Evaluated
-from tfcli.render.run_comparison import ComparisonView
+from tfcli.render.runs.comparison import ComparisonView
 from tfcli.runs.detail import compare, read_detail
 from tfcli.runs.load import load_run
 

@@ -51,7 +51,7 @@ class Answers:
 
     def _show(self, made: "list[Generated] | Filled") -> None:
         from tfcli.render.as_json import to_json
-        from tfcli.render.generation import FilledView
+        from tfcli.render.generation.texts import FilledView
 
         if self.json:
             for one in made if isinstance(made, list) else [made]:
@@ -77,7 +77,7 @@ class Answers:
 
     def _show_trace(self, prompt: str) -> None:
         from tfcli.generation.trace import trace
-        from tfcli.render.trace import TraceView
+        from tfcli.render.generation.trace import TraceView
 
         traced = trace(self.run, prompt, self.settings, sample=self.sample)
         self._show_record(traced, TraceView(traced, translation=self.run.architecture == "encoder-decoder"))
@@ -85,7 +85,7 @@ class Answers:
 
     def _show_beams(self, prompt: str) -> None:
         from tfcli.generation.trace import beams
-        from tfcli.render.beam_tree import BeamTreeView
+        from tfcli.render.generation.beam_tree import BeamTreeView
 
         tree = beams(self.run, prompt, self.settings)
         self._show_record(tree, BeamTreeView(tree))

@@ -46,7 +46,7 @@ def bench_train(
     from tfcli.bench.train import bench_training
     from tfcli.cli.settings import recipe_from, with_vocabulary
     from tfcli.render.as_json import to_json
-    from tfcli.render.bench import TrainingSpeedView
+    from tfcli.render.bench.training import TrainingSpeedView
 
     settings = recipe_from(
         arch=arch,
@@ -121,7 +121,7 @@ def bench_generate(
     from tfcli.bench.generation_work import GenerationWork
     from tfcli.cli.settings import recipe_from, with_vocabulary
     from tfcli.render.as_json import to_json
-    from tfcli.render.bench_generation import GenerationSpeedView
+    from tfcli.render.bench.generation import GenerationSpeedView
 
     settings = recipe_from(
         arch=arch,

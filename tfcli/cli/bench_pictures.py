@@ -36,7 +36,7 @@ def bench_pictures(
     from tfcli.bench.measure import spread
     from tfcli.records.bench import PictureSpeed, PictureTime
     from tfcli.render.as_json import to_json
-    from tfcli.render.bench_pictures import PictureSpeedView
+    from tfcli.render.bench.pictures import PictureSpeedView
 
     forms = _forms(_random_head(tokens), columns)
     seconds: dict[str, list[float]] = {form: [] for form in forms}

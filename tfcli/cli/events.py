@@ -16,9 +16,13 @@ def drawn(record: Any, *, translation: bool = False) -> Any:
     from tfcli.records.pipeline import CheckResult
     from tfcli.records.positions import PositionsRecord
     from tfcli.records.tokenization import TokenizerReport
-    from tfcli.render import checks, dataset, evaluation, generation, positions, tokens
+    from tfcli.render import checks, dataset
     from tfcli.render.attention.overview import AttentionOverview
     from tfcli.render.attention.table import AttentionTable
+    from tfcli.render.evaluation import scores as evaluation
+    from tfcli.render.generation import texts as generation
+    from tfcli.render.positions import view as positions
+    from tfcli.render.tokenization import tokens
 
     match record:
         case TokenizerReport():

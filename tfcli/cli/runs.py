@@ -55,7 +55,7 @@ def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", jso
         for summary in runs:
             terminal.json(to_json(summary))
     elif runs:
-        from tfcli.render.run_list import RunList
+        from tfcli.render.runs.list import RunList
 
         terminal.show(RunList(runs))
     if not runs:
@@ -89,7 +89,7 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
 
         terminal.json(to_json(detail))
     else:
-        from tfcli.render.run_detail import RunView
+        from tfcli.render.runs.detail import RunView
 
         terminal.show(RunView(detail))
     _write_files(detail, csv, svg)
@@ -118,7 +118,7 @@ def compare_runs(terminal: Terminal, runs: Runs, by: By = "step", json: Json = F
 
         terminal.json(to_json(comparison))
     else:
-        from tfcli.render.run_comparison import ComparisonView
+        from tfcli.render.runs.comparison import ComparisonView
 
         terminal.show(ComparisonView(comparison, by))
 
@@ -140,12 +140,12 @@ def _write_files(detail: "RunDetail", csv: Path | None, svg: Path | None) -> Non
     for path in filter(None, (csv, svg)):
         path.parent.mkdir(parents=True, exist_ok=True)
     if csv is not None:
-        from tfcli.render.history_csv import history_csv
+        from tfcli.render.runs.history_csv import history_csv
 
         write_text(csv, history_csv(detail.history))
     if svg is not None:
         from tfcli.render.curve_svg import curve_svg
-        from tfcli.render.run_curves import run_plots
+        from tfcli.render.runs.curves import run_plots
         from tfcli.render.safe import printable
 
         write_text(svg, curve_svg(printable(detail.summary.name), tuple(run_plots(detail.history))))

@@ -103,7 +103,7 @@ def encode(
     """
     from tfcli.cli.stdin import read_arguments
     from tfcli.render.as_json import to_json
-    from tfcli.render.tokens import EncodingView
+    from tfcli.render.tokenization.tokens import EncodingView
     from tfcli.tokenization.load import load_tokenizer
 
     loaded = load_tokenizer(tokenizer)
@@ -180,7 +180,7 @@ def compare(
     from tfcli.corpora.open import open_source
     from tfcli.corpora.source import texts
     from tfcli.render.as_json import to_json
-    from tfcli.render.tokenizer_comparison import TokenizerComparisonView
+    from tfcli.render.tokenization.comparison import TokenizerComparisonView
     from tfcli.tokenization.load import load_tokenizer
     from tfcli.tokenization.quality import compare_tokenizers
 

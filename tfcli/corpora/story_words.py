@@ -48,10 +48,9 @@ RIVER_WORDS = frozenset({"river", "swam", "swim", "boat", "fish", "water", "rowe
 MONEY_WORDS = frozenset({"cash", "money", "coins", "account", "notes", "wallet"})
 
 # The words of the stories that only hold a sentence together; all others are content words.
-FUNCTION_WORDS = frozenset(
-    (
-        "a the one other some no not s and but so as for to in of at on with from by near behind beside across along "
-        "over down under into until about up i you he she it we they me him her them my your his this that there here "
-        "what how is was are am were be have had will can could must do"
-    ).split()
-)
+_FUNCTION_WORDS = """
+a the one other some no not s and but so as for to in of at on with from by near behind beside
+across along over down under into until about up i you he she it we they me him her them my your his
+this that there here what how is was are am were be have had will can could must do
+"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())

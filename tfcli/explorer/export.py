@@ -9,8 +9,8 @@ from typing import Any
 from tfcli.errors import TfcliError, UsageError
 from tfcli.explorer.scene import Scene
 from tfcli.files import require_writable, write_text
-from tfcli.inspection.against import against_head
-from tfcli.inspection.focus import narrowed
+from tfcli.inspection.attention.comparison import against_head
+from tfcli.inspection.attention.focus import narrowed
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.as_json import to_json
 from tfcli.render.attention.csv import attention_table

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfcli.explorer.state import Place, View
-from tfcli.inspection.attention import attention
-from tfcli.inspection.heads import heads
-from tfcli.inspection.rollout import layer_means, rollout
+from tfcli.inspection.attention.rollout import layer_means, rollout
+from tfcli.inspection.attention.weights import attention
+from tfcli.inspection.heads.roles import heads
 from tfcli.records.attention import AttentionKind, AttentionRecord
 from tfcli.records.heads import HeadStatistics
 from tfcli.runs.load import LoadedRun

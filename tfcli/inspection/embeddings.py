@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.generation.padding import padded
-from tfcli.inspection.focus import require_place
+from tfcli.inspection.attention.focus import require_place
 from tfcli.inspection.reading import read_text
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder import Encoder

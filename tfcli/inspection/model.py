@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from torch import Tensor, nn
 
-from tfcli.inspection.parameters import parameter_groups
+from tfcli.inspection.parameter_groups import parameter_groups
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.feed_forward import FeedForward
 from tfcli.layers.layer import Residual, TransformerLayer

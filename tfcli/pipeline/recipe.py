@@ -8,9 +8,9 @@ from pathlib import Path
 from tfcli.errors import UsageError
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.generation.generate import generate
-from tfcli.inspection.attention import attention
-from tfcli.inspection.focus import focused, require_place
-from tfcli.inspection.positions import run_positions
+from tfcli.inspection.attention.focus import focused, require_place
+from tfcli.inspection.attention.weights import attention
+from tfcli.inspection.positions.tables import run_positions
 from tfcli.pipeline.datasets import Report, dataset_of_run
 from tfcli.pipeline.references import original_targets
 from tfcli.pipeline.training import ShouldStop, train_recipe

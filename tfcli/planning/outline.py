@@ -1,6 +1,6 @@
 """What a recipe would train, before anything is begun."""
 
-from tfcli.inspection.parameters import parameter_groups
+from tfcli.inspection.parameter_groups import parameter_groups
 from tfcli.models.build import weightless
 from tfcli.models.flops import training_flops
 from tfcli.recipe.recipe import Recipe

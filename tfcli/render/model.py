@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tfcli.records.model import Block, Matrix, ModelRecord, StackRecord, Sublayer
 from tfcli.render.boxes import DOUBLE, Lines, beside, boxed, centred, in_ascii, padded, wrapped
-from tfcli.render.cost import grid
+from tfcli.render.cost.model_cost import grid
 from tfcli.render.numbers import exact, percent, short
 from tfcli.render.table_csv import Table
 

@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tfcli.records.neighbours import NeighboursRecord, TokenNeighbours
-from tfcli.render.generation import bar
+from tfcli.render.generation.texts import bar
 from tfcli.render.numbers import exact
 from tfcli.render.safe import fit, printable, token_label, widest
 from tfcli.render.table_csv import Table

@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tfcli.records.scaling import ScalingRecord, SoftmaxState
-from tfcli.render.cost import grid
+from tfcli.render.cost.model_cost import grid
 from tfcli.render.curve import Plot, Series
 from tfcli.render.numbers import exact
 from tfcli.render.table_csv import Table

@@ -66,7 +66,7 @@ def positions(
         label = f"a toy with random embeddings of seed {seed or 0}: d_model {size}"
         record = explain_positions(tokens, embedded, label, notation, base=base, length=length)
     else:
-        from tfcli.inspection.explain.run_positions import embedded_by_run
+        from tfcli.inspection.explain.run_embeddings import embedded_by_run
         from tfcli.runs.load import load_run
 
         for option, value in (("--d-model", d_model), ("--seed", seed)):

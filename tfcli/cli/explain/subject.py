@@ -35,7 +35,7 @@ def run_subject(
     """
     from tfcli.cli.stdin import read_text
     from tfcli.errors import UsageError
-    from tfcli.inspection.explain.real import of_run
+    from tfcli.inspection.explain.run_layer import of_run
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 

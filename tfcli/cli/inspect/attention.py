@@ -71,7 +71,7 @@ def attention(
     """
     from tfcli.cli.stdin import read_text as read_argument
     from tfcli.errors import UsageError
-    from tfcli.inspection.attention import attention_on, require_kind
+    from tfcli.inspection.attention.weights import attention_on, require_kind
     from tfcli.inspection.reading import read_text
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
@@ -153,8 +153,8 @@ def _compared(
 ) -> "Shown":
     """A head against what the options name; of an encoder-decoder without --kind, its cross-attention."""
     from tfcli.cli.inspect.attention_showing import shown_difference, shown_evolution
-    from tfcli.inspection.against import against_head, against_run, against_text
-    from tfcli.inspection.evolution import evolution
+    from tfcli.inspection.attention.comparison import against_head, against_run, against_text
+    from tfcli.inspection.attention.evolution import evolution
     from tfcli.runs.load import load_run
 
     largest = choice.top_k or 8

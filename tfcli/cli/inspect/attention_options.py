@@ -186,9 +186,9 @@ class Choice:
         """
         from dataclasses import replace
 
-        from tfcli.inspection.crop import cropped
-        from tfcli.inspection.focus import focused, require_place
-        from tfcli.inspection.rollout import layer_means, mean_of_all, rollout
+        from tfcli.inspection.attention.crop import cropped
+        from tfcli.inspection.attention.focus import focused, require_place
+        from tfcli.inspection.attention.rollout import layer_means, mean_of_all, rollout
 
         if self.combined:
             how = rollout if self.rollout else mean_of_all if self.average == "all" else layer_means

@@ -28,7 +28,7 @@ def shown_heads(records: "Sequence[AttentionRecord]", choice: "Choice") -> Shown
     from rich.console import Group
     from rich.text import Text
 
-    from tfcli.inspection.focus import narrowed
+    from tfcli.inspection.attention.focus import narrowed
     from tfcli.render.as_json import to_json
     from tfcli.render.attention.csv import attention_table
     from tfcli.render.attention.html import attention_html
@@ -62,7 +62,7 @@ def shown_heads(records: "Sequence[AttentionRecord]", choice: "Choice") -> Shown
 
 
 def _shown_edges(record: "AttentionRecord", count: int) -> Shown:
-    from tfcli.inspection.edges import strongest_edges
+    from tfcli.inspection.attention.edges import strongest_edges
     from tfcli.render.as_json import to_json
     from tfcli.render.attention.edges import AttentionEdgeList, edges_table
 
@@ -100,7 +100,7 @@ def require_few(records: "Sequence[AttentionRecord]", choice: "Choice", form: st
         UsageError: naming the count and the limit.
     """
     from tfcli.errors import UsageError
-    from tfcli.inspection.focus import narrowed
+    from tfcli.inspection.attention.focus import narrowed
 
     chosen = [narrowed(record, choice.layer, None if choice.combined else choice.head) for record in records]
     numbers = sum(record.weights.size for record in chosen)

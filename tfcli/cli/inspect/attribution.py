@@ -46,9 +46,9 @@ def attribution(
       tfcli inspect attribution runs/pt-en-1 "o gato" --target "the" --position 0
     """
     from tfcli.cli.stdin import read_text
-    from tfcli.inspection.attribution import attribution as compute
+    from tfcli.inspection.predictions.attribution import attribution as compute
     from tfcli.render.as_json import to_json
-    from tfcli.render.attribution import AttributionView, attribution_table
+    from tfcli.render.predictions.attribution import AttributionView, attribution_table
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 

@@ -73,15 +73,15 @@ def cost(
     use_threads(threads)
     section = section_of(terminal, run, arch=arch, preset=preset, size=size, recipe=recipe, assignments=assignments)
     if against:
-        from tfcli.inspection.cost_against import cost_against
-        from tfcli.render.cost_against import AgainstView, against_table
+        from tfcli.inspection.cost.against import cost_against
+        from tfcli.render.cost.against import AgainstView, against_table
 
         beside = cost_against(section, against)
         table = functools.partial(against_table, beside)
         present(terminal, outputs, AgainstView(beside), json=lambda: to_json(beside), table=table)
     elif numbers:
-        from tfcli.inspection.cost_heads import heads_cost
-        from tfcli.render.cost_heads import HeadsView, heads_table
+        from tfcli.inspection.cost.heads import heads_cost
+        from tfcli.render.cost.heads import HeadsView, heads_table
 
         cut = heads_cost(section, numbers, length or section.max_seq_len, batch)
         present(terminal, outputs, HeadsView(cut), json=lambda: to_json(cut), table=lambda: heads_table(cut))
@@ -92,10 +92,10 @@ def cost(
 def _show_cost(
     terminal: Terminal, outputs: Outputs, section: "ModelSection", length: int | None, batch: int, measure: bool
 ) -> None:
-    from tfcli.inspection.cost import model_cost
-    from tfcli.inspection.cost_measured import measured_cost
+    from tfcli.inspection.cost.measured import measured_cost
+    from tfcli.inspection.cost.model_cost import model_cost
     from tfcli.render.as_json import to_json
-    from tfcli.render.cost import CostView, cost_table
+    from tfcli.render.cost.model_cost import CostView, cost_table
 
     if measure:
         with terminal.progress() as tell:

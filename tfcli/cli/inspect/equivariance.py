@@ -95,13 +95,13 @@ def _show(
     from rich.console import Group
     from rich.text import Text
 
-    from tfcli.inspection.equivariance import equivariance as compute
-    from tfcli.inspection.order import order
-    from tfcli.inspection.perturbation import perturbation
+    from tfcli.inspection.equivariance.permutations import equivariance as compute
+    from tfcli.inspection.equivariance.perturbation import perturbation
+    from tfcli.inspection.equivariance.two_orders import order
     from tfcli.render.as_json import to_json
-    from tfcli.render.equivariance import EquivarianceView, equivariance_table
-    from tfcli.render.order import OrderView, order_table
-    from tfcli.render.perturbation import PerturbationView, perturbation_table
+    from tfcli.render.equivariance.permutations import EquivarianceView, equivariance_table
+    from tfcli.render.equivariance.perturbation import PerturbationView, perturbation_table
+    from tfcli.render.equivariance.two_orders import OrderView, order_table
 
     record = compute(model, *tokens[0], name, permutations=permutations, seed=seed)
     parts: list[Any] = [EquivarianceView(record)]

@@ -65,13 +65,13 @@ def show_found(terminal: Terminal, run: "LoadedRun", find: Literal["bank", "alig
     from tfcli.render.as_json import to_json
 
     if find == "bank":
-        from tfcli.inspection.find_bank import find_bank
+        from tfcli.inspection.heads.find_bank import find_bank
         from tfcli.render.find import BankView, bank_table
 
         bank = find_bank(run)
         present(terminal, outputs, BankView(bank), json=lambda: to_json(bank), table=lambda: bank_table(bank))
         return
-    from tfcli.inspection.find_alignment import find_alignment
+    from tfcli.inspection.heads.find_alignment import find_alignment
     from tfcli.render.find import AlignmentView, alignment_table
 
     found = find_alignment(run)

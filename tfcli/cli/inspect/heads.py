@@ -66,7 +66,7 @@ def heads(
       tfcli inspect heads runs/pt-en-1 --kind cross --csv
     """
     from tfcli.cli.stdin import read_text
-    from tfcli.inspection.heads import heads as compute
+    from tfcli.inspection.heads.roles import heads as compute
     from tfcli.render.as_json import to_json
     from tfcli.render.heads import HeadsView, heads_table
     from tfcli.runs.load import load_run

@@ -39,9 +39,9 @@ def lens(
       tfcli inspect lens runs/pt-en-1 "o gato" --target "the cat" --csv
     """
     from tfcli.cli.stdin import read_text
-    from tfcli.inspection.lens import lens as compute
+    from tfcli.inspection.predictions.lens import lens as compute
     from tfcli.render.as_json import to_json
-    from tfcli.render.lens import LensView, lens_table
+    from tfcli.render.predictions.lens import LensView, lens_table
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 

@@ -33,9 +33,9 @@ def losses(
       tfcli inspect losses runs/pt-en-1 "o gato" --target "the cat"
     """
     from tfcli.cli.stdin import read_text
-    from tfcli.inspection.losses import losses as compute
+    from tfcli.inspection.predictions.losses import losses as compute
     from tfcli.render.as_json import to_json
-    from tfcli.render.losses import LossesView, losses_table
+    from tfcli.render.predictions.losses import LossesView, losses_table
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 

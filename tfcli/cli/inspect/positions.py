@@ -10,7 +10,7 @@ from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from tfcli.inspection.compared_positions import Described
+    from tfcli.inspection.positions.comparison import Described
     from tfcli.records.positions import BeyondContext
     from tfcli.runs.load import LoadedRun
 
@@ -127,12 +127,12 @@ def _show(
     from rich.console import Group
     from rich.text import Text
 
-    from tfcli.inspection.shift import shift as compute
+    from tfcli.inspection.positions.shift import shift as compute
     from tfcli.render.as_json import to_json
-    from tfcli.render.beyond_context import BeyondContextView
-    from tfcli.render.position_requirements import RequirementsView
-    from tfcli.render.position_shift import ShiftView, shift_table
-    from tfcli.render.positions import PositionsView, positions_csv
+    from tfcli.render.positions.beyond_context import BeyondContextView
+    from tfcli.render.positions.requirements import RequirementsView
+    from tfcli.render.positions.shift import ShiftView, shift_table
+    from tfcli.render.positions.view import PositionsView, positions_csv
 
     record, found = described
     carried = None if shift is None else compute(record, shift)
@@ -170,10 +170,10 @@ def _compare(
     *,
     loss: bool,
 ) -> None:
-    from tfcli.inspection.compared_positions import compared
+    from tfcli.inspection.positions.comparison import compared
     from tfcli.recipe.model import ModelSection
     from tfcli.render.as_json import to_json
-    from tfcli.render.position_requirements import PositionComparisonView, requirements_table
+    from tfcli.render.positions.requirements import PositionComparisonView, requirements_table
 
     described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in runs]
     comparison = compared(
@@ -202,7 +202,7 @@ def _of_run(
     *,
     loss: bool,
 ) -> "tuple[Described, BeyondContext | None]":
-    from tfcli.inspection.compared_positions import of_run
+    from tfcli.inspection.positions.comparison import of_run
     from tfcli.runs.load import load_run
 
     run = load_run(path)
@@ -213,7 +213,7 @@ def _of_run(
 def _loss(terminal: Terminal, run: "LoadedRun") -> "BeyondContext":
     """The run's loss on its own validation text."""
     from tfcli.errors import TfcliError, UsageError
-    from tfcli.inspection.beyond_context import beyond_context, require_decoder
+    from tfcli.inspection.positions.beyond_context import beyond_context, require_decoder
     from tfcli.pipeline.datasets import dataset_of_run
 
     require_decoder(run)
@@ -229,7 +229,7 @@ def _loss(terminal: Terminal, run: "LoadedRun") -> "BeyondContext":
 
 def _formula(encoding: str, length: int, options: dict[str, Any], k: int) -> "Described":
     from tfcli.errors import UsageError
-    from tfcli.inspection.compared_positions import formula
+    from tfcli.inspection.positions.comparison import formula
     from tfcli.recipe.model import ModelSection
 
     usual = ModelSection.position_base

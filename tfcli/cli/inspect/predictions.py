@@ -39,9 +39,9 @@ def predictions(
       tfcli inspect predictions runs/pt-en-1 "o gato" --target "the cat"
     """
     from tfcli.cli.stdin import read_text
-    from tfcli.inspection.predictions import predictions as compute
+    from tfcli.inspection.predictions.predictions import predictions as compute
     from tfcli.render.as_json import to_json
-    from tfcli.render.predictions import PredictionsView, predictions_table
+    from tfcli.render.predictions.predictions import PredictionsView, predictions_table
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 

@@ -32,7 +32,7 @@ def tokens(
     """
     from tfcli.cli.stdin import read_text
     from tfcli.inspection.tokens import tokens as compute
-    from tfcli.render.text_tokens import TokensView, tokens_json, tokens_table
+    from tfcli.render.tokenization.text_tokens import TokensView, tokens_json, tokens_table
     from tfcli.runs.load import load_run
 
     outputs = Outputs(json, csv, svg, html)

@@ -24,9 +24,9 @@ def training(
       tfcli inspect training runs/decoder-1
       tfcli inspect training runs/pt-en-1 --csv
     """
-    from tfcli.inspection.update_ratios import training_curves
+    from tfcli.inspection.training_curves import training_curves
     from tfcli.render.as_json import to_json
-    from tfcli.render.update_ratios import TrainingCurvesView, training_curves_table
+    from tfcli.render.training_curves import TrainingCurvesView, training_curves_table
     from tfcli.runs.directory import existing_run
 
     outputs = Outputs(json, csv, svg, html)

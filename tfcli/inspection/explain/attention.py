@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
-from tfcli.inspection.explain.comparison import beside_scaled_dot
+from tfcli.inspection.attention.focus import require_place
+from tfcli.inspection.explain.beside_scaled_dot import beside_scaled_dot
 from tfcli.inspection.explain.cosines import cosines
 from tfcli.inspection.explain.embedding import entrance
 from tfcli.inspection.explain.mixing import mixing, output
@@ -14,7 +15,6 @@ from tfcli.inspection.explain.scoring import scoring
 from tfcli.inspection.explain.slips import slips
 from tfcli.inspection.explain.subject import Subject
 from tfcli.inspection.explain.superposition import superposition
-from tfcli.inspection.focus import require_place
 from tfcli.records.explain import Explanation, NotationName, Step
 
 

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from tfcli.inspection.explain.embedding import entrance
 from tfcli.inspection.explain.feed_forward import inside
-from tfcli.inspection.explain.maps import two_maps
 from tfcli.inspection.explain.norms import across_tokens, norm_step
 from tfcli.inspection.explain.notation import VECTORS, Notation, notation, numbered
 from tfcli.inspection.explain.slips import ENCODER_NOTES, slips
 from tfcli.inspection.explain.subject import Subject
+from tfcli.inspection.explain.two_maps import two_maps
 from tfcli.layers.layer import Residual
 from tfcli.records.explain import Explanation, Matrix, NotationName, Step
 

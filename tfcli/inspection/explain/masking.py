@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError
+from tfcli.inspection.attention.focus import require_place
 from tfcli.inspection.explain.notation import PAIRS, notation
 from tfcli.inspection.explain.parallel import in_parallel
 from tfcli.inspection.explain.scoring import masking, scoring
 from tfcli.inspection.explain.subject import Subject
-from tfcli.inspection.focus import require_place
 from tfcli.layers.attention import explicit_attention
 from tfcli.layers.masks import causal_mask
 from tfcli.records.explain import Explanation, Measure, NotationName, Step

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from tfcli.inspection.shift import fitted
+from tfcli.inspection.positions.shift import fitted
 from tfcli.records.explain import NotationName
 from tfcli.records.position_notations import Spelling
 

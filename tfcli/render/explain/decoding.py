@@ -12,9 +12,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tfcli.records.decoding import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
-from tfcli.render.beam_tree import BeamTreeView
 from tfcli.render.brush import has_colors
-from tfcli.render.generation import bar
+from tfcli.render.generation.beam_tree import BeamTreeView
+from tfcli.render.generation.texts import bar
 from tfcli.render.numbers import exact, plural
 from tfcli.render.safe import fit, printable, token_label, widest
 from tfcli.render.table_csv import Table

@@ -1,0 +1,56 @@
+"""A head as training went: at every checkpoint that the run keeps."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.errors import UsageError
+from tfcli.inspection.attention.focus import focused
+from tfcli.inspection.attention.weights import attention_on
+from tfcli.inspection.reading import Inputs
+from tfcli.records.arrays import frozen
+from tfcli.records.attention import AttentionEvolution, AttentionKind, AttentionStep, beyond_habits
+from tfcli.runs.load import LoadedRun, load_run
+
+
+def evolution(
+    run: LoadedRun, inputs: Inputs, kind: AttentionKind, layer: int | None = None, head: int | None = None
+) -> AttentionEvolution:
+    """One head on one text at every checkpoint.
+
+    Args:
+        layer: None: that of the head that says most with the run's loaded weights; head: likewise.
+
+    Raises:
+        UsageError: the run keeps fewer than two checkpoints, or has no such layer or head.
+    """
+    kept = list(run.directory.checkpoints())
+    if len(kept) < 2:
+        only = f"one checkpoint, of step {kept[0]}" if kept else "no checkpoints"
+        raise UsageError(
+            f"The run {run.directory.path} keeps {only}, and an evolution needs two",
+            "train with --set train.keep_checkpoints=8, and --set train.save_every=STEPS for how often",
+        )
+    [record] = attention_on(run, inputs, kind)
+    layer, head = focused(record, layer, head).focus
+    maps = []
+    for step in kept:
+        [at_step] = attention_on(load_run(run.directory.path, str(step), run.device), inputs, kind)
+        maps.append(at_step.weights[layer, head])
+    return AttentionEvolution(
+        kind=kind,
+        layer=layer,
+        head=head,
+        query_tokens=record.query_tokens,
+        key_tokens=record.key_tokens,
+        weights=frozen(np.stack(maps)),
+        steps=tuple(_step(step, kind, weights) for step, weights in zip(kept, maps, strict=True)),
+    )
+
+
+def _step(step: int, kind: AttentionKind, weights: NDArray[np.float32]) -> AttentionStep:
+    exact = weights.astype(np.float64)
+    logarithms = np.log2(exact, out=np.zeros_like(exact), where=exact > 0)
+    entropy = float(-(exact * logarithms).sum(axis=1).mean())
+    among = beyond_habits(kind, weights)
+    row, column = np.unravel_index(int(among.argmax()), weights.shape)
+    return AttentionStep(step, abs(entropy), float(among[row, column]), int(row), int(column))

@@ -1,0 +1,1 @@
+"""What a model makes of the order of its tokens."""

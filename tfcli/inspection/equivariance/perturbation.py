@@ -1,0 +1,83 @@
+"""Attention mixes tokens and the MLP works on each alone: shown by changing one token's vector (Bishop and Bishop 2024,
+section 12.1.7)."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from tfcli.errors import UsageError
+from tfcli.inspection.equivariance.changed_model import Tower, tower
+from tfcli.layers.layer import TransformerLayer
+from tfcli.layers.span import Span
+from tfcli.models.transformer import Transformer
+from tfcli.records.arrays import frozen
+from tfcli.records.equivariance import EQUAL, Half, PerturbationRecord
+
+Function = Callable[[Tensor], Tensor]
+
+
+@torch.inference_mode()
+def perturbation(
+    model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, changed: int, *, seed: int = 0
+) -> PerturbationRecord:
+    """Change the vector of one token by a random one of the same length, and follow it through the layers.
+
+    Args:
+        tokens: labels of `ids`.
+        changed: which token, from 0.
+
+    Raises:
+        UsageError: there is no such token.
+    """
+    if not 0 <= changed < len(ids):
+        raise UsageError(f"The text has no token {changed}", f"choose 0 to {len(ids) - 1}")
+    one = tower(model)
+    x = one.embedding(torch.tensor([list(ids)], device=model.device))
+    push = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(seed)).to(x)
+    before, after = x, _pushed(x, changed, push)
+    columns, halves = [_movement(before, after)], []
+    for layer, half, function in layer_halves(one, len(ids)):
+        alone = _movement(function(before), function(_pushed(before, changed, push))) > EQUAL
+        rows = int(alone.sum())
+        halves.append(Half(layer, half, rows, rows > int(alone[changed])))  # type: ignore[arg-type]
+        before, after = function(before), function(after)
+        columns.append(_movement(before, after))
+    moved = frozen(torch.stack(columns, dim=1).float().cpu().numpy())
+    return PerturbationRecord(name, tuple(tokens), changed, one.masked, moved, tuple(halves))
+
+
+def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Function]]:
+    """Each layer's attention, then its MLP, each with its norm and its residual, as the layer itself runs them.
+
+    Shape:
+        each function: (1, T, D) → (1, T, D)
+    """
+    positions = one.stack.positions(Span(0, length))
+    for number, layer in enumerate(one.stack.layers):
+        assert isinstance(layer, TransformerLayer)
+        yield number, "attention", _attention(layer, positions)
+        yield number, "MLP", _feed_forward(layer)
+
+
+def _attention(layer: TransformerLayer, positions: object) -> Function:
+    return lambda x: layer.attention_residual(x, lambda h: layer.attention(h, positions=positions))
+
+
+def _feed_forward(layer: TransformerLayer) -> Function:
+    return lambda x: layer.feed_forward_residual(x, layer.feed_forward)
+
+
+def _pushed(x: Tensor, row: int, push: Tensor) -> Tensor:
+    """`x` with `push`, made as long as the row, added to one row."""
+    pushed = x.clone()
+    pushed[0, row] += push / push.norm() * x[0, row].norm().clamp(min=1e-6)
+    return pushed
+
+
+def _movement(before: Tensor, after: Tensor) -> Tensor:
+    """The length of each row's change by that of the row.
+
+    Shape: (1, T, D) twice; returns (T,)
+    """
+    return (after - before)[0].norm(dim=-1) / before[0].norm(dim=-1).clamp(min=1e-12)

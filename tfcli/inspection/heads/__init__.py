@@ -1,0 +1,1 @@
+"""What each head does, and which head does a job."""

@@ -1,0 +1,211 @@
+"""The head that looks from "bank" at the word which says what bank it is: chosen on training texts, measured on others.
+
+In "… wanted to see the lost boat, so he ran down the long hill to the bank landing", "boat" alone decides. A head finds
+it when it gives "boat" more than any other content word of the story so far, on the row of "bank" or of the word after
+it. Every sentence that is read has a deciding word of the other sense before it as well, so that a head that looks for
+such words wherever they stand is wrong about half of the time: the order counts.
+
+Shape legend: L layers, H heads, T queries, S keys, R rows (bank, the word after).
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.corpora.builtin import DEFAULT
+from tfcli.corpora.division import open_division
+from tfcli.corpora.stories import Sense, stories
+from tfcli.corpora.story_banks import BankSentence, bank_sentences
+from tfcli.errors import UsageError
+from tfcli.inspection.heads.word_weights import Weights, kind_weights, on_words, spelled_at
+from tfcli.inspection.reading import Inputs
+from tfcli.records.attention import AttentionKind
+from tfcli.records.find import BankFound, Head, ReadSentence, SenseShares, Share
+from tfcli.runs.load import LoadedRun
+
+SENSES: tuple[Sense, Sense] = ("river", "money")
+_KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encoder_self"}
+_ROWS = ("bank", "the word after")
+_HELD_OUT_SEED = 1_000_003  # added to the run's own: other stories than it was trained on
+_MOST_STORIES = 30_000  # in which held-out sentences are looked for
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A sentence as a model reads it: the places of each word's tokens among the ids, and the rows looked at."""
+
+    of: BankSentence
+    ids: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
+    rows: tuple[int, int]
+
+    def shuffled(self, rng: random.Random) -> "Reading":
+        """The tokens between the first one and "bank" in another order."""
+        end = self.places[self.of.bank][0]
+        order = list(range(1, end))
+        rng.shuffle(order)
+        order = [0, *order, *range(end, len(self.ids))]
+        now = {old: new for new, old in enumerate(order)}
+        places = tuple(tuple(now[place] for place in word) for word in self.places)
+        return Reading(self.of, tuple(self.ids[old] for old in order), places, self.rows)
+
+
+def find_bank(run: LoadedRun, training: int = 100, held_out: int = 120) -> BankFound:
+    """Choose the head, and the row, that finds most deciding words of the sense it is worse at; measure it elsewhere.
+
+    Args:
+        training: sentences of each sense to choose on. held_out: to measure on; none is in a training story.
+
+    Raises:
+        UsageError: the run was not trained on builtin:stories, is an encoder-decoder, or has too short a context.
+    """
+    _require_reader(run)
+    known = [one for story in _training_stories(run) for one in bank_sentences(story)]
+    seen = {one.sentence for one in known}
+    chosen_on = _readings(run, known, training)
+    measured_on = _readings(run, _unseen(run, seen), held_out)
+    rng = random.Random(0)
+    mixed = {sense: [one.shuffled(rng) for one in measured_on[sense]] for sense in SENSES}
+    beside = (one for one in _unseen(run, seen) if not one.alone)
+    others = list(islice((reading for one in beside if (reading := read(run, one)) is not None), held_out))
+    training_hits = {sense: _all_hits(run, readings) for sense, readings in chosen_on.items()}
+    place = best_of_both(*(training_hits[sense].mean(axis=0) for sense in SENSES))
+    return BankFound(
+        Head(_KINDS[run.architecture], *place[1:]),
+        _ROWS[place[0]],
+        _shares(training_hits, place),
+        _shares({sense: _all_hits(run, readings) for sense, readings in measured_on.items()}, place),
+        _shares({sense: _all_hits(run, readings) for sense, readings in mixed.items()}, place),
+        float(np.mean([1 / len(_visible(one)) for readings in measured_on.values() for one in readings])),
+        _share(_all_hits(run, others), place) if others else None,
+        tuple(_example(run, one, place) for one in _examples(measured_on)),
+    )
+
+
+def best_of_both(river: NDArray[np.float64], money: NDArray[np.float64]) -> tuple[int, int, int]:
+    """Row, layer and head with the largest share of the sense that it is worse at.
+
+    Shape:
+        river, money: (R, L, H)
+    """
+    worse = np.minimum(river, money)
+    row, layer, head = np.unravel_index(worse.argmax(), worse.shape)
+    return int(row), int(layer), int(head)
+
+
+def read(run: LoadedRun, sentence: BankSentence) -> Reading | None:
+    """A sentence with the story before it as training has them; None where the context does not hold them."""
+    roles = run.config.roles
+    text = spelled_at(run.tokenizer, sentence.text, sentence.words)
+    ids = (roles.bos, *text.ids, roles.eos) if run.architecture == "encoder" else (roles.bos, *text.ids)
+    if len(ids) > run.config.model.max_seq_len:
+        return None
+    places = tuple(tuple(1 + place for place in word) for word in text.places)
+    bank = places[sentence.bank][-1]
+    after = places[sentence.bank + 1][-1] if sentence.bank + 1 < len(places) else bank + 1
+    return Reading(sentence, ids, places, (bank, after))
+
+
+def hits(run: LoadedRun, reading: Reading) -> NDArray[np.bool_]:
+    """Whether the deciding word gets more than any other content word.
+
+    Shape:
+        returns: (R, L, H)
+    """
+    content = _visible(reading)
+    right = content.index(reading.of.deciding)
+    places = [reading.places[number] for number in content]
+    return np.stack([on_words(row, places).argmax(axis=-1) == right for row in _rows(run, reading)])
+
+
+def _all_hits(run: LoadedRun, readings: Sequence[Reading]) -> NDArray[np.bool_]:
+    """Shape: (sentences, R, L, H)."""
+    return np.stack([hits(run, reading) for reading in readings])
+
+
+def _rows(run: LoadedRun, reading: Reading) -> list[Weights]:
+    """What every head gives each token on the two rows. Shape: (L, H, S) each."""
+    if run.architecture == "encoder":
+        weights = kind_weights(run, Inputs(encoder=reading.ids), "encoder_self")
+    else:
+        weights = kind_weights(run, Inputs(decoder=reading.ids), "decoder_self")
+    return [weights[:, :, row] for row in reading.rows]
+
+
+def _visible(reading: Reading) -> list[int]:
+    """The content words up to "bank", which counts as one itself; behind it stands what follows from the sense."""
+    return [number for number in reading.of.content() if number <= reading.of.bank]
+
+
+def _unseen(run: LoadedRun, seen: set[str]) -> Iterator[BankSentence]:
+    """Sentences of other stories than the run's, none of which is in `seen`."""
+    for story in islice(stories(run.recipe.data.seed + _HELD_OUT_SEED), _MOST_STORIES):
+        yield from (one for one in bank_sentences(story) if one.sentence not in seen)
+
+
+def _readings(run: LoadedRun, sentences: Iterable[BankSentence], count: int) -> dict[Sense, list[Reading]]:
+    """The first sentences of each sense that are asked about."""
+    found: dict[Sense, list[Reading]] = {sense: [] for sense in SENSES}
+    for one in sentences:
+        if one.alone and one.contested and len(found[one.sense]) < count and (reading := read(run, one)) is not None:
+            found[one.sense].append(reading)
+            if all(len(readings) == count for readings in found.values()):
+                break
+    if not all(found.values()):
+        raise UsageError(
+            f"{run.directory.path} has met too few stories, or its context of {run.config.model.max_seq_len} tokens is "
+            "too short for one",
+            "name a run of the recipe quickstart or stories-encoder",
+        )
+    return found
+
+
+def _require_reader(run: LoadedRun) -> None:
+    if run.architecture not in _KINDS:
+        raise UsageError(
+            f"The stories are one text, and this {run.architecture} reads two",
+            "name a run of the recipe quickstart or stories-encoder",
+        )
+    if run.recipe.origin.source or (run.recipe.data.source or DEFAULT["text"]) != DEFAULT["text"]:
+        raise UsageError(
+            f"{run.directory.path} was not trained on {DEFAULT['text']}, whose grammar knows which word decides",
+            "name a run of the recipe quickstart or stories-encoder",
+        )
+
+
+def _training_stories(run: LoadedRun) -> Iterator[str]:
+    for document in open_division(run.recipe.data, "text").only("train"):
+        assert isinstance(document, str)
+        yield document
+
+
+def _shares(hits: dict[Sense, NDArray[np.bool_]], place: tuple[int, int, int]) -> SenseShares:
+    return SenseShares(*(_share(hits[sense], place) for sense in SENSES))
+
+
+def _share(hits: NDArray[np.bool_], place: tuple[int, int, int]) -> Share:
+    """Shape: hits (sentences, R, L, H)."""
+    own = hits[(slice(None), *place)]
+    return Share(int(own.sum()), len(own))
+
+
+def _examples(readings: dict[Sense, list[Reading]]) -> list[Reading]:
+    return [readings["river"][0], readings["money"][0], readings["river"][-1]]
+
+
+def _example(run: LoadedRun, reading: Reading, place: tuple[int, int, int]) -> ReadSentence:
+    row, layer, head = place
+    words = range(reading.of.bank + 1)
+    weights = on_words(_rows(run, reading)[row], [reading.places[n] for n in words])[layer, head]
+    query = reading.of.word(reading.of.bank + row)
+    return ReadSentence(
+        tuple(reading.of.word(n) for n in words),
+        tuple(float(weight) for weight in weights),
+        query,
+        (reading.of.deciding,),
+        bool(hits(run, reading)[place]),
+    )

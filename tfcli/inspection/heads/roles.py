@@ -1,0 +1,240 @@
+"""Which head does what: the statistics of every head of a run, and the role they name."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tfcli.corpora.builtin import DEFAULT
+from tfcli.corpora.pt_en import pairs
+from tfcli.corpora.stories import stories
+from tfcli.errors import UsageError
+from tfcli.inspection.heads import statistics as measure
+from tfcli.inspection.heads.repeated_tokens import Repeated, repeated_sequences
+from tfcli.inspection.passes import ModelPass, record_model
+from tfcli.inspection.reading import Inputs, read_text
+from tfcli.records.attention import AttentionKind
+from tfcli.records.heads import HeadsRecord, HeadStatistics, Role
+from tfcli.runs.load import LoadedRun
+
+_KINDS: dict[str, tuple[AttentionKind, ...]] = {
+    "decoder": ("decoder_self",),
+    "encoder": ("encoder_self",),
+    "encoder-decoder": ("encoder_self", "decoder_self", "cross"),
+}
+_DOCUMENTS = 16
+_FAVOURITES = 3
+_SEED = 1  # of built-in documents; a run's own is 0 unless its recipe says otherwise
+_STRONG = 0.3
+_SPREAD = 0.8
+_ONE = 0.6
+
+PerHead = NDArray[np.float64]
+Weights = NDArray[np.float64]
+
+
+def heads(
+    run: LoadedRun, text: str | None = None, target: str | None = None, kind: AttentionKind | None = None
+) -> HeadsRecord:
+    """Statistics of every head, of one kind or of all that the model has.
+
+    Without a text, they are measured on documents of the built-in corpus that the run was trained on, else on random
+    tokens read twice. Induction and duplicate scores are always measured on the latter.
+
+    Raises:
+        UsageError: the model has no attention of that kind, or takes no target, or a text is longer than the context or
+            shorter than two tokens.
+    """
+    kinds = _KINDS[run.architecture]
+    if kind is not None and kind not in kinds:
+        raise UsageError(f"This {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
+    twice = repeated_sequences(run)
+    measured_on, read = _material(run, text, target, twice)
+    tokens = sum(max(len(side) for side in (one.encoder, one.decoder) if side is not None) for one in read)
+    with torch.inference_mode():
+        passes = [record_model(run.model, one.inputs.tensors(run.device)) for one in twice]
+        texts = [record_model(run.model, inputs.tensors(run.device)) for inputs in read]
+    found = []
+    for each in kinds:
+        if kind in (None, each):
+            labels = [run.tokenizer.labels(_keys(each, inputs)) for inputs in read]
+            found += _of_kind(each, texts, labels, passes, twice)
+    period = twice[0].period if twice else None
+    return HeadsRecord(measured_on, tokens, period, len(twice), tuple(found))
+
+
+def _material(
+    run: LoadedRun, text: str | None, target: str | None, twice: Sequence[Repeated]
+) -> tuple[str, list[Inputs]]:
+    if text is not None:
+        inputs = read_text(run, text, target)
+        if min(len(side) for side in (inputs.encoder, inputs.decoder) if side is not None) < 2:
+            raise UsageError("The text has one token, which can look at nothing else", "give a longer text")
+        return "the text", [inputs]
+    if target is not None:
+        raise UsageError("--target belongs to a TEXT", "give both, or leave both out")
+    source = None if run.recipe.origin.source else run.recipe.data.source or DEFAULT[_data_kind(run)]
+    if source == DEFAULT[_data_kind(run)]:
+        documents = [_cut(run, inputs) for inputs in _documents(run)]
+        return f"{len(documents)} documents of {source}", documents
+    if not twice:
+        raise UsageError("The context is too short for random tokens read twice", "give a TEXT")
+    return f"{len(twice)} sequences of random tokens read twice", [one.inputs for one in twice]
+
+
+def _data_kind(run: LoadedRun) -> Any:
+    return "pairs" if run.architecture == "encoder-decoder" else "text"
+
+
+def _documents(run: LoadedRun) -> list[Inputs]:
+    roles, encode = run.config.roles, run.tokenizer.encode
+    if run.architecture == "encoder-decoder":
+        few = islice(pairs(_SEED), _DOCUMENTS)
+        return [Inputs(tuple(roles.source(encode(p.source))), (*roles.target_prefix, *encode(p.target))) for p in few]
+    texts = [encode(text) for text in islice(stories(_SEED), _DOCUMENTS)]
+    if run.architecture == "decoder":
+        return [Inputs(decoder=(roles.bos, *ids)) for ids in texts]
+    return [Inputs(encoder=(roles.bos, *ids, roles.eos)) for ids in texts]
+
+
+def _cut(run: LoadedRun, inputs: Inputs) -> Inputs:
+    longest = run.config.model.max_seq_len
+    encoder, decoder = (None if side is None else side[:longest] for side in (inputs.encoder, inputs.decoder))
+    return Inputs(encoder, decoder)
+
+
+def _keys(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
+    keys = inputs.decoder if kind == "decoder_self" else inputs.encoder
+    assert keys is not None
+    return keys
+
+
+def _of_kind(
+    kind: AttentionKind,
+    texts: list[ModelPass],
+    labels: list[list[str]],
+    passes: list[ModelPass],
+    twice: Sequence[Repeated],
+) -> list[HeadStatistics]:
+    found = []
+    for layer in range(len(texts[0].attentions(kind))):
+        columns = _columns(kind, layer, texts)
+        favourites = _favourites(
+            [text.attentions(kind)[layer].weights.double().cpu().numpy() for text in texts], labels
+        )
+        if kind != "cross" and passes:
+            columns |= _copies(kind, layer, passes, twice)
+        for head in range(len(columns["entropy"])):
+            values = {name: float(column[head]) for name, column in columns.items()}
+            role, score = name_role(kind, values)
+            found.append(_statistics(kind, layer, head, values, favourites[head], role, score))
+    return found
+
+
+def _favourites(texts: list[Weights], labels: list[list[str]]) -> list[tuple[tuple[str, float], ...]]:
+    """The tokens that get most of a head's weight, each with its share.
+
+    Shape:
+        texts: (H, T, S) each; labels: S names each
+    """
+    totals: dict[str, PerHead] = {}
+    for weights, names in zip(texts, labels, strict=True):
+        for name, received in zip(names, weights.sum(axis=1).T, strict=True):
+            totals[name] = totals.get(name, 0.0) + received
+    rows = sum(weights.shape[1] for weights in texts)
+    names, shares = list(totals), np.stack(list(totals.values()), axis=1) / rows
+    order = np.argsort(-shares, axis=1, kind="stable")[:, :_FAVOURITES]
+    return [tuple((names[i], float(own[i])) for i in best) for own, best in zip(shares, order, strict=True)]
+
+
+def _columns(kind: AttentionKind, layer: int, texts: list[ModelPass]) -> dict[str, PerHead]:
+    """Each statistic of a layer's heads, mean over the texts."""
+    rows: list[dict[str, PerHead]] = []
+    for text in texts:
+        attention = text.attentions(kind)[layer]
+        weights = attention.weights.double().cpu().numpy()
+        largest = measure.largest_entropy(attention.mask.cpu().numpy())
+        entropy = measure.entropy(weights)
+        row = {
+            "entropy": entropy,
+            "entropy_share": entropy / largest,
+            "sharpness": measure.sharpness(weights),
+            "first": measure.share_first(weights, cross=kind == "cross"),
+        }
+        if kind == "cross":
+            row["in_order"] = measure.in_order(weights)
+        else:
+            row["distance"] = measure.distance(weights)
+            row["itself"] = measure.share_at(weights, 0)
+            row["previous"] = measure.share_at(weights, -1)
+        if kind == "encoder_self":
+            row["next"] = measure.share_at(weights, 1)
+        rows.append(row)
+    return {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
+
+
+def _copies(kind: AttentionKind, layer: int, passes: list[ModelPass], twice: Sequence[Repeated]) -> dict[str, PerHead]:
+    scores: dict[str, list[PerHead]] = {"induction": [], "duplicate": []}
+    for one, sequence in zip(passes, twice, strict=True):
+        weights = one.attentions(kind)[layer].weights.double().cpu().numpy()
+        start = sequence.encoder_start if kind == "encoder_self" else sequence.decoder_start
+        scores["induction"].append(measure.induction(weights, start, sequence.period))
+        scores["duplicate"].append(measure.duplicate(weights, start, sequence.period))
+    return {name: np.mean(values, axis=0) for name, values in scores.items()}
+
+
+def name_role(kind: AttentionKind, values: dict[str, float]) -> tuple[Role, float]:
+    """What a head does most, and how much: its largest share of 0.3 or more.
+
+    Without one, weights with 0.8 of the largest entropy are spread out; others follow the content. In cross-attention,
+    a head whose largest weights are 0.6 or more looks at one token at a time, in order when that seldom steps back.
+    """
+    shares: dict[Role, float] = {
+        "previous token": values.get("previous", 0.0),
+        "next token": values.get("next", 0.0),
+        "first token": values["first"],
+        "itself": values.get("itself", 0.0),
+        "induction": values.get("induction", 0.0),
+        "duplicate token": values.get("duplicate", 0.0),
+    }
+    role = max(shares, key=lambda name: shares[name])
+    if shares[role] >= _STRONG:
+        return role, shares[role]
+    if values["entropy_share"] >= _SPREAD:
+        return "spread out", values["entropy_share"]
+    if kind == "cross" and values["sharpness"] >= _ONE:
+        return ("in order", values["in_order"]) if values["in_order"] >= _SPREAD else ("one token", values["sharpness"])
+    return "by content", values["sharpness"]
+
+
+def _statistics(
+    kind: AttentionKind,
+    layer: int,
+    head: int,
+    values: dict[str, float],
+    favourites: tuple[tuple[str, float], ...],
+    role: Role,
+    score: float,
+) -> HeadStatistics:
+    return HeadStatistics(
+        kind,
+        layer,
+        head,
+        values["entropy"],
+        values["entropy_share"],
+        values["sharpness"],
+        values.get("distance"),
+        values["first"],
+        values.get("itself"),
+        values.get("previous"),
+        values.get("next"),
+        values.get("induction"),
+        values.get("duplicate"),
+        values.get("in_order"),
+        favourites,
+        role,
+        score,
+    )

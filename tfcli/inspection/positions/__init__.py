@@ -1,0 +1,1 @@
+"""Positional encodings: their tables, and what they should be."""

@@ -1,0 +1,1 @@
+"""What a model predicts, and why."""

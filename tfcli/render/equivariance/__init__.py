@@ -1,0 +1,1 @@
+"""Order and permutations as tables and maps."""

@@ -1,0 +1,1 @@
+"""Generated texts, beams and traces."""

@@ -1,0 +1,160 @@
+"""What a positional encoding should be, and whether it is: of one, and of all side by side."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tfcli.records.positions import PositionComparison, PositionRequirements, PositionsRecord, Requirement
+from tfcli.render.curve import Plot, Series
+from tfcli.render.positions.biases import BiasMap, weight_by_distance
+from tfcli.render.positions.view import VectorMap
+from tfcli.render.safe import printable
+from tfcli.render.table_csv import Table
+
+_PANEL = 30  # cells a small map needs
+_LEGEND = 72  # and the names under the plot
+_STYLES = ("cyan", "magenta", "yellow", "green", "blue")
+_LETTERS = "abcde"
+
+
+@dataclass(frozen=True)
+class RequirementsView:
+    """The requirements of one encoding, a line each."""
+
+    found: PositionRequirements
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("What a positional encoding should be", style="bold")
+        grid = Grid.grid(padding=(0, 2))
+        for justify in ("left", "left", "right"):
+            grid.add_column(no_wrap=True, justify=justify)
+        grid.add_column()
+        for one in self.found.requirements:
+            grid.add_row(Text(one.name), _verdict(one), Text(_number(one), "bold"), Text(one.measured, "dim"))
+        yield grid
+        yield Text(f"how it joins the tokens: {self.found.joins}", style="dim")
+
+
+@dataclass(frozen=True)
+class PositionComparisonView:
+    """Every encoding's map, how alike positions are by their distance, and a table of the requirements."""
+
+    comparison: PositionComparison
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("Positions · every encoding side by side", style="bold")
+        yield Text("vectors: positions down × dimensions across; biases: heads down × distances across", style="dim")
+        yield from self._maps(options.max_width)
+        yield Text()
+        yield from self._by_distance(options, in_color=console.color_system is not None and not console.no_color)
+        yield Text()
+        yield Text("What a positional encoding should be", style="bold")
+        yield self._requirements()
+        yield from self._joins()
+        yield Text()
+        yield from self._measured()
+
+    def _maps(self, width: int) -> RenderResult:
+        across = max(1, min(3, width // _PANEL))
+        tables = self.comparison.tables
+        for start in range(0, len(tables), across):
+            grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
+            for _ in range(across):
+                grid.add_column(ratio=1)
+            chosen = [*zip(tables, self.comparison.requirements, strict=True)][start : start + across]
+            grid.add_row(*(_Panel(record, found) for record, found in chosen))
+            yield Text()
+            yield grid
+
+    def _by_distance(self, options: ConsoleOptions, *, in_color: bool) -> RenderResult:
+        yield Text("How alike two positions are by their distance", style="bold")
+        words = "vectors: their cosine, mean over n; biases: weight by the largest, scores equal, mean over heads"
+        yield Text(words, style="dim")
+        length = min(record.length for record in self.comparison.tables)
+        distances = tuple(float(k) for k in range(length))
+        if options.max_width < _LEGEND:  # the plot would cut the names off
+            named = zip(self.comparison.tables, _STYLES, _LETTERS, strict=True)
+            yield Text("  ").join(
+                Text.assemble(("━" if in_color else letter, style), f" {record.encoding}")
+                for record, style, letter in named
+            )
+        curves = (
+            Series(record.encoding, distances, tuple(_alike(record)[:length]), style, "" if in_color else letter)
+            for record, style, letter in zip(self.comparison.tables, _STYLES, _LETTERS, strict=True)
+        )
+        yield Plot(tuple(curves), "distance k")
+
+    def _requirements(self) -> Grid:
+        found = self.comparison.requirements
+        grid = Grid(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
+        grid.add_column("")
+        for one in found:
+            grid.add_column(one.encoding, no_wrap=True)
+        for row in zip(*(one.requirements for one in found), strict=True):
+            cells = [Text.assemble(_verdict(one), "\n", (_number(one), "bold")) for one in row]
+            grid.add_row(Text(row[0].name), *cells)
+        return grid
+
+    def _joins(self) -> RenderResult:
+        grid = Grid.grid(padding=(0, 2))
+        for one in self.comparison.requirements:
+            grid.add_row(Text(one.encoding), Text(printable(one.origin), "dim"), Text(one.joins, "dim"))
+        yield Text("Whose numbers, and how they join the tokens", style="bold")
+        yield grid
+
+    def _measured(self) -> RenderResult:
+        grid = Grid.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True)
+        for row in zip(*(one.requirements for one in self.comparison.requirements), strict=True):
+            named: dict[str, list[str]] = {}
+            for one, found in zip(row, self.comparison.requirements, strict=True):
+                named.setdefault(one.measured, []).append(found.encoding)
+            lines = [f"{', '.join(names)}: {words}" for words, names in named.items()]
+            grid.add_row(Text(row[0].name), Text("\n".join(lines), "dim"))
+        yield Text("What the numbers are", style="bold")
+        yield grid
+
+
+@dataclass(frozen=True)
+class _Panel:
+    record: PositionsRecord
+    found: PositionRequirements
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(f"{self.record.encoding} · {printable(self.found.origin)}", style="bold", no_wrap=True)
+        yield VectorMap(self.record, 8, "") if self.record.columns == "dimension" else BiasMap(self.record, "")
+
+
+def requirements_table(found: Sequence[PositionRequirements]) -> Table:
+    """A line a requirement of each encoding."""
+    return Table(("encoding", "origin", "joins", "requirement", "met", "value", "measured"), _lines(found))
+
+
+def _lines(found: Sequence[PositionRequirements]) -> Iterator[Sequence[Any]]:
+    for encoding in found:
+        for one in encoding.requirements:
+            yield encoding.encoding, encoding.origin, encoding.joins, one.name, one.met, one.value, one.measured
+
+
+def _verdict(one: Requirement) -> Text:
+    if one.met is None:
+        return Text("unknown", "dim")
+    return Text("met", "green") if one.met else Text("not met", "bold red")
+
+
+def _number(one: Requirement) -> str:
+    if one.value is None:
+        return ""
+    return f"{one.value:.0e}" if 0 < one.value < 0.001 else f"{one.value:.3g}"
+
+
+def _alike(record: PositionsRecord) -> list[float]:
+    """From distance 0 on."""
+    if record.similarity is not None:
+        return [float(value) for value in record.similarity]
+    return [float(value) for value in np.mean(weight_by_distance(record), axis=1)[-record.first :]]

@@ -1,0 +1,1 @@
+"""Predictions, the logit lens, losses and attributions as pictures."""

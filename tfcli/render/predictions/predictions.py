@@ -1,0 +1,104 @@
+"""Predictions: every position as a row, and one with its candidates as bars."""
+
+import math
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from tfcli.records.predictions import Prediction, Predictions
+from tfcli.render.numbers import short
+from tfcli.render.predictions.candidates import (
+    Row,
+    append_candidates,
+    candidate_bars,
+    percent_in_four,
+    row_layout,
+    sign,
+)
+from tfcli.render.safe import fit, token_label
+from tfcli.render.table_csv import Table
+
+_TITLES = {
+    "next": "Predictions · the next token after every position",
+    "masked": "Predictions · the token that belongs at every position",
+}
+_ANSWERS = {"next": "next", "masked": "true"}
+_FIXED = 4 + 6 + 5 + 5  # position, rank, p, H
+
+
+@dataclass(frozen=True)
+class PredictionsView:
+    """A row a position: what is read, what comes next with its rank and probability, and the likeliest tokens."""
+
+    record: Predictions
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record, ascii_only = self.record, options.ascii_only
+        mark = sign(ascii_only=ascii_only)
+        tokens = _token_width(record, options.max_width)
+        room = options.max_width - _FIXED - 2 * (tokens + 1) - 1
+        layout = row_layout([one.candidates for one in record.predictions], room)
+        yield Text(_TITLES[record.kind], style="bold")
+        answer = _ANSWERS[record.kind]
+        yield Text(f"  # {fit('read', tokens)} {fit(answer, tokens)}  rank    p    H  likeliest", style="bold dim")
+        for one in record.predictions:
+            yield _row(one, tokens, layout, is_chosen=one.position == record.position, ascii_only=ascii_only)
+        yield Text(
+            f"p: probability of the {answer} token, by the softmax of the logits; rank 1: it is the likeliest; {mark} "
+            "where it stands. H: entropy in nats; e^H equally likely tokens would be as uncertain.",
+            style="dim",
+        )
+        if hits := _hits(record, answer):
+            yield Text(hits, style="dim")
+        chosen = record.predictions[record.position]
+        yield Text("")
+        yield Text(_heading(record, chosen), style="bold")
+        yield from candidate_bars(chosen.candidates, chosen.answer, options.max_width, ascii_only=ascii_only)
+
+
+def _row(one: Prediction, tokens: int, layout: Row, *, is_chosen: bool, ascii_only: bool) -> Text:
+    row = Text(no_wrap=True, overflow="crop")
+    row.append(f"{one.position:>3} ", "bold" if is_chosen else "dim")
+    row.append(fit(token_label(one.read), tokens) + " ", "bold" if is_chosen else "")
+    unknown = "-" if ascii_only else "–"
+    row.append(fit(unknown if one.answer is None else token_label(one.answer), tokens))
+    row.append(f" {unknown if one.rank is None else _rank(one.rank):>5}")
+    row.append(f" {unknown if one.probability is None else percent_in_four(one.probability):>4}")
+    row.append(f" {one.entropy:4.1f}  ")
+    append_candidates(row, one.candidates, one.answer, layout, ascii_only=ascii_only)
+    return row
+
+
+def _rank(rank: int) -> str:
+    return str(rank) if rank < 100_000 else short(rank).replace(" ", "")
+
+
+def _token_width(record: Predictions, width: int) -> int:
+    read = (token for one in record.predictions for token in (one.read, one.answer or ""))
+    return max(4, min(max(cell_len(token_label(token)) for token in read), 16 if width >= 100 else 8))
+
+
+def _hits(record: Predictions, answer: str) -> str:
+    ranks = [one.rank for one in record.predictions if one.rank is not None]
+    if not ranks:
+        return ""
+    return f"The {answer} token is the likeliest at {ranks.count(1)} of {len(ranks)} positions."
+
+
+def _heading(record: Predictions, one: Prediction) -> str:
+    read = token_label(one.read)
+    what = f"after {read}" if record.kind == "next" else f"in the place of {read}"
+    return f"Position {one.position}, {what}: H = {one.entropy:.2f}, e^H = {short(math.exp(one.entropy))}"
+
+
+def predictions_table(record: Predictions) -> Table:
+    """A row a candidate."""
+    names = ("position", "read", "answer", "rank", "probability", "entropy", "candidate", "candidate_probability")
+    rows = (
+        (one.position, one.read, one.answer, one.rank, one.probability, one.entropy, two.token, two.probability)
+        for one in record.predictions
+        for two in one.candidates
+    )
+    return Table(names, rows)

@@ -1,0 +1,1 @@
+"""Runs as lists, tables and curves."""
