@@ -78,6 +78,13 @@ def test_a_page_holds_every_head_while_it_can_and_else_those_that_are_chosen(
     assert "64 weights are too many for a page" in refused.stderr
 
 
+def test_two_pictures_in_one_file_are_refused(tmp_path: Path):
+    result = tfcli("inspect", "positions", "--svg", tmp_path / "x", "--html", tmp_path / "y" / ".." / "x")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "are both" in result.stderr and "name two files" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_positions_as_csv_are_a_position_a_line():
     """PE(1) of d_model 2 is (sin 1, cos 1) = (0.841471, 0.540302)."""
     result = tfcli("inspect", "positions", "--length", "2", "--d-model", "2", "--csv")

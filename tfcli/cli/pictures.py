@@ -23,7 +23,7 @@ class Outputs:
     """What the user asked for. Make it before any work: it refuses what cannot be written.
 
     Raises:
-        UsageError: --csv and --json together, or a file that cannot be written.
+        UsageError: --csv and --json together, two pictures in one file, or a file that cannot be written.
     """
 
     json: bool = False
@@ -36,6 +36,8 @@ class Outputs:
 
         if self.csv and self.json:
             raise UsageError("--csv and --json are two forms of one result", "give one of the two")
+        if self.svg is not None and self.html is not None and self.svg.resolve() == self.html.resolve():
+            raise UsageError(f"--svg and --html are both {str(self.svg)!r}", "name two files")
         for option, path in (("--svg", self.svg), ("--html", self.html)):
             if path is not None:
                 require_file_place(path, option)
