@@ -13,6 +13,7 @@ from tfcli.inspection.attention.weights import attention
 from tfcli.inspection.heads.repeated_tokens import repeated_sequences
 from tfcli.inspection.heads.roles import heads
 from tfcli.inspection.heads.word_weights import kind_weights
+from tfcli.models.build import build_model
 from tfcli.recipe.data import DataSection
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -120,3 +121,12 @@ def test_an_encoders_favourite_tokens_hold_shares_of_its_weight(trained: Callabl
 def test_what_cannot_be_measured_is_refused(decoder: LoadedRun, arguments: dict[str, str], problem: str):
     with pytest.raises(UsageError, match=problem):
         heads(decoder, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_window_of_one_token_leaves_nothing_to_share(decoder: LoadedRun):
+    """Every query sees itself alone: the largest entropy there could be is 0, too."""
+    config = replace(decoder.config, model=replace(decoder.config.model, sliding_window=1))
+    record = heads(replace(decoder, config=config, model=build_model(config.model).eval()), TEXT)
+    for head in record.heads:
+        assert (head.entropy, head.entropy_share, head.sharpness) == (0.0, None, 1.0)
+        assert (head.role, head.role_score) == ("itself", 1.0)

@@ -75,3 +75,10 @@ def test_norms_stand_where_the_recipe_places_them():
         "cross_attention",
         "feed_forward",
     ]
+
+
+def test_without_a_causal_mask_a_window_is_on_both_sides():
+    """A window of w tokens: w − 1 before, oneself and, where the future is not hidden, w − 1 after."""
+    for architecture, seen in (("decoder", 3), ("encoder", 5)):
+        attention = model_diagram(section(architecture, sliding_window=3)).stacks[0].sublayers[0].block
+        assert f"window: the {seen} nearest tokens alone" in attention.notes

@@ -53,3 +53,9 @@ def test_equal_and_certain_weights_by_hand():
 def test_draws_in_pieces_are_all_there(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tfcli.inspection.scaling._AT_ONCE", 3 * 4 * 8)
     assert scores_of(8, 10, 4, torch.Generator().manual_seed(0)).shape == (10, 4)
+
+
+def test_the_gradient_of_a_saturated_row_is_small_and_not_nothing():
+    """Weights 1 − ε and ε have the Jacobian ε (1 − ε) [[1, −1], [−1, 1]], whose norm is 2 ε (1 − ε)."""
+    share = math.exp(-45.0)
+    assert softmax_state(torch.tensor([[45.0, 0.0]])).gradient_norm == pytest.approx(2 * share, rel=1e-9)

@@ -1,10 +1,12 @@
 """Which head does what, as text at three widths, in colour, and as CSV."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.consoles import printed
 from tfcli.records.heads import HeadsRecord, HeadStatistics
-from tfcli.render.heads import SORT_KEYS, HeadsView, heads_table, ranked
+from tfcli.render.heads import SORT_KEYS, HeadsView, fit_label, heads_table, ranked
 from tfcli.render.table_csv import to_csv
 
 COMMA = ((",", 0.25), (" the", 0.2), ("\x1b", 0.1))
@@ -75,3 +77,13 @@ def test_as_csv_an_absent_statistic_is_an_empty_cell():
     heading, first, *_ = to_csv(heads_table(RECORD)).splitlines()
     assert heading.startswith("kind,layer,head,role,role_score,previous,next,first")
     assert first == "decoder_self,1,0,by content,0.4,0.1,,0.1,0.1,0.2,0.0,,0.4,0.5,1.5,12.25"
+
+
+def test_a_label_is_cut_by_the_cells_it_takes():
+    """Six letters of two cells are twelve: too many for ten."""
+    assert (fit_label("学校学校学校"), fit_label("abcdefghij")) == ("学校学校… ", "abcdefghij")
+
+
+def test_what_cannot_be_measured_is_a_dash():
+    lines = printed(HeadsView(replace(RECORD, heads=(CONTENT, replace(PREVIOUS, entropy_share=None)))), 140)
+    assert "  –" in next(line for line in lines.splitlines() if line.startswith("L0 H1"))[80:]

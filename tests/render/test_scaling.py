@@ -1,8 +1,11 @@
 """The picture of scaling: its numbers at every width."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.consoles import printed
+from tfcli.inspection.scaling import measured_scaling
 from tfcli.records.scaling import ScalingRecord, ScalingRow, SoftmaxState
 from tfcli.render.scaling import ScalingView, scaling_table
 
@@ -37,10 +40,23 @@ def test_no_number_is_cut_at_any_width(width: int):
         assert number in shown
     together = " ".join(shown.split())
     assert "apart by √1024 = 32: one key takes 0.96 of the weight" in together
-    assert "4.0 times smaller" in together
+    assert "4.03 times smaller" in together
 
 
 def test_the_csv_has_every_number():
     table = scaling_table(RECORD)
     assert next(iter(table.rows)) == [4, 3.94, 0.1, 0.336, 0.294, 2.292, 0.155, 0.233, 3.043]
     assert len(table.columns) == 9
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_few_draws_of_any_seed_can_be_told(seed: int):
+    """Two queries of two keys: a row of them can be so certain that hardly a gradient is left."""
+    together = " ".join(printed(ScalingView(measured_scaling(2, 2, seed, sizes=(4, 1024))), 80).split())
+    assert "gradients behind the softmax are" in together
+
+
+def test_a_gradient_that_is_gone_is_called_gone():
+    gone = SoftmaxState(1.0, 0.0, 0.0)
+    record = replace(RECORD, rows=(replace(RECORD.rows[1], unscaled=gone),))
+    assert "gradients behind the softmax are gone." in " ".join(printed(ScalingView(record), 80).split())

@@ -83,3 +83,19 @@ def test_csv_and_json():
     )
     assert lines[2] == "20,2.0,0.002,,15.0,4.0,0.001,0.01"
     assert to_json(CURVES)["grad_norms"] == [1.0, None, 0.5]
+
+
+def test_norms_are_multiples_of_the_first_that_was_recorded():
+    """Begun before norms were recorded and resumed behind step 10: they count from step 20, 15 to 20."""
+    late = replace(
+        CURVES,
+        weight_norms=np.array([[np.nan, 15.0, 20.0], [np.nan, 4.0, 4.0]]),
+        update_ratios=np.array([[np.nan, 1e-3, 1e-4], [np.nan, 1e-2, 2e-2]]),
+    )
+    lines = printed(TrainingCurvesView(late), 80).splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("Weight norm"))
+    assert lines[begin] == "Weight norm ‖w‖ by group, as a multiple of its first, at step 20"
+    assert any("\u2800" < sign <= "\u28ff" for line in lines[begin + 1 : begin + 7] for sign in line), "drawn in dots"
+    assert "a  all                  15        20          1.0e-03        1.0e-04  near 1e-3" in lines
+    uneven = replace(late, weight_norms=np.array([[np.nan, 15.0, 20.0], [4.0, 4.0, 4.0]]))
+    assert "as a multiple of its first, at steps 10 to 20" in printed(TrainingCurvesView(uneven), 80)

@@ -193,7 +193,8 @@ def _limits(section: ModelSection, module: MultiHeadAttention) -> Sequence[str]:
     if module.causal:
         limits.append("masked: the future is hidden")
     if module.window is not None:
-        limits.append(f"window: the {module.window} nearest tokens alone")
+        seen = module.window if module.causal else 2 * module.window - 1
+        limits.append(f"window: the {seen} nearest tokens alone")
     if section.attention_softcap is not None:
         limits.append(f"scores within ± {section.attention_softcap:g}")
     return limits

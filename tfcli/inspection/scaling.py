@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tfcli.records.scaling import ScalingRecord, ScalingRow, SoftmaxState
 
@@ -41,17 +42,30 @@ def scores_of(d_k: int, queries: int, keys: int, generator: torch.Generator) -> 
 
 
 def softmax_state(scores: Tensor) -> SoftmaxState:
-    """The weights of each row, in the mean. |diag(w) − w wᵀ|² = Σ w² − 2 Σ w³ + (Σ w²)².
+    """The weights of each row, in the mean. |diag(w) − w wᵀ|² = Σ_i w_i² ((1 − w_i)² + Σ_j≠i w_j²).
+
+    Sums of the other weights, and no differences from 1, so that it stays exact where one weight is nearly 1.
 
     Shape:
         scores: (queries, keys)
     """
     weights = torch.softmax(scores.double(), dim=-1)
-    squares = (weights**2).sum(-1)
-    gradient = (squares - 2 * (weights**3).sum(-1) + squares**2).clamp(min=0).sqrt()
+    squares = weights**2
+    gradient = (squares * (_of_others(weights) ** 2 + _of_others(squares))).sum(-1).sqrt()
     entropy = torch.special.entr(weights).sum(-1)
     largest = weights.amax(-1)
     return SoftmaxState(float(largest.mean()), float(gradient.mean()), float(entropy.mean()))
+
+
+def _of_others(values: Tensor) -> Tensor:
+    """Σ_j≠i of each row.
+
+    Shape:
+        values: (queries, keys) → (queries, keys)
+    """
+    before = F.pad(values, (1, 0))[..., :-1].cumsum(-1)
+    after = F.pad(values, (0, 1))[..., 1:].flip(-1).cumsum(-1).flip(-1)
+    return before + after
 
 
 def _row(d_k: int, scores: Tensor) -> ScalingRow:

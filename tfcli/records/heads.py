@@ -26,7 +26,8 @@ class HeadStatistics:
     None: the kind of attention has no such key.
 
     Args:
-        entropy: of a row, in nats, mean over all queries. entropy_share: of the largest there could be.
+        entropy: of a row, in nats, mean over all queries. entropy_share: of the largest there could be;
+            None where every query sees one key alone.
         sharpness: a row's largest weight.
         distance: how far away, in tokens.
         first: share on the first token; itself: on the query's own; previous, next: on its neighbours.
@@ -40,7 +41,7 @@ class HeadStatistics:
     layer: int
     head: int
     entropy: float
-    entropy_share: float
+    entropy_share: float | None
     sharpness: float
     distance: float | None
     first: float

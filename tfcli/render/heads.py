@@ -14,7 +14,7 @@ from tfcli.render.brush import Brush, brush_for
 from tfcli.render.cells import scale_bar
 from tfcli.render.colors import LEVELS, WEIGHTS
 from tfcli.render.numbers import plural
-from tfcli.render.safe import fit, token_label
+from tfcli.render.safe import fit, token_label, widest
 from tfcli.render.table_csv import Table
 
 _HEAD = 7
@@ -130,7 +130,7 @@ def _role(head: HeadStatistics) -> str:
 def fit_label(token: str) -> str:
     """A token's label, cut where it is long."""
     label = token_label(token)
-    return fit(label, _TOKEN) if len(label) > _TOKEN else label
+    return fit(label, _TOKEN) if widest((label,)) > _TOKEN else label
 
 
 def _cell(value: float | None, column: _Column, brush: Brush) -> Text:

@@ -7,10 +7,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tfcli.records.scaling import ScalingRecord, SoftmaxState
+from tfcli.records.scaling import ScalingRecord, ScalingRow, SoftmaxState
 from tfcli.render.cost.model_cost import grid
 from tfcli.render.curve import Plot, Series
-from tfcli.render.numbers import exact
+from tfcli.render.numbers import exact, short
 from tfcli.render.table_csv import Table
 
 _BAR = 16
@@ -95,11 +95,20 @@ def _curve(r: ScalingRecord, name: str, top: float | None) -> Plot:
 
 def _see(r: ScalingRecord) -> str:
     first, last = r.rows[0], r.rows[-1]
-    times = last.scaled.gradient_norm / last.unscaled.gradient_norm
     low, high = first.scaled.largest_weight, last.scaled.largest_weight
     return (
         f"See: the variance is D_k, so that unscaled scores at D_k = {last.d_k} are apart by √{last.d_k} = "
         f"{last.d_k**0.5:.3g}: one key takes {last.unscaled.largest_weight:.2f} of the weight, and gradients behind "
-        f"the softmax are {times:.1f} times smaller than scaled ones. Scaled, they hardly depend on D_k: the "
+        f"the softmax are {_smaller(last)}. Scaled, they hardly depend on D_k: the "
         f"largest weight is {low:.2f} at {first.d_k} and {high:.2f} at {last.d_k}."
     )
+
+
+def _smaller(row: ScalingRow) -> str:
+    """The unscaled gradient in words; where float64 has no number small enough for it, it is 0."""
+    unscaled, scaled = row.unscaled.gradient_norm, row.scaled.gradient_norm
+    if not unscaled:
+        return "gone"
+    if unscaled >= scaled:
+        return "no smaller than scaled ones: these are few draws"
+    return f"{short(scaled / unscaled)} times smaller than scaled ones"

@@ -63,13 +63,17 @@ def _plots(curves: TrainingCurves, last: float, wide: bool) -> Iterator[tuple[st
         ("Gradient norm ‖g‖, before clipping", [gradients], _SMALL_LINES),
     ]
     if curves.groups:
-        grown = curves.weight_norms / curves.weight_norms[:, :1]
+        begins = _first_measured(curves)
+        grown = curves.weight_norms / np.take_along_axis(curves.weight_norms, begins[:, None], axis=1)
         with np.errstate(divide="ignore"):
             sizes = np.log10(np.where(curves.update_ratios > 0, curves.update_ratios, np.nan))
         healthy = _series("rule of thumb", curves.steps, np.full(len(curves.steps), np.log10(HEALTHY)), "dim", "─")
-        first = int(curves.steps[0])
         drawn += [
-            (f"Weight norm ‖w‖ by group, as a multiple of that at step {first}", _grouped(curves, grown), _NORM_LINES),
+            (
+                f"Weight norm ‖w‖ by group, as a multiple of its first, at {_steps(curves, begins)}",
+                _grouped(curves, grown),
+                _NORM_LINES,
+            ),
             (
                 "Update ratio log₁₀ ‖Δw‖ / ‖w‖ of a step by group: −3 is one part in a thousand",
                 [healthy, *_grouped(curves, sizes, named=wide)],
@@ -80,6 +84,21 @@ def _plots(curves: TrainingCurves, last: float, wide: bool) -> Iterator[tuple[st
         return
     for title, series, height in drawn:
         yield title, Plot(tuple(series), "step", height, (0.0, last), gutter=_GUTTER)
+
+
+def _first_measured(curves: TrainingCurves) -> NDArray[np.int64]:
+    """The first report of each group that has a norm; a run may have begun before they were recorded.
+
+    Shape:
+        returns: (groups,)
+    """
+    return np.isfinite(curves.weight_norms).argmax(axis=1)
+
+
+def _steps(curves: TrainingCurves, begins: NDArray[np.int64]) -> str:
+    """In words: "step 10"; "steps 10 to 30" where groups begin at different ones."""
+    steps = sorted({int(curves.steps[begin]) for begin in begins})
+    return f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
 
 
 def _series(
@@ -108,6 +127,7 @@ def _table(curves: TrainingCurves, with_words: bool) -> Iterator[Grid | Text]:
         grid.add_column(justify="right")
     if with_words:
         grid.add_column()
+    begins = _first_measured(curves)
     heads = ("", "", "‖w‖ first", "‖w‖ last", "‖Δw‖/‖w‖ median", "‖Δw‖/‖w‖ last")
     grid.add_row(*(Text(head, "dim") for head in heads))
     for number, name in enumerate(curves.groups):
@@ -116,7 +136,7 @@ def _table(curves: TrainingCurves, with_words: bool) -> Iterator[Grid | Text]:
         grid.add_row(
             Text(letter(number), color(number)),
             Text(_name(name), "bold" if not number else ""),
-            f"{norms[0]:.4g}",
+            f"{norms[begins[number]]:.4g}",
             f"{norms[-1]:.4g}",
             Text(f"{typical:.1e}", "bold"),
             f"{ratios[-1]:.1e}",

@@ -160,10 +160,11 @@ def _columns(kind: AttentionKind, layer: int, texts: list[ModelPass]) -> dict[st
         entropy = measure.entropy(weights)
         row = {
             "entropy": entropy,
-            "entropy_share": entropy / largest,
             "sharpness": measure.sharpness(weights),
             "first": measure.share_first(weights, cross=kind == "cross"),
         }
+        if largest:  # where every query sees one key, there is nothing to share
+            row["entropy_share"] = entropy / largest
         if kind == "cross":
             row["in_order"] = measure.in_order(weights)
         else:
@@ -173,7 +174,8 @@ def _columns(kind: AttentionKind, layer: int, texts: list[ModelPass]) -> dict[st
         if kind == "encoder_self":
             row["next"] = measure.share_at(weights, 1)
         rows.append(row)
-    return {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.mean([row[name] for row in rows if name in row], axis=0) for name in names}
 
 
 def _copies(kind: AttentionKind, layer: int, passes: list[ModelPass], twice: Sequence[Repeated]) -> dict[str, PerHead]:
@@ -203,7 +205,7 @@ def name_role(kind: AttentionKind, values: dict[str, float]) -> tuple[Role, floa
     role = max(shares, key=lambda name: shares[name])
     if shares[role] >= _STRONG:
         return role, shares[role]
-    if values["entropy_share"] >= _SPREAD:
+    if values.get("entropy_share", 0.0) >= _SPREAD:
         return "spread out", values["entropy_share"]
     if kind == "cross" and values["sharpness"] >= _ONE:
         return ("in order", values["in_order"]) if values["in_order"] >= _SPREAD else ("one token", values["sharpness"])
@@ -224,7 +226,7 @@ def _statistics(
         layer,
         head,
         values["entropy"],
-        values["entropy_share"],
+        values.get("entropy_share"),
         values["sharpness"],
         values.get("distance"),
         values["first"],
