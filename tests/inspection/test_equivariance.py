@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.models.small import ARCHITECTURES, model, section
 from tfcli.errors import UsageError
+from tfcli.inspection.equivariance.across_tokens import across_tokens
 from tfcli.inspection.equivariance.changed_model import altered, norms_across_tokens, tower
 from tfcli.inspection.equivariance.permutations import equivariance
 from tfcli.inspection.equivariance.perturbation import layer_halves, perturbation
@@ -27,6 +28,7 @@ POSITIONS: dict[str, dict[str, Any]] = {
     "alibi": {"positions": "alibi"},
     "t5": {"positions": "t5"},
     "rotary in a window": {"positions": "rotary", "sliding_window": 2},
+    "a window alone": {"positions": "none", "sliding_window": 2},
 }
 
 
@@ -34,15 +36,8 @@ def by_variant(record: EquivarianceRecord) -> dict[tuple[bool, bool], bool]:
     return {(one.variant.positions, one.variant.masked): one.equivariant for one in record.deviations}
 
 
-EVERYWHERE = [
-    (architecture, name)
-    for architecture in ARCHITECTURES
-    for name in POSITIONS
-    if architecture == "decoder" or "window" not in name  # only a decoder's layers have one
-]
-
-
-@pytest.mark.parametrize(("architecture", "name"), EVERYWHERE)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", POSITIONS)
 def test_only_without_positions_and_mask_order_does_not_count(architecture: str, name: str):
     record = equivariance(model(architecture, **POSITIONS[name]), IDS, TOKENS, "small", permutations=3)
     assert by_variant(record) == {
@@ -59,6 +54,12 @@ def test_a_model_without_positions_has_two_variants():
     record = equivariance(model("encoder", positions="none"), IDS, TOKENS, "small", permutations=2)
     assert by_variant(record) == {(False, False): True, (False, True): False}
     assert record.deviations[0].largest < 1e-12, "float64 rounds less"
+
+
+def test_a_window_that_sees_the_whole_text_tells_nothing():
+    record = equivariance(model("encoder", positions="none", sliding_window=5), IDS, TOKENS, "small", permutations=2)
+    assert [one.equivariant for one in record.deviations if one.variant.own] == [True]
+    assert (record.encoding, record.window) == ("none", 5)
 
 
 @settings(max_examples=15, deadline=None)
@@ -93,6 +94,16 @@ def test_the_future_leaks_through_statistics_across_tokens_alone(norm: str):
     assert (across.statistics, across.leaks) == ("across tokens", True)
     assert across.largest > 0.01
     assert record.changed == 4
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 5), st.booleans())
+def test_statistics_across_tokens_are_those_of_each_column(tokens: int, size: int, centred: bool):
+    """PyTorch's own norms, of the transposed vectors."""
+    x = torch.randn(2, tokens, size, dtype=torch.float64)
+    norm = torch.nn.functional.layer_norm if centred else torch.nn.functional.rms_norm
+    expected = norm(x.transpose(1, 2), (tokens,), eps=1e-5).transpose(1, 2)
+    torch.testing.assert_close(across_tokens(x, 1e-5, centred=centred), expected)
 
 
 def test_a_norm_across_tokens_by_hand():
@@ -130,9 +141,9 @@ def test_attention_mixes_and_the_mlp_does_not():
     record = perturbation(model("decoder"), IDS, TOKENS, "small", 2)
     assert [(half.layer, half.name, half.rows_alone, half.mixes) for half in record.halves] == [
         (0, "attention", 3, True),
-        (0, "MLP", 1, False),
+        (0, "feed_forward", 1, False),
         (1, "attention", 3, True),
-        (1, "MLP", 1, False),
+        (1, "feed_forward", 1, False),
     ]
     moved = record.moved > 0
     assert moved[:, 0].tolist() == [False, False, True, False, False]

@@ -1,5 +1,7 @@
 """Permutations, one changed token and two orders on fixed consoles."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rich.cells import cell_len
@@ -25,6 +27,7 @@ RECORD = EquivarianceRecord(
     "runs/a",
     "decoder",
     "rotary",
+    None,
     ("The", " fish\x1b"),
     10,
     (Deviation(BARE, 1e-6, 2e-6, equivariant=True), Deviation(OWN, 2.5, 1.25, equivariant=False)),
@@ -45,6 +48,17 @@ def test_deviations_and_leaks() -> None:
     assert "token 1 (·fish\\x1b) is changed" in "\n".join(lines)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "words"), [("none", "window of 2"), ("rotary", "rotary, window of 2")], ids=["alone", "both"]
+)
+def test_a_window_is_named_where_positions_are(encoding: str, words: str) -> None:
+    record = replace(RECORD, encoding=encoding, window=2)
+    lines = printed(EquivarianceView(record), 80).splitlines()
+    assert lines[1] == f"decoder, positions: {words}"
+    assert next(line for line in lines if line.startswith("▸ ")).split("  ")[1].strip() == words
+    assert to_csv(equivariance_table(record)).splitlines()[3].startswith("leak,True")
+
+
 def test_deviations_as_csv() -> None:
     assert to_csv(equivariance_table(RECORD)).splitlines() == [
         "measured,positions,masked,own,statistics,largest,relative",
@@ -59,7 +73,7 @@ def perturbation(layers: int) -> PerturbationRecord:
     halves = [
         half
         for layer in range(layers)
-        for half in (Half(layer, "attention", 2, mixes=True), Half(layer, "MLP", 1, mixes=False))
+        for half in (Half(layer, "attention", 2, mixes=True), Half(layer, "feed_forward", 1, mixes=False))
     ]
     moved = np.full((3, 1 + 2 * layers), 0.25)
     moved[0], moved[2, 0], moved[1, 0] = 0, 0, 1
@@ -95,7 +109,7 @@ def test_rows_that_move_as_csv() -> None:
         "row,token,layer,half,moved",
         "0,a,,input,0.0",
         "0,a,0,attention,0.0",
-        "0,a,0,MLP,0.0",
+        "0,a,0,feed_forward,0.0",
     ]
 
 

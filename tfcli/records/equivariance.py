@@ -15,7 +15,7 @@ class Variant:
     """A model as it is, or with its positions or its mask changed."""
 
     positions: bool
-    """Whether positions are told. False: their tables are zero and nothing is turned."""
+    """Whether positions are told, by an encoding or by a window. False: tables are zero, nothing is turned or windowed."""
     masked: bool
     """Whether a token is kept from seeing those after it."""
     own: bool
@@ -54,6 +54,8 @@ class EquivarianceRecord:
     architecture: str
     encoding: str
     """The model's positions, as the recipe calls them."""
+    window: int | None
+    """Of its attention, which tells positions too. None: it sees the whole text."""
     tokens: tuple[str, ...]
     permutations: int
     deviations: tuple[Deviation, ...]
@@ -64,10 +66,10 @@ class EquivarianceRecord:
 
 @dataclass(frozen=True)
 class Half:
-    """Attention or MLP of a layer, with its residual and its norm, run on its own."""
+    """Attention or feed-forward of a layer, with its residual and its norm, run on its own."""
 
     layer: int
-    name: Literal["attention", "MLP"]
+    name: Literal["attention", "feed_forward"]
     rows_alone: int
     """Rows that move when one row of its input does, the one included."""
     mixes: bool

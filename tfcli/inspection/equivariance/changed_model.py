@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfcli.inspection.equivariance.across_tokens import NormAcrossTokens
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.norms import LayerNorm, RMSNorm
@@ -50,9 +51,9 @@ def tower(model: Transformer) -> Tower:
 
 @contextmanager
 def altered(one: Tower, *, positions: bool, masked: bool) -> Iterator[None]:
-    """With or without positions, and with or without the causal mask.
+    """With or without what tells positions, and with or without the causal mask.
 
-    A window hides by distance, which is a position: without positions there is none.
+    A window tells positions too, for it hides by distance: without positions there is none.
     """
     with ExitStack() as changes:
         for attention in one.attentions():
@@ -73,22 +74,8 @@ def norms_across_tokens(one: Tower) -> Iterator[None]:
         for parent in [*one.embedding.modules(), *one.stack.modules()]:
             for name, child in parent.named_children():
                 if isinstance(child, LayerNorm | RMSNorm) and not isinstance(parent, MultiHeadAttention):
-                    changes.enter_context(_set(parent, name, _AcrossTokens(child)))
+                    changes.enter_context(_set(parent, name, NormAcrossTokens(child)))
         yield
-
-
-class _AcrossTokens(nn.Module):
-    def __init__(self, norm: LayerNorm | RMSNorm) -> None:
-        super().__init__()
-        self.norm = norm
-
-    def forward(self, x: Tensor) -> Tensor:
-        centred = x - x.mean(dim=1, keepdim=True) if isinstance(self.norm, LayerNorm) else x
-        x = centred * torch.rsqrt(centred.square().mean(dim=1, keepdim=True) + self.norm.eps)
-        if self.norm.weight is not None:
-            x = x * self.norm.weight
-        bias = getattr(self.norm, "bias", None)
-        return x if bias is None else x + bias
 
 
 def _silent(one: Tower) -> Iterator[tuple[nn.Module, str, Tensor]]:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tfcli.errors import UsageError
 from tfcli.inspection.equivariance.changed_model import Tower, altered, norms_across_tokens, tower
+from tfcli.inspection.equivariance.deviation import root_mean_square
 from tfcli.models.transformer import Transformer
 from tfcli.records.equivariance import EQUAL, Deviation, EquivarianceRecord, NormLeak, Variant
 
@@ -35,6 +36,7 @@ def equivariance(
         model=name,
         architecture=model.section.architecture,
         encoding=model.section.positions,
+        window=model.section.sliding_window,
         tokens=tuple(tokens),
         permutations=permutations,
         deviations=tuple(_deviation(one, x, draws, variant) for variant in variants(model)),
@@ -44,8 +46,9 @@ def equivariance(
 
 
 def variants(model: Transformer) -> tuple[Variant, ...]:
-    """With positions and without, masked and not; a model without positions has two."""
-    own = model.section.positions != "none", tower(model).masked
+    """With positions and without, masked and not; a model that nothing tells positions has two. A window tells them."""
+    section = model.section
+    own = section.positions != "none" or section.sliding_window is not None, tower(model).masked
     told = (False, True) if own[0] else (False,)
     return tuple(Variant(p, m, (p, m) == own) for m in (False, True) for p in told)
 
@@ -72,8 +75,7 @@ def _deviation(one: Tower, x: Tensor, draws: list[Tensor], variant: Variant) -> 
 def _leaks(one: Tower, x: Tensor, changed: int) -> tuple[NormLeak, ...]:
     other = x.clone()
     other[0, changed] = x[0][x[0] != x[0, changed]][0]
-    positions = True  # where the model has some
-    with altered(one, positions=positions, masked=True):
+    with altered(one, positions=True, masked=True):
         each = _moved_before(one, x, other, changed)
         with norms_across_tokens(one):
             across = _moved_before(one, x, other, changed)
@@ -88,8 +90,3 @@ def _moved_before(one: Tower, x: Tensor, other: Tensor, changed: int) -> tuple[f
     rows = one.hidden(x)[:changed]
     largest = float((one.hidden(other)[:changed] - rows).abs().max())
     return largest, largest / root_mean_square(rows)
-
-
-def root_mean_square(x: Tensor) -> float:
-    """The size of a number of `x`."""
-    return float(x.float().square().mean().sqrt().clamp(min=1e-12))

@@ -1,4 +1,4 @@
-"""Attention mixes tokens and the MLP works on each alone: shown by changing one token's vector (Bishop and Bishop 2024,
+"""Attention mixes tokens and the feed-forward works on each alone: shown by changing one token's vector (Bishop and Bishop 2024,
 section 12.1.7)."""
 
 from collections.abc import Callable, Iterator, Sequence
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tfcli.errors import UsageError
 from tfcli.inspection.equivariance.changed_model import Tower, tower
+from tfcli.inspection.equivariance.deviation import movement
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.span import Span
 from tfcli.models.transformer import Transformer
@@ -36,19 +37,19 @@ def perturbation(
     x = one.embedding(torch.tensor([list(ids)], device=model.device))
     push = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(seed)).to(x)
     before, after = x, _pushed(x, changed, push)
-    columns, halves = [_movement(before, after)], []
+    columns, halves = [movement(before, after)[0]], []
     for layer, half, function in layer_halves(one, len(ids)):
-        alone = _movement(function(before), function(_pushed(before, changed, push))) > EQUAL
+        alone = movement(function(before), function(_pushed(before, changed, push)))[0] > EQUAL
         rows = int(alone.sum())
         halves.append(Half(layer, half, rows, rows > int(alone[changed])))  # type: ignore[arg-type]
         before, after = function(before), function(after)
-        columns.append(_movement(before, after))
+        columns.append(movement(before, after)[0])
     moved = frozen(torch.stack(columns, dim=1).float().cpu().numpy())
     return PerturbationRecord(name, tuple(tokens), changed, one.masked, moved, tuple(halves))
 
 
 def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Function]]:
-    """Each layer's attention, then its MLP, each with its norm and its residual, as the layer itself runs them.
+    """Each layer's attention, then its feed-forward, each with its norm and its residual, as the layer itself runs them.
 
     Shape:
         each function: (1, T, D) → (1, T, D)
@@ -57,7 +58,7 @@ def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Function]]
     for number, layer in enumerate(one.stack.layers):
         assert isinstance(layer, TransformerLayer)
         yield number, "attention", _attention(layer, positions)
-        yield number, "MLP", _feed_forward(layer)
+        yield number, "feed_forward", _feed_forward(layer)
 
 
 def _attention(layer: TransformerLayer, positions: object) -> Function:
@@ -69,15 +70,10 @@ def _feed_forward(layer: TransformerLayer) -> Function:
 
 
 def _pushed(x: Tensor, row: int, push: Tensor) -> Tensor:
-    """`x` with `push`, made as long as the row, added to one row."""
+    """`x` with `push`, made as long as the row, added to one row.
+
+    Shape: x (1, T, D); push (D,); returns (1, T, D)
+    """
     pushed = x.clone()
     pushed[0, row] += push / push.norm() * x[0, row].norm().clamp(min=1e-6)
     return pushed
-
-
-def _movement(before: Tensor, after: Tensor) -> Tensor:
-    """The length of each row's change by that of the row.
-
-    Shape: (1, T, D) twice; returns (T,)
-    """
-    return (after - before)[0].norm(dim=-1) / before[0].norm(dim=-1).clamp(min=1e-12)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from tfcli.errors import UsageError
 from tfcli.inspection.equivariance.changed_model import altered, tower
+from tfcli.inspection.equivariance.deviation import movement
 from tfcli.inspection.equivariance.permutations import variants
 from tfcli.models.transformer import Transformer
 from tfcli.records.arrays import frozen
@@ -36,8 +36,8 @@ def order(
     for variant in chosen:
         with altered(one, positions=variant.positions, masked=variant.masked):
             ours, theirs = (one.hidden(ids) for ids in texts)
-        moved.append(_change(ours, theirs[torch.from_numpy(places[:, 1]).to(theirs.device)]))
-        sentence.append(_change(ours.mean(dim=0), theirs.mean(dim=0)))
+        moved.append(movement(ours, theirs[torch.from_numpy(places[:, 1]).to(theirs.device)]))
+        sentence.append(movement(ours.mean(dim=0), theirs.mean(dim=0)))
     return OrderRecord(
         name,
         tuple(labels[0]),
@@ -73,7 +73,3 @@ def _require_same_tokens(first: Sequence[int], second: Sequence[int], labels: Se
                     f"The {which} text has the token {label!r} more often than the other",
                     "give two texts of the same tokens in another order",
                 )
-
-
-def _change(before: Tensor, after: Tensor) -> Tensor:
-    return (after - before).norm(dim=-1) / before.norm(dim=-1).clamp(min=1e-12)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tfcli.inspection.explain.embedding import entrance
 from tfcli.inspection.explain.feed_forward import inside
-from tfcli.inspection.explain.norms import across_tokens, norm_step
+from tfcli.inspection.explain.norms import leak, norm_step
 from tfcli.inspection.explain.notation import VECTORS, Notation, notation, numbered
 from tfcli.inspection.explain.slips import ENCODER_NOTES, slips
 from tfcli.inspection.explain.subject import Subject
@@ -49,7 +49,7 @@ def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanatio
         for sublayer in _sublayers(subject, n):
             steps += _steps(n, sublayer, subject.query_tokens)
         if len(subject.query_tokens) > 1:
-            steps.append(across_tokens(subject.layer_pass.before.float()))
+            steps.append(leak(subject.layer_pass.before.float(), subject.section.norm_eps))
         if subject.has_projections:
             steps.append(two_maps(subject))
     return Explanation(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tfcli.inspection.equivariance.across_tokens import across_tokens
 from tfcli.inspection.explain.notation import VECTORS, Notation, numbered
 from tfcli.layers.norms import LayerNorm, RMSNorm
 from tfcli.records.explain import Matrix, Measure, Step
@@ -94,7 +95,7 @@ def _note(norm: LayerNorm | RMSNorm, size: int) -> str:
     return note
 
 
-def across_tokens(x: Tensor) -> Step:
+def leak(x: Tensor, eps: float) -> Step:
     """What statistics across tokens would do: let a token see those behind it.
 
     Shape:
@@ -103,8 +104,8 @@ def across_tokens(x: Tensor) -> Step:
     other = x.clone()
     other[-1] = 2.0 * x[-1] + 1.0
     size = (x.shape[1],)
-    per_token = (F.layer_norm(other, size) - F.layer_norm(x, size))[:-1].abs().max()
-    across = (F.layer_norm(other, tuple(other.shape)) - F.layer_norm(x, tuple(x.shape)))[:-1].abs().max()
+    per_token = (F.layer_norm(other, size, eps=eps) - F.layer_norm(x, size, eps=eps))[:-1].abs().max()
+    across = (across_tokens(other, eps) - across_tokens(x, eps))[:-1].abs().max()
     return Step(
         "Statistics across tokens",
         "change the last token alone: how far do the others move?",
@@ -112,5 +113,6 @@ def across_tokens(x: Tensor) -> Step:
             Measure("statistics of each token", float(per_token), "nothing moves: no leak"),
             Measure("statistics across tokens", float(across), "the others move: they would see their future"),
         ),
-        note="UDL's notes say 'across tokens'. A causal model cannot: it would see its future.",
+        note="UDL's notes say 'across tokens', each dimension over all of them. A causal model cannot: it would see its "
+        "future. `tfcli inspect equivariance` does that to every norm of a model.",
     )

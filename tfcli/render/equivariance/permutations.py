@@ -21,7 +21,7 @@ class EquivarianceView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(f"Equivariance · {printable(self.record.model)}", style="bold")
-        yield Text(f"{self.record.architecture}, positions: {self.record.encoding}", style="dim")
+        yield Text(f"{self.record.architecture}, positions: {told(self.record)}", style="dim")
         yield Text(" ".join(token_label(token) for token in self.record.tokens), style="dim")
         yield Text()
         yield Text("Is f(P X) = P f(X)?", style="bold")
@@ -35,7 +35,7 @@ class EquivarianceView:
     def _deviations(self) -> Grid:
         grid = _grid("", "positions", "mask", "deviation", "of f(X)'s size", "")
         for one in self.record.deviations:
-            positions, mask = named(one.variant, self.record.encoding)
+            positions, mask = named(one.variant, told(self.record))
             mark = "▸" if one.variant.own else ""
             grid.add_row(mark, positions, mask, *_numbers(one), _equivariant(one))
         return grid
@@ -55,9 +55,17 @@ class EquivarianceView:
         yield grid
 
 
-def named(variant: Variant, encoding: str = "") -> tuple[str, str]:
+def told(record: EquivarianceRecord) -> str:
+    """What tells the model positions: its encoding, its window, or both."""
+    window = "" if record.window is None else f"window of {record.window}"
+    if record.encoding == "none":
+        return window or "none"
+    return f"{record.encoding}, {window}" if window else record.encoding
+
+
+def named(variant: Variant, positions: str = "told") -> tuple[str, str]:
     """Positions and mask of a variant in words."""
-    return (encoding or "told") if variant.positions else "none", "causal" if variant.masked else "none"
+    return positions if variant.positions else "none", "causal" if variant.masked else "none"
 
 
 def equivariance_table(record: EquivarianceRecord) -> Table:
@@ -69,7 +77,7 @@ def _lines(record: EquivarianceRecord) -> Iterator[Sequence[Any]]:
     for one in record.deviations:
         of = one.variant
         yield "permutation", of.positions, of.masked, of.own, "each token", one.largest, one.relative
-    has = record.encoding != "none"
+    has = told(record) != "none"
     for leak in record.leaks:
         yield "leak", has, True, None, leak.statistics, leak.largest, leak.relative
 

@@ -19,6 +19,7 @@ from tfcli.render.table_csv import Table
 
 _MOST_LAYERS = 12
 _GUTTER, _CELL = 17, 7
+_WORDS = {"attention": "attention", "feed_forward": "MLP"}  # as the lecture has it
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class PerturbationView:
             yield Text(f"the first {_MOST_LAYERS} of {len(record.halves) // 2} layers", style="dim")
         yield Text()
         yield Text("Each half on its own: one row of its input changed, rows of its output that move", style="bold")
-        for name in ("attention", "MLP"):
+        for name in ("attention", "feed_forward"):
             yield self._alone(name)
 
     def _numbers(self, brush: Brush) -> RenderResult:
@@ -75,7 +76,7 @@ class PerturbationView:
         )
 
     def _stages(self) -> list[tuple[str, str]]:
-        short = {"attention": "attn", "MLP": "MLP"}
+        short = {**_WORDS, "attention": "attn"}
         return [("", "input"), *((str(half.layer), short[half.name]) for half in self.record.halves)]
 
     def _alone(self, name: str) -> Text:
@@ -85,7 +86,7 @@ class PerturbationView:
         verdict = "mixes tokens" if mixes else "that row alone"
         if name == "attention" and not mixes:
             verdict = "that row alone: none after it may see it"
-        line = Text.assemble(f"{name:9}  ", (f"{counts} of {len(self.record.tokens)}", "bold"), f"  {verdict}")
+        line = Text.assemble(f"{_WORDS[name]:9}  ", (f"{counts} of {len(self.record.tokens)}", "bold"), f"  {verdict}")
         line.append(", in every layer" if len(set(rows)) == 1 else ", layer by layer", "dim")
         return line
 
