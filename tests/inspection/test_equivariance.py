@@ -159,6 +159,12 @@ def test_in_an_encoder_every_row_moves_after_the_first_attention():
     assert not record.masked
 
 
+def test_in_a_window_of_two_neighbours_alone_move_after_the_first_attention():
+    record = perturbation(model("encoder", sliding_window=2), IDS, TOKENS, "small", 0)
+    assert (record.moved[:, 1] > 0).tolist() == [True, True, False, False, False]
+    assert record.window == 2
+
+
 def test_the_last_token_of_a_decoder_moves_nobody_else():
     record = perturbation(model("decoder"), IDS, TOKENS, "small", 4)
     assert not (record.moved[:4] > 0).any()

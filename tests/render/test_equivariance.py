@@ -77,7 +77,7 @@ def perturbation(layers: int) -> PerturbationRecord:
     ]
     moved = np.full((3, 1 + 2 * layers), 0.25)
     moved[0], moved[2, 0], moved[1, 0] = 0, 0, 1
-    return PerturbationRecord("runs/a", ("a", "日本", "c"), 1, True, frozen(moved), tuple(halves))
+    return PerturbationRecord("runs/a", ("a", "日本", "c"), 1, True, None, frozen(moved), tuple(halves))
 
 
 def test_which_rows_move_in_numbers() -> None:
@@ -94,6 +94,19 @@ def test_which_rows_move_in_numbers() -> None:
         "attention  2 of 3  mixes tokens, in every layer",
         "MLP        1 of 3  that row alone, in every layer",
     ]
+
+
+@pytest.mark.parametrize(
+    ("masked", "window", "words"),
+    [
+        (False, None, "every row sees every other"),
+        (False, 2, "a row sees those less than 2 away"),
+        (True, 3, "under the causal mask, in a window of 3; earlier rows cannot move"),
+    ],
+)
+def test_who_sees_whom_is_said(masked: bool, window: int | None, words: str) -> None:
+    record = replace(perturbation(1), masked=masked, window=window)
+    assert printed(PerturbationView(record), 140).splitlines()[1].endswith(f"; {words}")
 
 
 def test_many_layers_are_a_map() -> None:

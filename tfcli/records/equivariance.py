@@ -15,7 +15,7 @@ class Variant:
     """A model as it is, or with its positions or its mask changed."""
 
     positions: bool
-    """Whether positions are told, by an encoding or by a window. False: tables are zero, nothing is turned or windowed."""
+    """Whether positions are told, by an encoding or by a window. False: tables are zero, nothing turned or hidden."""
     masked: bool
     """Whether a token is kept from seeing those after it."""
     own: bool
@@ -88,6 +88,8 @@ class PerturbationRecord:
     tokens: tuple[str, ...]
     changed: int
     masked: bool
+    window: int | None
+    """Of its attention. None: there is none."""
     moved: NDArray[np.float32]
     halves: tuple[Half, ...]
 

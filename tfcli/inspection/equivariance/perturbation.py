@@ -1,5 +1,5 @@
-"""Attention mixes tokens and the feed-forward works on each alone: shown by changing one token's vector (Bishop and Bishop 2024,
-section 12.1.7)."""
+"""Attention mixes tokens and the feed-forward works on each alone: shown by changing one token's vector (Bishop and
+Bishop 2024, section 12.1.7)."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -45,11 +45,12 @@ def perturbation(
         before, after = function(before), function(after)
         columns.append(movement(before, after)[0])
     moved = frozen(torch.stack(columns, dim=1).float().cpu().numpy())
-    return PerturbationRecord(name, tuple(tokens), changed, one.masked, moved, tuple(halves))
+    window = model.section.sliding_window
+    return PerturbationRecord(name, tuple(tokens), changed, one.masked, window, moved, tuple(halves))
 
 
 def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Function]]:
-    """Each layer's attention, then its feed-forward, each with its norm and its residual, as the layer itself runs them.
+    """Each layer's attention, then its feed-forward, with norm and residual, as the layer itself runs them.
 
     Shape:
         each function: (1, T, D) → (1, T, D)

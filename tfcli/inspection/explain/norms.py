@@ -113,6 +113,6 @@ def leak(x: Tensor, eps: float) -> Step:
             Measure("statistics of each token", float(per_token), "nothing moves: no leak"),
             Measure("statistics across tokens", float(across), "the others move: they would see their future"),
         ),
-        note="UDL's notes say 'across tokens', each dimension over all of them. A causal model cannot: it would see its "
-        "future. `tfcli inspect equivariance` does that to every norm of a model.",
+        note="UDL's notes say 'across tokens', each dimension over all of them. A causal model cannot: it would see "
+        "its future. `tfcli inspect equivariance` does that to every norm of a model.",
     )

@@ -19,6 +19,12 @@ from tfcli.render.table_csv import Table
 
 _MOST_LAYERS = 12
 _GUTTER, _CELL = 17, 7
+_SEEN = {  # whether there is a mask, and a window
+    (False, False): "every row sees every other",
+    (False, True): "a row sees those less than {} away",
+    (True, False): "under the causal mask; earlier rows cannot move",
+    (True, True): "under the causal mask, in a window of {}; earlier rows cannot move",
+}
 _WORDS = {"attention": "attention", "feed_forward": "MLP"}  # as the lecture has it
 
 
@@ -32,7 +38,7 @@ class PerturbationView:
         record = self.record
         changed = token_label(record.tokens[record.changed])
         yield Text(f"Token {record.changed} ({changed}) changed: which rows have moved?", style="bold")
-        after = "under the causal mask; earlier rows cannot move" if record.masked else "every row sees every other"
+        after = _SEEN[record.masked, record.window is not None].format(record.window)
         yield Text(f"|change of a row| by |row|, after each half of each layer; {after}", style="dim")
         shown = record.moved[:, : 1 + 2 * _MOST_LAYERS]
         if _GUTTER + _CELL * shown.shape[1] <= options.max_width:
