@@ -59,8 +59,8 @@ CONTRACT = {
     "inspect scaling": "--queries --keys --seed --csv --svg --html --json",
     "inspect gradients": "RUN TEXT --arch --preset --size --recipe --set --target --seed --csv --svg --html --json",
     "inspect training": "RUN --json --csv --svg --html",
-    "explain decoding": "TEXT --run --temperature --top-k --top-p --beam --steps --seed --checkpoint --json --csv"
-    " --svg --html",
+    "explain decoding": "TEXT --run --temperature --top-k --top-p --beam --steps --seed --checkpoint --device"
+    " --threads --json --csv --svg --html",
     "inspect tokens": "RUN TEXT --checkpoint --json --csv --svg --html",
     "embed": "RUN TEXT|- --pool --layer --npz --checkpoint --device --threads --json --csv",
     "inspect neighbours": "RUN TOKEN --top-k --matrix --checkpoint --json --csv --svg --html",

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from tfcli.errors import UsageError
 from tfcli.generation.generate import generate
-from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding
+from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding, run_settings
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.decoding import DecodingCandidate
+from tfcli.records.generation import Generated
 from tfcli.runs.load import load_run
 
 TOY = GenerateSection(temperature=0.5, top_k=3, top_p=0.9, beam=2, max_new_tokens=4)
@@ -87,3 +89,47 @@ def test_a_runs_tokens_are_those_that_generation_draws(trained: Callable[[str], 
 def test_an_encoder_writes_nothing(trained: Callable[[str], Path]):
     with pytest.raises(UsageError, match="An encoder writes no text"):
         explain_decoding(load_run(trained("encoder")), "a", TOY)
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder-decoder"])
+def test_what_a_runs_recipe_says_of_generation_holds(trained: Callable[[str], Path], architecture: str):
+    """Every setting that changes what is drawn; what is given on top of them is given to both."""
+    run = load_run(trained(architecture))
+    own = GenerateSection(
+        temperature=1.5, top_k=30, top_p=0.98, min_p=0.3, repetition_penalty=1.7, no_repeat_ngram=2, num_samples=3
+    )
+    run = replace(run, recipe=replace(run.recipe, generate=own))
+    given = {"temperature": 2.0, "seed": 5, "max_new_tokens": 12}
+    settings = run_settings(run, given)
+    record = explain_decoding(run, "the cat", settings)
+    [text, *_] = generate(run, "the cat", replace(own, temperature=2.0, seed=5, max_new_tokens=12), sample=True)
+    assert isinstance(text, Generated)
+    assert tuple(step.token_id for step in record.steps) == text.token_ids
+    plain = explain_decoding(run, "the cat", replace(settings, repetition_penalty=1.0, no_repeat_ngram=0, min_p=0.0))
+    assert plain.steps != record.steps
+    assert any(one.adjusted != one.logit for step in record.steps for one in step.candidates)
+    assert all(step.kept_min_p <= step.kept_top_p <= step.kept_top_k for step in record.steps)
+    assert any(step.kept_min_p < step.kept_top_p for step in record.steps)
+
+
+def test_a_translator_is_greedy_unless_a_temperature_is_given(trained: Callable[[str], Path]):
+    run = load_run(trained("encoder-decoder"))
+    assert run_settings(run, {}).temperature == 0
+    assert run_settings(run, {"temperature": 0.7}).temperature == 0.7
+    assert run_settings(load_run(trained("decoder")), {}).temperature == 1
+
+
+def test_a_prefix_is_not_a_step_and_a_stop_text_is_the_last(trained: Callable[[str], Path]):
+    run = load_run(trained("encoder-decoder"))
+    free = explain_decoding(run, "o livro", run_settings(run, {"temperature": 3.0, "max_new_tokens": 6}))
+    begun = run_settings(run, {"temperature": 3.0, "max_new_tokens": 6, "prefix": "the"})
+    record = explain_decoding(run, "o livro", begun)
+    [text] = generate(run, "o livro", replace(begun, beam=1), sample=True)
+    assert isinstance(text, Generated)
+    assert record.steps[0].before == tuple(run.tokenizer.labels(run.tokenizer.encode("the")))
+    assert tuple(step.token_id for step in record.steps) == text.token_ids[len(record.steps[0].before) :]
+    stop = free.steps[1].token.strip()
+    stopped = explain_decoding(
+        run, "o livro", run_settings(run, {"temperature": 3.0, "max_new_tokens": 6, "stop": [stop]})
+    )
+    assert len(stopped.steps) == 2

@@ -1,5 +1,7 @@
 """Decoding step by step: tables of candidates, the line of chances, and the two searches."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.consoles import printed
@@ -66,3 +68,24 @@ def test_csv_and_json():
     told = to_json(RECORD)
     assert told["steps"][0]["candidates"][0]["after_top_p"] == pytest.approx(0.8)
     assert told["source"] is None
+
+
+def test_min_p_and_the_settings_against_repetition_have_their_columns():
+    """Of a token that the text holds, z = ln 8 = 2.08 becomes 1.04."""
+    held = replace(RECORD.steps[0], kept_min_p=1)
+    first = replace(held.candidates[0], adjusted=held.candidates[0].logit / 2, after_min_p=1.0)
+    rest = tuple(replace(one, after_min_p=0.0) for one in held.candidates[1:])
+    step = replace(held, candidates=(first, *rest))
+    record = replace(RECORD, steps=(step,), min_p=0.5, repetition_penalty=2.0, no_repeat_ngram=3)
+    text = printed(DecodingView(record), 80)
+    together = " ".join(text.split())
+    assert "min-p: what is 0.5 times as likely as the best stays" in together
+    assert "z′ is of tokens that the text holds, z / 2 where z > 0, and z × 2 elsewhere; −∞ for what would" in together
+    lines = text.splitlines()
+    heads = next(line for line in lines if line.strip().startswith("token"))
+    assert heads.split() == ["token", "z", "z′", "(z′−max)/τ", "p(z)", "p(z′/τ)", "top-k", "top-p", "min-p"]
+    assert next(line for line in lines if "·travel" in line).split()[1:3] == ["2.08", "1.04"]
+    assert "top-k leaves 3, top-p 2, min-p 1." in lines
+    assert "…" not in text
+    narrow = printed(DecodingView(record), 60)
+    assert "  ·travel 2.08 1.04 0.500   0.744 0.762 0.800 1.000" in narrow

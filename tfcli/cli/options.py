@@ -5,13 +5,16 @@ import inspect
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tfcli.cli.exits import exit_codes
 from tfcli.cli.signals import stop_on_signals
 from tfcli.cli.terminal import Color, Terminal
+
+if TYPE_CHECKING:
+    from tfcli.runs.load import LoadedRun
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
 Seed = Annotated[
@@ -97,6 +100,18 @@ def use_threads(threads: int) -> None:
         import torch
 
         torch.set_num_threads(threads)
+
+
+def open_run(run: Path, checkpoint: str = "best", device: str = "auto") -> "LoadedRun":
+    """A run's model on the device that was asked for.
+
+    Raises:
+        UsageError: there is no such run, checkpoint or device.
+    """
+    from tfcli.runs.load import load_run
+    from tfcli.training.precision import choose_device
+
+    return load_run(run, checkpoint, choose_device(device))
 
 
 def require_file_place(path: Path, option: str) -> None:

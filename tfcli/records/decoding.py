@@ -9,20 +9,23 @@ from tfcli.records.generation import BeamTree
 class DecodingCandidate:
     """A token in one step.
 
-    `logit` z is the model's; `scaled` is (z − max z) / τ, None where the temperature is 0. Probabilities: `probability`
-    of the model itself, then what is left after each stage, renormalised, 0 where it is ruled out: `tempered`,
-    `after_top_k`, `after_top_p`. `chance` is that of the draw, which takes the token where its random number u lies
+    `logit` z is the model's, and `adjusted` z′ what the settings against repetition make of it, z where there are none;
+    `scaled` is (z′ − max z′) / τ, None where the temperature is 0. Probabilities: `probability` of the model itself,
+    then what is left after each stage, renormalised, 0 where it is ruled out: `tempered`, `after_top_k`, `after_top_p`,
+    `after_min_p`. `chance` is that of the draw, which takes the token where its random number u lies
     from `begin` up to `end`: the chances of all tokens stand one after the other, by id.
     """
 
     token: str
     token_id: int
     logit: float
+    adjusted: float
     scaled: float | None
     probability: float
     tempered: float
     after_top_k: float
     after_top_p: float
+    after_min_p: float
     chance: float
     begin: float
     end: float
@@ -42,6 +45,7 @@ class DecodingStep:
     rest: float
     kept_top_k: int
     kept_top_p: int
+    kept_min_p: int
     uniform: float | None
     token: str
     token_id: int
@@ -67,11 +71,19 @@ class DecodingRecord:
     source: str | None
     prompt: str
     vocabulary: int
+    repetition_penalty: float
+    no_repeat_ngram: int
     temperature: float
     top_k: int
     top_p: float
+    min_p: float
     seed: int
     steps: tuple[DecodingStep, ...]
     greedy: DecodedPath
     beam: DecodedPath
     tree: BeamTree
+
+    @property
+    def is_against_repetition(self) -> bool:
+        """Whether z′ is another number than z anywhere."""
+        return self.repetition_penalty != 1 or self.no_repeat_ngram > 0

@@ -5,9 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Json, command
+from tfcli.cli.options import Checkpoint, Device, Json, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
+
+_OF_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed": 0}
+_DEFAULT = "the run's own; a toy: "
 
 
 @command
@@ -20,15 +23,35 @@ def decoding(
     run: Annotated[
         Path | None, typer.Option("--run", metavar="RUN", help="A trained model.", show_default="a toy language")
     ] = None,
-    temperature: Annotated[float, typer.Option("--temperature", min=0, help="Divides the logits; 0: greedy.")] = 0.5,
-    top_k: Annotated[int, typer.Option("--top-k", min=0, help="Draw from the k best alone; 0: all.")] = 3,
+    temperature: Annotated[
+        float | None,
+        typer.Option("--temperature", min=0, help="Divides the logits; 0: greedy.", show_default=_DEFAULT + "0.5"),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top-k", min=0, help="Draw from the k best alone; 0: all.", show_default=_DEFAULT + "3"),
+    ] = None,
     top_p: Annotated[
-        float, typer.Option("--top-p", min=0, max=1, help="Draw from the fewest best that hold this probability.")
-    ] = 0.9,
-    beam: Annotated[int, typer.Option("--beam", min=2, help="Beams beside greedy decoding.")] = 2,
+        float | None,
+        typer.Option(
+            "--top-p",
+            min=0,
+            max=1,
+            help="Draw from the fewest best that hold this probability.",
+            show_default=_DEFAULT + "0.9",
+        ),
+    ] = None,
+    beam: Annotated[
+        int | None,
+        typer.Option("--beam", min=2, help="Beams beside greedy decoding.", show_default=_DEFAULT + "2"),
+    ] = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Tokens at most.")] = 4,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draw.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Seed of the draw.", show_default=_DEFAULT + "0")
+    ] = None,
     checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
     json: Json = False,
     csv: Csv = False,
     svg: Svg = None,
@@ -36,8 +59,8 @@ def decoding(
 ) -> None:
     """Show how a next token is drawn, stage by stage, and what a beam sees.
 
-    Logits, temperature, top-k, top-p, and the random number that decides: the
-    draws of tfcli generate. The toy can be checked by hand: at first, what may
+    Logits, temperature, the filters, and the random number that decides: the
+    draws of tfcli generate, with a run's own settings. The toy can be checked by hand: at first, what may
     follow has 8, 4, 2, 1 and 1 sixteenths, and greedy decoding is wrong.
 
     Examples:
@@ -48,19 +71,21 @@ def decoding(
     """
     from tfcli.cli.stdin import read_text
     from tfcli.errors import UsageError
-    from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding
+    from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding, run_settings
     from tfcli.recipe.loading import build_recipe
     from tfcli.render.as_json import to_json
     from tfcli.render.explain.decoding import DecodingView, decoding_table
-    from tfcli.runs.load import load_run
 
+    use_threads(threads)
     outputs = Outputs(json, csv, svg, html)
-    given: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "beam": beam, "seed": seed}
-    settings = build_recipe({"generate": {**given, "max_new_tokens": steps}}).generate
+    typed: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "beam": beam, "seed": seed}
+    given = {name: value for name, value in typed.items() if value is not None} | {"max_new_tokens": steps}
     if run is not None:
-        record = explain_decoding(load_run(run, checkpoint), "" if text is None else read_text(text), settings)
+        loaded = open_run(run, checkpoint, device)
+        prompt = "" if text is None else read_text(text)
+        record = explain_decoding(loaded, prompt, run_settings(loaded, given))
     elif text is not None:
         raise UsageError("A toy language has a beginning of its own", "add --run RUN, or leave the text out")
     else:
-        record = explain_toy_decoding(settings)
+        record = explain_toy_decoding(build_recipe({"generate": {**_OF_TOY, **given}}).generate)
     present(terminal, outputs, DecodingView(record), json=lambda: to_json(record), table=lambda: decoding_table(record))

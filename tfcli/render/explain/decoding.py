@@ -46,13 +46,27 @@ class DecodingView:
 
 
 def _formula(record: DecodingRecord) -> str:
+    z = "z′" if record.is_against_repetition else "z"
     if record.temperature == 0:
-        return "τ = 0: greedy. The token with the largest logit z is taken; nothing is drawn."
+        return f"τ = 0: greedy. The token with the largest logit {z} is taken; nothing is drawn{_against(record)}"
     top_k = f"the {record.top_k} best stay" if record.top_k else "all stay"
+    min_p = f" · min-p: what is {record.min_p:g} times as likely as the best stays" if record.min_p else ""
     return (
-        f"p = softmax(z / τ), τ = {record.temperature:g} · top-k: {top_k} · top-p: the fewest best whose sum reaches "
-        f"{record.top_p:g} stay · each time renormalised · drawn with u, uniform from 0 to 1 (seed {record.seed})"
+        f"p = softmax({z} / τ), τ = {record.temperature:g} · top-k: {top_k} · top-p: the fewest best whose sum reaches "
+        f"{record.top_p:g} stay{min_p} · each time renormalised · drawn with u, uniform from 0 to 1 "
+        f"(seed {record.seed}){_against(record)}"
     )
+
+
+def _against(record: DecodingRecord) -> str:
+    """What z′ is, where it is not z."""
+    rules = []
+    if record.repetition_penalty != 1:
+        theta = f"{record.repetition_penalty:g}"
+        rules.append(f"of tokens that the text holds, z / {theta} where z > 0, and z × {theta} elsewhere")
+    if record.no_repeat_ngram:
+        rules.append(f"−∞ for what would end {plural(record.no_repeat_ngram, 'token')} that the text holds already")
+    return f" · z′ is {'; '.join(rules)}" if rules else ""
 
 
 def _step(record: DecodingRecord, number: int, step: DecodingStep, width: int, in_color: bool) -> RenderResult:
@@ -62,9 +76,11 @@ def _step(record: DecodingRecord, number: int, step: DecodingStep, width: int, i
     if step.others:
         yield Text(f"… and {plural(step.others, 'further token')}, {step.rest:.3f} together", style="dim")
     if step.uniform is None:
-        yield Text.assemble("argmax z: ", (token_label(step.token), "bold"))
+        z = "z′" if record.is_against_repetition else "z"
+        yield Text.assemble(f"argmax {z}: ", (token_label(step.token), "bold"))
         return
-    yield Text(f"top-k leaves {step.kept_top_k}, top-p {step.kept_top_p}.", style="dim")
+    min_p = f", min-p {step.kept_min_p}" if record.min_p else ""
+    yield Text(f"top-k leaves {step.kept_top_k}, top-p {step.kept_top_p}{min_p}.", style="dim")
     yield from _unit_line(step, width, in_color)
     chosen = _chosen(step)
     yield Text.assemble(
@@ -76,9 +92,19 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int) -> Grid:
     draws = step.uniform is not None
     label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(one.token) for one in step.candidates))))
     grid = Grid.grid(padding=(0, 1 if width < _ROOMY else 2, 0, 0))
-    heads = ["", "token", "z", "softmax z"]
+    adjusted, min_p = record.is_against_repetition, bool(record.min_p)
+    with_scaled = width >= _ROOMY or not (adjusted or min_p)
+    z = "z′" if adjusted else "z"
+    heads = ["", "token", "z", *(["z′"] if adjusted else []), "softmax z"]
     if draws:
-        heads = ["", "token", "z", "(z−max)/τ", "p(z)", "p(z/τ)", "top-k", "top-p"]
+        heads[-1:] = [
+            *([f"({z}−max)/τ"] if with_scaled else []),
+            "p(z)",
+            f"p({z}/τ)",
+            "top-k",
+            "top-p",
+            *(["min-p"] if min_p else []),
+        ]
     with_bars = draws and width >= _WIDE
     for head in [*heads, *([""] if with_bars else [])]:
         grid.add_column(justify="left" if head in ("", "token") else "right", no_wrap=True)
@@ -87,11 +113,14 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int) -> Grid:
         chosen = one.token_id == step.token_id
         cells = [Text("▸" if chosen else " "), Text(fit(token_label(one.token), label), "bold" if chosen else "")]
         cells.append(Text(f"{one.logit:.2f}"))
-        if draws:
+        if adjusted:
+            cells.append(Text(f"{one.adjusted:.2f}"))
+        if draws and with_scaled:
             cells.append(Text("" if one.scaled is None else f"{one.scaled:.2f}"))
         cells.append(Text(_share(one.probability)))
         if draws:
-            cells += [Text(_share(p), "" if p else "dim") for p in (one.tempered, one.after_top_k, one.after_top_p)]
+            stages = [one.tempered, one.after_top_k, one.after_top_p, *([one.after_min_p] if min_p else [])]
+            cells += [Text(_share(p), "" if p else "dim") for p in stages]
         if with_bars:
             cells.append(Text(bar(one.chance, _BAR).ljust(_BAR), "cyan"))
         grid.add_row(*cells)
@@ -161,7 +190,7 @@ def decoding_table(record: DecodingRecord) -> Table:
     """A row a candidate of every step."""
     columns = (
         *("token", "token_id", "logit", "scaled", "probability", "tempered", "after_top_k", "after_top_p", "chance"),
-        *("begin", "end"),
+        *("begin", "end", "adjusted", "after_min_p"),
     )
     return Table(
         ("step", "uniform", "chosen", *columns),
