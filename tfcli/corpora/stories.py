@@ -20,7 +20,7 @@ from tfcli.corpora.story_grammar import Choice, Grammar, Node, Sequence, Words
 from tfcli.corpora.story_plots import PLOTS, RULES
 from tfcli.corpora.story_words import FRIENDS, HEROES, MONEY_WORDS, OTHER, PRONOUNS, RIVER_WORDS, SLOTS
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Part of every fingerprint of text from here; raised when the stories change."""
 
 DEFAULT_DOCUMENTS = 20_000

@@ -35,13 +35,19 @@ RULES = {
     "sweet": "[dear|own|good|lovely|poor|fine|sweet|old]",
     "coat": "[old|new|best|good] [coat|hat|shirt|scarf]",
     "grass": "[wet|soft|cool|tall] grass",
-    # The two banks. <to_the_bank> serves both: the word before it alone says which, and so what follows.
+    # The two banks. In a wish, one word alone says which, whatever the verb, the adjective and the way there; what
+    # stands behind "bank" belongs to that word, so that a reader at "bank" must look back at it.
     # The lecture's two sentences are <swam> and <crossed>, mostly with a word or two more, so that no 20
     # words in a row are met twice.
-    "to_the_bank": "so {a.he} <went> to the bank. There, <where>, {a}",
-    "river_wish": "wanted to [catch a <dear> fish|see the <wide> river|sail a <small> boat|swim in the <wide> water]",
-    "money_wish": "wanted to [get some <new> cash|count {a.his} <new> coins|open {a.his} [first|own|new"
-    "|little] account|hide {a.his} <new> money]",
+    "hoped": "[wanted|hoped|wished] to [see|find|get] the [old|new|little|good|lovely|lost]",
+    "off": "so {a.he} <went> to the bank",
+    "b_off": "so {b.he} <went> to the bank",
+    "river_wish": "<hoped> [river, <off> side|water, <off> edge|boat, <off> landing|fish, <off> reeds]",
+    "money_wish": "<hoped> [cash, <off> machine|money, <off> clerk|coins, <off> counter|notes, <off> desk]",
+    "b_river_wish": "<hoped> [river, <b_off> side|water, <b_off> edge|boat, <b_off> landing|fish, <b_off> reeds]",
+    "b_money_wish": "<hoped> [cash, <b_off> machine|money, <b_off> clerk|coins, <b_off> counter|notes, <b_off> desk]",
+    "wish": "[<river_wish>|<money_wish>]",
+    "b_wish": "[<b_river_wish>|<b_money_wish>]",
     "swam": "swam <over_river> to get to the other bank",
     "crossed": "walked <over_road> to get cash from the bank",
     "over_river": "<river>|<river>|<river>|<river>|[<river>|<river>|<river>|<river>|across the river]",
@@ -80,7 +86,7 @@ There, <where>, {a} <on_the_grass>.
 """,
     "birthday": """
 It was nearly {b}'s birthday, and {a} saw a <small> {c} {x} in the shop <where>.
-[{a} <crossed>. There, <where>, {a}|{a.He} <money_wish>, <to_the_bank>] <in_the_line>.
+[{a} <crossed>. There, <where>, {a}|{a.He} <money_wish>. There, <where>, {a}] <in_the_line>.
 <soon> {a} bought the {c} {x} for {b}.
 "A [real|new|lovely|fine] {c} {x}!" {b} [cried|called|laughed]. "<thank_you>, {a}!"
 ? <together>
@@ -107,20 +113,33 @@ And the {c} {x}? It was [quite|still] dry.
 ? <together>
 """,
     "fishing": """
-{b} lost {b.his} <small> {c} {x} <where>.
-<day>, {a} <river_wish>, <to_the_bank> <on_the_grass>.
+<day>, {a} <river_wish>.
+There, <where>, {a} <on_the_grass>.
 <soon> {a} saw something {c} in the <wide> water <where>.
 It was the {x}!
 {a} dried it <hand> and carried it <along> to {b}.
 "My <sweet> {c} {x}!" [cried|called|laughed] {b}.
 """,
     "the first account": """
-<day>, {a} saw a <small> {c} {x} in the shop <where>.
-{a.He} worked for [days|weeks|months] in the {p}.
-{a} <money_wish>, <to_the_bank> <in_the_line>.
+<day>, {a} <money_wish>.
+There, <where>, {a} <in_the_line>.
 But the {c} {x} was soon gone.
 <soon> {b} came <move> <along> with the {c} {x}!
 "[This is for you|I knew your wish]," <said_b>.
+""",
+    "two wishes": """
+<day>, {a} <wish>.
+{b} <b_wish>.
+They [looked|sat down] <where> and found a <small> {c} {x}.
+"[It is yours|Take it home], {a}," <said_b>.
+? <together>
+""",
+    "no luck": """
+<day>, {a} <wish>.
+[But it was gone|But it was not there].
+{b} <b_wish>.
+<soon> {b} came <move> <along> with a <small> {c} {x}.
+<my_thing>
 """,
     "the runaway": """
 <day>, {a}'s <dear> {z} ran away <along>.
