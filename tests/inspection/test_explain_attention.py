@@ -276,3 +276,26 @@ def test_toys_that_cannot_be(text: str, options: dict[str, int], problem: str):
 def test_a_head_that_is_not_there():
     with pytest.raises(UsageError, match="There is no head 3: the model has 3; choose 0 to 2"):
         explain_attention(toy(), head=3)
+
+
+@pytest.mark.parametrize(
+    ("score", "title", "written"),
+    [
+        ("scaled_dot", "Scaled and capped", "30 tanh((Q_c K_cᵀ / √D_k) / 30)"),
+        ("dot", "Capped", "30 tanh((Q_c K_cᵀ) / 30)"),
+        ("additive", "Additive scores", "30 tanh((uᵀ tanh(q_n + k_m)) / 30)"),
+    ],
+)
+def test_a_capped_score_is_written_as_it_is_computed(
+    score: str, title: str, written: str, trained: Callable[[str], Path]
+):
+    run = load_run(trained("decoder"))
+    settings: dict[str, Any] = {"attention_score": score, "attention_softcap": 30.0, "positions": "learned"}
+    section = replace(run.config.model, num_layers=1, **settings)
+    model = build_model(section).eval()
+    explanation = explain_attention(of_run(replace(run, model=model, config=replace(run.config, model=section)), "Tom"))
+    steps = {step.title: step for step in explanation.steps}
+    assert steps[title].formula == f"L_c = {written}"
+    assert "c = 30 stays between −30 and 30" in steps[title].note
+    assert steps["Mask"].formula == f"L′_c = {written} + M"
+    assert steps["Weights"].formula == f"A_c = softmax({written} + M), row by row"

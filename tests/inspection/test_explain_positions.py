@@ -89,6 +89,13 @@ def test_in_queries_and_keys_alone_values_stay():
     assert after > 0.01
 
 
+def test_one_token_cannot_change_places():
+    found = step(explained(text="Lucas"), "Or into")
+    assert [one.name for one in found.measures] == ["after the projection"]
+    assert "two tokens at least: this text has one" in found.note
+    assert "two tokens" not in step(explained(text="Lucas will"), "Or into").note
+
+
 def test_what_inf721_leaves_undefined():
     """Pairs 0, 2 … give their sine (0, 4 …) and pairs 1, 3 … their cosine (3, 7 …)."""
     assert undefined_dimensions(8) == [1, 2, 5, 6]

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from tests.models.small import inputs, lively, section
 from tests.models.strategies import sections
-from tfcli.inspection.passes import AttentionPass, LayerPass, StackPass, record_attention, record_layer, record_model
+from tfcli.inspection.passes import AttentionPass, LayerPass, StackPass, record_attention, record_model
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.inference import ready_to_predict
@@ -106,11 +106,3 @@ def test_one_attention_alone(cross: bool) -> None:
     check_attention(passed, attention)
     assert passed.weights.shape == (2, 3, 5 if cross else 3)
     assert_close(passed.x, x[0])
-
-
-def test_one_layer_alone() -> None:
-    torch.manual_seed(0)
-    layer = TransformerLayer(section(norm_placement="post"), causal=True).eval()
-    passed = record_layer(layer, torch.randn(1, 4, 16))
-    check_layer(passed, layer)
-    assert passed.attention.mask.equal(torch.ones(4, 4).tril().bool())

@@ -51,7 +51,8 @@ def embed(
     """
     from tfcli.cli.prompts import argument_batches
     from tfcli.inspection.embeddings import embed as compute
-    from tfcli.inspection.embeddings import joined, text_ids
+    from tfcli.inspection.embeddings import joined
+    from tfcli.inspection.reading import text_ids
     from tfcli.render.embeddings import EmbeddingsView, embedding_lines, embeddings_table
     from tfcli.render.table_csv import to_csv
     from tfcli.runs.load import load_run

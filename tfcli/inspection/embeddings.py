@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from tfcli.generation.padding import padded
 from tfcli.inspection.attention.focus import require_place
-from tfcli.inspection.reading import read_text
-from tfcli.models.decoder import Decoder
-from tfcli.models.encoder import Encoder
+from tfcli.inspection.reading import text_ids
+from tfcli.inspection.tower import tower
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.stack import Stack
 from tfcli.records.arrays import frozen
@@ -36,7 +35,7 @@ def embed(
     Raises:
         UsageError: at once, where there is no such layer; of a text, that it is longer than the context or empty.
     """
-    stack = _stack(run)
+    stack = tower(run.model).stack
     require_place("layer", layer, len(stack.layers))
     return (_embedded(run, stack, tuple(texts), pool, layer) for texts in batches)
 
@@ -49,19 +48,6 @@ def joined(records: Sequence[EmbeddingsRecord]) -> EmbeddingsRecord:
         tokens=frozen(np.concatenate([record.tokens for record in records]), int),
         vectors=frozen(np.concatenate([record.vectors for record in records])),
     )
-
-
-def text_ids(run: LoadedRun, text: str) -> tuple[int, ...]:
-    """What the model reads of a text.
-
-    Raises:
-        UsageError: it is longer than the context, or empty and to be read by an encoder-decoder.
-    """
-    target = "" if run.architecture == "encoder-decoder" else None
-    read = read_text(run, text, target)
-    ids = read.decoder if read.encoder is None else read.encoder
-    assert ids is not None
-    return ids
 
 
 @torch.inference_mode()
@@ -95,14 +81,6 @@ def pooled(hidden: Tensor, counts: Tensor, pool: Pool) -> Tensor:
         return hidden[torch.arange(len(hidden), device=hidden.device), counts - 1]
     real = torch.arange(hidden.shape[1], device=hidden.device) < counts[:, None]
     return hidden.where(real[..., None], 0.0).sum(1) / counts[:, None]
-
-
-def _stack(run: LoadedRun) -> Stack:
-    model = run.model
-    if isinstance(model, EncoderDecoder):
-        return model.encoder
-    assert isinstance(model, Encoder | Decoder)
-    return model.stack
 
 
 def _hidden(run: LoadedRun, stack: Stack, ids: Tensor, mask: Tensor | None, layer: int | None) -> Tensor:

@@ -141,18 +141,6 @@ def record_model(model: Transformer, inputs: Sequence[Tensor]) -> ModelPass:
     return ModelPass(stack, None) if kind == "encoder_self" else ModelPass(None, stack)
 
 
-def record_layer(layer: TransformerLayer, x: Tensor, positions: PositionSignal = NO_SIGNAL) -> LayerPass:
-    """Run one layer of self-attention and feed-forward on its own and keep everything.
-
-    Shape:
-        x: (1, T, D)
-    """
-    weights: list[Tensor] = []
-    with _listening(layer) as calls:
-        layer(x, positions=positions, self_weights=weights)
-    return _layer_pass(layer, "", calls, positions, weights[0])
-
-
 def record_attention(
     attention: MultiHeadAttention, x: Tensor, memory: Tensor | None = None, positions: PositionSignal = NO_SIGNAL
 ) -> AttentionPass:

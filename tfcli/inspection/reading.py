@@ -61,6 +61,18 @@ def read_text(
     return inputs
 
 
+def text_ids(run: LoadedRun, text: str) -> tuple[int, ...]:
+    """What a model reads of one text, without another side; an encoder-decoder's encoder reads it.
+
+    Raises:
+        UsageError: it is longer than the context, or empty and to be read by an encoder-decoder.
+    """
+    inputs = read_text(run, text, "" if run.architecture == "encoder-decoder" else None)
+    ids = inputs.decoder if inputs.encoder is None else inputs.encoder
+    assert ids is not None
+    return ids
+
+
 def require_room(run: LoadedRun, inputs: Inputs) -> None:
     """Refuse what is longer than a model's context.
 

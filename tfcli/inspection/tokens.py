@@ -5,7 +5,7 @@ import re
 import torch
 from torch import Tensor
 
-from tfcli.inspection.embeddings import text_ids
+from tfcli.inspection.reading import text_ids
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.span import Span
 from tfcli.records.tokens import TokenRole, TokenRow, TokensRecord

@@ -1,6 +1,5 @@
 """``tfcli inspect equivariance``: what a model makes of the order of its tokens."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Arch, Preset, Size
 
 if TYPE_CHECKING:
+    from tfcli.inspection.equivariance.words import Read
     from tfcli.models.transformer import Transformer
 
 _TEXT = "The man ate the fish"
@@ -58,8 +58,12 @@ def equivariance(
       tfcli inspect equivariance --size tiny --text "man ate fish" --text "fish ate man"
     """
     from tfcli.cli.inspect.subject import refuse_beside_run
+    from tfcli.cli.settings import recipe_from
     from tfcli.cli.stdin import read_text
     from tfcli.errors import UsageError
+    from tfcli.inspection.equivariance.words import model_of_words
+    from tfcli.inspection.reading import text_ids
+    from tfcli.runs.load import load_run
 
     outputs = Outputs(json=json, csv=csv, svg=svg, html=html)
     given = [read_text(text) for text in texts or [_TEXT]]
@@ -70,23 +74,22 @@ def equivariance(
     if run is not None:
         shape: dict[str, object] = {"--arch": arch, "--preset": preset, "--size": size, "--set": assignments}
         refuse_beside_run(run, shape)
-        model, tokens = _of_run(run, checkpoint, given)
+        loaded = load_run(run, checkpoint)
+        ids = [text_ids(loaded, text) for text in given]
+        model, read = loaded.model, [(one, tuple(loaded.tokenizer.labels(one))) for one in ids]
         name = str(run)
     else:
-        model, tokens = _of_words(arch, preset, size, assignments, seed, given)
+        recipe = recipe_from(arch=arch, preset=preset, size=size, assignments=assignments, seed=seed)
+        model, read = model_of_words(recipe.model, given, recipe.train.seed)
         name = "random weights"
-    _show(terminal, outputs, model, tokens, name, perturb, permutations, seed or 0)
-
-
-Tokens = list[tuple[tuple[int, ...], tuple[str, ...]]]
-"""Ids and labels of each text."""
+    _show(terminal, outputs, model, read, name, perturb, permutations, seed or 0)
 
 
 def _show(
     terminal: Terminal,
     outputs: Outputs,
     model: "Transformer",
-    tokens: Tokens,
+    read: "list[Read]",
     name: str,
     perturb: int | None,
     permutations: int,
@@ -103,16 +106,16 @@ def _show(
     from tfcli.render.equivariance.perturbation import PerturbationView, perturbation_table
     from tfcli.render.equivariance.two_orders import OrderView, order_table
 
-    record = compute(model, *tokens[0], name, permutations=permutations, seed=seed)
+    record = compute(model, *read[0], name, permutations=permutations, seed=seed)
     parts: list[Any] = [EquivarianceView(record)]
     pushed = reordered = None
     table = equivariance_table(record)
     if perturb is not None:
-        pushed = perturbation(model, *tokens[0], name, perturb, seed=seed)
+        pushed = perturbation(model, *read[0], name, perturb, seed=seed)
         parts += [Text(), PerturbationView(pushed)]
         table = perturbation_table(pushed)
-    if len(tokens) == 2:
-        (first, labels), (second, others) = tokens
+    if len(read) == 2:
+        (first, labels), (second, others) = read
         reordered = order(model, first, second, (labels, others), name)
         parts += [Text(), OrderView(reordered)]
         table = order_table(reordered)
@@ -125,43 +128,3 @@ def _show(
         }
 
     present(terminal, outputs, Group(*parts), json=as_json, table=lambda: table)
-
-
-def _of_run(path: Path, checkpoint: str, texts: list[str]) -> "tuple[Transformer, Tokens]":
-    """A run, and the ids that it reads of the texts."""
-    from tfcli.inspection.reading import read_text
-    from tfcli.runs.load import load_run
-
-    run = load_run(path, checkpoint)
-    target = "" if run.architecture == "encoder-decoder" else None  # the encoder alone is looked at
-    inputs = [read_text(run, text, target) for text in texts]
-    ids = [one.encoder or one.decoder or () for one in inputs]
-    return run.model, [(one, tuple(run.tokenizer.labels(one))) for one in ids]
-
-
-def _of_words(
-    arch: str | None,
-    preset: str | None,
-    size: str | None,
-    assignments: list[str] | None,
-    seed: int | None,
-    texts: list[str],
-) -> "tuple[Transformer, Tokens]":
-    """A freshly initialised model whose vocabulary is the words of the texts."""
-    from dataclasses import replace
-
-    from tfcli.cli.settings import recipe_from
-    from tfcli.errors import UsageError
-    from tfcli.models.build import build_model
-
-    words = [tuple(text.split()) for text in texts]
-    numbers = {word: number for number, word in enumerate(dict.fromkeys(word for text in words for word in text))}
-    recipe = recipe_from(arch=arch, preset=preset, size=size, assignments=assignments, seed=seed)
-    longest = max(map(len, words))
-    if longest > recipe.model.max_seq_len:
-        raise UsageError(
-            f"The text has {longest} words and the context holds {recipe.model.max_seq_len}", "shorten the text"
-        )
-    section = replace(recipe.model, vocab_size=max(len(numbers), 1))
-    model = build_model(section, recipe.train.seed).eval()
-    return model, [(tuple(numbers[word] for word in text), text) for text in words]

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.inspection.equivariance.changed_model import Tower, altered, norms_across_tokens, tower
+from tfcli.inspection.equivariance.changed_model import altered, norms_across_tokens
 from tfcli.inspection.equivariance.deviation import root_mean_square
+from tfcli.inspection.tower import Tower, tower
 from tfcli.models.transformer import Transformer
 from tfcli.records.equivariance import EQUAL, Deviation, EquivarianceRecord, NormLeak, Variant
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.inspection.equivariance.changed_model import Tower, tower
 from tfcli.inspection.equivariance.deviation import movement
+from tfcli.inspection.tower import Tower, tower
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.span import Span
 from tfcli.models.transformer import Transformer

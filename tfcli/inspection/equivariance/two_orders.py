@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from tfcli.errors import UsageError
-from tfcli.inspection.equivariance.changed_model import altered, tower
+from tfcli.inspection.equivariance.changed_model import altered
 from tfcli.inspection.equivariance.deviation import movement
 from tfcli.inspection.equivariance.permutations import variants
+from tfcli.inspection.tower import tower
 from tfcli.models.transformer import Transformer
 from tfcli.records.arrays import frozen
 from tfcli.records.equivariance import OrderRecord

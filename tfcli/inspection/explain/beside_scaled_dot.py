@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tfcli.inspection.explain.notation import PAIRS, Notation
+from tfcli.inspection.explain.scoring import score_formula
 from tfcli.inspection.explain.subject import Subject
 from tfcli.layers.attention import explicit_attention
 from tfcli.layers.scores import dot_scores
@@ -29,7 +30,7 @@ def beside_scaled_dot(subject: Subject, n: Notation, heads: Sequence[int]) -> St
     }[score]
     return Step(
         "Beside scaled dot product",
-        f"{n.scores[score]}   beside   {n.scores['scaled_dot']}",
+        f"{score_formula(subject, n)}   beside   {n.scores['scaled_dot']}",
         tuple(matrices),
         note=note,
     )

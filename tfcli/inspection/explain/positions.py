@@ -1,7 +1,7 @@
 """Positions step by step: wavelengths, angles, the table, and how it joins a text's embeddings."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -130,25 +130,36 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
 def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step:
     """Q and K are projected from X + P, V from X (model.position_merge = "query_key")."""
     attention = _attention(embedded.shape[1])
-    moved = added.roll(1, dims=0)
-    to_all = _values(attention, embedded + moved) - _values(attention, embedded + added)
-    to_two = _values(attention, embedded, moved) - _values(attention, embedded, added)
     after = _values(attention, embedded) + added - _values(attention, embedded + added)
     x, p = n.symbol("embedded"), n.symbol("positions")
     query, key, values = (n.symbol(name) for name in ("query", "key", "value"))
-    measures = (
-        Measure("added to all", _largest(to_all), f"change of {values} when the positions of the tokens change"),
-        Measure("queries and keys alone", _largest(to_two), f"the same: {values} is projected from {x}, without {p}"),
-        Measure("after the projection", _largest(after), f"difference in {values} of adding {p} there and before it"),
-    )
+    about = f"difference in {values} of adding {p} there and before it"
     shape = " × ".join(str(size) for size in embedded.shape[:: -1 if n.columns_are_tokens else 1])
+    note = (
+        "What is mixed is then free of positions; which tokens are mixed is not (model.position_merge = 'query_key')."
+    )
+    if len(embedded) < 2:
+        note += f"\nChanges of {values} with the places of tokens take two tokens at least: this text has one."
     return Step(
         "Or into queries and keys alone",
         f"{query} and {key} from {x} + {p}, {values} from {x}, in every layer; each {shape}",
         (),
-        measures,
-        "What is mixed is then free of positions; which tokens are mixed is not (model.position_merge = 'query_key').",
+        (*_moved(n, attention, embedded, added), Measure("after the projection", _largest(after), about)),
+        note,
     )
+
+
+def _moved(n: Notation, attention: MultiHeadAttention, embedded: Tensor, added: Tensor) -> Iterator[Measure]:
+    """How far values move when every token takes the place of the one before it; one token has none to take."""
+    if len(embedded) < 2:
+        return
+    moved = added.roll(1, dims=0)
+    to_all = _values(attention, embedded + moved) - _values(attention, embedded + added)
+    to_two = _values(attention, embedded, moved) - _values(attention, embedded, added)
+    x, p, values = (n.symbol(name) for name in ("embedded", "positions", "value"))
+    yield Measure("added to all", _largest(to_all), f"change of {values} when the positions of the tokens change")
+    about = f"the same: {values} is projected from {x}, without {p}"
+    yield Measure("queries and keys alone", _largest(to_two), about)
 
 
 def _attention(size: int) -> MultiHeadAttention:

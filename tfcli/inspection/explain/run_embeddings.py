@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfcli.inspection.equivariance.changed_model import tower
-from tfcli.inspection.reading import read_text
+from tfcli.inspection.reading import text_ids
+from tfcli.inspection.tower import tower
 from tfcli.runs.load import LoadedRun
 
 
@@ -34,8 +34,7 @@ def embedded_by_run(run: LoadedRun, text: str) -> Embedded:
     Raises:
         UsageError: the text is empty where there must be one, or longer than the context.
     """
-    inputs = read_text(run, text, "" if run.architecture == "encoder-decoder" else None)
-    ids = inputs.encoder or inputs.decoder or ()
+    ids = text_ids(run, text)
     embedding, section = tower(run.model).embedding, run.config.model
     vectors = F.embedding(torch.tensor(ids, device=run.device), embedding.weight) * embedding.scale
     if embedding.token_types is not None:

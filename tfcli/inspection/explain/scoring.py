@@ -14,7 +14,7 @@ from tfcli.records.explain import Matrix, MatrixKind, Step
 def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     """Every step from Q and K to the weights."""
     steps = [*_scores(subject, n, heads)]
-    logits = n.scores[_named(subject)]
+    logits = score_formula(subject, n)
     if subject.attention_pass.bias is not None:
         steps.append(_bias(subject, n, heads, logits))
         logits += f" + {n.symbol('bias')}"
@@ -60,17 +60,20 @@ def _scores(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     matrices = _each(subject, n, "raw_alone" if subject.is_plain else "raw", raw, heads)
     formula = n.scores["parameter_free" if subject.is_plain else "dot"]
     first = Step("Scores", formula, matrices, note=_raw_note(n, score))
-    if score != "scaled_dot" and subject.section.attention_softcap is None:
+    capped = subject.section.attention_softcap is not None
+    if score != "scaled_dot" and not capped:
         return [first]
     scaled = subject.attention.score(passed.query[None], passed.key[None])[0]
-    formula = n.formulas["scaled"].format(scores=n.scores[_named(subject)])
-    return [first, Step("Scaled", formula, _each(subject, n, "scaled", scaled, heads), note=_divisor(subject, n))]
+    formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
+    title = " and ".join([*["scaled"] * (score == "scaled_dot"), *["capped"] * capped]).capitalize()
+    return [first, Step(title, formula, _each(subject, n, "scaled", scaled, heads), note=_divisor(subject, n))]
 
 
-def _named(subject: Subject) -> str:
-    """The score whose formula is written; with several heads, parts of X are called Q, K and V."""
-    score = subject.section.attention_score
-    return score if subject.has_projections or subject.is_plain else "dot"
+def score_formula(subject: Subject, n: Notation) -> str:
+    """The score as it goes on to positions, mask and softmax; with several heads, parts of X are called Q, K and V."""
+    score, cap = subject.section.attention_score, subject.section.attention_softcap
+    written = n.scores[score if subject.has_projections or subject.is_plain else "dot"]
+    return written if cap is None else f"{cap:g} tanh(({written}) / {cap:g})"
 
 
 def _additive(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
@@ -82,8 +85,10 @@ def _additive(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     vectors = n.matrix("score_vector", weight[list(heads)], labels, numbered(size), ("heads", "head"))
     scores = subject.attention.score(passed.query[None], passed.key[None])[0]
     matrices = (vectors, *_each(subject, n, "scaled", scores, heads))
-    formula = n.formulas["scaled"].format(scores=n.scores["additive"])
+    formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
     note = f"{n.symbol('score_vector')} holds a vector a head. Nothing to divide by: |tanh| stays below 1."
+    if subject.section.attention_softcap is not None:
+        note += f"\n{_cap(subject.section.attention_softcap)}"
     return Step("Additive scores", formula, matrices, note=note)
 
 
@@ -132,5 +137,9 @@ def _divisor(subject: Subject, n: Notation) -> str:
         of = f": the size of one head, not of the model (√{model} = {model**0.5:.4g})" if total > 1 else ""
         notes.append(f"Divided by {n.root} = √{size} = {size**0.5:.4g}{of}.")
     if subject.section.attention_softcap is not None:
-        notes.append(f"Then c · tanh(score / c) with c = {subject.section.attention_softcap:g}.")
+        notes.append(_cap(subject.section.attention_softcap))
     return "\n".join(notes)
+
+
+def _cap(cap: float) -> str:
+    return f"Capped: c tanh(score / c) with c = {cap:g} stays between −{cap:g} and {cap:g} (Gemma 2)."

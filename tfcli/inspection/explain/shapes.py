@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from tfcli.inspection.explain.notation import Axis, Notation, notation
 from tfcli.inspection.explain.projections import QUANTITIES, joined_axis
+from tfcli.inspection.explain.scoring import score_formula
 from tfcli.inspection.explain.subject import Subject
 from tfcli.records.explain import NotationName, ShapeTrace, TensorShape
 
@@ -43,7 +44,7 @@ def _attention(subject: Subject, n: Notation) -> list[TensorShape]:
         *rows,
         *(_projections(subject, n) if subject.has_projections else ()),
         *rows_of_heads,
-        _shape(n, "scores", n.scores[subject.section.attention_score], passed.scores, pairs),
+        _shape(n, "scores", score_formula(subject, n), passed.scores, pairs),
         _shape(n, symbol("weights"), "softmax of the scores", passed.weights, pairs),
         _shape(n, symbol("mixed"), n.formulas["mix"], mixed, _SPLIT),
         _shape(n, symbol("joined"), "the heads side by side", mixed.transpose(0, 1).flatten(1), ("tokens", "joined")),
