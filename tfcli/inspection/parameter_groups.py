@@ -4,18 +4,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+from tfcli.models.parameter_parts import part_of
 from tfcli.models.transformer import Transformer
 from tfcli.records.model import ParameterGroup
-
-_PARTS = {
-    "attention": "attention",
-    "attention_residual": "norms",
-    "cross_attention": "cross-attention",
-    "cross_attention_residual": "norms",
-    "feed_forward": "feed-forward",
-    "feed_forward_residual": "norms",
-}
-"""What the parts of a layer are called here."""
 
 
 def parameter_groups(model: Transformer) -> Iterator[ParameterGroup]:
@@ -36,8 +27,9 @@ def _placed(name: str) -> tuple[str, str, str]:
     if not within:
         module, _, tensor = name.rpartition(".")
         return module, module.replace("_", " ").replace(".", " "), tensor
-    number, part, tensor = rest.split(".", 2)
+    number, module, tensor = rest.split(".", 2)
     side = "" if before == "stack" else f"{before} "
-    if _PARTS[part] == "norms":
-        tensor = f"{part.removesuffix('_residual').replace('_', '-')} {tensor}"
-    return f"{before}.{number}", f"{side}{_PARTS[part]}", tensor
+    part = part_of(name)
+    if part == "norms":
+        tensor = f"{module.removesuffix('_residual').replace('_', '-')} {tensor}"
+    return f"{before}.{number}", f"{side}{part.replace('_', '-')}", tensor

@@ -8,12 +8,10 @@ import math
 from types import TracebackType
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from tfcli.layers.embedding import TokenEmbedding
-from tfcli.layers.norms import LayerNorm, RMSNorm
-from tfcli.models.head import Head
+from tfcli.models.parameter_parts import part_of
 from tfcli.models.transformer import Transformer
 from tfcli.runs.parts import whole
 
@@ -24,22 +22,11 @@ WHOLE = "all"
 def weight_groups(model: Transformer) -> dict[str, list[Tensor]]:
     """The parameters by what they are part of, each once: embeddings, attention, feed_forward, norms, head; of those
     there are. A matrix that embedding and head share belongs to the embeddings."""
-    owners = dict(model.named_modules())
     groups: dict[str, list[Tensor]] = {}
     for name, parameter in model.named_parameters():
-        owner = owners[name.rpartition(".")[0]]
-        groups.setdefault(_group(name, owner), []).append(parameter)
+        part = part_of(name)
+        groups.setdefault("attention" if part == "cross_attention" else part, []).append(parameter)
     return groups
-
-
-def _group(name: str, owner: nn.Module) -> str:
-    if isinstance(owner, LayerNorm | RMSNorm):
-        return "norms"
-    if isinstance(owner, TokenEmbedding):
-        return "embeddings"
-    if isinstance(owner, Head) or name.startswith("head."):
-        return "head"
-    return "feed_forward" if ".feed_forward." in name else "attention"
 
 
 class UpdateSizes:

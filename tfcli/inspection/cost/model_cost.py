@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tfcli.models.build import weightless
 from tfcli.models.flops import ForwardFlops, flops_by_part
+from tfcli.models.parameter_parts import part_of
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.records.cost import CostAtLength, CostPart, CostRecord
@@ -20,16 +21,15 @@ FLOAT = 4
 """Bytes of a float32."""
 
 _SHORTEST = 128
-_PART_OF = {
+_PRODUCTS = {
     "query": "projections",
     "key": "projections",
     "value": "projections",
     "output": "output",
     "score": "scores",
-    "query_norm": "norms",
-    "key_norm": "norms",
+    "relative_bias": "scores",
 }
-"""Of the modules of an attention."""
+"""Which product of an attention its modules belong to."""
 
 
 def model_cost(section: ModelSection, length: int | None = None, sequences: int = 1) -> CostRecord:
@@ -95,16 +95,10 @@ def part_parameters(section: ModelSection) -> dict[str, int]:
 
 
 def _part_of(name: str) -> str:
-    parts = name.split(".")
-    if "attention" in parts or "cross_attention" in parts:
-        return _PART_OF[parts[parts.index("attention" if "attention" in parts else "cross_attention") + 1]]
-    if "relative_bias" in parts:
-        return "scores"
-    if any(part.endswith("norm") for part in parts):
-        return "norms"
-    if "feed_forward" in parts:
-        return "feed_forward"
-    return "head" if parts[0] == "head" else "embeddings"
+    part = part_of(name)
+    if part not in ("attention", "cross_attention"):
+        return part
+    return next(_PRODUCTS[module] for module in name.split(".") if module in _PRODUCTS)
 
 
 def _parts(section: ModelSection, length: int, sequences: int) -> tuple[CostPart, ...]:
