@@ -1,6 +1,7 @@
 """``tfcli inspect positions`` as it is typed: formulas, runs, and what says nothing."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,14 @@ def test_all_encodings_with_those_of_runs(trained: Callable[[str], Path], tmp_pa
     lines = tfcli("inspect", "positions", "--compare", "--csv").stdout.splitlines()
     assert lines[0] == "encoding,origin,joins,requirement,met,value,measured"
     assert len(lines) == 1 + 5 * 5
+
+
+def test_one_encoding_twice_is_refused(trained: Callable[[str], Path], tmp_path: Path):
+    other = tmp_path / "other"
+    shutil.copytree(trained("decoder"), other)
+    result = tfcli("inspect", "positions", trained("decoder"), other, "--compare")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "both have rotary positions; name one of the two" in " ".join(result.stderr.split())
 
 
 def test_a_run_s_loss_beyond_its_context(trained: Callable[[str], Path]):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.models.small import model
 from tfcli.errors import UsageError
 from tfcli.inspection.positions.beyond_context import beyond_context
-from tfcli.inspection.positions.comparison import compared, formula, of_run
+from tfcli.inspection.positions.comparison import compared, formula, of_run, sized_formula
 from tfcli.inspection.positions.shift import fitted, shift
 from tfcli.inspection.positions.tables import positions_table, run_positions
 from tfcli.pipeline.datasets import dataset_of_run
@@ -61,6 +61,17 @@ def test_t5_shares_buckets():
     found = of_run(model("decoder", positions="t5", position_buckets=4, position_max_distance=8), "small")[1]
     assert verdicts(found) == [True, False, True, True, False]
     assert number(found, "unique") == 0
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder"])
+def test_t5_is_bounded_however_far_its_buckets_reach(architecture: str):
+    """Its biases may grow up to a distance of 512, which 10 times 16 positions do not show; buckets are 8 numbers a
+    head, whatever the distance."""
+    network = model(architecture, positions="t5", position_buckets=8, position_max_distance=512)
+    with torch.no_grad():
+        network.get_parameter("stack.positions.relative_bias.weight").copy_(torch.arange(8.0)[:, None] ** 3)
+    found = of_run(network, "small")[1]
+    assert (verdicts(found)[0], number(found, "bounded")) == (True, 7**3)
 
 
 def test_numbers_by_hand():
@@ -166,6 +177,20 @@ def test_all_five_stand_side_by_side():
     assert [one.encoding for one in found.tables] == ["sinusoidal", "learned", "rotary", "alibi", "t5"]
     assert [one.origin for one in found.requirements] == ["formula", "mine", "formula", "formula", "untrained"]
     assert found.tables[1] is run[0]
+
+
+def test_two_runs_with_one_encoding_are_refused():
+    one, other = (of_run(model("decoder", positions="rotary"), name) for name in ("runs/a", "runs/b"))
+    with pytest.raises(UsageError, match="runs/a and runs/b both have rotary positions; name one of the two"):
+        compared([one, other])
+
+
+def test_what_nobody_says_is_usual():
+    assert [one.length for one in compared([]).tables] == [64] * 5
+    assert [one.table.shape[1] for one in compared([]).tables] == [64, 64, 8, 8, 8]
+    assert sized_formula("rotary", d_model=32, heads=4)[0].table.shape == (64, 8)
+    assert sized_formula("sinusoidal", 5)[0].table.shape == (5, 64)
+    assert sized_formula("alibi")[0].table.shape == (64, 8)
 
 
 def test_the_loss_by_position(trained: Callable[[str], Path]):

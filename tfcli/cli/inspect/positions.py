@@ -8,14 +8,12 @@ import typer
 from tfcli.cli.options import Json, command
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
+from tfcli.inspection.positions.sizes import HEADS, SIZE
 
 if TYPE_CHECKING:
     from tfcli.inspection.positions.comparison import Described
     from tfcli.records.positions import BeyondContext
     from tfcli.runs.load import LoadedRun
-
-_SIZE = 64  # of a table that still fits into a terminal
-_HEADS = 8  # of ALiBi, as in the paper's example
 
 
 @command
@@ -44,18 +42,16 @@ def positions(
         bool, typer.Option("--loss", help="Measure a decoder's loss at 1×, 2× and 4× its context.")
     ] = False,
     length: Annotated[
-        int | None, typer.Option("--length", min=1, help="Positions.", show_default=f"{_SIZE}, or the run's")
+        int | None, typer.Option("--length", min=1, help="Positions.", show_default=f"{SIZE}, or the run's")
     ] = None,
-    d_model: Annotated[
-        int | None, typer.Option("--d-model", min=1, help="Dimensions.", show_default=str(_SIZE))
-    ] = None,
+    d_model: Annotated[int | None, typer.Option("--d-model", min=1, help="Dimensions.", show_default=str(SIZE))] = None,
     heads: Annotated[
         int | None,
         typer.Option(
             "--heads",
             min=1,
             help="Heads: a column each of alibi; for rotary, those that share d_model.",
-            show_default=f"{_HEADS} for alibi and --compare, else 1",
+            show_default=f"{HEADS} for alibi and --compare, else 1",
         ),
     ] = None,
     base: Annotated[
@@ -96,7 +92,7 @@ def positions(
     from tfcli.errors import UsageError
 
     outputs = Outputs(json=json, csv=csv, svg=svg, html=html)
-    formula = {"--d-model": d_model, "--heads": heads, "--base": base, "--layout": layout}
+    formula: dict[str, Any] = {"--d-model": d_model, "--heads": heads, "--base": base, "--layout": layout}
     named = list(runs or [])
     if compare:
         unused = {"--encoding": encoding, "--layout": layout, "--side": side}
@@ -113,7 +109,7 @@ def positions(
     else:
         _require_unset({"--side": side}, "A formula has no sides", "or name a run")
         _require_unset({"--loss": loss or None}, "A formula has no loss", "or name a run")
-        described, beyond = _formula(encoding or "sinusoidal", length or _SIZE, formula, shift or 1), None
+        described, beyond = _formula(encoding or "sinusoidal", length, formula, shift or 1), None
     _show(terminal, outputs, described, beyond, shift)
 
 
@@ -128,7 +124,7 @@ def _show(
     from rich.text import Text
 
     from tfcli.inspection.positions.shift import shift as compute
-    from tfcli.render.as_json import to_json
+    from tfcli.render.positions.as_json import positions_json
     from tfcli.render.positions.beyond_context import BeyondContextView
     from tfcli.render.positions.requirements import RequirementsView
     from tfcli.render.positions.shift import ShiftView, shift_table
@@ -141,21 +137,11 @@ def _show(
         parts += [Text(), ShiftView(carried)]
     if beyond is not None:
         parts += [Text(), BeyondContextView(beyond)]
-
-    def as_json() -> Any:
-        about = to_json(found)
-        return {
-            **to_json(record),
-            **{key: about[key] for key in ("origin", "joins", "requirements")},
-            "shift": carried and to_json(carried),
-            "beyond_context": beyond and to_json(beyond),
-        }
-
     present(
         terminal,
         outputs,
         Group(*parts),
-        json=as_json,
+        json=lambda: positions_json(record, found, carried, beyond),
         table=lambda: positions_csv(record) if carried is None else shift_table(carried),
     )
 
@@ -171,26 +157,18 @@ def _compare(
     loss: bool,
 ) -> None:
     from tfcli.inspection.positions.comparison import compared
-    from tfcli.recipe.model import ModelSection
-    from tfcli.render.as_json import to_json
+    from tfcli.render.positions.as_json import comparison_json
     from tfcli.render.positions.requirements import PositionComparisonView, requirements_table
 
     described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in runs]
-    comparison = compared(
-        described,
-        length or (described[0][0].length if described else _SIZE),
-        formula["--d-model"] or _SIZE,
-        formula["--heads"] or _HEADS,
-        ModelSection.position_base if formula["--base"] is None else formula["--base"],
-        k,
+    comparison = compared(described, length, formula["--d-model"], formula["--heads"], formula["--base"], k)
+    present(
+        terminal,
+        outputs,
+        PositionComparisonView(comparison),
+        json=lambda: comparison_json(comparison),
+        table=lambda: requirements_table(comparison.requirements),
     )
-
-    def as_json() -> Any:
-        both = zip(comparison.tables, comparison.requirements, strict=True)
-        return {"encodings": [{**to_json(record), **to_json(found)} for record, found in both]}
-
-    view = PositionComparisonView(comparison)
-    present(terminal, outputs, view, json=as_json, table=lambda: requirements_table(comparison.requirements))
 
 
 def _of_run(
@@ -227,21 +205,14 @@ def _loss(terminal: Terminal, run: "LoadedRun") -> "BeyondContext":
         return beyond_context(run, data)
 
 
-def _formula(encoding: str, length: int, options: dict[str, Any], k: int) -> "Described":
-    from tfcli.errors import UsageError
-    from tfcli.inspection.positions.comparison import formula
-    from tfcli.recipe.model import ModelSection
+def _formula(encoding: str, length: int | None, options: dict[str, Any], k: int) -> "Described":
+    from tfcli.inspection.positions.comparison import sized_formula
 
-    usual = ModelSection.position_base
     if encoding == "alibi":
         others = {name: value for name, value in options.items() if name != "--heads"}
         _require_unset(others, "ALiBi's bias has heads and distances alone", "or choose another --encoding")
-        return formula(encoding, length, options["--heads"] or _HEADS, usual, k=k)
-    size, heads, base = options["--d-model"] or _SIZE, options["--heads"] or 1, options["--base"]
-    if size % heads:
-        raise UsageError(f"--d-model {size} is not divisible by --heads {heads}", "choose a multiple")
-    width = size // heads if encoding == "rotary" else size
-    return formula(encoding, length, width, usual if base is None else base, options["--layout"], k)
+    d_model, heads, base, layout = (options[name] for name in ("--d-model", "--heads", "--base", "--layout"))
+    return sized_formula(encoding, length, d_model, heads, base, layout, k)
 
 
 def _require_unset(options: dict[str, Any], problem: str, otherwise: str) -> None:

@@ -6,8 +6,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tfcli.errors import UsageError
 from tfcli.inspection.positions.requirements import BIASES, requirements
-from tfcli.inspection.positions.tables import Side, positions_table, run_positions
+from tfcli.inspection.positions.sizes import HEADS, SIZE, columns_of
+from tfcli.inspection.positions.tables import Side, positions_table, relative_weight, run_positions, stack_name
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.positions import AttentionPositions
 from tfcli.layers.span import Span
@@ -34,6 +36,27 @@ def formula(
     return record, requirements(record, table, k=k, biases=biases)
 
 
+def sized_formula(
+    encoding: str,
+    length: int | None = None,
+    d_model: int | None = None,
+    heads: int | None = None,
+    base: float | None = None,
+    layout: PositionLayout | None = None,
+    k: int = 1,
+) -> Described:
+    """A formula of the sizes that are given, with the usual ones for the others.
+
+    Args:
+        heads: of rotary, those that share d_model; of alibi, a column each.
+
+    Raises:
+        UsageError: as `positions_table`, or the heads do not divide d_model.
+    """
+    base = ModelSection.position_base if base is None else base
+    return formula(encoding, length or SIZE, columns_of(encoding, d_model, heads), base, layout, k)
+
+
 def of_run(
     model: Transformer,
     name: str,
@@ -58,16 +81,32 @@ def of_run(
         origin=name,
         k=k,
         biases=_biases(model, min(record.length, BIASES), side) if record.columns == "head" else None,
+        buckets=frozen(relative_weight(model, record.side).detach().float().cpu()) if record.encoding == "t5" else None,
         beyond=beyond,
     )
     return record, found
 
 
 def compared(
-    runs: list[Described], length: int, d_model: int, heads: int, base: float, k: int = 1
+    runs: list[Described],
+    length: int | None = None,
+    d_model: int | None = None,
+    heads: int | None = None,
+    base: float | None = None,
+    k: int = 1,
 ) -> PositionComparison:
-    """Every encoding: those of runs; for the others a formula or, where there is none, what training begins with."""
-    known = {record.encoding: (record, found) for record, found in runs}
+    """Every encoding: those of runs; for the others a formula or, where there is none, what training begins with.
+
+    Args:
+        length: positions of the others; None: as many as the first run has.
+
+    Raises:
+        UsageError: two runs have the same encoding.
+    """
+    known = _by_encoding(runs)
+    length = length or (runs[0][0].length if runs else SIZE)
+    d_model, heads = d_model or SIZE, heads or HEADS
+    base = ModelSection.position_base if base is None else base
     size = {"sinusoidal": d_model, "rotary": max(2, d_model // heads // 2 * 2), "alibi": heads}
     for encoding in ("sinusoidal", "rotary", "alibi"):
         if encoding not in known:
@@ -77,6 +116,16 @@ def compared(
             known[learned] = of_run(_untrained(learned, length, d_model, heads), "untrained", length, k=k)
     order = [known[encoding] for encoding in ("sinusoidal", "learned", "rotary", "alibi", "t5")]
     return PositionComparison(tuple(record for record, _ in order), tuple(found for _, found in order))
+
+
+def _by_encoding(runs: list[Described]) -> dict[str, Described]:
+    known: dict[str, Described] = {}
+    for record, found in runs:
+        if record.encoding in known:
+            other = known[record.encoding][1].origin
+            raise UsageError(f"{other} and {found.origin} both have {record.encoding} positions", "name one of the two")
+        known[record.encoding] = (record, found)
+    return known
 
 
 def _untrained(encoding: Literal["learned", "t5"], length: int, d_model: int, heads: int) -> Transformer:
@@ -93,9 +142,8 @@ def _biases(model: Transformer, length: int, side: Side | None) -> NDArray[np.fl
     Shape:
         returns: (H, N, N)
     """
-    stack = {"source": "encoder", "target": "decoder"}[side or "source"]
-    stack = stack if model.section.architecture == "encoder-decoder" else "stack"
-    positions = model.get_submodule(f"{stack}.positions")
+    of = (side or "source") if model.section.architecture == "encoder-decoder" else None
+    positions = model.get_submodule(f"{stack_name(of)}.positions")
     assert isinstance(positions, AttentionPositions)
     with torch.inference_mode():
         bias = positions(Span(0, length)).bias

@@ -20,7 +20,7 @@ BIASES = 64
 
 _TIMES = 10  # the length
 _MOST = 8192  # positions looked at
-_FEWEST = 300  # so that T5's last bucket is among them
+_FEWEST = 300  # so that growth shows where a table is short
 _GROWTH = 1.1
 _UNIQUE = 1e-4
 _CONSISTENT = 1e-3
@@ -43,6 +43,7 @@ def requirements(
     origin: str = "formula",
     k: int = 1,
     biases: NDArray[np.float32] | None = None,
+    buckets: NDArray[np.float32] | None = None,
     beyond: BeyondContext | None = None,
 ) -> PositionRequirements:
     """Every requirement with its number.
@@ -52,10 +53,11 @@ def requirements(
         origin: whose numbers the table holds.
         k: the distance of `consistent distance`.
         biases: what is added to the scores, where something is.
+        buckets: the numbers that all biases are taken from, where they are so many and no more.
         beyond: a run's loss by position, which then decides about texts beyond the length.
 
     Shape:
-        biases: (H, N, N)
+        biases: (H, N, N); buckets: (buckets, H)
     """
     length = min(max(_TIMES * record.length, _FEWEST), _MOST)
     long = record if longer is None else longer(length)
@@ -65,7 +67,7 @@ def requirements(
         origin,
         _JOINS[joined],
         (
-            _bounded(record, long),
+            _bounded(record, long) if buckets is None else _bounded_by(buckets),
             _unique(record),
             _beyond(record, None if longer is None else long, beyond),
             _consistent(record, long, k, biases),
@@ -76,14 +78,20 @@ def requirements(
 
 def _bounded(record: PositionsRecord, long: PositionsRecord) -> Requirement:
     values = np.abs(long.table)
-    if long.first < 0:  # distances to both sides: the same is asked of one
-        values = values[-long.first :]
     largest = float(values.max())
     if long is record:
         return Requirement("bounded", bool(np.isfinite(largest)), largest, f"largest |value| of {record.length}")
     half = len(values) // 2
     grows = values[half:].max() > _GROWTH * values[:half].max()
     return Requirement("bounded", not grows, largest, f"largest |value| of {long.length} positions; met: stops growing")
+
+
+def _bounded_by(buckets: NDArray[np.float32]) -> Requirement:
+    """However far apart two tokens are, their bias is that of a bucket."""
+    largest = float(np.abs(buckets).max())
+    return Requirement(
+        "bounded", bool(np.isfinite(largest)), largest, f"largest |value| of {len(buckets)} buckets, for any distance"
+    )
 
 
 def _unique(record: PositionsRecord) -> Requirement:

@@ -154,7 +154,7 @@ def _learned(model: Transformer, length: int, side: Side | None) -> PositionsRec
         )
     embedding = "target_embedding" if side == "target" else "embedding"
     in_layers = section.position_merge == "query_key"
-    table = model.get_parameter(f"{_stack(side)}.positions.table" if in_layers else f"{embedding}.positions")
+    table = model.get_parameter(f"{stack_name(side)}.positions.table" if in_layers else f"{embedding}.positions")
     first = section.position_offset
     return _vectors("learned", table[first : first + length], first=first, merge=_merge(section), side=side)
 
@@ -166,7 +166,7 @@ def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRe
         raise UsageError(f"A table of {length} positions is empty", "choose 1 or more")
     both_ways = section.architecture == "encoder" or side == "source"
     first = 1 - length if both_ways else 0
-    weight = model.get_parameter(f"{_stack(side)}.positions.relative_bias.weight")
+    weight = relative_weight(model, side)
     buckets = relative_buckets(
         -torch.arange(first, length, device=weight.device),  # that function counts from the query to the key
         buckets=len(weight),
@@ -176,7 +176,16 @@ def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRe
     return _biases("t5", length, weight[buckets], first=first, side=side)
 
 
-def _stack(side: Side | None) -> str:
+def relative_weight(model: Transformer, side: Side | None) -> Tensor:
+    """T5's numbers.
+
+    Shape: returns (buckets, H)
+    """
+    return model.get_parameter(f"{stack_name(side)}.positions.relative_bias.weight")
+
+
+def stack_name(side: Side | None) -> str:
+    """The stack that has a side's positions; None: the only one of a model."""
     return {"source": "encoder", "target": "decoder"}[side] if side else "stack"
 
 
