@@ -5,7 +5,7 @@ from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.generation import Candidate, Filled, Generated
 from tfcli.records.tokenization import Encoding, TokenizerReport
 from tfcli.render.dataset import DatasetView
-from tfcli.render.generation.texts import FilledView, GeneratedView, bar
+from tfcli.render.generation.texts import FilledView, GeneratedView
 from tfcli.render.tokenization.tokens import EncodingView, tokenizer_view
 
 
@@ -80,7 +80,3 @@ def test_masks_that_were_filled_one_after_the_other_say_when() -> None:
     text = printed(FilledView(Filled("<mask> <mask>", (row, row), "b b", order=(1, 0))))
     assert "mask 1 of 2, filled 2nd" in text
     assert "mask 2 of 2, filled 1st" in text
-
-
-def test_bars_have_eighths() -> None:
-    assert [bar(share, 1) for share in (0.0, 0.125, 0.5, 1.0, 2.0)] == ["", "▏", "▌", "█", "█"]

@@ -11,10 +11,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tfcli.records.gradients import GradientProfile, GradientsRecord
-from tfcli.render.cost.model_cost import grid
 from tfcli.render.curve import Plot, Series
 from tfcli.render.numbers import plural
 from tfcli.render.table_csv import Table
+from tfcli.render.tables import grid
 
 _STYLES = ("cyan", "yellow", "green", "magenta", "red")
 _LETTERS = "abcde"

@@ -8,10 +8,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tfcli.records.model import Block, Matrix, ModelRecord, StackRecord, Sublayer
+from tfcli.render.bars import bar
 from tfcli.render.boxes import DOUBLE, Lines, beside, boxed, centred, in_ascii, padded, wrapped
-from tfcli.render.cost.model_cost import grid
 from tfcli.render.numbers import exact, percent, short
 from tfcli.render.table_csv import Table
+from tfcli.render.tables import grid
 
 _TITLES = {
     "embedding": "Embedding",
@@ -56,7 +57,7 @@ class ModelView:
         for line in _diagram(r, options.max_width):
             yield in_ascii(line) if options.ascii_only else line
         yield Text()
-        yield _sums(r, with_bars=options.max_width >= _BARS_FROM)
+        yield _sums(r, with_bars=options.max_width >= _BARS_FROM, ascii_only=options.ascii_only)
         yield from (Text(tie, style="dim") for tie in r.ties)
 
 
@@ -188,7 +189,7 @@ def _matrices(matrices: tuple[Matrix, ...], width: int) -> Lines:
     return lines
 
 
-def _sums(r: ModelRecord, *, with_bars: bool) -> RichTable:
+def _sums(r: ModelRecord, *, with_bars: bool, ascii_only: bool) -> RichTable:
     table = grid()
     table.add_column("part", no_wrap=True)
     for name in ("×", "parameters", "share"):
@@ -197,7 +198,7 @@ def _sums(r: ModelRecord, *, with_bars: bool) -> RichTable:
         table.add_column("", no_wrap=True)
     for group in r.groups:
         share = group.parameters / r.parameters
-        bars = [Text("█" * round(_BAR * share) or "▏", "cyan")] if with_bars else []
+        bars = [Text(bar(share, _BAR, ascii_only=ascii_only), "cyan")] if with_bars else []
         table.add_row(group.name, str(group.count), exact(group.parameters), percent(share), *bars)
     table.add_section()
     table.add_row("all", "", Text(exact(r.parameters), "bold"), "100.0 %")

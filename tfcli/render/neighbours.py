@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tfcli.records.neighbours import NeighboursRecord, TokenNeighbours
-from tfcli.render.generation.texts import bar
+from tfcli.render.bars import bar
 from tfcli.render.numbers import exact
 from tfcli.render.safe import fit, printable, token_label, widest
 from tfcli.render.table_csv import Table
@@ -57,7 +57,7 @@ def _one(token: TokenNeighbours, label: int, width: int, ascii_only: bool) -> It
         grid.add_column(justify=justify, no_wrap=True)
     grid.add_row(*(Text(head, "dim") for head in ("", fit("token", label), "cosine", "", "length")))
     for rank, one in enumerate(token.neighbours, start=1):
-        drawn = "#" * round(max(one.cosine, 0) * width) if ascii_only else bar(one.cosine, width)
+        drawn = bar(one.cosine, width, ascii_only=ascii_only)
         row: tuple[Any, ...] = (
             Text(f"{rank:>2}", "dim"),
             Text(fit(token_label(one.token), label)),

@@ -59,6 +59,18 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
+def short_duration(seconds: float) -> str:
+    """A time with three digits, however short.
+
+    >>> short_duration(0.00123), short_duration(0.5), short_duration(2)
+    ('1.23 ms', '500 ms', '2 s')
+    """
+    for size, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= size:
+            return short(seconds / size, unit)
+    return short(seconds * 1e6, "µs")
+
+
 def percent(share: float) -> str:
     """A share of 1 as a percentage with one decimal; what is not nothing is not called 0.
 
@@ -68,6 +80,17 @@ def percent(share: float) -> str:
     if 0.0 < share < 0.0005:
         return "<0.1 %"
     return f"{share * 100:.1f} %"
+
+
+def percent_in_four(share: float) -> str:
+    """A share of 1 in four cells; what is not nothing is not called 0, and what is not everything not 100.
+
+    >>> percent_in_four(0.51), percent_in_four(0.001), percent_in_four(0.999)
+    (' 51%', ' <1%', '>99%')
+    """
+    if 0 < share < 0.005:
+        return " <1%"
+    return ">99%" if 0.995 <= share < 1 else f"{share:4.0%}"
 
 
 def speed(tokens_per_second: float) -> str:

@@ -8,10 +8,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tfcli.records.scaling import ScalingRecord, ScalingRow, SoftmaxState
-from tfcli.render.cost.model_cost import grid
+from tfcli.render.bars import bar
 from tfcli.render.curve import Plot, Series
 from tfcli.render.numbers import exact, short
 from tfcli.render.table_csv import Table
+from tfcli.render.tables import grid
 
 _BAR = 16
 _BARS_FROM, _WHOLE_FROM = 88, 74  # columns
@@ -32,7 +33,7 @@ class ScalingView:
             f"{exact(r.queries)} queries with {r.keys} keys each, seed {r.seed}.",
             style="dim",
         )
-        yield _table(r, options.max_width)
+        yield _table(r, options.max_width, ascii_only=options.ascii_only)
         yield Text(
             "u: softmax(qᵀk), unscaled · s: softmax(qᵀk / √D_k), scaled · gradient: Frobenius norm of the softmax's "
             f"Jacobian diag(w) − w wᵀ, by which every gradient is multiplied · entropy: of the weights in nats; equal "
@@ -61,7 +62,7 @@ def _numbers(state: SoftmaxState) -> list[float]:
     return [getattr(state, name) for name in _STATES]
 
 
-def _table(r: ScalingRecord, width: int) -> RichTable:
+def _table(r: ScalingRecord, width: int, *, ascii_only: bool) -> RichTable:
     with_bars, is_narrow = width >= _BARS_FROM, width < _WHOLE_FROM
     table = grid()
     table.add_column("D_k", justify="right", no_wrap=True)
@@ -77,8 +78,8 @@ def _table(r: ScalingRecord, width: int) -> RichTable:
         cells = [str(row.d_k), f"{row.variance:.4g}", *([] if is_narrow else [f"{row.standard_error:.2g}"])]
         for name in _STATES:
             cells += [f"{getattr(state, name):.3f}" for state in (row.unscaled, row.scaled)]
-        bars = [Text("█" * round(_BAR * row.unscaled.largest_weight), "yellow")] if with_bars else []
-        table.add_row(*cells, *bars)
+        drawn = bar(row.unscaled.largest_weight, _BAR, ascii_only=ascii_only)
+        table.add_row(*cells, *([Text(drawn, "yellow")] if with_bars else []))
     return table
 
 

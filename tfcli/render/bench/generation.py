@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tfcli.records.bench import GenerationSide, GenerationSpeed, Spread
+from tfcli.render.bars import bar
 from tfcli.render.bench.training import BARS_FROM, LONGEST_BAR, listed, machine_line, milliseconds
-from tfcli.render.generation.texts import bar
 from tfcli.render.numbers import exact, percent, plural, short
 from tfcli.render.safe import printable
 
@@ -27,13 +27,13 @@ class GenerationSpeedView:
         for line in (_shape(speed), _work(speed), machine_line(speed.machine), _bandwidth(speed)):
             yield Text(line, style="dim")
         yield Text()
-        yield _table(speed, with_bars=options.max_width >= BARS_FROM)
+        yield _table(speed, with_bars=options.max_width >= BARS_FROM, ascii_only=options.ascii_only)
         yield Text()
         for note in _notes(speed):
             yield Text(note, style="dim")
 
 
-def _table(speed: GenerationSpeed, *, with_bars: bool) -> Table:
+def _table(speed: GenerationSpeed, *, with_bars: bool, ascii_only: bool) -> Table:
     """Under a side its precision, and under a figure that varies its 10th and 90th percentile. A column that means
     nothing here is left out."""
     columns = [_Cells("tokens/s", [short(side.tokens_per_second) for side in speed.sides])]
@@ -59,7 +59,7 @@ def _table(speed: GenerationSpeed, *, with_bars: bool) -> Table:
         row = [Text(side.name, style), *(Text(column.figures[number], style) for column in columns)]
         if with_bars:
             length = side.tokens_per_second / fastest
-            row.append(Text(bar(length, LONGEST_BAR), "green" if ours else "blue"))
+            row.append(Text(bar(length, LONGEST_BAR, ascii_only=ascii_only), "green" if ours else "blue"))
         table.add_row(*row)
         under = [side.precision, *(column.under[number] if column.under else "" for column in columns)]
         table.add_row(*(Text(cell, "dim") for cell in under))

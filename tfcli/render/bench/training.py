@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tfcli.records.bench import Difference, Machine, MatrixPeak, TrainingSide, TrainingSpeed
-from tfcli.render.generation.texts import bar
+from tfcli.render.bars import bar
 from tfcli.render.numbers import exact, percent, plural, short
 from tfcli.render.safe import printable
 
@@ -31,13 +31,13 @@ class TrainingSpeedView:
         for line in (_shape(speed), machine_line(speed.machine), *map(_peak, speed.peaks)):
             yield Text(line, style="dim")
         yield Text()
-        yield _table(speed, with_bars=options.max_width >= BARS_FROM)
+        yield _table(speed, with_bars=options.max_width >= BARS_FROM, ascii_only=options.ascii_only)
         yield Text()
         for note in _notes(speed):
             yield Text(note, style="dim")
 
 
-def _table(speed: TrainingSpeed, *, with_bars: bool) -> Table:
+def _table(speed: TrainingSpeed, *, with_bars: bool, ascii_only: bool) -> Table:
     """Under a figure that varies, dim, its 10th and 90th percentile."""
     against = len(speed.sides) > 1
     names = ["tokens/s", "ms a step", "of peak", "memory", *(["tfcli is"] if against else [])]
@@ -60,7 +60,7 @@ def _table(speed: TrainingSpeed, *, with_bars: bool) -> Table:
             under.append("" if side.ratio is None else f"{side.ratio_p10:.2f}–{side.ratio_p90:.2f}")
         if with_bars:
             length = side.tokens_per_second / fastest
-            row.append(Text(bar(length, LONGEST_BAR), "green" if ours else "blue"))
+            row.append(Text(bar(length, LONGEST_BAR, ascii_only=ascii_only), "green" if ours else "blue"))
         table.add_row(*row)
         table.add_row(*(Text(cell, "dim") for cell in under))
     return table

@@ -7,10 +7,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from tfcli.records.cost import AgainstRecord, MixerCost
-from tfcli.render.cost.model_cost import grid
 from tfcli.render.curve import Plot, Series
 from tfcli.render.numbers import exact, plural, short
 from tfcli.render.table_csv import Table
+from tfcli.render.tables import grid
 
 _NAMES = {"dense": "fully connected", "rnn": "recurrent"}
 _SHORT = {"dense": "dense", "rnn": "recurrent"}

@@ -6,9 +6,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from tfcli.records.cost import HeadsRecord
-from tfcli.render.cost.model_cost import grid, time
-from tfcli.render.numbers import exact, plural, short
+from tfcli.render.bars import bar
+from tfcli.render.numbers import exact, plural, short, short_duration
 from tfcli.render.table_csv import Table
+from tfcli.render.tables import grid
 
 _BAR = 16
 _EXACT_FROM = 74
@@ -34,9 +35,9 @@ class HeadsView:
         slowest = max(one.seconds for one in r.counts)
         write = exact if options.max_width >= _EXACT_FROM else short
         for one in r.counts:
-            numbers = (write(one.parameters), write(one.flops), write(one.exponentials), time(one.seconds))
-            bar = Text("█" * max(1, round(_BAR * one.seconds / slowest)), "yellow")
-            table.add_row(str(one.num_heads), str(one.head_dim), *numbers, bar if options.max_width >= 70 else "")
+            numbers = (write(one.parameters), write(one.flops), write(one.exponentials), short_duration(one.seconds))
+            drawn = Text(bar(one.seconds / slowest, _BAR, ascii_only=options.ascii_only), "yellow")
+            table.add_row(str(one.num_heads), str(one.head_dim), *numbers, drawn if options.max_width >= 70 else "")
         yield table
         yield Text(
             f"See: {plural(last.num_heads, 'head')} cost the matrix products of {first.num_heads}, "

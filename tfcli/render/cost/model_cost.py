@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from tfcli.records.cost import CostAtLength, CostRecord
+from tfcli.render.bars import bar
 from tfcli.render.curve import Plot, Series
-from tfcli.render.numbers import exact, percent, plural, short
+from tfcli.render.numbers import exact, percent, plural, short, short_duration
 from tfcli.render.table_csv import Table
+from tfcli.render.tables import grid
 
 _NAMES = {
     "embeddings": ("embeddings", "look-up"),
@@ -50,7 +51,7 @@ class CostView:
         yield from _crossover(r)
         if r.products_a_second is not None:
             yield Text()
-            yield from _measured(r)
+            yield from _measured(r, ascii_only=options.ascii_only)
 
 
 def cost_table(record: CostRecord) -> Table:
@@ -190,7 +191,7 @@ def _formulas(r: CostRecord) -> Iterator[str]:
         yield f"Here H Dh = D, so that N* = 2 D + {inner}; with F = 4 D and no gate it is 6 D."
 
 
-def _measured(r: CostRecord) -> RenderResult:
+def _measured(r: CostRecord, *, ascii_only: bool) -> RenderResult:
     assert r.products_a_second is not None
     yield Text("Measured beside predicted", style="bold")
     rate = short(r.products_a_second, "FLOP/s")
@@ -204,25 +205,13 @@ def _measured(r: CostRecord) -> RenderResult:
     for at, seconds, predicted in known:
         if seconds and predicted:
             ratio = seconds / predicted
-            bar = Text("█" * max(1, round(16 * ratio / largest)), "yellow")
-            table.add_row(exact(at.length), time(predicted), time(seconds), f"{ratio:.2f}", bar)
+            drawn = Text(bar(ratio / largest, 16, ascii_only=ascii_only), "yellow")
+            table.add_row(exact(at.length), short_duration(predicted), short_duration(seconds), f"{ratio:.2f}", drawn)
     yield table
     yield Text(
         "See: a ratio above 1 is what no matrix product counts: softmax and mask go over N² numbers, and small "
         "products do not reach the speed of a large one. Lengths that take seconds are left out."
     )
-
-
-def time(seconds: float) -> str:
-    """Seconds with three digits.
-
-    >>> time(0.00123), time(0.5), time(2)
-    ('1.23 ms', '500 ms', '2 s')
-    """
-    for size, unit in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= size:
-            return short(seconds / size, unit)
-    return short(seconds * 1e6, "µs")
 
 
 def short_count(number: float) -> str:
@@ -232,8 +221,3 @@ def short_count(number: float) -> str:
     ('4,608', '2.5')
     """
     return exact(round(number)) if number >= 100 else f"{number:.3g}"
-
-
-def grid() -> RichTable:
-    """A table as all of these pictures have it."""
-    return RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1), header_style="dim")

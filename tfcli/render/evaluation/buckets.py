@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tfcli.records.evaluation import Bucket, Scores
-from tfcli.render.generation.texts import bar
+from tfcli.render.bars import bar
 from tfcli.render.numbers import exact, percent
 
 _BARS_FROM = 100

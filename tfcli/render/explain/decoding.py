@@ -12,9 +12,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tfcli.records.decoding import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
+from tfcli.render.bars import bar
 from tfcli.render.brush import has_colors
 from tfcli.render.generation.beam_tree import BeamTreeView
-from tfcli.render.generation.texts import bar
 from tfcli.render.numbers import exact, plural
 from tfcli.render.safe import fit, printable, token_label, widest
 from tfcli.render.table_csv import Table
@@ -38,7 +38,7 @@ class DecodingView:
         yield Text(_formula(record), style="dim")
         for number, step in enumerate(record.steps, start=1):
             yield Text()
-            yield from _step(record, number, step, options.max_width, has_colors(console))
+            yield from _step(record, number, step, options, has_colors(console))
         yield Text()
         yield from _searches(record)
         yield Text()
@@ -69,10 +69,12 @@ def _against(record: DecodingRecord) -> str:
     return f" · z′ is {'; '.join(rules)}" if rules else ""
 
 
-def _step(record: DecodingRecord, number: int, step: DecodingStep, width: int, in_color: bool) -> RenderResult:
+def _step(
+    record: DecodingRecord, number: int, step: DecodingStep, options: ConsoleOptions, in_color: bool
+) -> RenderResult:
     text = printable(record.prompt + "".join(step.before))
     yield Text.assemble((f"Step {number}", "bold"), f"  what follows “{text}”?")
-    yield _candidates(record, step, width)
+    yield _candidates(record, step, options.max_width, ascii_only=options.ascii_only)
     if step.others:
         yield Text(f"… and {plural(step.others, 'further token')}, {step.rest:.3f} together", style="dim")
     if step.uniform is None:
@@ -81,14 +83,14 @@ def _step(record: DecodingRecord, number: int, step: DecodingStep, width: int, i
         return
     min_p = f", min-p {step.kept_min_p}" if record.min_p else ""
     yield Text(f"top-k leaves {step.kept_top_k}, top-p {step.kept_top_p}{min_p}.", style="dim")
-    yield from _unit_line(step, width, in_color)
+    yield from _unit_line(step, options.max_width, in_color)
     chosen = _chosen(step)
     yield Text.assemble(
         f"u = {step.uniform:.4f} lies in [{chosen.begin:.4f}, {chosen.end:.4f}): ", (token_label(step.token), "bold")
     )
 
 
-def _candidates(record: DecodingRecord, step: DecodingStep, width: int) -> Grid:
+def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii_only: bool) -> Grid:
     draws = step.uniform is not None
     label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(one.token) for one in step.candidates))))
     grid = Grid.grid(padding=(0, 1 if width < _ROOMY else 2, 0, 0))
@@ -122,7 +124,7 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int) -> Grid:
             stages = [one.tempered, one.after_top_k, one.after_top_p, *([one.after_min_p] if min_p else [])]
             cells += [Text(_share(p), "" if p else "dim") for p in stages]
         if with_bars:
-            cells.append(Text(bar(one.chance, _BAR).ljust(_BAR), "cyan"))
+            cells.append(Text(bar(one.chance, _BAR, ascii_only=ascii_only).ljust(_BAR), "cyan"))
         grid.add_row(*cells)
     return grid
 

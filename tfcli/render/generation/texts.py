@@ -3,16 +3,12 @@
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 
-from tfcli.records.generation import Candidate, Filled, Generated
-from tfcli.render.attention.words import labels
-from tfcli.render.numbers import percent, plural
-from tfcli.render.safe import fit, printable, widest
-
-_EIGHTHS = " ▏▎▍▌▋▊▉"
+from tfcli.records.generation import Filled, Generated
+from tfcli.render.numbers import plural
+from tfcli.render.predictions.candidates import candidate_bars
+from tfcli.render.safe import printable
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class FilledView:
         for number, candidates in enumerate(filled.predictions, start=1):
             turn = "" if filled.order is None else f", filled {_ordinal(filled.order[number - 1] + 1)}"
             yield Text(f"mask {number} of {len(filled.predictions)}{turn}", style="bold")
-            yield from _bars(candidates, options.max_width)
+            yield from candidate_bars(candidates, None, options.max_width, ascii_only=options.ascii_only)
         yield Text(printable(filled.text, keep_newlines=True))
 
 
@@ -62,23 +58,3 @@ def _ordinal(number: int) -> str:
     """
     ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
-
-
-def _bars(candidates: tuple[Candidate, ...], width: int) -> RenderResult:
-    names = labels(tuple(candidate.token for candidate in candidates))
-    name_width = min(widest(names), 24)
-    room = max(4, min(40, width - name_width - 13))
-    for name, candidate in zip(names, candidates, strict=True):
-        yield Segment(f"  {fit(name, name_width)}  {percent(candidate.probability):>7}  ")
-        yield Segment(bar(candidate.probability, room), Style(color="cyan"))
-        yield Segment.line()
-
-
-def bar(share: float, width: int) -> str:
-    """A horizontal bar of `share` × `width` cells, to an eighth of a cell.
-
-    >>> bar(0.5, 3)
-    '█▌'
-    """
-    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
-    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()

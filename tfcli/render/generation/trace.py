@@ -6,7 +6,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from tfcli.records.generation import Option, Trace, TraceStep
-from tfcli.render.generation.texts import GeneratedView, bar
+from tfcli.render.bars import bar
+from tfcli.render.generation.texts import GeneratedView
+from tfcli.render.numbers import percent_in_four
 from tfcli.render.safe import fit, token_label, widest
 
 _LEAST_LABEL, _MOST_LABEL = 6, 16
@@ -67,7 +69,7 @@ def _row(number: int, step: TraceStep, layout: _Layout, ascii_only: bool) -> Tex
     row = Text(no_wrap=True, overflow="crop")
     row.append(f"{number:>4} ", "dim")
     row.append(fit(token_label(step.token), layout.token), "bold")
-    row.append(f" {_percent(step.probability)}   {_percent(step.chance)} ")
+    row.append(f" {percent_in_four(step.probability)}   {percent_in_four(step.chance)} ")
     for option in _shown(step, layout.count):
         _append(row, option, option.token_id == step.token_id, layout, ascii_only)
     return row
@@ -87,17 +89,9 @@ def _append(row: Text, option: Option, is_chosen: bool, layout: _Layout, ascii_o
     sign = chosen if is_chosen else ruled_out if is_out else " "
     style = "bold" if is_chosen else "dim" if is_out else ""
     row.append(f" {sign} {fit(token_label(option.token), layout.label)} ", style)
-    row.append(_bar(option.probability, layout.bar, ascii_only), "dim" if is_out else "cyan")
-    row.append(f" {_percent(option.probability)}", style)
-
-
-def _percent(share: float) -> str:
-    """In four cells; what is not nothing is not called 0."""
-    return " <1%" if 0 < share < 0.005 else f"{share:4.0%}"
-
-
-def _bar(share: float, width: int, ascii_only: bool) -> str:
-    return ("#" * round(share * width) if ascii_only else bar(share, width)).ljust(width)
+    drawn = bar(option.probability, layout.bar, ascii_only=ascii_only)
+    row.append(drawn.ljust(layout.bar), "dim" if is_out else "cyan")
+    row.append(f" {percent_in_four(option.probability)}", style)
 
 
 def _signs(ascii_only: bool) -> tuple[str, str]:

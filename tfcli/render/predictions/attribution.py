@@ -12,10 +12,10 @@ from rich.style import Style
 from rich.text import Text
 
 from tfcli.records.attribution import Attribution, Contribution, Part
+from tfcli.render.bars import bar
 from tfcli.render.brush import Brush, brush_for
 from tfcli.render.cells import scale_bar
 from tfcli.render.colors import NO_VALUE, SIGNED, levels
-from tfcli.render.generation.texts import bar
 from tfcli.render.heatmap import HeatMap
 from tfcli.render.numbers import percent
 from tfcli.render.safe import fit, token_label, widest
@@ -183,7 +183,7 @@ def _append_bar(line: Text, share: float, half: int, *, ascii_only: bool) -> Tex
         line.append(" " * (half - cells)).append(("#" if ascii_only else "█") * cells, "blue")
         return line.append(middle)
     line.append(" " * half + middle)
-    return line.append("#" * round(share * half) if ascii_only else bar(share, half), "red")
+    return line.append(bar(share, half, ascii_only=ascii_only), "red")
 
 
 def part_name(part: Part) -> str:

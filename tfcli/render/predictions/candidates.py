@@ -7,8 +7,8 @@ from rich.console import RenderResult
 from rich.text import Text
 
 from tfcli.records.generation import Candidate
-from tfcli.render.generation.texts import bar
-from tfcli.render.numbers import percent
+from tfcli.render.bars import bar
+from tfcli.render.numbers import percent, percent_in_four
 from tfcli.render.safe import fit, token_label, widest
 
 _LEAST_LABEL, _MOST_LABEL = 6, 16
@@ -44,7 +44,7 @@ def append_candidates(
         is_answer = one.token == answer
         row.append(f" {sign(ascii_only=ascii_only) if is_answer else ' '}")
         row.append(f"{fit(token_label(one.token), layout.label)} ", "bold" if is_answer else "")
-        row.append(_bar(one.probability, layout.bar, ascii_only).ljust(layout.bar), "cyan")
+        row.append(bar(one.probability, layout.bar, ascii_only=ascii_only).ljust(layout.bar), "cyan")
         row.append(f" {percent_in_four(one.probability)}")
 
 
@@ -60,24 +60,9 @@ def candidate_bars(
         line = Text(f"{sign(ascii_only=ascii_only) if is_answer else ' '} ", no_wrap=True, overflow="crop")
         line.append(fit(name, name_width), "bold" if is_answer else "")
         line.append(f"  {percent(one.probability):>7}  ")
-        yield line.append(_bar(one.probability, room, ascii_only), "cyan")
+        yield line.append(bar(one.probability, room, ascii_only=ascii_only), "cyan")
 
 
 def sign(*, ascii_only: bool) -> str:
     """What stands before the true token."""
     return ">" if ascii_only else "▸"
-
-
-def percent_in_four(share: float) -> str:
-    """A share of 1 in four cells; what is not nothing is not called 0, and what is not everything not 100.
-
-    >>> percent_in_four(0.51), percent_in_four(0.001), percent_in_four(0.999)
-    (' 51%', ' <1%', '>99%')
-    """
-    if 0 < share < 0.005:
-        return " <1%"
-    return ">99%" if 0.995 <= share < 1 else f"{share:4.0%}"
-
-
-def _bar(share: float, width: int, ascii_only: bool) -> str:
-    return "#" * round(share * width) if ascii_only else bar(share, width)

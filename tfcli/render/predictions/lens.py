@@ -13,8 +13,8 @@ from tfcli.records.lens import Lens
 from tfcli.render.brush import Brush, brush_for
 from tfcli.render.cells import scale_bar
 from tfcli.render.colors import WEIGHTS, levels
-from tfcli.render.numbers import plural
-from tfcli.render.predictions.candidates import append_candidates, percent_in_four, row_layout, sign
+from tfcli.render.numbers import percent_in_four, plural
+from tfcli.render.predictions.candidates import append_candidates, row_layout, sign
 from tfcli.render.safe import fit, token_label
 from tfcli.render.table_csv import Table
 

@@ -15,8 +15,7 @@ from tfcli.render.brush import Brush, brush_for
 from tfcli.render.cells import scale_bar
 from tfcli.render.colors import WEIGHTS, levels
 from tfcli.render.facts import Fact, Facts
-from tfcli.render.numbers import percent, plural, short
-from tfcli.render.predictions.candidates import percent_in_four
+from tfcli.render.numbers import percent, percent_in_four, plural, short
 from tfcli.render.safe import fit, printable, token_label, widest
 from tfcli.render.table_csv import Table
 

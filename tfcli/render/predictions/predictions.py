@@ -8,12 +8,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from tfcli.records.predictions import Prediction, Predictions
-from tfcli.render.numbers import short
+from tfcli.render.numbers import percent_in_four, short
 from tfcli.render.predictions.candidates import (
     Row,
     append_candidates,
     candidate_bars,
-    percent_in_four,
     row_layout,
     sign,
 )

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from tfcli.records.tokens import TokenRow, TokensRecord
 from tfcli.render.as_json import to_json
+from tfcli.render.bars import bar
 from tfcli.render.brush import has_colors
 from tfcli.render.facts import Fact, Facts
-from tfcli.render.generation.texts import bar
 from tfcli.render.numbers import exact, plural
 from tfcli.render.safe import fit, printable, token_label, widest
 from tfcli.render.table_csv import Table
@@ -83,7 +83,7 @@ def _table(record: TokensRecord, width: int, ascii_only: bool) -> Grid:
     grid.add_row(*(Text(head, "dim") for head in heads + (["‖p‖"] if joined else [])))
     for row in record.tokens:
         share = row.norm / longest if longest else 0.0
-        drawn = "#" * round(share * room) if ascii_only else bar(share, room)
+        drawn = bar(share, room, ascii_only=ascii_only)
         cells = [
             Text(str(row.position), "dim"),
             Text(str(row.token_id)),
