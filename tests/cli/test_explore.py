@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +17,15 @@ import pytest
 from tests.cli.commands import tfcli
 from tests.support.explorer import explore_headless
 from tfcli.errors import TfcliError
+from tfcli.explorer import reading as reading_module
 from tfcli.explorer.command_line import folded, plain_command, plain_words
 from tfcli.explorer.export import export
-from tfcli.explorer.reading import Reading, read
+from tfcli.explorer.reading import Reader, Reading
 from tfcli.explorer.scene import Scene
 from tfcli.explorer.state import Place, View
+from tfcli.inspection import reading as inputs_module
+from tfcli.inspection.heads import copies as copies_module
+from tfcli.inspection.heads.roles import heads
 from tfcli.runs.load import load_run
 
 
@@ -44,7 +49,7 @@ def printed(command: str, *more: str | Path) -> str:
 )
 def test_the_command_reproduces_any_text(trained: Callable[[str], Path], text: str):
     run = trained("decoder")
-    reading = read(load_run(run), text)
+    reading = Reader(load_run(run)).read(text)
     shown = scene(run, reading, replace(reading.first_view(), place=Place("decoder_self", 1, 0)))
     [record] = json.loads(printed(plain_command(shown), "--json"))["records"]
     assert tuple(record["key_tokens"]) == reading.records[0].key_tokens
@@ -54,13 +59,13 @@ def test_the_command_reproduces_any_text(trained: Callable[[str], Path], text: s
 
 
 def test_a_text_of_one_dash_comes_from_stdin(trained: Callable[[str], Path]):
-    shown = scene(trained("decoder"), read(load_run(trained("decoder")), "-"))
+    shown = scene(trained("decoder"), Reader(load_run(trained("decoder"))).read("-"))
     assert plain_command(shown).startswith("printf - | tfcli inspect attention ")
 
 
 def test_targets_kinds_and_checkpoints_are_part_of_the_command(trained: Callable[[str], Path]):
     run = trained("encoder-decoder")
-    reading = read(load_run(run, "last"), "O gato dorme.", "The cat")
+    reading = Reader(load_run(run, "last")).read("O gato dorme.", "The cat")
     for kind in ("encoder_self", "decoder_self", "cross"):
         shown = scene(run, reading, View(Place(kind, 1, 1)), "last")
         assert "--checkpoint last" in plain_command(shown)
@@ -83,7 +88,7 @@ def test_what_is_seen_and_written_is_what_the_command_prints(
 ):
     """The numbers of the map, and every file to the letter."""
     run = trained("decoder")
-    reading = read(load_run(run), "Tom swam")
+    reading = Reader(load_run(run)).read("Tom swam")
     view = replace(View(Place("decoder_self", 1, 0)), **changes)  # type: ignore[arg-type]
     shown = scene(run, reading, view)
     command = plain_command(shown)
@@ -119,20 +124,46 @@ def test_a_name_that_cannot_be_written_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(TfcliError) as refused:
-        export(scene(trained("decoder"), read(load_run(trained("decoder")), "Tom")), name)
+        export(scene(trained("decoder"), Reader(load_run(trained("decoder"))).read("Tom")), name)
     assert sentence in str(refused.value)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_text_is_read_as_the_model_reads_it_with_statistics_of_every_head(trained: Callable[[str], Path]):
     run = load_run(trained("encoder-decoder"))
-    reading = read(run, "O gato dorme.", "The cat")
+    reading = Reader(run).read("O gato dorme.", "The cat")
     assert reading.kinds() == ("encoder_self", "decoder_self", "cross")
     assert {(one.kind, one.layer, one.head) for one in reading.statistics} == {
         (kind, layer, head) for kind in reading.kinds() for layer in range(2) for head in range(2)
     }
-    alone = read(load_run(trained("decoder")), "")
+    alone = Reader(load_run(trained("decoder"))).read("")
     assert (alone.records[0].weights.shape[2:], alone.statistics) == ((1, 1), ())
+
+
+def test_each_text_is_translated_and_read_once_and_copies_are_measured_once(
+    trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    passes: list[str] = []
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*args: Any, **settings: Any) -> Any:
+            passes.append(name)
+            return function(*args, **settings)
+
+        return count
+
+    modules = ((reading_module, "record_model"), (copies_module, "record_model"), (inputs_module, "translate"))
+    for module, name in modules:
+        label = f"{module.__name__.rpartition('.')[2]} {name}"
+        monkeypatch.setattr(module, name, counted(label, getattr(module, name)))
+    run = load_run(trained("encoder-decoder"))
+    reader = Reader(run)
+    reader.read("O gato dorme.")
+    assert passes == ["reading translate", "reading record_model", *["copies record_model"] * 4]
+    passes.clear()
+    second = reader.read("O rato")
+    assert passes == ["reading translate", "reading record_model"]
+    assert second.statistics == heads(run, "O rato").heads
 
 
 def test_without_a_terminal_it_is_a_sentence(trained: Callable[[str], Path]):

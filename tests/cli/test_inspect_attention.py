@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from tests.cli.commands import tfcli
 from tests.support.runs import tiny_recipe, train_tiny
 from tfcli.inspection.attention.rollout import rollout
-from tfcli.inspection.attention.weights import attention
-from tfcli.runs.load import load_run
+from tfcli.inspection.attention.weights import attention, attention_on
+from tfcli.inspection.reading import Inputs, read_text
+from tfcli.runs.load import LoadedRun, load_run
 
 TEXT = "Tom swam"
 Trained = Callable[[str], Path]
@@ -124,6 +126,36 @@ def test_two_texts_compared(trained: Trained):
     assert found["other_query_tokens"][1] == "A"
     counts = refused(run, "--against-text", "Ann")
     assert "“Tom swam” has 9 tokens and “Ann” 4 tokens" in counts
+
+
+@pytest.mark.parametrize("options", [["--target", "The cat"], ["--beam", "2", "--max-new-tokens", "3"]], ids=" ".join)
+def test_the_other_text_is_read_with_the_same_target_or_beam(trained: Trained, options: list[str]):
+    """Its own translation would be another target, of another length."""
+    run = trained("encoder-decoder")
+    found = loaded(run, *options, "--layer", "0", "--head", "0", "--against-text", "O rato", text="O gato")
+    cross = loaded(run, *options, text="O rato")["records"][-1]
+    assert found["other_query_tokens"] == cross["query_tokens"]
+    assert found["other_weights"] == cross["weights"][0][0]
+    plain = loaded(run, text="O rato")["records"][-1]
+    assert plain["query_tokens"] != cross["query_tokens"], "else nothing was told apart"
+
+
+def test_a_run_of_another_tokenizer_reads_with_the_same_beam(trained: Trained, monkeypatch: pytest.MonkeyPatch):
+    from tfcli.inspection.attention import comparison
+
+    ours, theirs = load_run(trained("encoder-decoder")), load_run(trained("encoder-decoder"))
+    theirs = replace(theirs, config=replace(theirs.config, tokenizer_fingerprint="another"))
+    asked = []
+
+    def read(run: LoadedRun, text: str) -> Inputs:
+        asked.append((run, text))
+        return read_text(run, text, beam=2, max_new_tokens=3)
+
+    inputs = read_text(ours, "O gato", beam=2, max_new_tokens=3)
+    record = attention_on(ours, inputs)[-1]
+    found = comparison.against_run(ours, theirs, inputs, record, ("a", "b"), "O gato", read, lambda one: one)
+    assert asked == [(theirs, "O gato")]
+    assert found.largest == ()
 
 
 def test_two_runs_compared(trained: Trained, tmp_path: Path):

@@ -70,3 +70,11 @@ def test_the_first_view_is_the_telling_head_with_the_cursor_on_the_last_rows_str
     view = DECODER.first_view()
     assert view.place == Place("decoder_self", 1, 2)
     assert (view.row, view.column) == (3, int(RECORD.weights[1, 2, 3].argmax()))
+
+
+def test_scores_leave_a_difference_and_d_comes_back_to_it():
+    """A map of scores that called itself a difference showed neither."""
+    shown = VIEW.differing().to_head(RECORD, 0).differing()
+    scores = shown.requantified()
+    assert (scores.quantity, scores.compared, scores.marked) == ("scores", False, VIEW.place)
+    assert scores.differing() == shown

@@ -9,12 +9,16 @@ import pytest
 from tfcli.explorer.reading import Reading
 from tfcli.explorer.state import Combined, Place, View
 from tfcli.explorer.values import map_values
+from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
 
 # One layer, two heads; the first query of a decoder may look at itself alone.
 WEIGHTS = np.array([[[[1, 0], [0.75, 0.25]], [[1, 0], [0.25, 0.75]]]], dtype=np.float32)
 SCORES = np.array([[[[2, 9], [4, -3]], [[1, 9], [0, 1]]]], dtype=np.float32)
 READING = Reading("b", None, (AttentionRecord("decoder_self", ("a", "b"), ("a", "b"), WEIGHTS, scores=SCORES),), ())
+MASK = np.tri(2, dtype=bool)
+# The second head looks at nothing but itself: its other weight is too small for a float32.
+SHARP = replace(READING.records[0], weights=frozen([[[[1, 0], [0.75, 0.25]], [[1, 0], [0, 1]]]]), mask=MASK)
 HEAD = View(Place("decoder_self", 0, 0))
 NAN = float("nan")
 
@@ -66,3 +70,20 @@ def test_a_difference_is_this_head_less_the_marked_one():
 )
 def test_heads_together(combined: str, expected: list[list[float]]):
     same(map_values(READING, replace(HEAD, combined=cast(Combined, combined))).numbers, expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"place": Place("decoder_self", 0, 1)}, [[1, NAN], [0, 1]]),
+        ({"place": Place("decoder_self", 0, 1), "quantity": "scores"}, [[1, NAN], [0, 1]]),
+        ({"marked": Place("decoder_self", 0, 1), "compared": True}, [[0, NAN], [0.75, -0.75]]),
+        ({"combined": "mean"}, [[1, NAN], [0.375, 0.625]]),
+    ],
+    ids=["weights", "scores", "difference", "mean"],
+)
+def test_a_weight_of_0_is_a_number_where_the_mask_lets_it_be_seen(
+    changes: dict[str, object], expected: list[list[float]]
+):
+    values = map_values(Reading("b", None, (SHARP,), ()), replace(HEAD, **changes))  # type: ignore[arg-type]
+    same(values.numbers, expected)

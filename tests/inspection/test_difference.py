@@ -1,5 +1,7 @@
 """Differences by hand, and what cannot be compared."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,3 +64,13 @@ def test_other_tokens_are_refused_with_the_first_that_differs():
     with pytest.raises(UsageError, match="token 1 is 'the end', and here 'b'"):
         require_same_tokens(ours, record([[1]], tokens=("a",)), "runs/b")
     require_same_tokens(ours, record(SECOND), "runs/b")
+
+
+def test_what_one_side_alone_hides_is_a_difference_and_a_weight_that_became_0_is_a_number():
+    """Causal against all keys: only the cells that both hide have no value."""
+    ours = replace(record([[1, 0], [1, 0]]), mask=frozen(np.tri(2), np.bool_))
+    theirs = replace(record([[0.5, 0.5], [1, 0]]), mask=frozen(np.ones((2, 2)), np.bool_))
+    places = ((0, 0), (0, 0))
+    assert difference(ours, theirs, places, ("x", "y")).visible_differences.tolist() == [[0.5, -0.5], [0, 0]]
+    both = difference(ours, ours, places, ("x", "y"))
+    assert np.isnan(both.visible_differences).tolist() == [[False, True], [False, False]]

@@ -36,8 +36,8 @@ def test_its_figures_are_those_of_its_weights(kept: Path):
     run = load_run(kept)
     found = evolution(run, read_text(run, "a cat"), "decoder_self", 0, 0)
     rows = found.weights[1].astype(float)
-    bits = [-sum(w * np.log2(w) for w in row if w > 0) for row in rows]
-    assert found.steps[1].entropy == pytest.approx(sum(bits) / len(bits), abs=1e-5)
+    nats = [-sum(w * np.log(w) for w in row if w > 0) for row in rows]
+    assert found.steps[1].entropy == pytest.approx(sum(nats) / len(nats), abs=1e-5)
     step = found.steps[1]
     candidates = {(q, k): rows[q, k] for q in range(6) for k in range(1, 6) if abs(q - k) > 1}
     assert (step.row, step.column) == max(candidates, key=lambda cell: candidates[cell])

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attention.focus import focused, narrowed, telling_head
+from tfcli.inspection.attention.focus import focused, telling_head
 from tfcli.records.attention import AttentionKind, AttentionRecord
 
 
@@ -69,6 +69,6 @@ def test_a_place_that_is_not_there(layer: int | None, head: int | None, name: st
 
 
 def test_narrowed_keeps_the_axes():
-    assert narrowed(TWO_LAYERS, None, None).weights.shape == (2, 2, 4, 4)
-    one = narrowed(TWO_LAYERS, 0, 1).weights
+    assert TWO_LAYERS.narrowed(None, None).weights.shape == (2, 2, 4, 4)
+    one = TWO_LAYERS.narrowed(0, 1).weights
     assert np.array_equal(one, heads(FOUND))

@@ -58,7 +58,7 @@ def test_copies_are_measured_on_random_tokens_read_twice(decoder: LoadedRun):
 
 def test_an_induction_head_is_found(decoder: LoadedRun, monkeypatch: pytest.MonkeyPatch):
     """Weights of an induction head in the place of layer 1, head 1: everything else stays as it is."""
-    from tfcli.inspection.heads import roles as module
+    from tfcli.inspection.heads import copies, roles
     from tfcli.inspection.passes import ModelPass, record_model
 
     def with_induction(model: object, tensors: list[torch.Tensor]) -> ModelPass:
@@ -71,7 +71,8 @@ def test_an_induction_head_is_found(decoder: LoadedRun, monkeypatch: pytest.Monk
             weights[1, query, earlier[-1] + 1 if earlier else query] = 1
         return passed
 
-    monkeypatch.setattr(module, "record_model", with_induction)
+    for module in (copies, roles):
+        monkeypatch.setattr(module, "record_model", with_induction)
     found = heads(decoder)
     head = next(one for one in found.heads if (one.layer, one.head) == (1, 1))
     assert (head.role, head.role_score) == ("induction", 1.0)

@@ -116,3 +116,11 @@ def test_overview_pools_by_the_largest() -> None:
     lines = printed(AttentionOverview(AttentionRecord("encoder_self", ("x",) * 32, ("x",) * 32, weights))).splitlines()
     assert lines[10] == "██"
     assert lines[-1].endswith("a cell shows the largest of 4 × 4")
+
+
+def test_overview_shows_a_weight_of_0_as_0_where_the_mask_lets_it_be_seen() -> None:
+    """Row 2 gives key 0 nothing, and is hidden from nothing: blank, the lowest shade, where "·" would be masked."""
+    weights = frozen([[[[1, 0, 0], [0, 1, 0], [0, 0, 1]]]])
+    record = AttentionRecord("decoder_self", TOKENS, TOKENS, weights, mask=frozen(np.tri(3), np.bool_))
+    lines = printed(AttentionOverview(record), 60).splitlines()
+    assert [lines[3], lines[5], lines[7]] == ["████········", "    ████····", "        ████"]

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
 from tests.render.test_attention_files import NASTY
 from tests.support.browser import browser, open_page
+from tfcli.inspection.attention.crop import cropped
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.attention.html import attention_html
@@ -110,3 +112,33 @@ def test_a_page_of_any_other_picture_loads_too(chrome: Chrome, tmp_path: Path) -
     open_page(chrome, tmp_path, picture_html(PositionsView(positions_table("sinusoidal", 4, 8))))
     assert chrome.title == "Positions · sinusoidal · interleaved · base 10000"
     assert len(chrome.find_elements(By.TAG_NAME, "rect")) > 32, "a rectangle a number, and the scale's"
+
+
+def test_a_part_of_a_text_says_what_its_rows_sum_to_and_where_its_tokens_stand(chrome: Chrome, tmp_path: Path) -> None:
+    """Without their first key, the rows (½, ½, 0) and (¼, ¼, ½) of layer 0, head 1 hold ½ and ¾."""
+    mask = frozen(np.tri(3), np.bool_)
+    record = AttentionRecord("decoder_self", ("a", "b", "c"), ("a", "b", "c"), frozen(WEIGHTS), (0, 1), mask=mask)
+    open_page(chrome, tmp_path, attention_html([cropped(record, "1:", "1:")]))
+    body = chrome.find_element(By.TAG_NAME, "body").text
+    assert "columns are keys; rows sum to 0.50 … 0.75 in the columns shown." in body
+    point_at(chrome, "queries", 1)
+    assert text(chrome, "hint") == "query 2 “c”: its weights over the keys, which sum to 0.75"
+    keys = chrome.find_elements(By.CSS_SELECTOR, "#keys span")
+    assert [key.text.split("\n")[0] for key in keys] == ["b 1", "c 2"]
+
+
+def test_a_weight_of_0_that_is_not_masked_is_a_number(chrome: Chrome, tmp_path: Path) -> None:
+    """In layer 1, head 1, row 2 gives key 0 exactly 0, and the mask hides key 2 from row 1 alone."""
+    mask = frozen(np.tri(3), np.bool_)
+    record = AttentionRecord("decoder_self", ("a", "b", "c"), ("a", "b", "c"), frozen(WEIGHTS), (1, 1), mask=mask)
+    open_page(chrome, tmp_path, attention_html([record]))
+    rows = [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")] for row in table_rows(chrome)]
+    assert rows == [["1.00", "·", "·"], [".00", "1.00", "·"], [".00", ".13", ".88"]]
+    point_at(chrome, "queries", 2)
+    assert under(chrome, "keys") == ["0.000", "0.125", "0.875"]
+    ActionChains(chrome).move_to_element(table_rows(chrome)[0].find_elements(By.TAG_NAME, "td")[2]).perform()
+    assert text(chrome, "hint") == "query 0 “a” may not look at key 2 “c”: exactly 0"
+
+
+def table_rows(page: Chrome) -> list[WebElement]:
+    return page.find_elements(By.CSS_SELECTOR, "#table tbody tr")

@@ -74,7 +74,7 @@ def views(one: AttentionRecord) -> dict[str, object]:
         "edges": AttentionEdgeList(strongest_edges(one, 0, 0, 9)),
         "difference": AttentionDifferenceView(difference(one, one, ((0, 0), (0, 1)), ("layer 0, head 0", "head 1"))),
         "evolution": AttentionEvolutionView(
-            AttentionEvolution(one.kind, 0, 0, one.query_tokens, one.key_tokens, weights, (step, step))
+            AttentionEvolution(one.kind, 0, 0, one.query_tokens, one.key_tokens, weights, weights[0] > 0, (step, step))
         ),
     }
 

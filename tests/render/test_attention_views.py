@@ -37,6 +37,7 @@ RECORD = AttentionRecord(
     scores=frozen([[SCORES, SCORES]]),
     formula="scores = q · k / √Dh, √16 = 4",
 )
+CAUSAL = frozen(np.tri(3), np.bool_)
 HEADS = ("layer 0, head 0", "layer 0, head 1")
 DIFFERENCE = difference(RECORD, RECORD, ((0, 0), (0, 1)), HEADS, largest=2)
 
@@ -198,12 +199,13 @@ def test_the_strongest_weights_as_a_list() -> None:
 
 def test_steps_stand_side_by_side_in_order() -> None:
     steps = (AttentionStep(40, 1.5, 0.25, 2, 0), AttentionStep(1200, 0.25, 0.0, 0, 0))
-    one = AttentionEvolution("decoder_self", 1, 0, TOKENS, TOKENS, frozen([HEAD, OTHER]), steps)
+    one = AttentionEvolution("decoder_self", 1, 0, TOKENS, TOKENS, frozen([HEAD, OTHER]), CAUSAL, steps)
     lines = printed(AttentionEvolutionView(one), 80).splitlines()
     assert lines[0] == "Attention weights by step · decoder self-attention · layer 1, head 0"
     assert lines[3].split() == ["step", "40", "step", "1,200"]
     assert lines[4].split() == ["████········", "████········"]
     figures = [line.split() for line in lines[-6:]]
+    assert ["step", "entropy,", "nats", "strongest", "query", "→", "key"] in [line.split() for line in lines]
     assert ["40", "1.50", ".25", "·travel", "(2)", "→", "Lucas", "(0)"] in figures
     assert ["1,200", "0.25", ".00", "none"] in figures
 
@@ -231,7 +233,8 @@ def test_csv_of_differences_strongest_weights_and_steps() -> None:
         "kind,place,query,key,query_token,key_token,weight",
         'decoder_self,"layer 0, head 0",0,0,Lucas,Lucas,1.0',
     ]
-    one = AttentionEvolution("cross", 1, 0, ("a",), ("b",), frozen([[[0.5]]]), (AttentionStep(40, 0, 0.5, 0, 0),))
+    sees = frozen([[1]], np.bool_)
+    one = AttentionEvolution("cross", 1, 0, ("a",), ("b",), frozen([[[0.5]]]), sees, (AttentionStep(40, 0, 0.5, 0, 0),))
     assert to_csv(evolution_table(one)).splitlines()[1] == "cross,1,0,40,0,0,a,b,0.5"
 
 

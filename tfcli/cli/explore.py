@@ -50,20 +50,19 @@ def explore(
         if (error.name or "").partition(".")[0] != "textual":
             raise
         raise UsageError("tfcli explore needs Textual, which is not installed", "pip install 'tfcli[tui]'") from None
-    from tfcli.explorer.reading import FIRST_TEXTS, read
+    from tfcli.explorer.reading import FIRST_TEXTS, Reader
     from tfcli.render.brush import has_colors
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 
     use_threads(threads)
     loaded = load_run(run, checkpoint, choose_device(device))
-    first = read(loaded, FIRST_TEXTS[loaded.architecture] if text is None else text, target)
+    reader = Reader(loaded)
+    first = reader.read(FIRST_TEXTS[loaded.architecture] if text is None else text, target)
     if terminal.color == "never":
         os.environ["NO_COLOR"] = "1"  # Textual asks for it, and for nothing else
     color_system = terminal.out.color_system if has_colors(terminal.out) else None
-    explorer = Explorer(
-        lambda new, its_target: read(loaded, new, its_target), first, str(run), checkpoint, color_system
-    )
+    explorer = Explorer(reader.read, first, str(run), checkpoint, color_system)
     last = explorer.run()
     if explorer.fault is not None:
         raise explorer.fault

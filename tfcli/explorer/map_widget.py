@@ -1,7 +1,6 @@
 """The main map as a widget: the cells, what is under the cursor in words, and the scale."""
 
 import numpy as np
-from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.message import Message
@@ -13,7 +12,7 @@ from tfcli.explorer.paint import BOLD, DIM, map_brush
 from tfcli.explorer.scene import Scene
 from tfcli.explorer.values import scale_words
 from tfcli.render.cells import Line, scale_bar
-from tfcli.render.safe import fit
+from tfcli.render.safe import shortened
 
 _FOOTER = 4  # an empty line, the cursor's cell, the scale, and its words where they do not stand beside it
 
@@ -77,7 +76,7 @@ class AttentionMap(Drawn):
 
     def _readout(self, scene: Scene) -> Line:
         row, column = self._pointed or scene.cursor
-        query, key = (fit(label, min(_LONGEST, cell_len(label))) for label in (scene.queries[row], scene.keys[column]))
+        query, key = (shortened(label, _LONGEST) for label in (scene.queries[row], scene.keys[column]))
         value = float(scene.values.numbers[row, column])
         if np.isnan(value):
             return [Segment(f"{query} may not look at {key}: exactly 0", BOLD)]

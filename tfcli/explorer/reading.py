@@ -3,10 +3,16 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
+
 from tfcli.explorer.state import Place, View
 from tfcli.inspection.attention.rollout import layer_means, rollout
-from tfcli.inspection.attention.weights import attention
-from tfcli.inspection.heads.roles import heads
+from tfcli.inspection.attention.weights import attention_record
+from tfcli.inspection.heads.copies import Copies, copies
+from tfcli.inspection.heads.roles import heads_on
+from tfcli.inspection.kinds import KINDS
+from tfcli.inspection.passes import record_model
+from tfcli.inspection.reading import read_text
 from tfcli.records.attention import AttentionKind, AttentionRecord
 from tfcli.records.heads import HeadStatistics
 from tfcli.runs.load import LoadedRun
@@ -69,12 +75,27 @@ class Reading:
         return view.at(self.record(view.place.kind), view.row, view.column)
 
 
-def read(run: LoadedRun, text: str, target: str | None = None) -> Reading:
-    """Run the model on a text.
+class Reader:
+    """A run that reads one text after another; what does not depend on the text is measured once."""
 
-    Raises:
-        UsageError: the text is longer than the context, or a target is given to a model that takes none.
-    """
-    records = tuple(attention(run, text, target))
-    is_measurable = all(len(record.key_tokens) > 1 and len(record.query_tokens) > 1 for record in records)
-    return Reading(text, target, records, heads(run, text, target).heads if is_measurable else ())
+    def __init__(self, run: LoadedRun) -> None:
+        self._run = run
+
+    @cached_property
+    def _copies(self) -> Copies:
+        return copies(self._run)
+
+    def read(self, text: str, target: str | None = None) -> Reading:
+        """Run the model on a text.
+
+        Raises:
+            UsageError: the text is longer than the context, or a target is given to a model that takes none.
+        """
+        run = self._run
+        kinds, inputs = KINDS[run.architecture], read_text(run, text, target)
+        with torch.inference_mode():
+            passed = record_model(run.model, inputs.tensors(run.device))
+        records = tuple(attention_record(run, kind, inputs, passed) for kind in kinds)
+        is_measurable = all(len(record.key_tokens) > 1 and len(record.query_tokens) > 1 for record in records)
+        statistics = heads_on(run, kinds, [inputs], [passed], self._copies) if is_measurable else ()
+        return Reading(text, target, records, statistics)

@@ -91,9 +91,9 @@ class View:
         return replace(self, palette=following(PALETTES, self.palette))
 
     def requantified(self) -> "View":
-        """Scores in the place of weights, and back."""
+        """Scores in the place of weights, and back; of this head, for scores are not compared."""
         quantity: Quantity = "weights" if self.quantity == "scores" else "scores"
-        return replace(self, quantity=quantity, combined="head")._scaled()
+        return replace(self, quantity=quantity, combined="head", compared=False)._scaled()
 
     def recombined(self) -> "View":
         """The mean of the layer's heads, then the rollout, then the head again."""

@@ -13,7 +13,6 @@ from tfcli.explorer.paint import DIM, mark_style, weights_brush
 from tfcli.explorer.scene import Scene
 from tfcli.explorer.values import Map
 from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention.words import without_masked
 from tfcli.render.brush import Brush
 from tfcli.render.cells import Line, half_block_lines, whole_cell_lines
 from tfcli.render.colors import levels
@@ -93,7 +92,7 @@ class Thumbnails(Drawn):
             self._record, self._pooled = scene.record, {}
         size = side if scene.color_system is not None else side // 2
         if (layer, head, size) not in self._pooled:
-            self._pooled[layer, head, size] = _resized(without_masked(scene.record.weights[layer, head]), size)
+            self._pooled[layer, head, size] = _resized(scene.record.visible_weights(layer, head), size)
         return self._pooled[layer, head, size]
 
     def on_click(self, event: events.Click) -> None:

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from tfcli.explorer.reading import Reading
 from tfcli.explorer.state import Place, Scale, View
-from tfcli.render.attention.words import row_sums, without_masked
+from tfcli.inspection.attention.difference import difference
+from tfcli.render.attention.words import head_sums
 
 Map = NDArray[np.float32]
 
@@ -68,26 +69,27 @@ def head_weights(reading: Reading, place: Place) -> Map:
     Shape:
         returns: (T, S)
     """
-    return without_masked(reading.record(place.kind).weights[place.layer, place.head])
+    return reading.record(place.kind).visible_weights(place.layer, place.head)
 
 
 def _numbers(reading: Reading, view: View) -> tuple[Map, str]:
     place, record = view.place, reading.record(view.place.kind)
     weights = head_weights(reading, place)
     if view.compared and view.marked is not None:
-        other = head_weights(reading, view.marked)
-        return weights - other, f"weight here − weight in layer {view.marked.layer}, head {view.marked.head}"
+        heads = ((place.layer, place.head), (view.marked.layer, view.marked.head))
+        numbers = difference(record, record, heads, ("", ""), largest=0).visible_differences
+        return numbers, f"weight here − weight in layer {view.marked.layer}, head {view.marked.head}"
     if view.quantity == "scores":
         assert record.scores is not None
         scores = np.where(np.isnan(weights), np.float32(np.nan), record.scores[place.layer, place.head])
         return scores, "score before the softmax"
     if view.combined == "head":
-        return weights, f"weight, {row_sums(np.nan_to_num(weights))}"
+        return weights, f"weight, {head_sums(record, place.layer, place.head)}"
     if view.combined == "mean":
-        mean = reading.means[place.kind].weights[place.layer, 0]
-        return without_masked(mean), f"mean of {record.weights.shape[1]} heads"
-    share = reading.rollouts[place.kind].weights[place.layer, 0]
-    return without_masked(share), "share of a token in what a query has become"
+        mean = reading.means[place.kind].visible_weights(place.layer, 0)
+        return mean, f"mean of {record.weights.shape[1]} heads"
+    share = reading.rollouts[place.kind].visible_weights(place.layer, 0)
+    return share, "share of a token in what a query has become"
 
 
 def _by_row(numbers: Map, meaning: str, signed: bool) -> MapValues:

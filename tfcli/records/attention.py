@@ -1,6 +1,6 @@
 """Attention weights with the tokens they belong to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -67,6 +67,26 @@ class AttentionRecord:
         """
         return self.weights[layer, head] == 0.0 if self.mask is None else ~self.mask
 
+    def visible_weights(self, layer: int, head: int) -> NDArray[np.float32]:
+        """One head's weights, NaN where a query may not look.
+
+        Shape:
+            returns: (T, S)
+        """
+        return np.where(self.hidden(layer, head), np.float32(np.nan), self.weights[layer, head])
+
+    def narrowed(self, layer: int | None, head: int | None) -> "AttentionRecord":
+        """The record with the asked layer and head alone; None: all. The axes stay."""
+        layers = slice(None) if layer is None else slice(layer, layer + 1)
+        heads = slice(None) if head is None else slice(head, head + 1)
+        return replace(
+            self,
+            weights=self.weights[layers, heads],
+            scores=None if self.scores is None else self.scores[layers, heads],
+            bias=None if self.bias is None else self.bias[layers, heads],
+            names=self.names[layers] if self.names else (),
+        )
+
     @property
     def rows(self) -> tuple[int, ...]:
         """The position of every query."""
@@ -120,10 +140,11 @@ class AttentionDifference:
         names: of the two sides.
         place: what both are: "layer 1, head 0"; "" where the names say it.
         query_tokens, key_tokens: of the first side; other_query_tokens, other_key_tokens: of the second.
+        mask: True where a query may look on at least one side.
         largest: the differences furthest from 0, the first first: (row, column) of `weights`.
 
     Shape:
-        weights, other_weights: (T, S)
+        weights, other_weights, mask: (T, S)
     """
 
     kind: AttentionKind
@@ -135,6 +156,7 @@ class AttentionDifference:
     other_key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
     other_weights: NDArray[np.float32]
+    mask: NDArray[np.bool_]
     largest: tuple[tuple[int, int], ...]
     query_positions: tuple[int, ...]
     key_positions: tuple[int, ...]
@@ -144,10 +166,15 @@ class AttentionDifference:
         """What the first side has more. Shape: (T, S)."""
         return np.asarray(self.weights - self.other_weights)
 
+    @property
+    def visible_differences(self) -> NDArray[np.float32]:
+        """As `differences`, NaN where neither side may look. Shape: (T, S)."""
+        return np.where(self.mask, self.differences, np.float32(np.nan))
+
 
 @dataclass(frozen=True)
 class AttentionStep:
-    """A head at one checkpoint: mean entropy of its rows in bits, and its strongest weight with its row and column.
+    """A head at one checkpoint: mean entropy of its rows in nats, and its strongest weight with its row and column.
 
     The strongest is looked for in `beyond_habits`; 0 where there is none, in a text of three tokens.
     """
@@ -161,10 +188,10 @@ class AttentionStep:
 
 @dataclass(frozen=True)
 class AttentionEvolution:
-    """One head on one text, at every checkpoint that the run keeps.
+    """One head on one text, at every checkpoint that the run keeps; `mask` is True where a query may look.
 
     Shape:
-        weights: (steps, T, S)
+        weights: (steps, T, S); mask: (T, S)
     """
 
     kind: AttentionKind
@@ -173,4 +200,5 @@ class AttentionEvolution:
     query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
+    mask: NDArray[np.bool_]
     steps: tuple[AttentionStep, ...]

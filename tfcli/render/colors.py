@@ -138,5 +138,14 @@ def readable_on(background: RGB) -> RGB:
     return BLACK if luminance > 0.179 else WHITE
 
 
+def hexadecimal(color: RGB) -> str:
+    """A colour as "#rrggbb".
+
+    >>> hexadecimal((255, 64, 10))
+    '#ff400a'
+    """
+    return "#{:02x}{:02x}{:02x}".format(*color)
+
+
 def _linear(channel: float) -> float:
     return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4

@@ -19,7 +19,7 @@ from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 
 from tfcli.render.box import box_lines, is_box
-from tfcli.render.colors import RGB
+from tfcli.render.colors import RGB, hexadecimal
 
 WIDTH = 120
 _CELL, _LINE, _MARGIN, _FONT_SIZE = 8, 18, 16, 13
@@ -53,9 +53,9 @@ def picture_svg(view: Any, width: int = WIDTH) -> str:
     # Crisp edges leave no seam between neighbouring rectangles.
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{wide}' height='{high}' viewBox='0 0 {wide} {high}' "
-        f"font-family='{_FONT}' font-size='{_FONT_SIZE}' fill='{_hex(_INK)}' shape-rendering='crispEdges'>",
+        f"font-family='{_FONT}' font-size='{_FONT_SIZE}' fill='{hexadecimal(_INK)}' shape-rendering='crispEdges'>",
         f"<title>{escape(title)}</title>",
-        f"<rect width='{wide}' height='{high}' fill='{_hex(_PAPER)}'/>",
+        f"<rect width='{wide}' height='{high}' fill='{hexadecimal(_PAPER)}'/>",
     ]
     for number, line in enumerate(lines):
         parts += _line(line, _MARGIN + _LINE * number)
@@ -160,12 +160,12 @@ def _piece(piece: str, left: int, top: int, look: _Look) -> Iterator[str]:
             yield _rectangle(at + _CELL * x0, top + _LINE * y0, right, top + _LINE * y1, look.ink)
     elif is_box(first):
         for cell in range(cells):
-            yield box_lines(first, left + _CELL * cell, top, _CELL, _LINE, _hex(look.ink))
+            yield box_lines(first, left + _CELL * cell, top, _CELL, _LINE, hexadecimal(look.ink))
     elif "\u2800" < first <= "\u28ff":
         for cell in range(cells):
             yield from _dots(ord(first) - 0x2800, left + _CELL * cell, top, look.ink)
     else:
-        fill = "" if look.ink == _INK else f" fill='{_hex(look.ink)}'"
+        fill = "" if look.ink == _INK else f" fill='{hexadecimal(look.ink)}'"
         yield (
             f"<text x='{left}' y='{top + 13}' textLength='{_CELL * cells}' lengthAdjust='spacingAndGlyphs'"
             f"{fill}{look.attributes}>{escape(piece)}</text>"
@@ -176,11 +176,12 @@ def _dots(bits: int, left: int, top: int, ink: RGB) -> Iterator[str]:
     for bit, (column, row) in enumerate(_DOTS):
         if bits >> bit & 1:
             x, y = left + _CELL * (2 * column + 1) / 4, top + _LINE * (2 * row + 1) / 8
-            yield f"<circle cx='{x:g}' cy='{y:g}' r='1.4' fill='{_hex(ink)}' shape-rendering='auto'/>"
+            yield f"<circle cx='{x:g}' cy='{y:g}' r='1.4' fill='{hexadecimal(ink)}' shape-rendering='auto'/>"
 
 
 def _rectangle(left: float, top: float, right: float, bottom: float, color: RGB) -> str:
-    return f"<rect x='{left:g}' y='{top:g}' width='{right - left:g}' height='{bottom - top:g}' fill='{_hex(color)}'/>"
+    size = f"width='{right - left:g}' height='{bottom - top:g}'"
+    return f"<rect x='{left:g}' y='{top:g}' {size} fill='{hexadecimal(color)}'/>"
 
 
 def _rgb(color: Color | None, otherwise: RGB) -> RGB:
@@ -188,7 +189,3 @@ def _rgb(color: Color | None, otherwise: RGB) -> RGB:
         return otherwise
     triplet = color.get_truecolor(_THEME)
     return triplet.red, triplet.green, triplet.blue
-
-
-def _hex(color: RGB) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*color)

@@ -59,6 +59,15 @@ def fit(label: str, width: int, align: Literal["left", "right", "center"] = "lef
     return " " * before + label + " " * (missing - before)
 
 
+def shortened(label: str, longest: int) -> str:
+    """`label` as it is, cut with a "…" where it takes more than `longest` cells.
+
+    >>> shortened("bank", 6), shortened("riverbank", 6)
+    ('bank', 'river…')
+    """
+    return fit(label, min(cell_len(label), longest))
+
+
 def widest(labels: tuple[str, ...]) -> int:
     """Cells of the widest label; 0 without labels."""
     return max(map(cell_len, labels), default=0)

@@ -12,9 +12,10 @@ from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from tfcli.cli.inspect.attention_showing import Shown
+    from tfcli.inspection.attention.comparison import Read
     from tfcli.inspection.reading import Inputs
     from tfcli.records.attention import AttentionRecord
+    from tfcli.render.attention.forms import Forms
     from tfcli.runs.load import LoadedRun
 
 
@@ -71,7 +72,8 @@ def attention(
     """
     from tfcli.cli.stdin import read_text as read_argument
     from tfcli.errors import UsageError
-    from tfcli.inspection.attention.weights import attention_on, require_kind
+    from tfcli.inspection.attention.weights import attention_on
+    from tfcli.inspection.kinds import chosen_kinds
     from tfcli.inspection.reading import read_text
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
@@ -107,13 +109,17 @@ def attention(
         return
     text = read_argument(require_text(text))
     loaded = load_run(run, checkpoint, choose_device(device))
-    require_kind(loaded, kind)
-    inputs = read_text(loaded, text, target, beam=beam, max_new_tokens=max_new_tokens)
+    chosen_kinds(loaded, kind)  # refused before anything is translated
+
+    def read(run: "LoadedRun", text: str) -> "Inputs":
+        return read_text(run, text, target, beam=beam, max_new_tokens=max_new_tokens)
+
+    inputs = read(loaded, text)
     records = attention_on(loaded, inputs, kind)
     if kind is None and rollout:
         records = [record for record in records if record.kind != "cross"]
     if choice.compared or evolution:
-        shown = _compared(loaded, (text, target), inputs, records[-1], choice, checkpoint)
+        shown = _compared(loaded, text, read, inputs, records[-1], choice, checkpoint)
         present(terminal, outputs, shown.view, json=shown.json, table=shown.table, svg=shown.svg, html=shown.html)
     else:
         _show(terminal, outputs, npz, records, choice)
@@ -145,35 +151,37 @@ def _show(
 
 def _compared(
     run: "LoadedRun",
-    texts: tuple[str, str | None],
+    text: str,
+    read: "Read",
     inputs: "Inputs",
     record: "AttentionRecord",
     choice: Choice,
     checkpoint: str,
-) -> "Shown":
+) -> "Forms":
     """A head against what the options name; of an encoder-decoder without --kind, its cross-attention."""
-    from tfcli.cli.inspect.attention_showing import shown_difference, shown_evolution
     from tfcli.inspection.attention.comparison import against_head, against_run, against_text
+    from tfcli.inspection.attention.difference import LARGEST
     from tfcli.inspection.attention.evolution import evolution
+    from tfcli.render.attention.forms import difference_forms, evolution_forms
     from tfcli.runs.load import load_run
 
-    largest = choice.top_k or 8
+    largest = choice.top_k or LARGEST
     if choice.evolution:
-        return shown_evolution(evolution(run, inputs, record.kind, choice.layer, choice.head))
+        return evolution_forms(evolution(run, inputs, record.kind, choice.layer, choice.head))
     if choice.against_head is not None:
         found = against_head(choice.of(record), options.place(choice.against_head), largest)
     elif choice.against_text is not None:
-        found = against_text(run, record, (texts[0], choice.against_text), choice.of, largest)
+        found = against_text(run, record, (text, choice.against_text), read, choice.of, largest)
     elif choice.against_run is not None:
         other = load_run(choice.against_run, device=run.device)
         names = (str(run.directory.path), str(choice.against_run))
-        found = against_run(run, other, inputs, record, names, texts, choice.of, largest)
+        found = against_run(run, other, inputs, record, names, text, read, choice.of, largest)
     else:
         assert choice.against_checkpoint is not None
         other = load_run(run.directory.path, choice.against_checkpoint, run.device)
         names = (options.weights_name(checkpoint), options.weights_name(choice.against_checkpoint))
-        found = against_run(run, other, inputs, record, names, texts, choice.of, largest)
-    return shown_difference(found, choice.first)
+        found = against_run(run, other, inputs, record, names, text, read, choice.of, largest)
+    return difference_forms(found, choice.first)
 
 
 def _write_npz(path: Path, records: "list[AttentionRecord]") -> None:

@@ -2,18 +2,26 @@
 
 from collections.abc import Callable
 
-from tfcli.inspection.attention.difference import Place, difference, require_same_size, require_same_tokens
+from tfcli.inspection.attention.difference import (
+    LARGEST,
+    Place,
+    difference,
+    require_same_size,
+    require_same_tokens,
+)
 from tfcli.inspection.attention.focus import require_place
-from tfcli.inspection.attention.weights import attention, attention_on
-from tfcli.inspection.reading import Inputs, read_text, require_room
+from tfcli.inspection.attention.weights import attention_on
+from tfcli.inspection.reading import Inputs, require_room
 from tfcli.records.attention import AttentionDifference, AttentionRecord
 from tfcli.runs.load import LoadedRun
 
 Prepare = Callable[[AttentionRecord], AttentionRecord]
 """What is done to a record before it is compared: its heads combined, a part of its text."""
+Read = Callable[[LoadedRun, str], Inputs]
+"""How a run reads a text: with the target, or the beams, of the first side."""
 
 
-def against_head(record: AttentionRecord, place: Place, largest: int) -> AttentionDifference:
+def against_head(record: AttentionRecord, place: Place, largest: int = LARGEST) -> AttentionDifference:
     """The head in focus less another one on the same text.
 
     Raises:
@@ -26,7 +34,12 @@ def against_head(record: AttentionRecord, place: Place, largest: int) -> Attenti
 
 
 def against_text(
-    run: LoadedRun, record: AttentionRecord, texts: tuple[str, str], prepare: Prepare, largest: int
+    run: LoadedRun,
+    record: AttentionRecord,
+    texts: tuple[str, str],
+    read: Read,
+    prepare: Prepare,
+    largest: int = LARGEST,
 ) -> AttentionDifference:
     """A head on its text less the same head on another one of as many tokens.
 
@@ -36,7 +49,7 @@ def against_text(
     Raises:
         UsageError: the other text cannot be read, or has more or fewer tokens.
     """
-    [other] = attention(run, texts[1], kind=record.kind)
+    [other] = attention_on(run, read(run, texts[1]), record.kind)
     names = (f"“{texts[0]}”", f"“{texts[1]}”")
     require_same_size(record, other, names)
     ours = prepare(record)
@@ -49,22 +62,23 @@ def against_run(
     inputs: Inputs,
     record: AttentionRecord,
     names: tuple[str, str],
-    texts: tuple[str, str | None],
+    text: str,
+    read: Read,
     prepare: Prepare,
-    largest: int,
+    largest: int = LARGEST,
 ) -> AttentionDifference:
     """A head of one model less the same head of another one, on the same tokens.
 
-    With one tokenizer, both read the same ids, a translation too; else the other one reads the texts itself.
+    With one tokenizer, both read the same ids, a translation too; else the other one reads the text itself.
 
     Args:
-        record: of the first model, whole. texts: what was read, and the target where one was given.
+        record: of the first model, whole. text: what it has read as `inputs`.
 
     Raises:
         UsageError: the other model has no such attention, layer or head, reads other tokens, or has a shorter context.
     """
     if other.config.tokenizer_fingerprint != run.config.tokenizer_fingerprint:
-        inputs = read_text(other, *texts)
+        inputs = read(other, text)
     require_room(other, inputs)
     [found] = attention_on(other, inputs, record.kind)
     require_same_tokens(record, found, names[1])

@@ -9,6 +9,9 @@ from tfcli.records.attention import AttentionDifference, AttentionRecord
 
 Place = tuple[int, int]
 
+LARGEST = 8
+"""Differences that are listed unless another number is asked for."""
+
 
 def difference(
     record: AttentionRecord,
@@ -16,7 +19,7 @@ def difference(
     places: tuple[Place, Place],
     names: tuple[str, str],
     *,
-    largest: int = 8,
+    largest: int = LARGEST,
 ) -> AttentionDifference:
     """The weights of a layer and head of `record` less those of a layer and head of `other`, cell by cell.
 
@@ -39,6 +42,7 @@ def difference(
         other_key_tokens=other.key_tokens,
         weights=frozen(weights),
         other_weights=frozen(other_weights),
+        mask=frozen(~(record.hidden(*places[0]) & other.hidden(*places[1])), np.bool_),
         largest=_furthest(np.asarray(weights - other_weights), largest),
         query_positions=record.rows,
         key_positions=record.columns,

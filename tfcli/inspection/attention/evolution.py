@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from tfcli.errors import UsageError
 from tfcli.inspection.attention.focus import focused
 from tfcli.inspection.attention.weights import attention_on
+from tfcli.inspection.heads.statistics import entropy
 from tfcli.inspection.reading import Inputs
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionEvolution, AttentionKind, AttentionStep, beyond_habits
@@ -43,14 +44,13 @@ def evolution(
         query_tokens=record.query_tokens,
         key_tokens=record.key_tokens,
         weights=frozen(np.stack(maps)),
+        mask=frozen(~record.hidden(layer, head), np.bool_),
         steps=tuple(_step(step, kind, weights) for step, weights in zip(kept, maps, strict=True)),
     )
 
 
 def _step(step: int, kind: AttentionKind, weights: NDArray[np.float32]) -> AttentionStep:
-    exact = weights.astype(np.float64)
-    logarithms = np.log2(exact, out=np.zeros_like(exact), where=exact > 0)
-    entropy = float(-(exact * logarithms).sum(axis=1).mean())
+    [nats] = entropy(weights[None].astype(np.float64))
     among = beyond_habits(kind, weights)
     row, column = np.unravel_index(int(among.argmax()), weights.shape)
-    return AttentionStep(step, abs(entropy), float(among[row, column]), int(row), int(column))
+    return AttentionStep(step, abs(float(nats)), float(among[row, column]), int(row), int(column))

@@ -18,21 +18,8 @@ def focused(record: AttentionRecord, layer: int | None = None, head: int | None 
     layers, heads = record.weights.shape[:2]
     require_place("layer", layer, layers)
     require_place("head", head, heads)
-    found = telling_head(record.kind, narrowed(record, layer, head).weights)
+    found = telling_head(record.kind, record.narrowed(layer, head).weights)
     return replace(record, focus=(found[0] if layer is None else layer, found[1] if head is None else head))
-
-
-def narrowed(record: AttentionRecord, layer: int | None, head: int | None) -> AttentionRecord:
-    """The record with the asked layer and head alone; the axes stay."""
-    layers = slice(None) if layer is None else slice(layer, layer + 1)
-    heads = slice(None) if head is None else slice(head, head + 1)
-    return replace(
-        record,
-        weights=record.weights[layers, heads],
-        scores=None if record.scores is None else record.scores[layers, heads],
-        bias=None if record.bias is None else record.bias[layers, heads],
-        names=record.names[layers] if record.names else (),
-    )
 
 
 def require_place(name: str, index: int | None, count: int) -> None:

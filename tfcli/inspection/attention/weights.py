@@ -5,20 +5,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tfcli.errors import UsageError
 from tfcli.inspection.attention.focus import focused
 from tfcli.inspection.attention.score_formula import score_formula
-from tfcli.inspection.passes import AttentionPass, record_model
+from tfcli.inspection.kinds import chosen_kinds, key_ids, query_ids
+from tfcli.inspection.passes import ModelPass, record_model
 from tfcli.inspection.reading import Inputs, read_text
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionKind, AttentionRecord
 from tfcli.runs.load import LoadedRun
-
-_KINDS: dict[str, tuple[AttentionKind, ...]] = {
-    "decoder": ("decoder_self",),
-    "encoder": ("encoder_self",),
-    "encoder-decoder": ("encoder_self", "decoder_self", "cross"),
-}
 
 
 def attention(
@@ -44,7 +38,7 @@ def attention(
         UsageError: the model has no attention of that kind or takes no target or beam, or a text is longer than the
             context.
     """
-    require_kind(run, kind)
+    chosen_kinds(run, kind)  # refused before anything is translated
     return attention_on(run, read_text(run, text, target, beam=beam, max_new_tokens=max_new_tokens), kind)
 
 
@@ -54,33 +48,20 @@ def attention_on(run: LoadedRun, inputs: Inputs, kind: AttentionKind | None = No
     Raises:
         UsageError: the model has no attention of that kind.
     """
-    require_kind(run, kind)
-    kinds = _KINDS[run.architecture]
+    kinds = chosen_kinds(run, kind)
     with torch.inference_mode():
         passed = record_model(run.model, inputs.tensors(run.device))
-    return [_record(run, one, inputs, passed.attentions(one)) for one in kinds if kind in (None, one)]
+    return [attention_record(run, one, inputs, passed) for one in kinds]
 
 
-def require_kind(run: LoadedRun, kind: AttentionKind | None) -> None:
-    """Refuse a kind of attention that the model does not have.
-
-    Raises:
-        UsageError: naming those it has.
-    """
-    kinds = _KINDS[run.architecture]
-    if kind is not None and kind not in kinds:
-        raise UsageError(f"This {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
-
-
-def _record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, layers: list[AttentionPass]) -> AttentionRecord:
-    queries = inputs.encoder if kind == "encoder_self" else inputs.decoder
-    keys = inputs.decoder if kind == "decoder_self" else inputs.encoder
-    assert queries is not None and keys is not None
+def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed: ModelPass) -> AttentionRecord:
+    """One kind of attention of a pass that has been made: of `inputs`, by the run's model."""
+    layers = passed.attentions(kind)
     labels = run.tokenizer.labels
     record = AttentionRecord(
         kind,
-        tuple(labels(queries)),
-        tuple(labels(keys)),
+        tuple(labels(query_ids(kind, inputs))),
+        tuple(labels(key_ids(kind, inputs))),
         weights=_stacked([layer.weights for layer in layers]),
         scores=_stacked([layer.scores for layer in layers]),
         bias=None if layers[0].bias is None else _stacked([one.bias for one in layers if one.bias is not None]),

@@ -5,6 +5,7 @@ import torch
 from tfcli.errors import UsageError
 from tfcli.inspection.attention.focus import require_place
 from tfcli.inspection.explain.subject import Subject
+from tfcli.inspection.kinds import chosen_kinds, key_ids, query_ids
 from tfcli.inspection.passes import record_model
 from tfcli.inspection.reading import read_text
 from tfcli.layers.layer import TransformerLayer
@@ -14,26 +15,17 @@ from tfcli.models.stack import Stack
 from tfcli.records.attention import AttentionKind
 from tfcli.runs.load import LoadedRun
 
-_KINDS: dict[str, tuple[AttentionKind, ...]] = {
-    "decoder": ("decoder_self",),
-    "encoder": ("encoder_self",),
-    "encoder-decoder": ("decoder_self", "encoder_self", "cross"),
-}
-"""The first is explained where nothing else is asked for."""
-
 
 def of_run(
     run: LoadedRun, text: str, *, target: str | None = None, kind: AttentionKind | None = None, layer: int = 0
 ) -> Subject:
-    """One layer of a run, on what it reads of a text.
+    """One layer of a run, on what it reads of a text; of an encoder-decoder without `kind`, of the decoder's own.
 
     Raises:
         UsageError: the run has no such layer or no such attention, or the text is empty or too long.
     """
-    kinds = _KINDS[run.architecture]
-    kind = kind or kinds[0]
-    if kind not in kinds:
-        raise UsageError(f"This {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
+    kinds = chosen_kinds(run, kind)
+    kind = "decoder_self" if "decoder_self" in kinds else kinds[0]
     if not text.strip():
         raise UsageError("The text is empty", "give a few words")
     inputs = read_text(run, text, target)
@@ -49,9 +41,7 @@ def of_run(
     attention = module.cross_attention if kind == "cross" else module.attention
     attention_pass = layer_pass.cross if kind == "cross" else layer_pass.attention
     assert attention is not None and attention_pass is not None
-    queries = inputs.encoder if kind == "encoder_self" else inputs.decoder
-    keys = inputs.decoder if kind == "decoder_self" else inputs.encoder
-    assert queries is not None and keys is not None
+    queries, keys = query_ids(kind, inputs), key_ids(kind, inputs)
     return Subject(
         label=f"{run.directory.path}, layer {layer}, {kind}",
         model=run.model,

@@ -13,18 +13,15 @@ from tfcli.corpora.pt_en import pairs
 from tfcli.corpora.stories import stories
 from tfcli.errors import UsageError
 from tfcli.inspection.heads import statistics as measure
-from tfcli.inspection.heads.repeated_tokens import Repeated, repeated_sequences
+from tfcli.inspection.heads.copies import Copies, PerHead, copies
+from tfcli.inspection.heads.repeated_tokens import repeated_sequences
+from tfcli.inspection.kinds import chosen_kinds, key_ids
 from tfcli.inspection.passes import ModelPass, record_model
 from tfcli.inspection.reading import Inputs, read_text
 from tfcli.records.attention import AttentionKind
 from tfcli.records.heads import HeadsRecord, HeadStatistics, Role
 from tfcli.runs.load import LoadedRun
 
-_KINDS: dict[str, tuple[AttentionKind, ...]] = {
-    "decoder": ("decoder_self",),
-    "encoder": ("encoder_self",),
-    "encoder-decoder": ("encoder_self", "decoder_self", "cross"),
-}
 _DOCUMENTS = 16
 _FAVOURITES = 3
 _SEED = 1  # of built-in documents; a run's own is 0 unless its recipe says otherwise
@@ -32,7 +29,6 @@ _STRONG = 0.3
 _SPREAD = 0.8
 _ONE = 0.6
 
-PerHead = NDArray[np.float64]
 Weights = NDArray[np.float64]
 
 
@@ -48,27 +44,36 @@ def heads(
         UsageError: the model has no attention of that kind, or takes no target, or a text is longer than the context or
             shorter than two tokens.
     """
-    kinds = _KINDS[run.architecture]
-    if kind is not None and kind not in kinds:
-        raise UsageError(f"This {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
-    twice = repeated_sequences(run)
-    measured_on, read = _material(run, text, target, twice)
+    kinds = chosen_kinds(run, kind)
+    measured_on, read = _material(run, text, target)
     tokens = sum(max(len(side) for side in (one.encoder, one.decoder) if side is not None) for one in read)
     with torch.inference_mode():
-        passes = [record_model(run.model, one.inputs.tensors(run.device)) for one in twice]
-        texts = [record_model(run.model, inputs.tensors(run.device)) for inputs in read]
+        passes = [record_model(run.model, inputs.tensors(run.device)) for inputs in read]
+    copied = copies(run)
+    found = heads_on(run, kinds, read, passes, copied)
+    return HeadsRecord(measured_on, tokens, copied.period, copied.sequences, found)
+
+
+def heads_on(
+    run: LoadedRun,
+    kinds: Sequence[AttentionKind],
+    read: Sequence[Inputs],
+    passes: Sequence[ModelPass],
+    copied: Copies,
+) -> tuple[HeadStatistics, ...]:
+    """As `heads`, of texts that the model has read already: means over them.
+
+    Args:
+        passes: one a text. copied: of the run.
+    """
     found = []
-    for each in kinds:
-        if kind in (None, each):
-            labels = [run.tokenizer.labels(_keys(each, inputs)) for inputs in read]
-            found += _of_kind(each, texts, labels, passes, twice)
-    period = twice[0].period if twice else None
-    return HeadsRecord(measured_on, tokens, period, len(twice), tuple(found))
+    for kind in kinds:
+        labels = [run.tokenizer.labels(key_ids(kind, inputs)) for inputs in read]
+        found += _of_kind(kind, passes, labels, copied)
+    return tuple(found)
 
 
-def _material(
-    run: LoadedRun, text: str | None, target: str | None, twice: Sequence[Repeated]
-) -> tuple[str, list[Inputs]]:
+def _material(run: LoadedRun, text: str | None, target: str | None) -> tuple[str, list[Inputs]]:
     if text is not None:
         inputs = read_text(run, text, target)
         if min(len(side) for side in (inputs.encoder, inputs.decoder) if side is not None) < 2:
@@ -80,6 +85,7 @@ def _material(
     if source == DEFAULT[_data_kind(run)]:
         documents = [_cut(run, inputs) for inputs in _documents(run)]
         return f"{len(documents)} documents of {source}", documents
+    twice = repeated_sequences(run)
     if not twice:
         raise UsageError("The context is too short for random tokens read twice", "give a TEXT")
     return f"{len(twice)} sequences of random tokens read twice", [one.inputs for one in twice]
@@ -106,18 +112,11 @@ def _cut(run: LoadedRun, inputs: Inputs) -> Inputs:
     return Inputs(encoder, decoder)
 
 
-def _keys(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
-    keys = inputs.decoder if kind == "decoder_self" else inputs.encoder
-    assert keys is not None
-    return keys
-
-
 def _of_kind(
     kind: AttentionKind,
-    texts: list[ModelPass],
+    texts: Sequence[ModelPass],
     labels: list[list[str]],
-    passes: list[ModelPass],
-    twice: Sequence[Repeated],
+    copied: Copies,
 ) -> list[HeadStatistics]:
     found = []
     for layer in range(len(texts[0].attentions(kind))):
@@ -125,8 +124,7 @@ def _of_kind(
         favourites = _favourites(
             [text.attentions(kind)[layer].weights.double().cpu().numpy() for text in texts], labels
         )
-        if kind != "cross" and passes:
-            columns |= _copies(kind, layer, passes, twice)
+        columns |= copied.of(kind, layer)
         for head in range(len(columns["entropy"])):
             values = {name: float(column[head]) for name, column in columns.items()}
             role, score = name_role(kind, values)
@@ -150,7 +148,7 @@ def _favourites(texts: list[Weights], labels: list[list[str]]) -> list[tuple[tup
     return [tuple((names[i], float(own[i])) for i in best) for own, best in zip(shares, order, strict=True)]
 
 
-def _columns(kind: AttentionKind, layer: int, texts: list[ModelPass]) -> dict[str, PerHead]:
+def _columns(kind: AttentionKind, layer: int, texts: Sequence[ModelPass]) -> dict[str, PerHead]:
     """Each statistic of a layer's heads, mean over the texts."""
     rows: list[dict[str, PerHead]] = []
     for text in texts:
@@ -176,16 +174,6 @@ def _columns(kind: AttentionKind, layer: int, texts: list[ModelPass]) -> dict[st
         rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: np.mean([row[name] for row in rows if name in row], axis=0) for name in names}
-
-
-def _copies(kind: AttentionKind, layer: int, passes: list[ModelPass], twice: Sequence[Repeated]) -> dict[str, PerHead]:
-    scores: dict[str, list[PerHead]] = {"induction": [], "duplicate": []}
-    for one, sequence in zip(passes, twice, strict=True):
-        weights = one.attentions(kind)[layer].weights.double().cpu().numpy()
-        start = sequence.encoder_start if kind == "encoder_self" else sequence.decoder_start
-        scores["induction"].append(measure.induction(weights, start, sequence.period))
-        scores["duplicate"].append(measure.duplicate(weights, start, sequence.period))
-    return {name: np.mean(values, axis=0) for name, values in scores.items()}
 
 
 def name_role(kind: AttentionKind, values: dict[str, float]) -> tuple[Role, float]:

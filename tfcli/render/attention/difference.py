@@ -10,7 +10,7 @@ from tfcli.records.attention import AttentionDifference
 from tfcli.render.attention.grid import Grid
 from tfcli.render.attention.matrix import difference_matrix, paired
 from tfcli.render.numbers import weight
-from tfcli.render.safe import fit, widest
+from tfcli.render.safe import shortened
 from tfcli.render.table_csv import Table as CsvTable
 
 _LONGEST = 24
@@ -46,8 +46,8 @@ class AttentionDifferenceView:
             first, second = float(one.weights[row, column]), float(one.other_weights[row, column])
             table.add_row(
                 Text(
-                    f"{_short(queries[row], longest)} ({one.query_positions[row]}) → "
-                    f"{_short(keys[column], longest)} ({one.key_positions[column]})"
+                    f"{shortened(queries[row], longest)} ({one.query_positions[row]}) → "
+                    f"{shortened(keys[column], longest)} ({one.key_positions[column]})"
                 ),
                 Text(weight(first)),
                 Text(weight(second)),
@@ -75,7 +75,3 @@ def difference_table(difference: AttentionDifference) -> CsvTable:
     )
     names = "kind query key query_token key_token other_query_token other_key_token weight other_weight difference"
     return CsvTable(names.split(), rows)
-
-
-def _short(label: str, longest: int) -> str:
-    return fit(label, min(widest((label,)), longest))

@@ -9,7 +9,7 @@ from rich.text import Text
 from tfcli.records.attention import AttentionEdges
 from tfcli.render.attention.words import KIND_NAMES, labels
 from tfcli.render.numbers import percent, plural
-from tfcli.render.safe import fit, widest
+from tfcli.render.safe import shortened
 from tfcli.render.table_csv import Table as CsvTable
 
 _LONGEST = 24
@@ -40,9 +40,9 @@ class AttentionEdgeList:
             query, key = labels((edge.query_token, edge.key_token))
             table.add_row(
                 Text(str(edge.query), "dim"),
-                Text(_short(query, longest)),
+                Text(shortened(query, longest)),
                 Text(f"→ {edge.key}", "dim"),
-                Text(_short(key, longest)),
+                Text(shortened(key, longest)),
                 Text(f"{edge.weight:.3f}"),
                 Text("█" * round(edge.weight * bar) + (" only key" if edge.only else "")),
             )
@@ -55,7 +55,3 @@ def edges_table(edges: AttentionEdges) -> CsvTable:
         (edges.kind, edges.place, one.query, one.key, one.query_token, one.key_token, one.weight) for one in edges.edges
     ]
     return CsvTable(("kind", "place", "query", "key", "query_token", "key_token", "weight"), rows)
-
-
-def _short(label: str, longest: int) -> str:
-    return fit(label, min(widest((label,)), longest))

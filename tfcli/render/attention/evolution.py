@@ -29,17 +29,18 @@ class AttentionEvolutionView:
         count, queries, keys = one.weights.shape
         yield Text(f"{count} checkpoints; {queries} queries down, {keys} keys across; {SIDES[one.kind]}", style="dim")
         names = [f"step {exact(step.step)}" for step in one.steps]
-        yield Thumbnails((tuple(zip(names, one.weights, strict=True)),))
+        visible = np.where(one.mask, one.weights, np.float32(np.nan))
+        yield Thumbnails((tuple(zip(names, visible, strict=True)),))
         yield Text("")
         yield self._figures()
-        yield Text("entropy = −Σ w log₂ w of a row, the mean over rows: 0 bits looks at one key alone", style="dim")
+        yield Text("entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone", style="dim")
         if one.kind != "cross":
             yield Text(f"strongest: {HABITS}", style="dim")
 
     def _figures(self) -> Table:
         one = self.evolution
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for name in ("step", "entropy, bits", "strongest"):
+        for name in ("step", "entropy, nats", "strongest"):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("query → key", no_wrap=True)
         for step in one.steps:

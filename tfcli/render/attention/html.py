@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention.svg import hexadecimal
-from tfcli.render.attention.words import KIND_NAMES, labels
-from tfcli.render.colors import VIRIDIS, WEIGHTS
+from tfcli.render.attention.words import KIND_NAMES, head_sums, labels
+from tfcli.render.colors import VIRIDIS, WEIGHTS, hexadecimal
 
 _DECIMALS = 4
 _PAGE = Path(__file__).with_name("page.html")
@@ -21,8 +20,8 @@ _PAGE = Path(__file__).with_name("page.html")
 def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0) -> str:
     """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights.
 
-    It opens on the last record, at its focus. Weights are rounded to four decimals, and one that is not 0 never becomes
-    0. Tokens are data, written into the page by the script as text only.
+    It opens on the last record, at its focus. Weights are rounded to four decimals. Tokens are data, written
+    into the page by the script as text only.
 
     Args:
         layer, head: numbers of the first layer and head of every record, where they were narrowed.
@@ -40,15 +39,22 @@ def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: 
 
 
 def _record(record: AttentionRecord) -> dict[str, Any]:
+    """`rows` and `columns` are positions; `sums` are of each row, for those of rounded weights are off."""
+    layers, heads = map(range, record.weights.shape[:2])
     return {
         "kind": KIND_NAMES[record.kind],
         "queries": labels(record.query_tokens),
         "keys": labels(record.key_tokens),
-        "weights": _rounded(record.weights).tolist(),
+        "rows": record.rows,
+        "columns": record.columns,
+        "weights": [[_rounded(record.visible_weights(layer, head)) for head in heads] for layer in layers],
+        "sums": np.round(record.weights.sum(axis=-1, dtype=np.float64), 2).tolist(),
+        "note": [[head_sums(record, layer, head) for head in heads] for layer in layers],
     }
 
 
-def _rounded(weights: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The page shows 0 as "exactly 0, masked", so what is merely small stays above it."""
-    exact = weights.astype(np.float64)
-    return np.where(exact == 0.0, 0.0, np.maximum(np.round(exact, _DECIMALS), 10.0**-_DECIMALS))
+def _rounded(weights: NDArray[np.float32]) -> list[list[float | None]]:
+    """With four decimals; None where a query may not look, for what is merely small may round to 0."""
+    rounded = np.round(weights.astype(np.float64), _DECIMALS).astype(object)
+    rounded[np.isnan(weights)] = None
+    return rounded.tolist()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from tfcli.records.attention import AttentionDifference, AttentionRecord
-from tfcli.render.attention.words import KIND_NAMES, SIDES, labels, row_sums, title
+from tfcli.render.attention.words import KIND_NAMES, SIDES, head_sums, labels, title
 from tfcli.render.numbers import weight
 from tfcli.render.pooling import max_pool
 from tfcli.render.safe import printable
@@ -79,11 +79,11 @@ def weights_matrix(record: AttentionRecord, layer: int, head: int, kept: int = 0
     """One head's weights."""
     weights = record.weights[layer, head]
     sides = SIDES[record.kind]
-    note = f"{sides}; {row_sums(weights)}{_shown(record)}"
+    note = f"{sides}; {head_sums(record, layer, head)}"
     return Matrix(
         title(record, layer, head),
         f"{note}\n{record.formula}" if record.names and record.formula else note,
-        np.where(record.hidden(layer, head), np.float32(np.nan), weights),
+        record.visible_weights(layer, head),
         labels(record.query_tokens),
         labels(record.key_tokens),
         record.rows,
@@ -111,12 +111,11 @@ def bias_matrix(record: AttentionRecord, layer: int, head: int, kept: int = 0) -
 def difference_matrix(difference: AttentionDifference, kept: int = 0) -> Matrix:
     """What the first side looks at more (above 0) and less (below 0) than the second."""
     first, second = (printable(name) for name in difference.names)
-    masked = (difference.weights == 0.0) & (difference.other_weights == 0.0)
     where = f" · {difference.place}" if difference.place else ""
     return Matrix(
         f"Difference of attention weights · {KIND_NAMES[difference.kind]}{where}",
         f"{first} − {second}\n{SIDES[difference.kind]}; above 0: the first looks more, below 0: the second does",
-        np.where(masked, np.float32(np.nan), difference.differences),
+        difference.visible_differences,
         paired(difference.query_tokens, difference.other_query_tokens),
         paired(difference.key_tokens, difference.other_key_tokens),
         difference.query_positions,
@@ -157,10 +156,6 @@ def _before_softmax(
 def _kept(kept: int, columns: tuple[int, ...]) -> int:
     """Those of the first keys that are in sight; 0 where they are all there is."""
     return min(kept, len(columns)) if kept < len(columns) else 0
-
-
-def _shown(record: AttentionRecord) -> str:
-    return " in the columns shown" if record.key_positions else ""
 
 
 def pooled(matrix: Matrix, factor: int) -> Matrix:

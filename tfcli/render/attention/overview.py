@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention.words import KIND_NAMES, without_masked
+from tfcli.render.attention.words import KIND_NAMES
 from tfcli.render.brush import Brush, brush_for
 from tfcli.render.cells import Line, half_block_lines, scale_bar, whole_cell_lines
 from tfcli.render.colors import WEIGHTS, levels
@@ -36,7 +36,7 @@ class AttentionOverview:
         yield Text(f"{plural(num_layers, 'layer')} (L){heads}; {rows} queries down, {columns} keys across", style="dim")
         named = [
             [
-                (f"L{layer}" if record.names else f"L{layer} H{head}", record.weights[layer, head])
+                (f"L{layer}" if record.names else f"L{layer} H{head}", record.visible_weights(layer, head))
                 for head in range(num_heads)
             ]
             for layer in range(num_layers)
@@ -52,7 +52,7 @@ class Thumbnails:
     All share one scale. For long texts a cell shows the largest weight of its block.
 
     Shape:
-        rows: a name and (T, S) each
+        rows: a name and (T, S) each, NaN where a query may not look
     """
 
     rows: tuple[tuple[tuple[str, NDArray[np.float32]], ...], ...]
@@ -60,7 +60,7 @@ class Thumbnails:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, WEIGHTS)
         every = [one for row in self.rows for one in row]
-        highest = max(float(weights.max(initial=0.0)) for _, weights in every)
+        highest = max(float(np.nanmax(weights, initial=0.0)) for _, weights in every)
         rows, columns = every[0][1].shape
         shape = _shape(rows, columns, brush)
         drawn = -(-columns // shape.factor) * shape.growth * shape.cell_width
@@ -92,7 +92,7 @@ def _shape(rows: int, columns: int, brush: Brush) -> _Shape:
 
 
 def _thumbnail(weights: NDArray[np.float32], highest: float, shape: _Shape, brush: Brush) -> list[Line]:
-    small = max_pool(without_masked(weights), shape.factor, shape.factor)
+    small = max_pool(weights, shape.factor, shape.factor)
     grid = levels(small.repeat(shape.growth, axis=0).repeat(shape.growth, axis=1), 0.0, highest)
     return half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, shape.cell_width)
 

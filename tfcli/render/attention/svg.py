@@ -10,8 +10,8 @@ import numpy as np
 
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.attention.matrix import Matrix, pooled, weights_matrix
-from tfcli.render.colors import NO_VALUE, RGB, SIGNED, WEIGHTS, Colormap, levels, readable_on
-from tfcli.render.safe import fit, widest
+from tfcli.render.colors import NO_VALUE, SIGNED, WEIGHTS, Colormap, hexadecimal, levels, readable_on
+from tfcli.render.safe import shortened, widest
 
 _CELL = 34
 _SIGNED_CELL = 48
@@ -199,7 +199,7 @@ class _Panel:
         return self.left + self.cell * column + (_GAP if kept and column >= kept else 0)
 
     def _labels(self, labels: tuple[str, ...], positions: tuple[int, ...]) -> tuple[str, ...]:
-        short = [fit(label, min(_LONGEST, widest((label,)))) for label in labels]
+        short = [shortened(label, _LONGEST) for label in labels]
         if self.numbered and not self.matrix.cropped:
             return tuple(short)
         return tuple(f"{label} {position}" for label, position in zip(short, positions, strict=True))
@@ -208,8 +208,3 @@ class _Panel:
 def _line(text: str, y: int, *, bold: bool) -> str:
     look = "font-size='15' font-weight='bold'" if bold else "fill='#555555'"
     return f"<text x='16' y='{y}' {look}>{escape(text)}</text>"
-
-
-def hexadecimal(color: RGB) -> str:
-    """A colour as "#rrggbb"."""
-    return "#{:02x}{:02x}{:02x}".format(*color)

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.cells import cell_len
 
 from tfcli.records.attention import AttentionKind, AttentionRecord, beyond_habits
 from tfcli.render.numbers import weight
-from tfcli.render.safe import fit, token_label
+from tfcli.render.safe import shortened, token_label
 
 _LONGEST = 24
 
@@ -46,9 +45,10 @@ def row_sums(weights: NDArray[np.float32]) -> str:
     return f"rows sum to {sums.min():.2f} … {sums.max():.2f}"
 
 
-def without_masked(weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Weights with NaN where they are exactly 0: the softmax gives that to what a query may not look at."""
-    return np.where(weights == 0.0, np.float32(np.nan), weights)
+def head_sums(record: AttentionRecord, layer: int, head: int) -> str:
+    """As `row_sums`, of one head, and of what of it is shown."""
+    part = " in the columns shown" if record.key_positions else ""
+    return row_sums(record.weights[layer, head]) + part
 
 
 HABITS = "beyond the first key, itself and its neighbours"
@@ -68,5 +68,4 @@ def look_at(record: AttentionRecord, layer: int, head: int) -> str:
 
 def token_at(tokens: tuple[str, ...], positions: Sequence[int], index: int) -> str:
     """A token's label, at most 24 cells wide, with its position."""
-    label = token_label(tokens[index])
-    return f"{fit(label, min(cell_len(label), _LONGEST))} ({positions[index]})"
+    return f"{shortened(token_label(tokens[index]), _LONGEST)} ({positions[index]})"
