@@ -163,3 +163,9 @@ def test_pictures_are_timed_in_every_form():
     table = tfcli("bench", "pictures", "--tokens", "8", "--rounds", "2").stdout.splitlines()
     assert table[1] == "a map of 8 × 8 weights, 140 columns wide"
     assert [line.split("  ")[0] for line in table[5:11]] == list(sizes)
+
+
+def test_the_svg_that_is_timed_is_the_one_that_inspect_attention_writes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tfcli.render.attention.svg.attention_svg", lambda record, layer, head: "x" * 12_345)
+    figures = json.loads(tfcli("bench", "pictures", "--tokens", "4", "--rounds", "1", "--json").stdout)
+    assert {one["form"]: one["size"] for one in figures["times"]}["SVG"] == 12_345

@@ -11,8 +11,8 @@ from tfcli.records.cost import (
     CostAtLength,
     CostPart,
     CostRecord,
+    HeadCosts,
     HeadCount,
-    HeadsRecord,
     MixerCost,
 )
 from tfcli.render.cost.against import AgainstView, against_table
@@ -93,7 +93,7 @@ def test_measured_times_stand_beside_predicted_ones():
 
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_nothing_is_cut_at_any_width(width: int):
-    heads = HeadsRecord(768, 1024, 2, (HeadCount(1, 768, 2_362_368, 8_053_063_680, 2_097_152, 0.2),) * 2)
+    heads = HeadCosts(768, 1024, 2, (HeadCount(1, 768, 2_362_368, 8_053_063_680, 2_097_152, 0.2),) * 2)
     mixer = MixerCost(17_180_000_000, 34_000_000_000, 1024, 1023, False)
     against = AgainstRecord("dense", 768, 12, (AgainstAtLength(32, mixer, mixer), AgainstAtLength(1024, mixer, mixer)))
     large = replace(
@@ -110,7 +110,7 @@ def test_nothing_is_cut_at_any_width(width: int):
 
 def test_heads_and_other_layers_say_what_to_see():
     one = HeadCount(1, 64, 100, 5000, 256, 0.001)
-    record = HeadsRecord(64, 16, 1, (one, replace(one, num_heads=4, head_dim=16, exponentials=1024, seconds=0.002)))
+    record = HeadCosts(64, 16, 1, (one, replace(one, num_heads=4, head_dim=16, exponentials=1024, seconds=0.002)))
     shown = " ".join(printed(HeadsView(record), 80).split())
     assert "See: 4 heads cost the matrix products of 1, 4 × the exponentials, and 2.00 × the time." in shown
     assert next(iter(heads_table(record).rows)) == [1, 64, 100, 5000, 256, 0.001]

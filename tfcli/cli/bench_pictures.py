@@ -1,7 +1,6 @@
 """``tfcli bench pictures``: how long a picture takes to draw."""
 
 import io
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,48 +31,23 @@ def bench_pictures(
       tfcli bench pictures --rounds 2
       tfcli bench pictures --tokens 64 --columns 80 --rounds 2 --json
     """
-    from tfcli.bench.machine import describe_machine
-    from tfcli.bench.measure import spread
-    from tfcli.records.bench import PictureSpeed, PictureTime
+    from tfcli.bench.pictures import measure_pictures, random_head
     from tfcli.render.as_json import to_json
     from tfcli.render.bench.pictures import PictureSpeedView
 
-    forms = _forms(_random_head(tokens), columns)
-    seconds: dict[str, list[float]] = {form: [] for form in forms}
-    sizes: dict[str, int] = {}
-    for turn in range(rounds + 1):
-        for form, draw in forms.items():
-            began = time.perf_counter()
-            sizes[form] = len(draw().encode())
-            if turn:
-                seconds[form].append(time.perf_counter() - began)
-    times = tuple(PictureTime(form, spread(taken), sizes[form]) for form, taken in seconds.items())
-    speed = PictureSpeed(tokens, columns, rounds, describe_machine("cpu", threads=1), times)
+    speed = measure_pictures(_forms(random_head(tokens), columns), tokens, columns, rounds)
     if json:
         terminal.json(to_json(speed))
     else:
         terminal.show(PictureSpeedView(speed))
 
 
-def _random_head(tokens: int) -> "AttentionRecord":
-    """A decoder's head with a peak in every row, as trained heads have."""
-    import numpy as np
-
-    from tfcli.records.arrays import frozen
-    from tfcli.records.attention import AttentionRecord
-
-    scores = np.random.default_rng(0).normal(0.0, 3.0, (tokens, tokens))
-    powers = np.tril(np.exp(scores))
-    labels = tuple(f"t{number}" for number in range(tokens))
-    return AttentionRecord("decoder_self", labels, labels, frozen([[powers / powers.sum(axis=1, keepdims=True)]]))
-
-
 def _forms(record: "AttentionRecord", columns: int) -> dict[str, Callable[[], str]]:
     from rich.console import Console
 
     from tfcli.render.attention.html import attention_html
+    from tfcli.render.attention.svg import attention_svg
     from tfcli.render.attention.table import AttentionTable
-    from tfcli.render.picture import picture_svg
 
     view = AttentionTable(record, 0, 0)
 
@@ -97,6 +71,6 @@ def _forms(record: "AttentionRecord", columns: int) -> dict[str, Callable[[], st
         "terminal, 256 colours": printer("256"),
         "terminal, 16 colours": printer("standard"),
         "terminal, no colour": printer(None),
-        "SVG": lambda: picture_svg(view, columns),
+        "SVG": lambda: attention_svg(record, 0, 0),
         "page of every head": lambda: attention_html([record]),
     }

@@ -34,16 +34,13 @@ _PLACEMENTS: tuple[Placement, ...] = ("pre", "post")
 _SEQUENCES, _LONGEST = 4, 32
 _MOST_PARAMETERS = 1 << 28
 _MASK_EVERY = 5  # tokens of an encoder's text
-_MASKED = 0.2
-"""The same share, of random tokens."""
+_MASKED = 1 / _MASK_EVERY
+"""Chance of a random token to be masked: as many as of a text."""
 
 
 class WithoutResidual(nn.Module):
     """What `Residual` computes, less the road around the sublayer. pre: f(norm(x)); post: norm(f(x)); without its norm,
     too: f(x).
-
-    Shape:
-        x: (B, T, D) → (B, T, D)
     """
 
     def __init__(self, residual: Residual, *, norms: bool) -> None:
@@ -51,6 +48,11 @@ class WithoutResidual(nn.Module):
         self.placement, self.norm = residual.placement, residual.norm if norms else nn.Identity()
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """f(norm(x)) or norm(f(x)), for f the sublayer.
+
+        Shape:
+            x: (B, T, D) → (B, T, D)
+        """
         return sublayer(self.norm(x)) if self.placement == "pre" else self.norm(sublayer(x))
 
 

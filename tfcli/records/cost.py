@@ -97,7 +97,7 @@ class HeadCount:
 
 
 @dataclass(frozen=True)
-class HeadsRecord:
+class HeadCosts:
     """The same attention cut into more and more heads, measured in turns."""
 
     d_model: int

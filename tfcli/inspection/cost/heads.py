@@ -9,10 +9,10 @@ from tfcli.inspection.cost.one_attention import counted, one_attention
 from tfcli.inspection.cost.stopwatch import seconds_in_turns
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.recipe.model import ModelSection
-from tfcli.records.cost import HeadCount, HeadsRecord
+from tfcli.records.cost import HeadCosts, HeadCount
 
 
-def heads_cost(section: ModelSection, heads: Sequence[int], length: int, sequences: int = 1) -> HeadsRecord:
+def heads_cost(section: ModelSection, heads: Sequence[int], length: int, sequences: int = 1) -> HeadCosts:
     """One self-attention of the model's size, cut into each number of heads.
 
     Raises:
@@ -27,7 +27,7 @@ def heads_cost(section: ModelSection, heads: Sequence[int], length: int, sequenc
         HeadCount(number, section.d_model // number, one.parameters, one.flops, one.exponentials, taken)
         for number, one, taken in zip(heads, found, seconds, strict=True)
     )
-    return HeadsRecord(section.d_model, length, sequences, counts)
+    return HeadCosts(section.d_model, length, sequences, counts)
 
 
 def _run(attention: MultiHeadAttention, x: torch.Tensor) -> Callable[[], object]:

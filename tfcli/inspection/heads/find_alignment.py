@@ -13,16 +13,15 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.corpora.builtin import DEFAULT
 from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PtEnPair, pairs
 from tfcli.errors import UsageError
+from tfcli.inspection.heads.held_out import HELD_OUT_SEED, require_trained_on, share
 from tfcli.inspection.heads.word_weights import Weights, best_head, kind_weights, on_words, spelled
 from tfcli.inspection.reading import Inputs
-from tfcli.records.find import AlignmentFound, Head, ReadSentence, Share
+from tfcli.records.find import AlignmentFound, Head, ReadSentence
 from tfcli.runs.load import LoadedRun
 
 _EXAMPLES = 3
-_HELD_OUT_SEED = 1_000_003  # added to the run's own: other sentences than it was trained on
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,12 @@ def find_alignment(run: LoadedRun, training_pairs: int = 200, held_out_pairs: in
     return AlignmentFound(
         Head("cross", layer, head),
         training_pairs,
-        _share([word.hits()[layer, head] for word in training]),
+        share(word.hits()[layer, head] for word in training),
         held_out_pairs,
-        _share([word.hits()[layer, head] for word in held_out]),
-        _share([word.hits()[layer, head] for word in held_out if word.reordered]),
-        _share([word.weights.mean(axis=(0, 1)).argmax() in word.right for word in held_out]),
-        _share([word.number in word.right for word in held_out]),
+        share(word.hits()[layer, head] for word in held_out),
+        share(word.hits()[layer, head] for word in held_out if word.reordered),
+        share(word.weights.mean(axis=(0, 1)).argmax() in word.right for word in held_out),
+        share(word.number in word.right for word in held_out),
         float(np.mean([len(word.right) / len(word.sources) for word in held_out])),
         tuple(_example(word, layer, head) for word in _telling(read)),
     )
@@ -76,11 +75,7 @@ def _require_translator(run: LoadedRun) -> None:
             f"An alignment is between two sides, and this {run.architecture} has one",
             "name a run of the recipe pt-en",
         )
-    if run.recipe.origin.source or (run.recipe.data.source or DEFAULT["pairs"]) != DEFAULT["pairs"]:
-        raise UsageError(
-            f"{run.directory.path} was not trained on {DEFAULT['pairs']}, whose grammar knows the right alignment",
-            "name a run of the recipe pt-en",
-        )
+    require_trained_on(run, "pairs", "the right alignment", "name a run of the recipe pt-en")
 
 
 def _training(run: LoadedRun, count: int) -> Iterator[PtEnPair]:
@@ -91,7 +86,7 @@ def _training(run: LoadedRun, count: int) -> Iterator[PtEnPair]:
 
 def _held_out(run: LoadedRun, count: int) -> Iterator[PtEnPair]:
     """Pairs with a combination that no training pair has, and so none that it has read."""
-    stream = pairs(run.recipe.data.seed + _HELD_OUT_SEED)
+    stream = pairs(run.recipe.data.seed + HELD_OUT_SEED)
     return islice((pair for pair in stream if pair.validation), count)
 
 
@@ -121,10 +116,6 @@ def _is_reordered(pair: PtEnPair, number: int) -> bool:
         if target == number
         for i, j in pair.alignment
     )
-
-
-def _share(hits: list[bool]) -> Share:
-    return Share(int(sum(hits)), len(hits))
 
 
 def _telling(read: list[list[_Word]]) -> list[_Word]:

@@ -16,11 +16,11 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.corpora.builtin import DEFAULT
 from tfcli.corpora.division import open_division
 from tfcli.corpora.stories import Sense, stories
 from tfcli.corpora.story_banks import BankSentence, bank_sentences
 from tfcli.errors import UsageError
+from tfcli.inspection.heads.held_out import HELD_OUT_SEED, require_trained_on, share
 from tfcli.inspection.heads.word_weights import Weights, kind_weights, on_words, spelled_at
 from tfcli.inspection.reading import Inputs
 from tfcli.records.attention import AttentionKind
@@ -30,7 +30,6 @@ from tfcli.runs.load import LoadedRun
 SENSES: tuple[Sense, Sense] = ("river", "money")
 _KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encoder_self"}
 _ROWS = ("bank", "the word after")
-_HELD_OUT_SEED = 1_000_003  # added to the run's own: other stories than it was trained on
 _MOST_STORIES = 30_000  # in which held-out sentences are looked for
 
 
@@ -81,7 +80,7 @@ def find_bank(run: LoadedRun, training: int = 100, held_out: int = 120) -> BankF
         _shares({sense: _all_hits(run, readings) for sense, readings in measured_on.items()}, place),
         _shares({sense: _all_hits(run, readings) for sense, readings in mixed.items()}, place),
         float(np.mean([1 / len(_visible(one)) for readings in measured_on.values() for one in readings])),
-        _share(_all_hits(run, others), place) if others else None,
+        _share_at(_all_hits(run, others), place) if others else None,
         tuple(_example(run, one, place) for one in _examples(measured_on)),
     )
 
@@ -143,7 +142,7 @@ def _visible(reading: Reading) -> list[int]:
 
 def _unseen(run: LoadedRun, seen: set[str]) -> Iterator[BankSentence]:
     """Sentences of other stories than the run's, none of which is in `seen`."""
-    for story in islice(stories(run.recipe.data.seed + _HELD_OUT_SEED), _MOST_STORIES):
+    for story in islice(stories(run.recipe.data.seed + HELD_OUT_SEED), _MOST_STORIES):
         yield from (one for one in bank_sentences(story) if one.sentence not in seen)
 
 
@@ -170,11 +169,7 @@ def _require_reader(run: LoadedRun) -> None:
             f"The stories are one text, and this {run.architecture} reads two",
             "name a run of the recipe quickstart or stories-encoder",
         )
-    if run.recipe.origin.source or (run.recipe.data.source or DEFAULT["text"]) != DEFAULT["text"]:
-        raise UsageError(
-            f"{run.directory.path} was not trained on {DEFAULT['text']}, whose grammar knows which word decides",
-            "name a run of the recipe quickstart or stories-encoder",
-        )
+    require_trained_on(run, "text", "which word decides", "name a run of the recipe quickstart or stories-encoder")
 
 
 def _training_stories(run: LoadedRun) -> Iterator[str]:
@@ -184,13 +179,12 @@ def _training_stories(run: LoadedRun) -> Iterator[str]:
 
 
 def _shares(hits: dict[Sense, NDArray[np.bool_]], place: tuple[int, int, int]) -> SenseShares:
-    return SenseShares(*(_share(hits[sense], place) for sense in SENSES))
+    return SenseShares(*(_share_at(hits[sense], place) for sense in SENSES))
 
 
-def _share(hits: NDArray[np.bool_], place: tuple[int, int, int]) -> Share:
+def _share_at(hits: NDArray[np.bool_], place: tuple[int, int, int]) -> Share:
     """Shape: hits (sentences, R, L, H)."""
-    own = hits[(slice(None), *place)]
-    return Share(int(own.sum()), len(own))
+    return share(hits[(slice(None), *place)].tolist())
 
 
 def _examples(readings: dict[Sense, list[Reading]]) -> list[Reading]:

@@ -47,7 +47,11 @@ def decomposed(model: Transformer, passed: ModelPass, token_id: int, position: i
 
 
 def exact(values: Tensor) -> Tensor:
-    """In float64, on the CPU: some devices have none."""
+    """In float64, on the CPU: some devices have none.
+
+    Shape:
+        values: (…) → (…)
+    """
     return values.cpu().double()
 
 

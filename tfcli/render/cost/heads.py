@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from tfcli.records.cost import HeadsRecord
+from tfcli.records.cost import HeadCosts
 from tfcli.render.bars import bar
 from tfcli.render.numbers import exact, plural, short, short_duration
 from tfcli.render.table_csv import Table
@@ -19,7 +19,7 @@ _EXACT_FROM = 74
 class HeadsView:
     """What stays equal, what grows, and the time that it takes."""
 
-    record: HeadsRecord
+    record: HeadCosts
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
@@ -46,7 +46,7 @@ class HeadsView:
         )
 
 
-def heads_table(record: HeadsRecord) -> Table:
+def heads_table(record: HeadCosts) -> Table:
     """A row for each number of heads."""
     columns = ("num_heads", "head_dim", "parameters", "flops", "exponentials", "seconds")
     return Table(columns, [[getattr(one, name) for name in columns] for one in record.counts])
