@@ -58,7 +58,7 @@ def require_same_size(record: AttentionRecord, other: AttentionRecord, names: tu
     if record.weights.shape[2:] != other.weights.shape[2:]:
         raise UsageError(
             f"{names[0]} has {_size(record)} and {names[1]} {_size(other)}: a difference needs as many",
-            "choose texts whose translations are as long, too, or --kind encoder_self"
+            "choose sources of equally many tokens, with one --target for both, or --kind encoder_self"
             if record.kind == "cross"
             else "choose texts of equally many tokens",
         )
