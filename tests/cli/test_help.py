@@ -43,8 +43,8 @@ CONTRACT = {
     " --threads --json",
     "inspect positions": "RUN --encoding --compare --shift --loss --length --d-model --heads --base --layout --side"
     " --csv --svg --html --json",
-    "inspect equivariance": "RUN --text --perturb --permutations --arch --preset --size --set --checkpoint --seed --csv"
-    " --svg --html --json",
+    "inspect equivariance": "RUN --text --perturb --permutations --arch --preset --size --set --checkpoint --device"
+    " --threads --seed --csv --svg --html --json",
     "explain attention": "TEXT --run --layer --head --kind --target --d-model --heads --score --projection --cosines"
     " --notation --seed --checkpoint --device --threads --csv --svg --html --json",
     "explain masking": "TEXT --run --layer --head --target --d-model --heads --notation --seed --checkpoint --device"

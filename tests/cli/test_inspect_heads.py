@@ -42,3 +42,9 @@ def test_a_kind_that_the_run_has_not_is_refused(trained: Callable[[str], Path]):
     refused = tfcli("inspect", "heads", trained("decoder"), "--kind", "cross")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "This decoder has no cross attention" in refused.stderr
+
+
+def test_an_unknown_column_is_refused_with_those_there_are(trained: Callable[[str], Path]):
+    refused = tfcli("inspect", "heads", trained("decoder"), "--sort", "size")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--sort 'size' is not one of role, layer, previous" in refused.stderr

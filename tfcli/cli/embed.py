@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, require_file_place, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, open_run, require_file_place, use_threads
 from tfcli.cli.pictures import Csv, Outputs
 from tfcli.cli.terminal import Terminal
 
@@ -55,14 +55,12 @@ def embed(
     from tfcli.inspection.reading import text_ids
     from tfcli.render.embeddings import EmbeddingsView, embedding_lines, embeddings_table
     from tfcli.render.table_csv import to_csv
-    from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
 
     Outputs(json, csv)
     if npz is not None:
         require_file_place(npz, "--npz")
     use_threads(threads)
-    loaded = load_run(run, checkpoint, choose_device(device))
+    loaded = open_run(run, checkpoint, device)
 
     def require(text: str) -> None:
         text_ids(loaded, text)

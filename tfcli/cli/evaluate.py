@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfcli.cli.generation_options import Weights
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, require_file_place, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, open_run, require_file_place, use_threads
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -93,7 +93,6 @@ def evaluate(
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run
     from tfcli.pipeline.references import original_targets
     from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
 
     names = tuple(sources or ())
     _require_places(outputs, references, names)
@@ -107,7 +106,7 @@ def evaluate(
         "--references": references,
     }
     with reporting(terminal, json=json) as reporter:
-        loaded = load_run(run, checkpoint, choose_device(device), precision)
+        loaded = open_run(run, checkpoint, device, precision)
         require_head(loaded.config.model)
         _require_meaning(loaded, given)
         require_stride(loaded, stride)

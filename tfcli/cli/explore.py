@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Device, Run, Threads, command, use_threads
+from tfcli.cli.options import Checkpoint, Device, Run, Target, Threads, command, open_run, use_threads
 from tfcli.cli.terminal import Terminal, is_terminal
 
 
@@ -17,10 +17,7 @@ def explore(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="The text to read first.", show_default="a short sentence")
     ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"),
-    ] = None,
+    target: Target = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
@@ -44,6 +41,8 @@ def explore(
             "tfcli explore needs a terminal for keys and pictures",
             "run it in one, or print a picture with tfcli inspect attention",
         )
+    if not is_terminal(sys.stderr):
+        raise UsageError("tfcli explore draws on stderr, which is no terminal here", "leave `2>` out")
     try:
         from tfcli.explorer.app import Explorer
     except ModuleNotFoundError as error:
@@ -52,11 +51,9 @@ def explore(
         raise UsageError("tfcli explore needs Textual, which is not installed", "pip install 'tfcli[tui]'") from None
     from tfcli.explorer.reading import FIRST_TEXTS, Reader
     from tfcli.render.brush import has_colors
-    from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
 
     use_threads(threads)
-    loaded = load_run(run, checkpoint, choose_device(device))
+    loaded = open_run(run, checkpoint, device)
     reader = Reader(loaded)
     first = reader.read(FIRST_TEXTS[loaded.architecture] if text is None else text, target)
     if terminal.color == "never":

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tfcli.cli import generation_options as having
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
 from tfcli.cli.terminal import Terminal
 
 _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\\": "\\"}
@@ -86,11 +86,9 @@ def generate(
     from tfcli.generation.settings import settled
     from tfcli.models.head import require_head
     from tfcli.recipe.loading import generation_settings
-    from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
 
     _require_one_source(prompts, prompt_file, interactive)
-    loaded = load_run(run, checkpoint, choose_device(device), precision)
+    loaded = open_run(run, checkpoint, device, precision)
     require_head(loaded.config.model)
     settings = generation_settings(loaded.recipe, given)
     sample = None if temperature is None else temperature > 0

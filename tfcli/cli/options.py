@@ -14,6 +14,7 @@ from tfcli.cli.signals import stop_on_signals
 from tfcli.cli.terminal import Color, Terminal
 
 if TYPE_CHECKING:
+    from tfcli.recipe.model import WeightPrecision
     from tfcli.runs.load import LoadedRun
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
@@ -36,6 +37,13 @@ Device = Annotated[
 ]
 Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help="CPU threads; 0: as PyTorch chooses.")]
 Checkpoint = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"),
+]
+Kind = Literal["encoder_self", "decoder_self", "cross"]
+"""Of attention."""
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Set any recipe key, such as model.norm=layernorm; repeatable."),
@@ -102,7 +110,9 @@ def use_threads(threads: int) -> None:
         torch.set_num_threads(threads)
 
 
-def open_run(run: Path, checkpoint: str = "best", device: str = "auto") -> "LoadedRun":
+def open_run(
+    run: Path, checkpoint: str = "best", device: str = "auto", precision: "WeightPrecision | None" = None
+) -> "LoadedRun":
     """A run's model on the device that was asked for.
 
     Raises:
@@ -111,7 +121,7 @@ def open_run(run: Path, checkpoint: str = "best", device: str = "auto") -> "Load
     from tfcli.runs.load import load_run
     from tfcli.training.precision import choose_device
 
-    return load_run(run, checkpoint, choose_device(device))
+    return load_run(run, checkpoint, choose_device(device), precision)
 
 
 def require_file_place(path: Path, option: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -53,13 +53,11 @@ def _subject(terminal: Terminal, run: "Path", checkpoint: str, device: str) -> "
     """The run, and its dataset where it can be had."""
     from tfcli.errors import TfcliError
     from tfcli.pipeline.datasets import dataset_of_run
-    from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
     from tfcli.verification.subject import Subject
 
     with terminal.progress() as say:
         say("loading")
-        loaded = load_run(run, checkpoint, choose_device(device))
+        loaded = open_run(run, checkpoint, device)
         try:
             say("looking for its text")
             return Subject(loaded, dataset_of_run(loaded.directory, loaded.recipe, lambda event: None))

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from tfcli.cli.explain.options import DModel, Head, Heads, Kind, Layer, NotationOption, OfRun, Target, Text, ToySeed
-from tfcli.cli.options import Checkpoint, Device, Json, Threads, command
+from tfcli.cli.explain.options import DModel, Head, Heads, Layer, NotationOption, OfKind, OfRun, Text, ToySeed
+from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
@@ -17,7 +17,7 @@ def attention(
     run: OfRun = None,
     layer: Layer = None,
     head: Head = None,
-    kind: Kind = None,
+    kind: OfKind = None,
     target: Target = None,
     d_model: DModel = None,
     heads: Heads = None,

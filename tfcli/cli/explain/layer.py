@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from tfcli.cli.explain.options import DModel, Heads, Kind, Layer, NotationOption, OfRun, Target, Text, ToySeed
-from tfcli.cli.options import Checkpoint, Device, Json, Threads, command
+from tfcli.cli.explain.options import DModel, Heads, Layer, NotationOption, OfKind, OfRun, Text, ToySeed
+from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
@@ -16,7 +16,7 @@ def layer(
     text: Text = None,
     run: OfRun = None,
     number: Layer = None,
-    kind: Kind = None,
+    kind: OfKind = None,
     target: Target = None,
     d_model: DModel = None,
     heads: Heads = None,

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tfcli.cli.explain.options import DModel, Head, Heads, Layer, NotationOption, OfRun, Target, ToySeed
-from tfcli.cli.options import Checkpoint, Device, Json, Threads, command
+from tfcli.cli.explain.options import DModel, Head, Heads, Layer, NotationOption, OfRun, ToySeed
+from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 

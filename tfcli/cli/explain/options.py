@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from tfcli.cli.options import Kind
+
 Text = Annotated[
     str | None,
     typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default="Lucas will travel"),
@@ -17,15 +19,11 @@ Layer = Annotated[int | None, typer.Option("--layer", min=0, help="Layer of a ru
 Head = Annotated[
     int | None, typer.Option("--head", min=0, help="Head, from 0.", show_default="all of a toy, 0 of a run")
 ]
-Kind = Annotated[
-    Literal["encoder_self", "decoder_self", "cross"] | None,
+OfKind = Annotated[
+    Kind | None,
     typer.Option(
         "--kind", metavar="KIND", help="Of a run: encoder_self, decoder_self or cross.", show_default="its own"
     ),
-]
-Target = Annotated[
-    str | None,
-    typer.Option("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"),
 ]
 DModel = Annotated[
     int | None, typer.Option("--d-model", min=1, max=512, help="Of a toy: the size of a vector.", show_default="9")

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfcli.cli.options import open_run
+
 if TYPE_CHECKING:
     from tfcli.inspection.explain.subject import Subject
 
@@ -36,12 +38,10 @@ def run_subject(
     from tfcli.cli.stdin import read_text
     from tfcli.errors import UsageError
     from tfcli.inspection.explain.run_layer import of_run
-    from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
 
     if text is None:
         raise UsageError(f"The run {run} needs a text to read", "write one behind the command")
     for option, value in of_toy.items():
         if value is not None:
             raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or leave --run out")
-    return of_run(load_run(run, checkpoint, choose_device(device)), read_text(text), **options)
+    return of_run(open_run(run, checkpoint, device), read_text(text), **options)

@@ -6,8 +6,18 @@ from typing import TYPE_CHECKING, Any
 from tfcli.cli.inspect import attention_options as options
 from tfcli.cli.inspect.attention_options import Choice
 from tfcli.cli.inspect.find import Find, FindText, require_alone, require_text, show_found
-from tfcli.cli.inspect.text_options import Target
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, require_file_place, use_threads
+from tfcli.cli.options import (
+    Checkpoint,
+    Device,
+    Json,
+    Run,
+    Target,
+    Threads,
+    command,
+    open_run,
+    require_file_place,
+    use_threads,
+)
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
@@ -27,7 +37,7 @@ def attention(
     target: Target = None,
     beam: options.Beam = None,
     max_new_tokens: options.MaxNewTokens = None,
-    kind: options.Kind = None,
+    kind: options.OfKind = None,
     layer: options.Layer = None,
     head: options.Head = None,
     average: options.Average = None,
@@ -75,8 +85,6 @@ def attention(
     from tfcli.inspection.attention.weights import attention_on
     from tfcli.inspection.kinds import chosen_kinds
     from tfcli.inspection.reading import read_text
-    from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
 
     use_threads(threads)
     if max_new_tokens is not None and beam is None:
@@ -105,10 +113,11 @@ def attention(
     if find is not None:
         beside: dict[str, object] = {"TEXT": text, "--target": target, "--beam": beam, "--kind": kind, "--npz": npz}
         require_alone(choice, beside)
-        show_found(terminal, load_run(run, checkpoint, choose_device(device)), find, outputs)
+        show_found(terminal, open_run(run, checkpoint, device), find, outputs)
         return
     text = read_argument(require_text(text))
-    loaded = load_run(run, checkpoint, choose_device(device))
+    _require_another(run, text, choice, checkpoint)
+    loaded = open_run(run, checkpoint, device)
     chosen_kinds(loaded, kind)  # refused before anything is translated
 
     def read(run: "LoadedRun", text: str) -> "Inputs":
@@ -123,6 +132,22 @@ def attention(
         present(terminal, outputs, shown.view, json=shown.json, table=shown.table, svg=shown.svg, html=shown.html)
     else:
         _show(terminal, outputs, npz, records, choice)
+
+
+def _require_another(run: Path, text: str, choice: Choice, checkpoint: str) -> None:
+    """Refuse to compare a text, a run or its weights with themselves."""
+    from tfcli.errors import UsageError
+
+    for option, is_same in (
+        ("--against-text", choice.against_text == text),
+        (
+            "--against-run",
+            choice.against_run is not None and choice.against_run.resolve() == run.resolve() and checkpoint == "best",
+        ),
+        ("--against-checkpoint", choice.against_checkpoint == checkpoint),
+    ):
+        if is_same:
+            raise UsageError(f"{option} names what it is compared with, and all differences are 0", "name another one")
 
 
 def _show(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from tfcli.cli.options import Kind
+
 if TYPE_CHECKING:
     from tfcli.records.attention import AttentionRecord
 
@@ -22,6 +24,7 @@ Beam = Annotated[
         "--beam",
         panel=_TEXT,
         min=1,
+        max=1_000,
         help="Follow the best text of so many beams: as the target, or behind a decoder's text.",
         show_default=False,
     ),
@@ -36,8 +39,8 @@ MaxNewTokens = Annotated[
         show_default="the run's own",
     ),
 ]
-Kind = Annotated[
-    Literal["encoder_self", "decoder_self", "cross"] | None,
+OfKind = Annotated[
+    Kind | None,
     _option(
         "--kind",
         panel=_HEADS,

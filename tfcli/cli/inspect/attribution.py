@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from tfcli.cli.inspect.text_options import Position, Target, Text
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.inspect.text_options import Position
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Target, Text, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
@@ -49,13 +49,11 @@ def attribution(
     from tfcli.inspection.predictions.attribution import attribution as compute
     from tfcli.render.as_json import to_json
     from tfcli.render.predictions.attribution import AttributionView, attribution_table
-    from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
 
     outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     text = read_text(text)
-    loaded = load_run(run, checkpoint, choose_device(device))
+    loaded = open_run(run, checkpoint, device)
     record = compute(loaded, text, target, position=position, token=token, against=against)
     present(
         terminal,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tfcli.cli.inspect.subject import RunOrRecipe
-from tfcli.cli.options import Checkpoint, Json, Seed, Set, command
+from tfcli.cli.options import Checkpoint, Device, Json, Seed, Set, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Arch, Preset, Size
@@ -37,6 +37,8 @@ def equivariance(
     size: Size = None,
     assignments: Set = None,
     checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
     seed: Seed = None,
     csv: Csv = False,
     svg: Svg = None,
@@ -63,9 +65,10 @@ def equivariance(
     from tfcli.errors import UsageError
     from tfcli.inspection.equivariance.words import model_of_words
     from tfcli.inspection.reading import text_ids
-    from tfcli.runs.load import load_run
+    from tfcli.training.precision import choose_device
 
     outputs = Outputs(json=json, csv=csv, svg=svg, html=html)
+    use_threads(threads)
     given = [read_text(text) for text in texts or [_TEXT]]
     if len(given) > 2:
         raise UsageError(f"{len(given)} texts are more than two orders of the same tokens", "give --text at most twice")
@@ -74,13 +77,14 @@ def equivariance(
     if run is not None:
         shape: dict[str, object] = {"--arch": arch, "--preset": preset, "--size": size, "--set": assignments}
         refuse_beside_run(run, shape)
-        loaded = load_run(run, checkpoint)
+        loaded = open_run(run, checkpoint, device)
         ids = [text_ids(loaded, text) for text in given]
         model, read = loaded.model, [(one, tuple(loaded.tokenizer.labels(one))) for one in ids]
         name = str(run)
     else:
         recipe = recipe_from(arch=arch, preset=preset, size=size, assignments=assignments, seed=seed)
         model, read = model_of_words(recipe.model, given, recipe.train.seed)
+        model = model.to(choose_device(device))
         name = "random weights"
     _show(terminal, outputs, model, read, name, perturb, permutations, seed or 0)
 

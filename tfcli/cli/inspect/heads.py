@@ -1,11 +1,10 @@
 """``tfcli inspect heads``: which head does what."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from tfcli.cli.inspect.text_options import Target
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Kind, Run, Target, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
@@ -24,25 +23,11 @@ def heads(
     ] = None,
     target: Target = None,
     kind: Annotated[
-        Literal["encoder_self", "decoder_self", "cross"] | None,
+        Kind | None,
         typer.Option("--kind", metavar="KIND", help="encoder_self, decoder_self or cross.", show_default="all"),
     ] = None,
     sort: Annotated[
-        Literal[
-            "role",
-            "layer",
-            "previous",
-            "next",
-            "first",
-            "itself",
-            "induction",
-            "duplicate",
-            "in_order",
-            "sharpness",
-            "entropy_share",
-            "entropy",
-            "distance",
-        ],
+        str,
         typer.Option("--sort", metavar="KEY", help="role, layer, or a column: entropy, induction, …; largest first."),
     ] = "role",
     csv: Csv = False,
@@ -66,15 +51,16 @@ def heads(
       tfcli inspect heads runs/pt-en-1 --kind cross --csv
     """
     from tfcli.cli.stdin import read_text
+    from tfcli.errors import UsageError
     from tfcli.inspection.heads.roles import heads as compute
     from tfcli.render.as_json import to_json
-    from tfcli.render.heads import HeadsView, heads_table
-    from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
+    from tfcli.render.heads import SORT_KEYS, HeadsView, heads_table
 
     outputs = Outputs(json, csv, svg, html)
+    if sort not in SORT_KEYS:
+        raise UsageError(f"--sort {sort!r} is not one of {', '.join(SORT_KEYS)}", "choose one of them")
     use_threads(threads)
     text = None if text is None else read_text(text)
-    record = compute(load_run(run, checkpoint, choose_device(device)), text, target, kind)
+    record = compute(open_run(run, checkpoint, device), text, target, kind)
     view = HeadsView(record, sort)
     present(terminal, outputs, view, json=lambda: to_json(record), table=lambda: heads_table(record))

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from tfcli.cli.inspect.text_options import Position, Target, Text
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.inspect.text_options import Position
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Target, Text, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
@@ -42,11 +42,9 @@ def lens(
     from tfcli.inspection.predictions.lens import lens as compute
     from tfcli.render.as_json import to_json
     from tfcli.render.predictions.lens import LensView, lens_table
-    from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
 
     outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     text = read_text(text)
-    record = compute(load_run(run, checkpoint, choose_device(device)), text, target, position=position, top_k=top_k)
+    record = compute(open_run(run, checkpoint, device), text, target, position=position, top_k=top_k)
     present(terminal, outputs, LensView(record), json=lambda: to_json(record), table=lambda: lens_table(record))

@@ -1,7 +1,6 @@
 """``tfcli inspect losses``: how surprising each token of a text is."""
 
-from tfcli.cli.inspect.text_options import Target, Text
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Target, Text, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
@@ -36,11 +35,9 @@ def losses(
     from tfcli.inspection.predictions.losses import losses as compute
     from tfcli.render.as_json import to_json
     from tfcli.render.predictions.losses import LossesView, losses_table
-    from tfcli.runs.load import load_run
-    from tfcli.training.precision import choose_device
 
     outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     text = read_text(text)
-    record = compute(load_run(run, checkpoint, choose_device(device)), text, target)
+    record = compute(open_run(run, checkpoint, device), text, target)
     present(terminal, outputs, LossesView(record), json=lambda: to_json(record), table=lambda: losses_table(record))

@@ -1,10 +1,6 @@
 """``tfcli inspect tokens``: how a text becomes ids and vectors."""
 
-from typing import Annotated
-
-import typer
-
-from tfcli.cli.options import Checkpoint, Json, Run, command
+from tfcli.cli.options import Checkpoint, Json, Run, Text, command
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
@@ -13,7 +9,7 @@ from tfcli.cli.terminal import Terminal
 def tokens(
     terminal: Terminal,
     run: Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)],
+    text: Text,
     checkpoint: Checkpoint = "best",
     json: Json = False,
     csv: Csv = False,
