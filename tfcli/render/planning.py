@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tfcli.records.model import ParameterGroup
 from tfcli.records.planning import Candidate, MemoryRecord, Plan, TrainingOutline
+from tfcli.render.bars import bar
 from tfcli.render.numbers import duration, exact, percent, plural, short
 
 _MEMORY = {
@@ -35,7 +36,7 @@ class OutlineView:
         yield Text.assemble((o.architecture, "bold"), (f" · {short(o.parameters)} parameters", "dim"))
         yield _parameters(o.groups, o.parameters)
         yield Text()
-        yield _memory(o.memory)
+        yield _memory(o.memory, ascii_only=options.ascii_only)
         yield Text()
         most = " at most" if o.vocab_size_is_most else ""
         facts = {
@@ -100,7 +101,7 @@ def _short_name(name: str) -> str:
     return name.removesuffix(".weight").removesuffix(" norm") if name != "weight" else "matrix"
 
 
-def _memory(memory: MemoryRecord) -> Table:
+def _memory(memory: MemoryRecord, *, ascii_only: bool) -> Table:
     table = _table()
     table.add_column("memory", no_wrap=True)
     table.add_column("at most", justify="right", no_wrap=True)
@@ -108,9 +109,13 @@ def _memory(memory: MemoryRecord) -> Table:
     for name, what in _MEMORY.items():
         size = getattr(memory, name)
         if size:
-            table.add_row(what, short(size, "B"), Text("█" * max(1, round(_BAR * size / memory.peak)), "cyan"))
+            table.add_row(what, short(size, "B"), Text(bar(size / memory.peak, _BAR, ascii_only=ascii_only), "cyan"))
     table.add_section()
-    table.add_row("at once, at the peak", Text(short(memory.peak, "B"), "bold"), Text("█" * _BAR, "dim cyan"))
+    table.add_row(
+        "at once, at the peak",
+        Text(short(memory.peak, "B"), "bold"),
+        Text(bar(1.0, _BAR, ascii_only=ascii_only), "dim cyan"),
+    )
     return table
 
 

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from tfcli.records.attention import AttentionEdges
 from tfcli.render.attention.words import KIND_NAMES, labels
+from tfcli.render.bars import bar
 from tfcli.render.numbers import percent, plural
 from tfcli.render.safe import shortened
 from tfcli.render.table_csv import Table as CsvTable
@@ -35,8 +36,9 @@ class AttentionEdgeList:
         table.add_column("weight", justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
         longest = min(_LONGEST, max(4, (options.max_width - 40) // 2))
-        bar = min(_BAR, max(4, options.max_width - 2 * longest - 36))
+        room = min(_BAR, max(4, options.max_width - 2 * longest - 36))
         for edge in one.edges:
+            drawn = bar(edge.weight, room, ascii_only=options.ascii_only)
             query, key = labels((edge.query_token, edge.key_token))
             table.add_row(
                 Text(str(edge.query), "dim"),
@@ -44,7 +46,7 @@ class AttentionEdgeList:
                 Text(f"→ {edge.key}", "dim"),
                 Text(shortened(key, longest)),
                 Text(f"{edge.weight:.3f}"),
-                Text("█" * round(edge.weight * bar) + (" only key" if edge.only else "")),
+                Text(drawn + (" only key" if edge.only else "")),
             )
         yield table
 
