@@ -57,6 +57,11 @@ def no_space(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def test_where_no_disk_is_full_none_is_to_be_freed(tmp_path: Path):
+    with pytest.raises(TfcliError, match=r"No such file or directory; choose another folder\.$"):
+        write_text(tmp_path / "nowhere" / "a.txt", "text")
+
+
 @pytest.mark.parametrize("write", [write_text, write_json])
 def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, str], None]

@@ -1,5 +1,6 @@
 """Files that are never half-written: write to a temporary name, flush, rename."""
 
+import errno
 import hashlib
 import json
 import os
@@ -28,9 +29,7 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
         flush(path.parent)
     except OSError as error:
-        raise TfcliError(
-            f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder"
-        ) from error
+        raise _unwritable(path, error) from error
     finally:
         with suppress(OSError):  # where it could not even be made, that is the error to tell
             temporary.unlink(missing_ok=True)
@@ -50,7 +49,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
         temporary.chmod(0o777 & ~_umask())
     except OSError as error:
-        raise TfcliError(f"Cannot write {path}: {error.strerror or error}", "choose another folder") from error
+        raise _unwritable(path, error) from error
     try:
         yield temporary
         for inside in (*temporary.rglob("*"), temporary):  # a folder's own flush keeps the names in it
@@ -63,9 +62,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             raise
         raise TfcliError(error.problem.replace(str(temporary), str(path)), error.remedy) from error
     except OSError as error:
-        raise TfcliError(
-            f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder"
-        ) from error
+        raise _unwritable(path, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -148,6 +145,12 @@ def flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _unwritable(path: Path, error: OSError) -> TfcliError:
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "free the disk or choose another folder" if is_full else "choose another folder"
+    return TfcliError(f"Cannot write {path}: {error.strerror or error}", remedy)
 
 
 def _umask() -> int:

@@ -15,6 +15,7 @@ import pytest
 from tests.cli.commands import snapshot, tfcli
 
 TINY = "--size tiny --set train.steps=3"
+HEAD = "inspect attention decoder Tom --layer 0 --head 1"
 LONG = "word " * 100  # the tiny models read 32 tokens
 
 
@@ -235,6 +236,40 @@ TABLE = [
     Bad("a prompt that is no UTF-8", "generate decoder T\udcffm", 2, r"'T\udcffm' is not valid UTF-8", "in UTF-8"),
     Bad("a recipe with NaN as JSON", "recipes show nan.toml --json", 2, "learning_rate = NaN", "recipes show"),
     Bad("a word for an id", "tokenize decode decoder five", 2, "'five'", "whole numbers"),
+    Bad("positions of a million heads", "inspect positions --encoding alibi --heads 1000000", 2, "--heads", "128"),
+    Bad("positions of a million sizes", "inspect positions --d-model 1000000 --compare", 2, "--d-model", "512"),
+    Bad("a million positions", "inspect positions --length 1000000", 2, "--length", "4096"),
+    Bad("positions without end", "inspect positions --base inf", 2, "--base inf", "finite base above 1"),
+    Bad("positions of one run twice", "inspect positions --compare decoder ./decoder", 2, "with itself", "once"),
+    Bad("positions explained without end", "explain positions --base inf", 2, "--base inf", "finite base above 1"),
+    Bad("positions of a long text", "explain positions", 2, "has 100 words", "shorten", LONG),
+    Bad("draws by the billion", "inspect scaling --queries 100000 --keys 10000", 2, "1,000,000,000", "lower one"),
+    Bad("heads on no text", "inspect heads encoder", 2, "The text is empty", "a few words", ""),
+    Bad("losses of no text", "inspect losses encoder", 2, "The text is empty", "a few words", ""),
+    Bad("too many beams", "inspect attention decoder Tom --beam 100000", 2, "--beam", "1000"),
+    Bad(
+        "a text too long to go on from",
+        "explain decoding --run decoder",
+        2,
+        "context of 32 leaves no room",
+        "shorten the text",
+        LONG,
+    ),
+    Bad(
+        "a measurement too large",
+        "inspect cost --size tiny --length 1048576 --batch 65536 --measure",
+        2,
+        "--measure measures, and --length 1048576 with --batch 65536",
+        "leave --measure out",
+    ),
+    Bad("heads that do not divide", "inspect cost --size tiny --heads 3", 2, "--heads 3 does not", "divisors"),
+    Bad("heads too large", "inspect cost --size tiny --heads 2 --length 1048576", 2, "--heads measures", "lower"),
+    Bad("a head and itself", f"{HEAD} --against-head 0.1", 2, "--against-head 0.1", "name another one"),
+    Bad("a run and itself", f"{HEAD} --against-run ./decoder", 2, "--against-run", "name another one"),
+    Bad("a text and itself", f"{HEAD} --against-text Tom", 2, "--against-text", "name another one"),
+    Bad("weights and themselves", f"{HEAD} --against-checkpoint best", 2, "--against-checkpoint", "another one"),
+    Bad("no report of training", "inspect training unreported", 2, "metrics.jsonl holds no report", "restore"),
+    Bad("half a recipe", "inspect tokens half Tom", 1, "The recipe half/recipe.toml is not valid", "restore it"),
     Bad("half a formula", "inspect positions --d-model 8 --heads 3", 2, "not divisible", "choose a multiple"),
     Bad("formula and run", "inspect positions decoder --base 100", 2, "its own positions", "leave --base out"),
 ]
@@ -246,13 +281,15 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     folder = tmp_path_factory.mktemp("bad")
     for architecture in ("decoder", "encoder", "encoder-decoder"):
         shutil.copytree(trained(architecture), folder / architecture)
-    for broken in ("truncated", "swapped", "mismatched", "damaged"):
+    for broken in ("truncated", "swapped", "mismatched", "damaged", "unreported", "half"):
         shutil.copytree(trained("decoder"), folder / broken)
     weights = folder / "truncated" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     shutil.copy(folder / "encoder" / "model.safetensors", folder / "swapped")
     shutil.copy(folder / "encoder-decoder" / "tokenizer.json", folder / "mismatched")
     (folder / "damaged" / "config.json").write_text('{"format_version": 2,')
+    (folder / "unreported" / "metrics.jsonl").write_text('{"event": "st')
+    (folder / "half" / "recipe.toml").write_text("[model")
     (folder / "folder").mkdir()
     (folder / "folder" / "note.txt").write_text("mine\n")
     (folder / "empty.txt").touch()

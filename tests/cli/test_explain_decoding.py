@@ -25,11 +25,18 @@ def test_a_toy_in_all_forms(tmp_path: Path):
     assert tfcli("explain", "decoding", "--csv").stdout.startswith("step,uniform,chosen,token")
 
 
+def test_a_temperature_near_0_has_short_numbers():
+    shown = tfcli("explain", "decoding", "--temperature", "1e-320").stdout
+    assert "-5.9e+37" in shown
+    assert max(map(len, shown.split())) < 80
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         (["Tom"], "A toy language has a beginning of its own"),
-        (["--top-p", "0"], "top_p"),
+        (["--top-p", "0"], "--top-p 0 leaves no token to draw"),
+        (["--temperature", "inf"], "--temperature inf is no finite number"),
         (["--json", "--csv"], "two forms of one result"),
     ],
 )

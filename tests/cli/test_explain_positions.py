@@ -47,7 +47,7 @@ def test_a_run_brings_its_embeddings(trained: Callable[[str], Path]):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--base", "1"], "A base of 1 gives no growing wavelengths"),
+        (["--base", "1"], "--base 1 gives no growing wavelengths"),
         ([" "], "The text is empty; give a few words"),
         (["a", "--run", "RUN", "--d-model", "4"], "has its own sizes and weights; leave --d-model out"),
         (["a", "--run", "RUN", "--seed", "4"], "has its own sizes and weights; leave --seed out"),

@@ -173,6 +173,13 @@ def test_without_a_terminal_it_is_a_sentence(trained: Callable[[str], Path]):
     assert "tfcli inspect attention" in result.stderr
 
 
+def test_stderr_that_is_no_terminal_is_a_sentence(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tfcli.cli.explore.is_terminal", lambda stream=None: stream is not sys.stderr)
+    result = tfcli("explore", trained("decoder"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "draws on stderr, which is no terminal here" in result.stderr
+
+
 def test_without_textual_it_says_how_to_install_it(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tfcli.cli.explore.is_terminal", lambda stream=None: True)
     for name in [name for name in sys.modules if name.split(".")[0] == "textual" or name.startswith("tfcli.explorer")]:

@@ -217,7 +217,9 @@ def test_npz_is_not_for_comparisons(trained: Trained, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["--scores"], ["--rollout"], ["--top-k", "4"], ["--against-head", "0.1"]], ids=" ".join
+    "options",
+    [[], ["--scores"], ["--rollout"], ["--top-k", "4"], ["--head", "0", "--against-head", "0.1"]],
+    ids=" ".join,
 )
 def test_every_view_is_a_picture_and_a_page(trained: Trained, tmp_path: Path, options: list[str]):
     files = ("--svg", tmp_path / "a.svg", "--html", tmp_path / "a.html")

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.cli.commands import tfcli
 
 
@@ -48,3 +50,13 @@ def test_an_unknown_column_is_refused_with_those_there_are(trained: Callable[[st
     refused = tfcli("inspect", "heads", trained("decoder"), "--sort", "size")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "--sort 'size' is not one of role, layer, previous" in refused.stderr
+
+
+def test_where_no_query_has_a_next_token_there_is_no_share_and_no_warning(
+    trained: Callable[[str], Path], recwarn: pytest.WarningsRecorder
+):
+    told = tfcli("inspect", "heads", trained("encoder-decoder"), "o", "--target", "the", "--json")
+    assert told.exit_code == 0, told.stderr
+    heads = [head for head in json.loads(told.stdout)["heads"] if head["kind"] == "encoder_self"]
+    assert {head["next"] for head in heads} == {None}
+    assert [str(one.message) for one in recwarn] == []

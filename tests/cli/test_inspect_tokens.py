@@ -21,3 +21,8 @@ def test_a_text_that_does_not_fit_is_refused(trained: Callable[[str], Path]):
     refused = tfcli("inspect", "tokens", trained("decoder"), "a" * 40)
     assert refused.exit_code == 2
     assert "The text has 41 tokens and the context holds 32; shorten the text" in refused.stderr
+
+
+def test_one_token_is_told_in_the_singular(trained: Callable[[str], Path]):
+    told = tfcli("inspect", "tokens", trained("decoder"), "").stdout
+    assert "1 of 32 positions is read, 1 special: each head compares 1 pair\n" in told

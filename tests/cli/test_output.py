@@ -257,11 +257,18 @@ def test_a_full_context_is_noted(how: list[str], decoder: Path):
     assert "full" not in tfcli("generate", decoder, "Tom", "--max-new-tokens", "10", *how).stderr
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_stream_that_the_caller_has_closed_is_no_fault(decoder: Path, closed: str) -> None:
     command = f"{shlex.quote(sys.executable)} -m tfcli tokenize encode {shlex.quote(str(decoder))} - {closed}"
     done = subprocess.run(["bash", "-c", command], input="One", capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_closed_stdin_is_no_empty_text(decoder: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} -m tfcli tokenize encode {shlex.quote(str(decoder))} - <&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("tfcli: There is nothing to read: stdin is closed; pipe a text into it")
 
 
 def test_colour_that_is_forced_into_a_pipe_escapes_control_characters_too(decoder: Path) -> None:

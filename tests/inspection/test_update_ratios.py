@@ -46,5 +46,5 @@ def test_an_older_run_has_no_groups(tmp_path: Path):
 
 
 def test_a_run_without_a_report_is_refused(tmp_path: Path):
-    with pytest.raises(UsageError, match="recorded no step"):
+    with pytest.raises(UsageError, match=r"metrics\.jsonl holds no report of training"):
         training_curves(written(tmp_path, {"event": "evaluated", "step": 1, "loss": 2.0}))

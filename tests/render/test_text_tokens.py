@@ -46,7 +46,7 @@ def test_the_page_at_80_columns():
         "tokens      2  1.00 tokens a word (fertility), 3.50 bytes a token",
         "characters  7",
         "bytes       7  UTF-8; 256 rows of E would do",
-        "3 positions of 32 are read, 1 of them special: each head compares 9 pairs",
+        "3 of 32 positions are read, 1 special: each head compares 9 pairs",
     ]
 
 

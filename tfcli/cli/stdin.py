@@ -1,10 +1,12 @@
 """Texts from arguments or from stdin."""
 
+import os
 import sys
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from tfcli.cli.lines import LONGEST, decoded, lines_as_they_come
-from tfcli.errors import BrokenInputError
+from tfcli.errors import BrokenInputError, UsageError
 
 
 def read_arguments(values: list[str] | None, what: str) -> list[str]:
@@ -19,7 +21,7 @@ def read_text(value: str) -> str:
 
 def read_lines() -> Iterator[str]:
     """The lines of stdin, as they come, without their ends; empty lines are passed over."""
-    for line in lines_as_they_come(sys.stdin.buffer, "on stdin"):
+    for line in lines_as_they_come(_stdin(), "on stdin"):
         if line is not None:
             yield line[1]
 
@@ -30,11 +32,22 @@ def read_typed() -> bytes:
     Raises:
         BrokenInputError: it is too long to have been typed.
     """
-    line = sys.stdin.buffer.readline(LONGEST + 1)
+    line = _stdin().readline(LONGEST + 1)
     if len(line) > LONGEST:
         raise BrokenInputError(f"The prompt on stdin is longer than {LONGEST:,} bytes", "break it into lines")
     return line
 
 
 def _whole(what: str) -> str:
-    return decoded(sys.stdin.buffer.read(), f"the {what} on stdin")
+    return decoded(_stdin().read(), f"the {what} on stdin")
+
+
+def _stdin() -> BinaryIO:
+    """What is piped or typed into the command.
+
+    Raises:
+        UsageError: the caller has closed it (`<&-`), for which `main` puts an empty file in its place.
+    """
+    if sys.stdin.name == os.devnull:
+        raise UsageError("There is nothing to read: stdin is closed", "pipe a text into it, or give one as an argument")
+    return sys.stdin.buffer

@@ -31,7 +31,7 @@ def _heads(view: View) -> list[str]:
     if view.combined != "head":
         return [*layer, "--rollout"] if view.combined == "rollout" else [*layer, "--average", "layer"]
     head = [*layer, "--head", str(view.place.head)]
-    if view.compared and view.marked is not None:
+    if view.compared and view.marked not in (None, view.place):
         return [*head, "--against-head", f"{view.marked.layer}.{view.marked.head}"]
     return [*head, "--scores"] if view.quantity == "scores" else head
 

@@ -1,5 +1,6 @@
 """What a model reads of a text: the ids of its two sides, as generation and training give them to it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -107,9 +108,24 @@ def _inputs(run: LoadedRun, text: str, target: str | None, beam: int | None, max
     return Inputs(encoder=tuple(roles.source(source)), decoder=(*roles.target_prefix, *output))
 
 
+def require_room_for_one(run: LoadedRun, ids: Sequence[int]) -> None:
+    """Refuse a decoder's text behind which its context has no room for a token.
+
+    Raises:
+        UsageError: naming both lengths.
+    """
+    longest = run.config.model.max_seq_len
+    if run.architecture == "decoder" and len(ids) >= longest:
+        raise UsageError(
+            f"The text has {len(ids)} tokens, and the context of {longest} leaves no room for a new one",
+            "shorten the text",
+        )
+
+
 def _best(run: LoadedRun, ids: list[int], beam: int, max_new_tokens: int | None) -> list[int]:
     """The best text of a beam search, without the end token."""
     assert isinstance(run.model, Decoder | EncoderDecoder)
+    require_room_for_one(run, ids)
     own = run.recipe.generate
     settings = replace(
         own,

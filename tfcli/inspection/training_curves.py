@@ -20,6 +20,11 @@ def training_curves(run: RunDirectory) -> TrainingCurves:
     """
     history = read_history(run.metrics)
     points = history.training
+    if not points and run.metrics.is_file():
+        raise UsageError(
+            f"{run.metrics} holds no report of training: it was interrupted before the first, or the file is damaged",
+            "restore the file, or name another run",
+        )
     if not points:
         raise UsageError(
             f"The run {run.path} has recorded no step of training", "name a run that tfcli has trained here"

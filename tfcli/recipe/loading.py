@@ -68,12 +68,15 @@ def load_recorded(path: Path) -> Recipe:
     Raises:
         BrokenInputError: it is damaged, or names settings that this version does not know.
     """
+    remedy = "restore it, or train the run again"
     try:
-        return build_recipe(read_toml(path))
+        settings = read_toml(path)
+    except UsageError as error:  # which names the file
+        raise BrokenInputError(error.problem, remedy) from error
+    try:
+        return build_recipe(settings)
     except UsageError as error:
-        raise BrokenInputError(
-            f"{path} cannot be read ({error.problem})", "restore it, or train the run again"
-        ) from error
+        raise BrokenInputError(f"{path} cannot be read ({error.problem})", remedy) from error
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """``tfcli explain decoding``: from logits to the next token."""
 
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,11 +44,11 @@ def decoding(
     ] = None,
     beam: Annotated[
         int | None,
-        typer.Option("--beam", min=2, help="Beams beside greedy decoding.", show_default=_DEFAULT + "2"),
+        typer.Option("--beam", min=2, max=1_000, help="Beams beside greedy decoding.", show_default=_DEFAULT + "2"),
     ] = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Tokens at most.")] = 4,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Seed of the draw.", show_default=_DEFAULT + "0")
+        int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the draw.", show_default=_DEFAULT + "0")
     ] = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
@@ -78,6 +79,10 @@ def decoding(
 
     use_threads(threads)
     outputs = Outputs(json, csv, svg, html)
+    if temperature is not None and not isfinite(temperature):
+        raise UsageError(f"--temperature {temperature} is no finite number", "choose one from 0 on")
+    if top_p is not None and not top_p > 0:
+        raise UsageError(f"--top-p {top_p:g} leaves no token to draw", "choose more than 0, and at most 1")
     typed: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "beam": beam, "seed": seed}
     given = {name: value for name, value in typed.items() if value is not None} | {"max_new_tokens": steps}
     if run is not None:

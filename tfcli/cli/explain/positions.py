@@ -1,5 +1,6 @@
 """``tfcli explain positions``: one function, as the lectures write it, with every number."""
 
+from math import inf
 from typing import Annotated
 
 import typer
@@ -55,8 +56,8 @@ def positions(
     from tfcli.render.explain.steps import explanation_table
 
     outputs = Outputs(json=json, csv=csv, svg=svg, html=html)
-    if not base > 1:
-        raise UsageError(f"A base of {base:g} gives no growing wavelengths", "choose a base above 1")
+    if not 1 < base < inf:
+        raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
     read = EXAMPLE if text is None else read_text(text)
     if not read.strip():
         raise UsageError("The text is empty", "give a few words")

@@ -76,7 +76,7 @@ def attention(
       tfcli inspect attention runs/decoder-1 "Tom swam" --scores --head 0
       tfcli inspect attention runs/encoder-1 "Tom swam" --rollout
       tfcli inspect attention runs/decoder-1 "Tom swam" --rows -4: --top-k 9
-      tfcli inspect attention runs/decoder-1 "Tom swam" --against-head 0.1
+      tfcli inspect attention runs/decoder-1 "Tom" --head 0 --against-head 0.1
       tfcli inspect attention runs/decoder-1 "Tom ran" --against-text "Tom sat"
       tfcli inspect attention runs/pt-en-1 --find alignment
     """
@@ -184,6 +184,7 @@ def _compared(
     checkpoint: str,
 ) -> "Forms":
     """A head against what the options name; of an encoder-decoder without --kind, its cross-attention."""
+    from tfcli.errors import UsageError
     from tfcli.inspection.attention.comparison import against_head, against_run, against_text
     from tfcli.inspection.attention.difference import LARGEST
     from tfcli.inspection.attention.evolution import evolution
@@ -194,7 +195,13 @@ def _compared(
     if choice.evolution:
         return evolution_forms(evolution(run, inputs, record.kind, choice.layer, choice.head))
     if choice.against_head is not None:
-        found = against_head(choice.of(record), options.place(choice.against_head), largest)
+        ours, place = choice.of(record), options.place(choice.against_head)
+        if place == ours.focus:
+            raise UsageError(
+                f"--against-head {choice.against_head} names the head that is shown",
+                "name another one, or choose what is shown with --layer and --head",
+            )
+        found = against_head(ours, place, largest)
     elif choice.against_text is not None:
         found = against_text(run, record, (text, choice.against_text), read, choice.of, largest)
     elif choice.against_run is not None:

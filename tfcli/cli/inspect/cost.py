@@ -71,7 +71,16 @@ def cost(
         raise UsageError("--against shows one sequence of several lengths", "leave --length and --batch out")
     numbers = _numbers(heads) if heads is not None else []
     use_threads(threads)
-    section = section_of(terminal, run, arch=arch, preset=preset, size=size, recipe=recipe, assignments=assignments)
+    section = section_of(
+        terminal,
+        run,
+        arch=arch,
+        preset=preset,
+        size=size,
+        recipe=recipe,
+        assignments=assignments,
+        vocabulary=not (numbers or against),
+    )
     if against:
         from tfcli.inspection.cost.against import cost_against
         from tfcli.render.cost.against import AgainstView, against_table
@@ -81,9 +90,13 @@ def cost(
         present(terminal, outputs, AgainstView(beside), json=lambda: to_json(beside), table=table)
     elif numbers:
         from tfcli.inspection.cost.heads import heads_cost
+        from tfcli.inspection.cost.measured import require_memory
         from tfcli.render.cost.heads import HeadsView, heads_table
 
-        cut = heads_cost(section, numbers, length or section.max_seq_len, batch)
+        _require_divisors(numbers, section.d_model)
+        tokens = length or section.max_seq_len
+        require_memory("--heads", tokens, batch, max(numbers) * tokens)
+        cut = heads_cost(section, numbers, tokens, batch)
         present(terminal, outputs, HeadsView(cut), json=lambda: to_json(cut), table=lambda: heads_table(cut))
     else:
         _show_cost(terminal, outputs, section, length, batch, measure)
@@ -109,6 +122,14 @@ def _show_cost(
         json=lambda: {**to_json(record), "flops": record.flops, "crossover": record.crossover},
         table=lambda: cost_table(record),
     )
+
+
+def _require_divisors(numbers: list[int], d_model: int) -> None:
+    from tfcli.errors import UsageError
+
+    for number in numbers:
+        if d_model % number:
+            raise UsageError(f"--heads {number} does not divide d_model = {d_model}", "choose divisors of it")
 
 
 def _numbers(text: str) -> list[int]:

@@ -1,5 +1,6 @@
 """``tfcli inspect positions``: a positional encoding, or all of them side by side."""
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -42,14 +43,17 @@ def positions(
         bool, typer.Option("--loss", help="Measure a decoder's loss at 1×, 2× and 4× its context.")
     ] = False,
     length: Annotated[
-        int | None, typer.Option("--length", min=1, help="Positions.", show_default=f"{SIZE}, or the run's")
+        int | None, typer.Option("--length", min=1, max=4096, help="Positions.", show_default=f"{SIZE}, or the run's")
     ] = None,
-    d_model: Annotated[int | None, typer.Option("--d-model", min=1, help="Dimensions.", show_default=str(SIZE))] = None,
+    d_model: Annotated[
+        int | None, typer.Option("--d-model", min=1, max=512, help="Dimensions.", show_default=str(SIZE))
+    ] = None,
     heads: Annotated[
         int | None,
         typer.Option(
             "--heads",
             min=1,
+            max=128,
             help="Heads: a column each of alibi; for rotary, those that share d_model.",
             show_default=f"{HEADS} for alibi and --compare, else 1",
         ),
@@ -92,8 +96,12 @@ def positions(
     from tfcli.errors import UsageError
 
     outputs = Outputs(json=json, csv=csv, svg=svg, html=html)
+    if base is not None and not 1 < base < inf:
+        raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
     formula: dict[str, Any] = {"--d-model": d_model, "--heads": heads, "--base": base, "--layout": layout}
     named = list(runs or [])
+    if compare and len({run.resolve() for run in named}) < len(named):
+        raise UsageError("A run is compared with itself", "name each run once")
     if compare:
         unused = {"--encoding": encoding, "--layout": layout, "--side": side}
         _require_unset(unused, "--compare shows every encoding", "or leave --compare out")

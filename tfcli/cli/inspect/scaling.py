@@ -8,6 +8,9 @@ from tfcli.cli.options import Json, command
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
+_MOST = 250_000
+"""Products for each D_k: some seconds' worth."""
+
 
 @command
 def scaling(
@@ -31,10 +34,17 @@ def scaling(
       tfcli inspect scaling
       tfcli inspect scaling --keys 8 --queries 200 --csv
     """
+    from tfcli.errors import UsageError
     from tfcli.inspection.scaling import measured_scaling
     from tfcli.render.as_json import to_json
     from tfcli.render.scaling import ScalingView, scaling_table
 
     outputs = Outputs(json, csv, svg, html)
+    if queries * keys > _MOST:
+        raise UsageError(
+            f"--queries {queries} and --keys {keys} are {queries * keys:,} products for each D_k, and {_MOST:,} take "
+            "seconds",
+            "lower one of the two",
+        )
     record = measured_scaling(queries, keys, seed)
     present(terminal, outputs, ScalingView(record), json=lambda: to_json(record), table=lambda: scaling_table(record))

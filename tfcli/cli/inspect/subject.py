@@ -25,8 +25,12 @@ def section_of(
     size: str | None,
     recipe: str | None,
     assignments: list[str] | None,
+    vocabulary: bool = True,
 ) -> "ModelSection":
-    """The model section, with its vocabulary. No weights are read.
+    """The model section. No weights are read.
+
+    Args:
+        vocabulary: whether its size must be there, and is the tokenizer's where the model says none.
 
     Raises:
         UsageError: a run and a shape are both named, or the recipe is wrong.
@@ -40,7 +44,7 @@ def section_of(
         refuse_beside_run(run, shape)
         return read_config(existing_run(run).config).model
     chosen = recipe_from(arch=arch, preset=preset, size=size, recipe=recipe, assignments=assignments)
-    return with_vocabulary(terminal, chosen).model
+    return with_vocabulary(terminal, chosen).model if vocabulary else chosen.model
 
 
 def refuse_beside_run(run: Path, options: Mapping[str, object]) -> None:

@@ -19,6 +19,9 @@ _MOST_SCORES = 1 << 29
 _MOST_WEIGHTS = 4 << 30
 """Bytes of weights above which nothing is measured."""
 
+_MOST_RESULTS = 4 << 30
+"""Bytes of the scores of one layer and the logits above which nothing is measured."""
+
 
 def require_measurable(section: ModelSection, parameters: int) -> None:
     """Refuse, before any work, a model whose weights are too large to be made for a measurement.
@@ -30,6 +33,25 @@ def require_measurable(section: ModelSection, parameters: int) -> None:
         raise UsageError(
             f"--measure makes the weights, and {parameters * FLOAT / 1e9:.1f} GB are too many",
             "choose a smaller --size, or leave --measure out",
+        )
+
+
+def require_memory(option: str, length: int, sequences: int, numbers_a_token: int) -> None:
+    """Refuse, before any work, a measurement whose largest results would not fit.
+
+    Args:
+        option: what asks for it.
+        numbers_a_token: in those results, the scores of a layer and the logits.
+
+    Raises:
+        UsageError: they take more than 4 GiB.
+    """
+    size = FLOAT * sequences * length * numbers_a_token
+    if size > _MOST_RESULTS:
+        raise UsageError(
+            f"{option} measures, and --length {length} with --batch {sequences} "
+            f"makes {size / 1e9:,.1f} GB of scores and logits",
+            f"lower --length or --batch, or leave {option} out",
         )
 
 
@@ -47,10 +69,12 @@ def measured_cost(
     random weights is measured, as its time does not depend on them.
 
     Raises:
-        UsageError: the weights are too large.
+        UsageError: the weights are too large, or what they make of so many tokens.
     """
     record = model_cost(section, length, sequences)
     require_measurable(section, record.parameters)
+    assert section.vocab_size is not None
+    require_memory("--measure", record.length, sequences, section.num_heads * record.length + section.vocab_size)
     longest = max(at.length for at in record.lengths)
     room = replace(section, max_seq_len=max(longest, section.max_seq_len))
     tell("making the weights")

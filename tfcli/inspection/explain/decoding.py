@@ -28,6 +28,7 @@ from tfcli.generation.settings import settled
 from tfcli.generation.stop import stop_finder
 from tfcli.generation.tree import beam_tree
 from tfcli.inspection.explain.toy_language import PROMPT, ROLES, TOKENS, ToyReader, toy_labels
+from tfcli.inspection.reading import require_room_for_one
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.head import require_head
@@ -99,6 +100,8 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
     if not isinstance(model, Decoder | EncoderDecoder):
         raise UsageError("An encoder writes no text", "name a decoder or an encoder-decoder, or leave --run out")
     ids, roles = prompt_ids(model, run.tokenizer, prompt), run.config.roles
+    if settings.beyond_context == "stop":
+        require_room_for_one(run, ids)
 
     def read(rows: int) -> Reader:
         return open_reader(model, [ids], roles, settings, rows=rows)

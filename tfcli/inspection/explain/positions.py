@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tfcli.inspection.explain.notation import VECTORS, Notation, notation, numbered
 from tfcli.inspection.explain.position_notations import SPELLINGS, slips, worked
+from tfcli.inspection.explain.toy import toy_words
 from tfcli.inspection.passes import record_attention
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import PositionSignal
@@ -193,10 +194,13 @@ def _weights(rows: int, columns: int) -> Tensor:
 def toy_embeddings(text: str, size: int, seed: int = 0) -> tuple[tuple[str, ...], Tensor]:
     """The words of a text with a random vector for each kind of word.
 
+    Raises:
+        UsageError: there are no words, or more than a toy reads.
+
     Shape:
         returns: (T, D)
     """
-    words = tuple(text.split())
+    words = toy_words(text)
     kinds = {word: number for number, word in enumerate(dict.fromkeys(words))}
-    table = torch.randn(max(1, len(kinds)), size, generator=torch.Generator().manual_seed(seed))
+    table = torch.randn(len(kinds), size, generator=torch.Generator().manual_seed(seed))
     return words, table[[kinds[word] for word in words]]

@@ -36,11 +36,7 @@ def toy(
     Raises:
         UsageError: the text has no words or too many, or the heads do not divide d_model.
     """
-    words = tuple(text.split())
-    if not words:
-        raise UsageError("The text is empty", "give a few words")
-    if len(words) > MOST_WORDS:
-        raise UsageError(f"The text has {len(words)} words, and a toy reads at most {MOST_WORDS}", "shorten it")
+    words = toy_words(text)
     if d_model % heads:
         raise UsageError(f"--d-model {d_model} is not divisible by --heads {heads}", "choose a multiple")
     vocabulary = _vocabulary(words)
@@ -62,6 +58,20 @@ def toy(
     )
     label = f"a toy {architecture} with random weights of seed {seed}: d_model {d_model}, heads {heads}"
     return drawn(section, words, vocabulary, label, seed)
+
+
+def toy_words(text: str) -> tuple[str, ...]:
+    """The words of a text, which are the tokens of a toy.
+
+    Raises:
+        UsageError: there are none, or too many.
+    """
+    words = tuple(text.split())
+    if not words:
+        raise UsageError("The text is empty", "give a few words")
+    if len(words) > MOST_WORDS:
+        raise UsageError(f"The text has {len(words)} words, and a toy reads at most {MOST_WORDS}", "shorten it")
+    return words
 
 
 def drawn(

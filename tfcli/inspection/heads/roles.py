@@ -76,6 +76,8 @@ def heads_on(
 def _material(run: LoadedRun, text: str | None, target: str | None) -> tuple[str, list[Inputs]]:
     if text is not None:
         inputs = read_text(run, text, target)
+        if run.architecture == "encoder" and not run.tokenizer.encode_masked(text):
+            raise UsageError("The text is empty", "give a few words")
         if min(len(side) for side in (inputs.encoder, inputs.decoder) if side is not None) < 2:
             raise UsageError("The text has one token, which can look at nothing else", "give a longer text")
         return "the text", [inputs]
@@ -169,7 +171,7 @@ def _columns(kind: AttentionKind, layer: int, texts: Sequence[ModelPass]) -> dic
             row["distance"] = measure.distance(weights)
             row["itself"] = measure.share_at(weights, 0)
             row["previous"] = measure.share_at(weights, -1)
-        if kind == "encoder_self":
+        if kind == "encoder_self" and weights.shape[1] > 2:  # the first and the last query are left out
             row["next"] = measure.share_at(weights, 1)
         rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row)

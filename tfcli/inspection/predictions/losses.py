@@ -50,6 +50,8 @@ def losses(run: LoadedRun, text: str, target: str | None = None) -> Losses:
         for placed in passages.batches:
             scores.take(run, placed)
     scored = np.isfinite(scores.nats)
+    if not scored.any() and not text:
+        raise UsageError("The text is empty", "give a few words")
     if not scored.any():
         raise UsageError(
             "The text has no token to score: all are special or unknown to the tokenizer",

@@ -118,7 +118,7 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii
         if adjusted:
             cells.append(Text(f"{one.adjusted:.2f}"))
         if draws and with_scaled:
-            cells.append(Text("" if one.scaled is None else f"{one.scaled:.2f}"))
+            cells.append(Text("" if one.scaled is None else _scaled(one.scaled)))
         cells.append(Text(_share(one.probability)))
         if draws:
             stages = [one.tempered, one.after_top_k, one.after_top_p, *([one.after_min_p] if min_p else [])]
@@ -127,6 +127,11 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii
             cells.append(Text(bar(one.chance, _BAR, ascii_only=ascii_only).ljust(_BAR), "cyan"))
         grid.add_row(*cells)
     return grid
+
+
+def _scaled(value: float) -> str:
+    """Two decimals; of a temperature near 0, a power of ten."""
+    return f"{value:.2f}" if abs(value) < 1e5 else f"{value:.1e}"
 
 
 def _share(value: float) -> str:

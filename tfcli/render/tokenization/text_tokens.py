@@ -122,10 +122,10 @@ def _figures(record: TokensRecord) -> Iterator[Facts]:
             )
         ],
     )
-    squared = exact(len(record.tokens) ** 2)
+    read = len(record.tokens)
     yield Facts(
-        f"{plural(len(record.tokens), 'position')} of {exact(record.context)} are read, {special} of them special: "
-        f"each head compares {squared} pairs",
+        f"{exact(read)} of {plural(record.context, 'position')} {'is' if read == 1 else 'are'} read, "
+        f"{special} special: each head compares {plural(read**2, 'pair')}",
         [],
     )
 
