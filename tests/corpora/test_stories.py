@@ -184,8 +184,8 @@ def test_every_bank_has_its_deciding_word_before_it() -> None:
 
 
 def test_what_follows_a_bank_agrees_with_the_word_before_it() -> None:
-    # The first telling word after "bank": grass and a wet coat belong to a river; a line and notes to money; what stands
-    # behind "bank" in a wish to either.
+    # The first telling word after "bank": grass and a wet coat belong to a river, a line and notes to money; what
+    # stands behind "bank" in a wish to either.
     told = {"grass": "river", "coat": "river", "hat": "river", "shirt": "river", "scarf": "river"}
     told |= {"line": "money", "notes": "money", "paid": "money", "coins": "money"}
     told |= dict.fromkeys(("side", "edge", "landing", "reeds"), "river")
