@@ -128,7 +128,7 @@ def test_the_newline_that_ends_stdin_is_no_part_of_the_text(trained: Callable[[s
 def test_a_base_that_makes_no_wavelengths_is_refused(base: str):
     result = tfcli("inspect", "positions", "--base", base)
     assert result.exit_code == 2
-    assert f"A base of {base} gives no growing wavelengths" in result.stderr
+    assert f"--base {base} gives no growing wavelengths" in result.stderr
 
 
 def test_a_table_has_one_form():

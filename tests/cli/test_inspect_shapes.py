@@ -114,7 +114,7 @@ def test_what_says_nothing_is_refused(trained: Callable[[str], Path], tmp_path: 
     assert "--csv and --json" in refused("scaling", "--csv", "--json")
     assert "--heads and --against are two pictures" in refused("cost", "--heads", "1", "--against", "rnn")
     assert "--heads '1,x' is no list of numbers" in refused("cost", "--heads", "1,x")
-    assert "d_model = 64 cannot be divided into 3 heads" in refused("cost", *TINY, "--heads", "3")
+    assert "--heads 3 does not divide d_model = 64" in refused("cost", *TINY, "--heads", "3")
     assert "leave --length and --batch out" in refused("cost", "--against", "rnn", "--length", "8")
     assert "--measure makes the weights" in refused("cost", "--preset", "llama", "--measure")
     assert "needs something to read" in refused("gradients", run)
