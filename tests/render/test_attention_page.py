@@ -84,6 +84,14 @@ def test_selections_and_arrow_keys_choose_too(page: Chrome) -> None:
     assert text(page, "title").endswith("layer 0, head 1")
 
 
+def test_heads_taken_together_have_their_name(chrome: Chrome, tmp_path: Path) -> None:
+    mean = np.mean(np.array(WEIGHTS, np.float32), axis=1, keepdims=True)
+    names = ("layer 0, mean of 2 heads", "layer 1, mean of 2 heads")
+    record = AttentionRecord("decoder_self", TOKENS, TOKENS, frozen(mean), (1, 0), names=names)
+    open_page(chrome, tmp_path, attention_html([record]))
+    assert text(chrome, "title") == "decoder self-attention · layer 1, mean of 2 heads"
+
+
 def test_a_click_keeps_a_token_in_sight_while_heads_change(page: Chrome) -> None:
     page.find_elements(By.CSS_SELECTOR, "#queries span")[1].click()
     page.find_element(By.CSS_SELECTOR, 'button[data-place="0.0"]').click()

@@ -45,6 +45,7 @@ def _record(record: AttentionRecord) -> dict[str, Any]:
         "kind": KIND_NAMES[record.kind],
         "queries": labels(record.query_tokens),
         "keys": labels(record.key_tokens),
+        "names": record.names,
         "rows": record.rows,
         "columns": record.columns,
         "weights": [[_rounded(record.visible_weights(layer, head)) for head in heads] for layer in layers],
