@@ -48,6 +48,10 @@ def test_a_difference_is_marked_then_shown_then_left():
     assert shown.to_layer(RECORD, 0).compared, "other heads are compared with the same mark"
     assert (shown.differing().marked, shown.differing().compared) == (None, False)
     assert marked.differing().marked is None, "a head and itself do not differ"
+    back = shown.to_head(RECORD, VIEW.place.head)
+    assert (back.place, back.against, back.signed) == (VIEW.place, None, False), "the marked head is shown as it is"
+    away = replace(back, scale="log").to_head(RECORD, other.place.head)
+    assert (away.against, away.scale) == (VIEW.place, "linear"), "a difference has no logarithm"
 
 
 def test_cross_attention_has_a_mean_and_no_rollout():

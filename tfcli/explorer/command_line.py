@@ -31,8 +31,8 @@ def _heads(view: View) -> list[str]:
     if view.combined != "head":
         return [*layer, "--rollout"] if view.combined == "rollout" else [*layer, "--average", "layer"]
     head = [*layer, "--head", str(view.place.head)]
-    if view.compared and view.marked not in (None, view.place):
-        return [*head, "--against-head", f"{view.marked.layer}.{view.marked.head}"]
+    if view.against is not None:
+        return [*head, "--against-head", f"{view.against.layer}.{view.against.head}"]
     return [*head, "--scores"] if view.quantity == "scores" else head
 
 

@@ -37,8 +37,8 @@ def export(scene: Scene, name: str) -> Path:
 def forms(scene: Scene) -> Forms:
     """The forms of a view: of a difference, or of a head, a mean or a rollout."""
     view, record = scene.view, _record(scene)
-    if view.compared and view.marked is not None:
-        return difference_forms(against_head(record, (view.marked.layer, view.marked.head)))
+    if view.against is not None:
+        return difference_forms(against_head(record, (view.against.layer, view.against.head)))
     head = view.place.head if view.combined == "head" else None
     return heads_forms([record], view.place.layer, head, scores=view.quantity == "scores")
 

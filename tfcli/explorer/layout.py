@@ -60,7 +60,7 @@ def panel_titles(scene: Scene) -> dict[str, str]:
     """What stands in the frames."""
     view, place = scene.view, scene.view.place
     statistics = scene.reading.statistics_of(place)
-    if view.compared:
+    if view.against is not None:
         title = f"layer {place.layer}, head {place.head} − the marked head"
     elif view.combined == "mean":
         title = f"layer {place.layer}, mean of its heads"

@@ -86,7 +86,7 @@ class AttentionMap(Drawn):
     def _beside(self, scene: Scene, row: int, column: int) -> Line:
         """The weight of a score, the score of a weight."""
         place, scores = scene.view.place, scene.record.scores
-        if scene.view.compared:
+        if scene.view.against is not None:
             return []
         if scene.view.quantity == "scores":
             return [Segment(f"  weight {scene.weights[row, column]:.4f}", DIM)]

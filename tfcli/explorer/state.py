@@ -35,7 +35,7 @@ class View:
     Args:
         row, column: the cursor, a query and a key.
         scale: how a value becomes a colour; "row" gives every row the whole range.
-        marked: the head that others are compared with; `compared`: the map is the difference from it.
+        marked: the head that others are compared with; `compared`: whether they are.
         zoomed: a map that is too large is cropped around the cursor, not pooled.
         sorted: the bars come with the largest first, not in the order of the keys.
     """
@@ -53,9 +53,14 @@ class View:
     sorted: bool = False
 
     @property
+    def against(self) -> Place | None:
+        """The head from which the map is the difference; the marked one itself is shown as it is."""
+        return self.marked if self.compared and self.marked != self.place else None
+
+    @property
     def signed(self) -> bool:
         """Whether values are on both sides of 0: differences and raw scores."""
-        return self.compared or self.quantity == "scores"
+        return self.against is not None or self.quantity == "scores"
 
     def at(self, record: AttentionRecord, row: int, column: int) -> "View":
         """The cursor on a cell; outside of the map, on the nearest one."""
@@ -68,11 +73,12 @@ class View:
 
     def to_layer(self, record: AttentionRecord, layer: int) -> "View":
         """Another layer; behind the last comes the first."""
-        return replace(self, place=replace(self.place, layer=layer % record.weights.shape[0]))
+        return replace(self, place=replace(self.place, layer=layer % record.weights.shape[0]))._scaled()
 
     def to_head(self, record: AttentionRecord, head: int) -> "View":
         """Another head; behind the last comes the first of the same layer."""
-        return replace(self, place=replace(self.place, head=head % record.weights.shape[1]), combined="head")
+        place = replace(self.place, head=head % record.weights.shape[1])
+        return replace(self, place=place, combined="head")._scaled()
 
     def to_kind(self, record: AttentionRecord) -> "View":
         """Another kind of attention, on the head that says most; heads of two kinds are not compared."""

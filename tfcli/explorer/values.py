@@ -75,10 +75,10 @@ def head_weights(reading: Reading, place: Place) -> Map:
 def _numbers(reading: Reading, view: View) -> tuple[Map, str]:
     place, record = view.place, reading.record(view.place.kind)
     weights = head_weights(reading, place)
-    if view.compared and view.marked is not None:
-        heads = ((place.layer, place.head), (view.marked.layer, view.marked.head))
+    if view.against is not None:
+        heads = ((place.layer, place.head), (view.against.layer, view.against.head))
         numbers = difference(record, record, heads, ("", ""), largest=0).visible_differences
-        return numbers, f"weight here − weight in layer {view.marked.layer}, head {view.marked.head}"
+        return numbers, f"weight here − weight in layer {view.against.layer}, head {view.against.head}"
     if view.quantity == "scores":
         assert record.scores is not None
         scores = np.where(np.isnan(weights), np.float32(np.nan), record.scores[place.layer, place.head])
