@@ -62,6 +62,20 @@ def read_text(
     return inputs
 
 
+def framed(run: LoadedRun, ids: Sequence[int], target: Sequence[int] = ()) -> Inputs:
+    """The ids of a text as a model reads them, among its special tokens.
+
+    Args:
+        ids: of the text, or of an encoder-decoder's source. target: of its other side.
+    """
+    roles = run.config.roles
+    if run.architecture == "decoder":
+        return Inputs(decoder=(roles.bos, *ids))
+    if run.architecture == "encoder":
+        return Inputs(encoder=(roles.bos, *ids, roles.eos))
+    return Inputs(tuple(roles.source(list(ids))), (*roles.target_prefix, *target))
+
+
 def text_ids(run: LoadedRun, text: str) -> tuple[int, ...]:
     """What a model reads of one text, without another side; an encoder-decoder's encoder reads it.
 
@@ -90,10 +104,10 @@ def require_room(run: LoadedRun, inputs: Inputs) -> None:
 def _inputs(run: LoadedRun, text: str, target: str | None, beam: int | None, max_new_tokens: int | None) -> Inputs:
     roles, tokenizer = run.config.roles, run.tokenizer
     if run.architecture == "decoder":
-        ids = [roles.bos, *tokenizer.encode(text)]
-        return Inputs(decoder=tuple(ids if beam is None else ids + _best(run, ids, beam, max_new_tokens)))
+        ids = tokenizer.encode(text)
+        return framed(run, ids if beam is None else ids + _best(run, [roles.bos, *ids], beam, max_new_tokens))
     if run.architecture == "encoder":
-        return Inputs(encoder=(roles.bos, *tokenizer.encode_masked(text), roles.eos))
+        return framed(run, tokenizer.encode_masked(text))
     source = tokenizer.encode(text)
     if not source:
         raise UsageError("The text is empty", "give a sentence to translate")
@@ -105,7 +119,7 @@ def _inputs(run: LoadedRun, text: str, target: str | None, beam: int | None, max
         assert isinstance(run.model, EncoderDecoder)
         own = replace(run.recipe.generate, beyond_context="stop")
         output = translate(run.model, [source], roles, own)[0]
-    return Inputs(encoder=tuple(roles.source(source)), decoder=(*roles.target_prefix, *output))
+    return framed(run, source, output)
 
 
 def require_room_for_one(run: LoadedRun, ids: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PtEnPair, pairs
 from tfcli.errors import UsageError
 from tfcli.inspection.heads.held_out import HELD_OUT_SEED, require_trained_on, share
 from tfcli.inspection.heads.word_weights import Weights, best_head, kind_weights, on_words, spelled
-from tfcli.inspection.reading import Inputs
+from tfcli.inspection.reading import framed
 from tfcli.records.find import AlignmentFound, Head, ReadSentence
 from tfcli.runs.load import LoadedRun
 
@@ -94,8 +94,7 @@ def _words(run: LoadedRun, pair: PtEnPair) -> list[_Word]:
     """The target words that the grammar aligned, each read on the row that predicts it."""
     roles = run.config.roles
     source, target = spelled(run.tokenizer, pair.source), spelled(run.tokenizer, pair.target)
-    inputs = Inputs(tuple(roles.source(list(source.ids))), (*roles.target_prefix, *target.ids))
-    weights = kind_weights(run, inputs, "cross")
+    weights = kind_weights(run, framed(run, source.ids, target.ids), "cross")
     before, offset = len(roles.target_prefix), len(roles.source_start)
     places = [[offset + place for place in word] for word in source.places]
     words = []

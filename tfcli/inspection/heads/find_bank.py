@@ -22,7 +22,8 @@ from tfcli.corpora.story_banks import BankSentence, bank_sentences
 from tfcli.errors import UsageError
 from tfcli.inspection.heads.held_out import HELD_OUT_SEED, require_trained_on, share
 from tfcli.inspection.heads.word_weights import Weights, kind_weights, on_words, spelled_at
-from tfcli.inspection.reading import Inputs
+from tfcli.inspection.kinds import query_ids
+from tfcli.inspection.reading import Inputs, framed
 from tfcli.records.attention import AttentionKind
 from tfcli.records.find import BankFound, Head, ReadSentence, SenseShares, Share
 from tfcli.runs.load import LoadedRun
@@ -98,9 +99,8 @@ def best_of_both(river: NDArray[np.float64], money: NDArray[np.float64]) -> tupl
 
 def read(run: LoadedRun, sentence: BankSentence) -> Reading | None:
     """A sentence with the story before it as training has them; None where the context does not hold them."""
-    roles = run.config.roles
     text = spelled_at(run.tokenizer, sentence.text, sentence.words)
-    ids = (roles.bos, *text.ids, roles.eos) if run.architecture == "encoder" else (roles.bos, *text.ids)
+    ids = query_ids(_KINDS[run.architecture], framed(run, text.ids))
     if len(ids) > run.config.model.max_seq_len:
         return None
     places = tuple(tuple(1 + place for place in word) for word in text.places)

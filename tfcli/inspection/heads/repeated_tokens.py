@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfcli.inspection.reading import Inputs
+from tfcli.inspection.reading import Inputs, framed
 from tfcli.runs.load import LoadedRun
 
 SEQUENCES = 4
@@ -42,9 +42,6 @@ def repeated_sequences(run: LoadedRun) -> list[Repeated]:
 
 def _twice(run: LoadedRun, copy: list[int]) -> Repeated:
     roles, twice = run.config.roles, copy * 2
-    if run.architecture == "decoder":
-        return Repeated(Inputs(decoder=(roles.bos, *twice)), len(copy), 0, 1)
-    if run.architecture == "encoder":
-        return Repeated(Inputs(encoder=(roles.bos, *twice, roles.eos)), len(copy), 1, 0)
-    inputs = Inputs(tuple(roles.source(twice)), (*roles.target_prefix, *twice))
-    return Repeated(inputs, len(copy), len(roles.source_start), len(roles.target_prefix))
+    starts = {"decoder": (0, 1), "encoder": (1, 0)}
+    both = len(roles.source_start), len(roles.target_prefix)
+    return Repeated(framed(run, twice, twice), len(copy), *starts.get(run.architecture, both))

@@ -17,7 +17,7 @@ from tfcli.inspection.heads.copies import Copies, PerHead, copies
 from tfcli.inspection.heads.repeated_tokens import repeated_sequences
 from tfcli.inspection.kinds import chosen_kinds, key_ids
 from tfcli.inspection.passes import ModelPass, record_model
-from tfcli.inspection.reading import Inputs, read_text
+from tfcli.inspection.reading import Inputs, framed, read_text
 from tfcli.records.attention import AttentionKind
 from tfcli.records.heads import HeadsRecord, HeadStatistics, Role
 from tfcli.runs.load import LoadedRun
@@ -98,14 +98,11 @@ def _data_kind(run: LoadedRun) -> Any:
 
 
 def _documents(run: LoadedRun) -> list[Inputs]:
-    roles, encode = run.config.roles, run.tokenizer.encode
+    encode = run.tokenizer.encode
     if run.architecture == "encoder-decoder":
         few = islice(pairs(_SEED), _DOCUMENTS)
-        return [Inputs(tuple(roles.source(encode(p.source))), (*roles.target_prefix, *encode(p.target))) for p in few]
-    texts = [encode(text) for text in islice(stories(_SEED), _DOCUMENTS)]
-    if run.architecture == "decoder":
-        return [Inputs(decoder=(roles.bos, *ids)) for ids in texts]
-    return [Inputs(encoder=(roles.bos, *ids, roles.eos)) for ids in texts]
+        return [framed(run, encode(pair.source), encode(pair.target)) for pair in few]
+    return [framed(run, encode(text)) for text in islice(stories(_SEED), _DOCUMENTS)]
 
 
 def _cut(run: LoadedRun, inputs: Inputs) -> Inputs:
@@ -122,11 +119,11 @@ def _of_kind(
 ) -> list[HeadStatistics]:
     found = []
     for layer in range(len(texts[0].attentions(kind))):
-        columns = _columns(kind, layer, texts)
-        favourites = _favourites(
-            [text.attentions(kind)[layer].weights.double().cpu().numpy() for text in texts], labels
-        )
+        passes = [text.attentions(kind)[layer] for text in texts]
+        weights = [one.weights.double().cpu().numpy() for one in passes]
+        columns = _columns(kind, weights, [one.mask.cpu().numpy() for one in passes])
         columns |= copied.of(kind, layer)
+        favourites = _favourites(weights, labels)
         for head in range(len(columns["entropy"])):
             values = {name: float(column[head]) for name, column in columns.items()}
             role, score = name_role(kind, values)
@@ -150,13 +147,15 @@ def _favourites(texts: list[Weights], labels: list[list[str]]) -> list[tuple[tup
     return [tuple((names[i], float(own[i])) for i in best) for own, best in zip(shares, order, strict=True)]
 
 
-def _columns(kind: AttentionKind, layer: int, texts: Sequence[ModelPass]) -> dict[str, PerHead]:
-    """Each statistic of a layer's heads, mean over the texts."""
+def _columns(kind: AttentionKind, texts: list[Weights], masks: list[NDArray[np.bool_]]) -> dict[str, PerHead]:
+    """Each statistic of a layer's heads, mean over the texts.
+
+    Shape:
+        texts: (H, T, S) each; masks: (T, S) each
+    """
     rows: list[dict[str, PerHead]] = []
-    for text in texts:
-        attention = text.attentions(kind)[layer]
-        weights = attention.weights.double().cpu().numpy()
-        largest = measure.largest_entropy(attention.mask.cpu().numpy())
+    for weights, mask in zip(texts, masks, strict=True):
+        largest = measure.largest_entropy(mask)
         entropy = measure.entropy(weights)
         row = {
             "entropy": entropy,
