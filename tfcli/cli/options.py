@@ -3,7 +3,7 @@
 import functools
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -122,6 +122,11 @@ def open_run(
     from tfcli.training.precision import choose_device
 
     return load_run(run, checkpoint, choose_device(device), precision)
+
+
+def first_given(options: Mapping[str, Any]) -> str | None:
+    """The first of these options that the user gave, to be refused by name."""
+    return next((option for option, value in options.items() if value is not None), None)
 
 
 def require_file_place(path: Path, option: str) -> None:

@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 import typer
 
 from tfcli.cli.explain.options import DModel, Head, Heads, Layer, NotationOption, OfKind, OfRun, Text, ToySeed
-from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.explain.showing import present_steps
+from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command, use_threads
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg
 from tfcli.cli.terminal import Terminal
 
 
@@ -53,11 +54,8 @@ def attention(
       tfcli explain attention "Tom swam" --run runs/decoder-1 --head 1
     """
     from tfcli.cli.explain.subject import run_subject, toy_subject
-    from tfcli.cli.options import use_threads
     from tfcli.errors import UsageError
     from tfcli.inspection.explain.attention import explain_attention
-    from tfcli.render.as_json import to_json
-    from tfcli.render.explain.steps import ExplanationView, explanation_table
 
     outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
@@ -80,10 +78,4 @@ def attention(
             seed=seed,
         )
     explanation = explain_attention(subject, notation, head=head, with_cosines=cosines)
-    present(
-        terminal,
-        outputs,
-        ExplanationView(explanation),
-        json=lambda: to_json(explanation),
-        table=lambda: explanation_table(explanation),
-    )
+    present_steps(terminal, outputs, explanation)

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import typer
 
 from tfcli.cli.explain.options import DModel, Heads, Layer, NotationOption, OfKind, OfRun, Text, ToySeed
-from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command
+from tfcli.cli.explain.showing import present_steps
+from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
@@ -46,12 +47,10 @@ def layer(
       tfcli explain layer "Tom swam" --run runs/decoder-1 --layer 1
     """
     from tfcli.cli.explain.subject import run_subject, toy_subject
-    from tfcli.cli.options import use_threads
     from tfcli.inspection.explain.layer import explain_layer
     from tfcli.inspection.explain.shapes import trace_shapes
     from tfcli.render.as_json import to_json
     from tfcli.render.explain.shapes import ShapesView, shapes_table
-    from tfcli.render.explain.steps import ExplanationView, explanation_table
 
     outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
@@ -67,10 +66,4 @@ def layer(
         present(terminal, outputs, view, json=lambda: to_json(trace), table=lambda: shapes_table(trace))
         return
     explanation = explain_layer(subject, notation)
-    present(
-        terminal,
-        outputs,
-        ExplanationView(explanation),
-        json=lambda: to_json(explanation),
-        table=lambda: explanation_table(explanation),
-    )
+    present_steps(terminal, outputs, explanation)

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from tfcli.cli.explain.options import DModel, Head, Heads, Layer, NotationOption, OfRun, ToySeed
-from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.explain.showing import present_steps
+from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command, first_given, use_threads
+from tfcli.cli.pictures import Csv, Html, Outputs, Svg
 from tfcli.cli.terminal import Terminal
 
 
@@ -45,27 +46,20 @@ def masking(
       tfcli explain masking "Lucas will travel" --notation bishop
       tfcli explain masking "Tom swam" --run runs/decoder-1
     """
-    from tfcli.cli.options import use_threads
+    from tfcli.errors import UsageError
     from tfcli.inspection.explain.masking import explain_lecture_masking, explain_masking
-    from tfcli.render.as_json import to_json
-    from tfcli.render.explain.steps import ExplanationView, explanation_table
 
     outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     of_toy = {"--d-model": d_model, "--heads": heads, "--seed": seed}
     if text is None and run is None:
-        _require_unset({**of_toy, "--head": head, "--layer": layer, "--target": target})
+        if option := first_given({**of_toy, "--head": head, "--layer": layer, "--target": target}):
+            raise UsageError(f"INF721's scores are given, and {option} would change nothing", "add a text to read")
         explanation = explain_lecture_masking(notation)
     else:
         subject = _subject(run, text, of_toy, layer, target, checkpoint, device)
         explanation = explain_masking(subject, notation, head=head)
-    present(
-        terminal,
-        outputs,
-        ExplanationView(explanation),
-        json=lambda: to_json(explanation),
-        table=lambda: explanation_table(explanation),
-    )
+    present_steps(terminal, outputs, explanation)
 
 
 def _subject(
@@ -79,11 +73,3 @@ def _subject(
     return toy_subject(
         text, {"--layer": layer, "--target": target}, architecture="decoder", d_model=d_model, heads=heads, seed=seed
     )
-
-
-def _require_unset(options: dict[str, Any]) -> None:
-    from tfcli.errors import UsageError
-
-    for option, value in options.items():
-        if value is not None:
-            raise UsageError(f"INF721's scores are given, and {option} would change nothing", "add a text to read")

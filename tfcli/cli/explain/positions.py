@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tfcli.cli.explain.options import NotationOption, OfRun, Text, ToySeed
-from tfcli.cli.options import Checkpoint, Json, command
+from tfcli.cli.options import Checkpoint, Json, command, first_given
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 
@@ -70,9 +70,8 @@ def positions(
         from tfcli.inspection.explain.run_embeddings import embedded_by_run
         from tfcli.runs.load import load_run
 
-        for option, value in (("--d-model", d_model), ("--seed", seed)):
-            if value is not None:
-                raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or --run")
+        if option := first_given({"--d-model": d_model, "--seed": seed}):
+            raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or --run")
         found = embedded_by_run(load_run(run, checkpoint), read)
         record = explain_positions(
             found.tokens,

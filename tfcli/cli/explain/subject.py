@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfcli.cli.options import open_run
+from tfcli.cli.options import first_given, open_run
 
 if TYPE_CHECKING:
     from tfcli.inspection.explain.subject import Subject
@@ -20,9 +20,8 @@ def toy_subject(text: str | None, of_run: Mapping[str, Any], **options: Any) -> 
     from tfcli.errors import UsageError
     from tfcli.inspection.explain.toy import EXAMPLE, toy
 
-    for option, value in of_run.items():
-        if value is not None:
-            raise UsageError(f"A toy has no {option}", f"name a run with --run, or leave {option} out")
+    if option := first_given(of_run):
+        raise UsageError(f"A toy has no {option}", f"name a run with --run, or leave {option} out")
     given = {name: value for name, value in options.items() if value is not None}
     return toy(EXAMPLE if text is None else read_text(text), **given)
 
@@ -41,7 +40,6 @@ def run_subject(
 
     if text is None:
         raise UsageError(f"The run {run} needs a text to read", "write one behind the command")
-    for option, value in of_toy.items():
-        if value is not None:
-            raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or leave --run out")
+    if option := first_given(of_toy):
+        raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or leave --run out")
     return of_run(open_run(run, checkpoint, device), read_text(text), **options)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.cli.options import Json, command
+from tfcli.cli.options import Json, command, first_given
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
 from tfcli.inspection.positions.sizes import HEADS, SIZE
@@ -227,6 +227,5 @@ def _require_unset(options: dict[str, Any], problem: str, otherwise: str) -> Non
     """Refuse the first option that was given and would say nothing."""
     from tfcli.errors import UsageError
 
-    for option, value in options.items():
-        if value is not None:
-            raise UsageError(problem, f"leave {option} out, {otherwise}")
+    if option := first_given(options):
+        raise UsageError(problem, f"leave {option} out, {otherwise}")

@@ -1,0 +1,23 @@
+"""Where an explanation in steps goes."""
+
+from typing import TYPE_CHECKING
+
+from tfcli.cli.pictures import Outputs, present
+from tfcli.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tfcli.records.explain import Explanation
+
+
+def present_steps(terminal: Terminal, outputs: Outputs, explanation: "Explanation") -> None:
+    """Its steps with every matrix, as a picture, JSON or CSV."""
+    from tfcli.render.as_json import to_json
+    from tfcli.render.explain.steps import ExplanationView, explanation_table
+
+    present(
+        terminal,
+        outputs,
+        ExplanationView(explanation),
+        json=lambda: to_json(explanation),
+        table=lambda: explanation_table(explanation),
+    )
