@@ -30,7 +30,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("data", "models"),
     ("corpora", "tokenization", "layers"),
     ("recipe",),
-    ("records", "errors", "files"),
+    ("records", "errors", "files", "processes"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
 
@@ -40,10 +40,11 @@ ALSO = {
     "explorer": {"render"},
     "tokenization": {"corpora"},
     "files": {"errors"},
+    "processes": {"errors"},
     "render": {"records", "errors"},
 }
 SEES_MODEL_SECTION_ALONE = {"layers", "models"}
-TORCH_FREE = {"errors", "files", "records", "recipe", "corpora", "tokenization", "data", "render"}
+TORCH_FREE = {"errors", "files", "processes", "records", "recipe", "corpora", "tokenization", "data", "render"}
 MAY_IMPORT_RICH = {"cli", "explorer", "render"}
 MAY_PRINT = {"cli", "explorer"}
 
