@@ -1,11 +1,14 @@
-"""Files that are never half-written: write to a temporary name, flush, rename."""
+"""Files and folders that are never half-written: atomic writes, and folders that one process claims."""
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
+import re
+import secrets
 import shutil
-import tempfile
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,49 +16,77 @@ from typing import Any
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 
+_MARKERS = ("recipe.toml", "manifest.json")
+"""What a run and a prepared dataset are known by. Where a folder is filled name by name, they come last."""
+
+_ATTEMPTS = 20
+"""To make a folder that other processes make and remove at the same time."""
+
+_made: set[Path] = set()
+"""Folders that this process has made to hold them (`claimed`). Others are the user's own, and stay what they are."""
+
+
+class Taken(UsageError):
+    """A folder that something is in, or that another process makes now."""
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; on success it becomes `path`, on failure nothing is left.
+    """Yield a temporary file beside `path`, made for this; on success it becomes `path`, on failure nothing is left.
 
     Raises:
         TfcliError: the folder cannot be written to, or the disk is full.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _temporary(path.parent, path.name)
+    try:
+        # The system takes the umask off; safetensors would write a file that its owner alone can read.
+        made = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        mode = stat.S_IMODE(os.fstat(made).st_mode)
+        os.close(made)
+    except OSError as error:
+        raise _unwritable(path, error) from error
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())  # safetensors writes files that their owner alone can read
+        temporary.chmod(mode)
         flush(temporary)
         temporary.replace(path)
         flush(path.parent)
     except OSError as error:
         raise _unwritable(path, error) from error
     finally:
-        with suppress(OSError):  # where it could not even be made, that is the error to tell
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield a new temporary folder beside `path`; on success it is renamed to `path`, which must not exist, and is on
-    the disk with all that is in it and all that leads to it.
+    """Yield a new temporary folder; on success all that is in it stands at `path`, and is on the disk with all that
+    leads to it. Nothing may be at `path` but an empty folder.
+
+    The folder appears whole. One that the user has made, such as the working folder or a mounted one, is filled name by
+    name, the one that it is known by last.
 
     Raises:
         TfcliError: the parent cannot be written to, or the disk is full.
     """
     try:
+        filled = path.is_dir() and path not in _made
+        if filled and any(path.iterdir()):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
         made = [folder for folder in path.parents if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-        temporary.chmod(0o777 & ~_umask())
+        temporary = _temporary(path, "") if filled else _temporary(path.parent, path.name)
+        temporary.mkdir()
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
         yield temporary
         for inside in (*temporary.rglob("*"), temporary):  # a folder's own flush keeps the names in it
             flush(inside)
-        temporary.rename(path)
-        for folder in (path.parent, *(one.parent for one in made)):
+        if filled:
+            _move_up(temporary)
+        else:
+            temporary.rename(path)
+        for folder in (path, path.parent, *(one.parent for one in made)):
             flush(folder)
     except TfcliError as error:  # of a file inside: told by the name that the user knows
         if str(temporary) not in error.problem:
@@ -65,6 +96,101 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         raise _unwritable(path, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def claimed(path: Path, *, new: bool = False) -> Iterator[None]:
+    """Hold an empty folder until what it is for is in it: it is made at once, and locked, so that no other process can
+    take it however long the work before the first file. What is left empty goes again, if it was made here.
+
+    The lock is on the folder itself and goes with the process, however that ends. A file system that locks no folders
+    (NFS) leaves the making: only one process can make it, and only one can put it in its place.
+
+    Args:
+        new: refuse even an empty folder that is there already, as for a name that the program chooses.
+
+    Raises:
+        Taken: something is in it, or another process holds it.
+        UsageError: it is a file, or cannot be made or written to.
+    """
+    if (path.exists() or path.is_symlink()) and not path.is_dir():
+        raise Taken(f"{str(path)!r} is a file", "choose another --out")
+    require_writable(path)
+    made: list[Path] = []
+    descriptor = None
+    try:
+        descriptor = _held(path, made, new)
+        if path in made:
+            _made.add(path)
+        yield
+    finally:
+        _made.discard(path)
+        for folder in reversed(made):
+            with suppress(OSError):  # something is in it
+                folder.rmdir()
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _held(path: Path, made: list[Path], new: bool) -> int:
+    """Make the folder and those that lead to it, noting them in `made`, and lock it."""
+    for _ in range(_ATTEMPTS):
+        try:
+            for folder in (*reversed(path.parents), path):
+                if not folder.is_dir():
+                    with suppress(FileExistsError):  # made by another process just now
+                        folder.mkdir()
+                        made.append(folder)
+            if new and path not in made:
+                raise Taken(f"{str(path)!r} is there already", "choose another one")
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:  # it has gone again: another process made it, and has failed
+            continue
+        except OSError as error:
+            raise UsageError(f"Cannot make {path}: {error.strerror}", "choose another --out") from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise Taken(
+                    f"Another process is making {path}", "wait until it has ended, or choose another --out"
+                ) from error
+            except OSError:  # of a file system that locks no folders
+                pass
+            _sweep(path)
+            if any(path.iterdir()):
+                raise Taken(f"The folder {str(path)!r} is not empty", "choose another --out")
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # of a folder that is not at this path any more
+    raise UsageError(f"Cannot make {path}: it goes as soon as it is made", "choose another --out")
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a kill has left of an earlier attempt at this folder. Only for who holds it."""
+    for folder, name in ((path, ""), (path.parent, path.name)):
+        pattern = re.compile(rf"\.{re.escape(name)}\.?[0-9a-f]{{16}}\.tmp")
+        for left in folder.glob(".*.tmp"):
+            if pattern.fullmatch(left.name):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _temporary(folder: Path, name: str) -> Path:
+    """A name that nobody can guess."""
+    return folder / f".{name}{'.' if name else ''}{secrets.token_hex(8)}.tmp"
+
+
+def _move_up(temporary: Path) -> None:
+    """Move all that is in a folder to the one around it, which nothing else may be in."""
+    if [*temporary.parent.iterdir()] != [temporary]:
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+    for inside in sorted(temporary.iterdir(), key=lambda entry: entry.name in _MARKERS):
+        inside.rename(temporary.parent / inside.name)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -151,9 +277,3 @@ def _unwritable(path: Path, error: OSError) -> TfcliError:
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     remedy = "free the disk or choose another folder" if is_full else "choose another folder"
     return TfcliError(f"Cannot write {path}: {error.strerror or error}", remedy)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tfcli.errors import UsageError
-from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
+from tfcli.files import replacing_folder
+from tfcli.runs.directory import RunDirectory, claimed_run, existing_run
 
 
 def checkpoint(run: RunDirectory, step: int, *, whole: bool = True) -> Path:
@@ -90,25 +91,48 @@ def test_what_is_no_run_is_refused(tmp_path: Path):
         existing_run(tmp_path)
 
 
+def begin(out: Path | None, name: str = "decoder", runs: Path = Path("runs")) -> Path:
+    """Claim a run and put one there."""
+    with claimed_run(out, name, runs) as run, replacing_folder(run.path) as temporary:
+        RunDirectory(temporary).recipe.write_text("")
+    return run.path
+
+
 def test_a_run_may_begin_in_a_new_or_an_empty_folder(tmp_path: Path):
-    assert free_run(tmp_path / "new" / "run").path == tmp_path / "new" / "run"
-    assert not (tmp_path / "new").exists()
-    assert free_run(tmp_path).path == tmp_path
+    (tmp_path / "empty").mkdir()
+    for out in (tmp_path / "new" / "run", tmp_path / "empty"):
+        assert begin(out) == out
+        assert RunDirectory(out).holds_run()
 
 
 def test_a_run_never_begins_where_something_else_is(tmp_path: Path):
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(UsageError, match="is not empty and holds no run; choose another --out"):
-        free_run(tmp_path)
+    with pytest.raises(UsageError, match="is not empty; choose another --out"):
+        begin(tmp_path)
     with pytest.raises(UsageError, match="is a file; choose another --out"):
-        free_run(tmp_path / "thesis.tex")
+        begin(tmp_path / "thesis.tex")
+    with pytest.raises(UsageError, match="is a file, not a folder; choose another output folder"):
+        begin(tmp_path / "thesis.tex" / "run")
     assert (tmp_path / "thesis.tex").read_text() == "x"
 
 
 def test_the_next_name_is_the_first_free_one(tmp_path: Path):
-    assert next_run_path("decoder", tmp_path) == tmp_path / "decoder-1"
-    for taken in ("decoder-1", "decoder-3", "encoder-2"):
+    assert begin(None, "decoder", tmp_path) == tmp_path / "decoder-1"
+    for taken in ("decoder-3", "encoder-2"):
         (tmp_path / taken).mkdir()
     (tmp_path / "decoder-2").write_text("a file takes a name too")
-    assert next_run_path("decoder", tmp_path) == tmp_path / "decoder-4"
-    assert next_run_path("encoder", tmp_path) == tmp_path / "encoder-1"
+    (tmp_path / "decoder-4").symlink_to(tmp_path / "gone")
+    assert begin(None, "decoder", tmp_path) == tmp_path / "decoder-5"
+    assert begin(None, "encoder", tmp_path) == tmp_path / "encoder-1"
+
+
+def test_a_name_is_taken_as_soon_as_it_is_claimed_and_free_again_when_nothing_came_of_it(tmp_path: Path):
+    with claimed_run(None, "decoder", tmp_path / "runs") as first:
+        with claimed_run(None, "decoder", tmp_path / "runs") as second:
+            assert (first.path.name, second.path.name) == ("decoder-1", "decoder-2")
+        with (
+            pytest.raises(UsageError, match=r"Another process is making .*decoder-1; wait until it has ended"),
+            claimed_run(first.path, "decoder"),
+        ):
+            pytest.fail("it is held")
+    assert [*tmp_path.iterdir()] == []

@@ -53,11 +53,14 @@ def prepare(
       tfcli prepare books/*.txt --tokenizer tokenizer.json --out data/books
       tfcli prepare train.tsv --pairs --tokenizer runs/translator --out data/pairs --split hash
     """
+    from contextlib import nullcontext
+
     from tfcli.cli.reporting import reporting
     from tfcli.corpora.division import open_division
+    from tfcli.data.manifest import MANIFEST_NAME
     from tfcli.data.prepare import prepare as prepare_dataset
     from tfcli.errors import UsageError
-    from tfcli.files import require_writable
+    from tfcli.files import claimed
     from tfcli.recipe.loading import build_recipe, parse_assignments
     from tfcli.records.pipeline import StageProgress, StageStarted
     from tfcli.tokenization.load import load_tokenizer
@@ -72,8 +75,9 @@ def prepare(
             "set keys that begin with data, such as data.columns",
         )
     section = build_recipe(settings, flags).data
-    require_writable(out)
-    with reporting(terminal, json=json) as reporter:
+    # A dataset that is there may be the very same, and is then taken as it is.
+    claim = nullcontext() if (out / MANIFEST_NAME).is_file() else claimed(out)
+    with claim, reporting(terminal, json=json) as reporter:
         division = open_division(section, "pairs" if pairs else "text")
         loaded = load_tokenizer(tokenizer)
         reporter(StageStarted("data", ", ".join(sources)))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfcli.errors import UsageError
-from tfcli.files import replacing_folder, require_writable, write_json
+from tfcli.files import claimed, replacing_folder, write_json
 from tfcli.generation.sampling import never_generated
 from tfcli.interop.families import LAYOUTS
 from tfcli.interop.layout import Inexpressible, Layout
@@ -46,13 +46,13 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
     Raises:
         UsageError: no family has the run's variant (names the setting in the way of each), or the folder is taken.
     """
-    if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
-        raise UsageError(f"{str(out)!r} is taken", "choose another --out")
-    require_writable(out)
+    with claimed(out):
+        return _export_into(out, run)
+
+
+def _export_into(out: Path, run: LoadedRun) -> ExportedRun:
     layout, config, section, parameters = _expressed(run)
     tensors = give(layout, section, parameters)
-    if out.exists():
-        out.rmdir()
     with replacing_folder(out) as temporary:
         write_json(temporary / "config.json", config)
         write_tokenizer(temporary, run)

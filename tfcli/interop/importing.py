@@ -10,7 +10,7 @@ from pathlib import Path
 from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.files import digest, replacing_folder, require_writable, write_text
+from tfcli.files import digest, replacing_folder, write_text
 from tfcli.interop.checkpoint import Checkpoint, read_checkpoint
 from tfcli.interop.families import layout_of
 from tfcli.interop.hub import fetch, is_hub_name
@@ -18,7 +18,7 @@ from tfcli.interop.layout import Layout
 from tfcli.interop.tensors import Taken, canonical_names, settled_section, take
 from tfcli.interop.tokenizer_files import read_roles, read_tokenizer
 from tfcli.recipe.generate import GenerateSection
-from tfcli.recipe.loading import build_recipe
+from tfcli.recipe.loading import as_name, build_recipe
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.recipe import Recipe
@@ -26,7 +26,7 @@ from tfcli.recipe.saving import to_toml
 from tfcli.records.interop import ImportedRun
 from tfcli.runs.card import imported_card
 from tfcli.runs.config import RunConfig, write_config
-from tfcli.runs.directory import RunDirectory, free_run, next_run_path
+from tfcli.runs.directory import RunDirectory, claimed_run
 from tfcli.runs.weights import save_tensors
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -54,8 +54,11 @@ def import_run(source: str, out: Path | None = None, tokenizer_file: Path | None
         BrokenInputError: a file is damaged, or tensors, config and tokenizer contradict each other.
     """
     name = _name_of(source)
-    run = free_run(out or next_run_path(name))
-    require_writable(run.path)
+    with claimed_run(out, name) as run:
+        return _import_into(run, source, name, tokenizer_file)
+
+
+def _import_into(run: RunDirectory, source: str, name: str, tokenizer_file: Path | None) -> ImportedRun:
     folder = fetch(source) if is_hub_name(source) else Path(source)
     if RunDirectory(folder).holds_run():
         raise UsageError(f"{source} is a run already", "use it as it is")
@@ -69,8 +72,8 @@ def import_run(source: str, out: Path | None = None, tokenizer_file: Path | None
 def _name_of(source: str) -> str:
     """The model's or the folder's own name."""
     if is_hub_name(source):
-        return source.partition("@")[0].rpartition("/")[2]
-    return Path(os.path.abspath(source)).name or "imported"  # noqa: PTH100 (resolve fails over a loop of links)
+        return as_name(source.partition("@")[0].rpartition("/")[2])
+    return as_name(Path(os.path.abspath(source)).name) or "imported"  # noqa: PTH100 (resolve fails over a loop of links)
 
 
 def _read_model(checkpoint: Checkpoint) -> _Model:

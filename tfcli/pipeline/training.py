@@ -1,12 +1,13 @@
 """Training from a recipe: begin a run, continue the one that is there, or refuse."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tfcli.errors import UsageError
-from tfcli.files import require_writable, write_text
+from tfcli.files import write_text
 from tfcli.models.head import require_head
 from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, require_same_text, with_absolute_paths
 from tfcli.recipe.changes import changed_recipe, changes_between
@@ -17,7 +18,7 @@ from tfcli.recipe.train import TrainSection
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.training import SettingChanged, TrainingFinished
 from tfcli.runs.card import run_card
-from tfcli.runs.directory import RunDirectory, existing_run, free_run, next_run_path
+from tfcli.runs.directory import RunDirectory, claimed_run, existing_run
 from tfcli.runs.load import load_run
 from tfcli.runs.lock import held
 from tfcli.training.assembly import decide_for_machine
@@ -57,8 +58,10 @@ def train_recipe(
     if out is not None and RunDirectory(out).holds_run():
         _require_same_recipe(recipe, RunDirectory(out))
         return resume_run(out, report, should_stop)
-    job = _begun(recipe, out, report)
-    with held(job.run):
+    with ExitStack() as stack:
+        with claimed_run(out, recipe.name) as run:
+            job = _begun(recipe, run, report)
+            stack.enter_context(held(run))
         return _drive(job, report, should_stop)
 
 
@@ -75,7 +78,9 @@ def begin_run(recipe: Recipe, out: Path | None, report: Report, processes: int, 
     if out is not None and RunDirectory(out).holds_run():
         _require_same_recipe(recipe, RunDirectory(out))
         return out
-    return _begun(recipe, out, report, processes).run.path
+    with claimed_run(out, recipe.name) as run:
+        _begun(recipe, run, report, processes)
+    return run.path
 
 
 def _complete(recipe: Recipe, init: Path | None) -> Recipe:
@@ -91,9 +96,7 @@ def _complete(recipe: Recipe, init: Path | None) -> Recipe:
     return replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
 
 
-def _begun(recipe: Recipe, out: Path | None, report: Report, processes: int = 1) -> TrainingJob:
-    run = free_run(out or next_run_path(recipe.name))
-    require_writable(run.path)
+def _begun(recipe: Recipe, run: RunDirectory, report: Report, processes: int = 1) -> TrainingJob:
     initial = load_run(recipe.train.init) if recipe.train.init is not None else None
     if initial is not None:
         require_same_model(recipe.model, initial)

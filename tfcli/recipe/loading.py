@@ -3,19 +3,23 @@
 import difflib
 import functools
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
 from tfcli.recipe.shipped import find_recipe
 
 Settings = Mapping[str, Any]
 """Nested settings as TOML reads them: ``{"model": {"d_model": 64}}``."""
+
+LONGEST_NAME = 100
+"""Bytes of a recipe's name."""
 
 
 def build_recipe(*layers: Settings) -> Recipe:
@@ -29,7 +33,18 @@ def build_recipe(*layers: Settings) -> Recipe:
         for key, value in layer.items():
             _put(merged, key, value)
     _refuse_unknown_keys(merged)
-    return _validate(merged)
+    recipe = _validate(merged)
+    if recipe.name and as_name(recipe.name) != recipe.name:
+        raise UsageError(
+            f"name = {shortened(recipe.name)!r} cannot be the name of a run",
+            f"use letters, digits, '.', '_' and '-', {LONGEST_NAME} at most, and do not begin with a dot",
+        )
+    return recipe
+
+
+def as_name(text: str) -> str:
+    """What of a text can be the name of a run, and so of a folder, with "-" for all else."""
+    return re.sub(r"[^\w.-]+", "-", text).lstrip(".").encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
 def generation_settings(recipe: Recipe, given: Mapping[str, Any]) -> GenerateSection:
@@ -74,6 +89,8 @@ def load_recorded(path: Path) -> Recipe:
     except UsageError as error:  # which names the file
         raise BrokenInputError(error.problem, remedy) from error
     try:
+        if isinstance(name := settings.get("name"), str):  # of a run that is there it is a label alone
+            settings["name"] = as_name(name)
         return build_recipe(settings)
     except UsageError as error:
         raise BrokenInputError(f"{path} cannot be read ({error.problem})", remedy) from error

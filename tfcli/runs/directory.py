@@ -6,11 +6,14 @@ RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.jso
 
 import re
 import shutil
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from tfcli.errors import UsageError
+from tfcli.files import Taken, claimed
 
 _CHECKPOINT = re.compile(r"step-(\d{6,})")
 
@@ -110,24 +113,24 @@ def existing_run(path: Path) -> RunDirectory:
     return run
 
 
-def free_run(path: Path) -> RunDirectory:
-    """A run directory to be made at `path`.
+@contextmanager
+def claimed_run(out: Path | None, name: str, runs: Path = Path("runs")) -> Iterator[RunDirectory]:
+    """Hold a run directory that is to be made at `out`, or at `runs/<name>-<n>` with the first n, from 1, that no other
+    process has.
 
     Raises:
-        UsageError: something else is there already.
+        UsageError: something is at `out`, or another process makes it.
     """
-    if path.is_file():
-        raise UsageError(f"{str(path)!r} is a file", "choose another --out")
-    if RunDirectory(path).holds_run():
-        raise UsageError(f"The folder {str(path)!r} holds a run already", "choose another --out")
-    if path.is_dir() and any(path.iterdir()):
-        raise UsageError(f"The folder {str(path)!r} is not empty and holds no run", "choose another --out")
-    return RunDirectory(path)
-
-
-def next_run_path(name: str, runs: Path = Path("runs")) -> Path:
-    """`runs/<name>-<n>` with the first n, from 1, that is free."""
-    number = 1
-    while (runs / f"{name}-{number}").exists():
-        number += 1
-    return runs / f"{name}-{number}"
+    with ExitStack() as stack:
+        if out is not None:
+            if RunDirectory(out).holds_run():
+                raise UsageError(f"The folder {str(out)!r} holds a run already", "choose another --out")
+            stack.enter_context(claimed(out))
+        for number in count(1) if out is None else ():
+            path = runs / f"{name}-{number}"
+            with suppress(Taken):
+                stack.enter_context(claimed(path, new=True))
+                out = path
+                break
+        assert out is not None
+        yield RunDirectory(out)

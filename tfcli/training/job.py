@@ -192,20 +192,13 @@ def _moving_average(job: TrainingJob) -> MovingAverage | None:
 
 
 def _write_beginnings(job: TrainingJob, data: PreparedDataset, tokenizer: Tokenizer) -> None:
-    """The folder appears whole, with weights to load, so that a kill at any instant leaves nothing or a run."""
-    if job.run.path.exists():  # an empty folder that the user has made
-        _write_into(job.run, job, data, tokenizer)
-        return
+    """The folder appears whole, with weights to load, so that a kill at any instant leaves nothing in it or a run."""
     with replacing_folder(job.run.path) as temporary:
-        _write_into(RunDirectory(temporary), job, data, tokenizer)
-
-
-def _write_into(run: RunDirectory, job: TrainingJob, data: PreparedDataset, tokenizer: Tokenizer) -> None:
-    tokenizer.save(run.tokenizer)
-    write_config(run.config, job.config)
-    write_run_data(run.data, data.record())
-    write_text(run.metrics, "")
-    save_checkpoint(run, job.config.run_id, job.model, job.optimizers, job.progress, job.average)
-    save_tensors(run.weights, model_tensors(job.model), {"run_id": job.config.run_id})
-    # Last, because a folder holds a run from the moment that its recipe is there.
-    write_text(run.recipe, to_toml(job.recipe))
+        run = RunDirectory(temporary)
+        tokenizer.save(run.tokenizer)
+        write_config(run.config, job.config)
+        write_run_data(run.data, data.record())
+        write_text(run.metrics, "")
+        save_checkpoint(run, job.config.run_id, job.model, job.optimizers, job.progress, job.average)
+        save_tensors(run.weights, model_tensors(job.model), {"run_id": job.config.run_id})
+        write_text(run.recipe, to_toml(job.recipe))
