@@ -3,6 +3,9 @@
 import errno
 import hashlib
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +14,9 @@ import pytest
 from tfcli import files
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import (
+    Taken,
     cache_folder,
+    claimed,
     digest,
     file_digest,
     read_json,
@@ -151,6 +156,134 @@ def test_a_folder_below_a_file_is_one_sentence(tmp_path: Path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(TfcliError, match="Cannot write"), replacing_folder(tmp_path / "file" / "new"):
         pytest.fail("there is no folder to write in")
+
+
+def test_names_of_temporary_files_cannot_be_guessed_and_links_are_not_followed(tmp_path: Path):
+    """Even where the name is known, the file must be made here: a link that lies there leads nowhere."""
+    foreign = tmp_path / "foreign"
+    foreign.write_text("not yours")
+    names = set()
+    for _ in range(3):
+        with replacing(tmp_path / "a.txt") as temporary:
+            names.add(temporary.name)
+            temporary.write_text("new")
+    assert len(names) == 3
+    assert all(len(name.removeprefix(".a.txt.").removesuffix(".tmp")) == 16 for name in names)
+    planted = pytest.MonkeyPatch()
+    planted.setattr(files.secrets, "token_hex", lambda _: "0" * 16)
+    (tmp_path / f".a.txt.{'0' * 16}.tmp").symlink_to(foreign)
+    with planted.context(), pytest.raises(TfcliError, match="Cannot write"):
+        write_text(tmp_path / "a.txt", "through the link")
+    planted.undo()
+    assert foreign.read_text() == "not yours"
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+def test_the_umask_is_obeyed_and_never_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    before = os.umask(0o027)
+    try:
+        monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("other threads would write with it"))
+        write_text(tmp_path / "a.txt", "x")
+        with replacing_folder(tmp_path / "folder"), claimed(tmp_path / "claim"):
+            assert (tmp_path / "claim").stat().st_mode & 0o777 == 0o750
+        assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
+        assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o750
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+
+
+def test_a_folder_of_the_user_s_is_filled_and_stays_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The working folder and a mounted one cannot be replaced."""
+    monkeypatch.chdir(tmp_path)
+    inode = tmp_path.stat().st_ino
+    with claimed(Path()), replacing_folder(Path()) as temporary:
+        (temporary / "recipe.toml").write_text("last")
+        (temporary / "config.json").write_text("first")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "recipe.toml"]
+    assert tmp_path.stat().st_ino == inode
+
+
+def test_what_is_put_into_a_claimed_folder_by_others_is_never_replaced(tmp_path: Path):
+    path = tmp_path / "run"
+    with pytest.raises(TfcliError, match=r"Cannot write .*run: Directory not empty"), claimed(path):
+        (path / "precious").write_text("x")
+        with replacing_folder(path) as temporary:
+            (temporary / "precious").write_text("y")
+    assert (path / "precious").read_text() == "x"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_what_a_kill_has_left_is_swept_by_the_next_who_claims(tmp_path: Path):
+    path = tmp_path / "run"
+    for left in (tmp_path / f".run.{'a' * 16}.tmp", path / f".{'b' * 16}.tmp"):
+        left.mkdir(parents=True)
+        (left / "half").touch()
+    others = [tmp_path / f".run.more.{'a' * 16}.tmp", tmp_path / ".run.mine.tmp"]
+    for other in others:
+        other.mkdir()
+    with claimed(path):
+        assert [*path.iterdir()] == []
+    assert sorted(tmp_path.iterdir()) == sorted([*others, path])
+
+
+CONTENDER = """
+import sys, time
+from pathlib import Path
+from tfcli.files import Taken, claimed, replacing_folder
+path, name = Path(sys.argv[1]), sys.argv[2]
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    with claimed(path):
+        time.sleep(0.02)
+        with replacing_folder(path) as temporary:
+            (temporary / "who").write_text(name)
+        print("made", flush=True)
+except Taken:
+    print("taken", flush=True)
+"""
+
+
+def test_of_processes_that_begin_at_the_same_instant_one_makes_the_folder(tmp_path: Path):
+    """Eight times three of them: always one, and what is there is that one's."""
+    for attempt in range(8):
+        path = tmp_path / f"run-{attempt}"
+        command = python_command_of(CONTENDER)
+        contenders = [
+            subprocess.Popen([*command, str(path), str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for n in range(3)
+        ]
+        for one in contenders:
+            assert one.stdout is not None and one.stdout.readline() == "ready\n"
+        for one in contenders:
+            assert one.stdin is not None
+            one.stdin.write("\n")
+            one.stdin.flush()
+        said = [one.communicate()[0].strip() for one in contenders]
+        assert sorted(said) == ["made", "taken", "taken"]
+        assert (path / "who").read_text() == str(said.index("made"))
+
+
+def test_a_killed_process_lets_go_of_its_claim(tmp_path: Path):
+    command = python_command_of(CONTENDER.replace("0.02", "60"))
+    process = subprocess.Popen([*command, str(tmp_path / "run"), "x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    while not (tmp_path / "run").is_dir():
+        time.sleep(0.01)
+    time.sleep(0.2)
+    with pytest.raises(Taken, match="Another process is making"), claimed(tmp_path / "run"):
+        pytest.fail("it is held")
+    process.kill()
+    process.wait()
+    with claimed(tmp_path / "run"):
+        pass
+
+
+def python_command_of(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
 
 
 def test_a_place_is_refused_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -30,6 +30,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("data", "models"),
     ("corpora", "tokenization", "layers"),
     ("recipe",),
+    ("outputs",),
     ("records", "errors", "files", "processes"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
@@ -44,7 +45,18 @@ ALSO = {
     "render": {"records", "errors"},
 }
 SEES_MODEL_SECTION_ALONE = {"layers", "models"}
-TORCH_FREE = {"errors", "files", "processes", "records", "recipe", "corpora", "tokenization", "data", "render"}
+TORCH_FREE = {
+    "errors",
+    "files",
+    "outputs",
+    "processes",
+    "records",
+    "recipe",
+    "corpora",
+    "tokenization",
+    "data",
+    "render",
+}
 MAY_IMPORT_RICH = {"cli", "explorer", "render"}
 MAY_PRINT = {"cli", "explorer"}
 

@@ -91,7 +91,7 @@ def test_a_run_s_own_file_is_never_written_over(folder: Path):
     before = Path("runs/a/metrics.jsonl").read_bytes()
     result = tfcli("runs", "show", "runs/a", "--csv", "runs/a/metrics.jsonl")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "is a file of the run itself" in result.stderr
+    assert f"--csv 'runs/a/metrics.jsonl' is a file of the run {Path('runs/a').resolve()}" in result.stderr
     assert Path("runs/a/metrics.jsonl").read_bytes() == before
 
 

@@ -77,7 +77,10 @@ WRITTEN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
 
 @st.composite
 def settings_of_a_recipe(draw: st.DrawFn) -> dict[str, Any]:
-    written: dict[str, Any] = {"name": draw(odd_text), "description": draw(odd_text)}
+    written: dict[str, Any] = {
+        "name": draw(st.from_regex(r"[\w-][\w.-]{0,24}", fullmatch=True)),
+        "description": draw(odd_text),
+    }
     for section, names in WRITTEN.items():
         written[section] = {name: draw(strategy) for name, strategy in names.items()}
         written[section] = {name: value for name, value in written[section].items() if value is not None}

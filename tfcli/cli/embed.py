@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, open_run, require_file_place, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Outputs
 from tfcli.cli.terminal import Terminal
 
@@ -53,12 +53,13 @@ def embed(
     from tfcli.inspection.embeddings import embed as compute
     from tfcli.inspection.embeddings import joined
     from tfcli.inspection.reading import text_ids
+    from tfcli.outputs import require_output
     from tfcli.render.embeddings import EmbeddingsView, embedding_lines, embeddings_table
     from tfcli.render.table_csv import to_csv
 
     Outputs(json, csv)
     if npz is not None:
-        require_file_place(npz, "--npz")
+        require_output(npz, "--npz")
     use_threads(threads)
     loaded = open_run(run, checkpoint, device)
 
@@ -87,8 +88,7 @@ def _write_npz(path: Path, record: "EmbeddingsRecord") -> None:
     """Arrays named `texts` and `vectors`."""
     import numpy as np
 
-    from tfcli.files import replacing
+    from tfcli.outputs import writing
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with writing(path, "--npz") as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, texts=np.array(record.texts), vectors=record.vectors)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfcli.cli.generation_options import Weights
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, open_run, require_file_place, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -132,14 +132,13 @@ def evaluate(
 def _require_places(outputs: Path | None, references: Path | None, sources: tuple[str, ...]) -> None:
     """Refuse files that cannot be written, and those that hold what is read or written otherwise."""
     from tfcli.errors import UsageError
+    from tfcli.outputs import reading_from, require_output
 
-    read = {Path(part).absolute() for source in sources for part in source.split(",")}
+    for source in sources:
+        reading_from(source)
     for path, option in ((outputs, "--outputs"), (references, "--references")):
-        if path is None:
-            continue
-        require_file_place(path, option)
-        if path.absolute() in read:
-            raise UsageError(f"{option} {str(path)!r} is the text to be scored", "name another file")
+        if path is not None:
+            require_output(path, option)
     if outputs is not None and references is not None and outputs.absolute() == references.absolute():
         raise UsageError(f"--outputs and --references are both {str(outputs)!r}", "name two files")
 
@@ -161,12 +160,12 @@ def _a(architecture: str) -> str:
 
 
 def _write_lines(measured: "Measured", outputs: Path | None, references: Path | None) -> None:
-    from tfcli.files import write_text
+    from tfcli.outputs import write_output
 
     translated = measured.translated
     if translated is None:
         return
-    for path, lines in ((outputs, translated.outputs), (references, translated.references)):
+    written = ("--outputs", outputs, translated.outputs), ("--references", references, translated.references)
+    for option, path, lines in written:
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, "".join(f"{line}\n" for line in lines))
+            write_output(path, option, "".join(f"{line}\n" for line in lines))

@@ -12,6 +12,7 @@ import typer
 from tfcli.cli.exits import exit_codes
 from tfcli.cli.signals import stop_on_signals
 from tfcli.cli.terminal import Color, Terminal
+from tfcli.outputs import begin_command
 
 if TYPE_CHECKING:
     from tfcli.recipe.model import WeightPrecision
@@ -79,6 +80,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
         with exit_codes(terminal, debug=values.pop("debug")), stop_on_signals():
             began = time.perf_counter()
+            begin_command()
             for value in values.values():
                 _require_utf8(value)
             function(terminal=terminal, **values)
@@ -127,15 +129,3 @@ def open_run(
 def first_given(options: Mapping[str, Any]) -> str | None:
     """The first of these options that the user gave, to be refused by name."""
     return next((option for option, value in options.items() if value is not None), None)
-
-
-def require_file_place(path: Path, option: str) -> None:
-    """Refuse, before any work, a path where no file can be written."""
-    from tfcli.errors import UsageError
-    from tfcli.files import require_writable
-
-    if path.is_dir():
-        raise UsageError(f"{option} {str(path)!r} is a folder", "name a file in it")
-    if path.exists() and not path.is_file():
-        raise UsageError(f"{option} {str(path)!r} is no plain file, and would be replaced by one", "name another one")
-    require_writable(path.parent)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfcli.cli.options import require_file_place
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ class Outputs:
 
     def __post_init__(self) -> None:
         from tfcli.errors import UsageError
+        from tfcli.outputs import require_output
 
         if self.csv and self.json:
             raise UsageError("--csv and --json are two forms of one result", "give one of the two")
@@ -40,7 +40,7 @@ class Outputs:
             raise UsageError(f"--svg and --html are both {str(self.svg)!r}", "name two files")
         for option, path in (("--svg", self.svg), ("--html", self.html)):
             if path is not None:
-                require_file_place(path, option)
+                require_output(path, option)
 
 
 def present(
@@ -59,17 +59,16 @@ def present(
         view: what rich prints; files show the same, 120 columns wide, unless `svg` or `html` draw their own.
         json: the record as JSON values. table: the same as a table.
     """
-    from tfcli.files import write_text
+    from tfcli.outputs import write_output
     from tfcli.render.picture import picture_html, picture_svg
     from tfcli.render.table_csv import to_csv
 
-    for path, draw in (
-        (outputs.svg, svg or (lambda: picture_svg(view))),
-        (outputs.html, html or (lambda: picture_html(view))),
+    for option, path, draw in (
+        ("--svg", outputs.svg, svg or (lambda: picture_svg(view))),
+        ("--html", outputs.html, html or (lambda: picture_html(view))),
     ):
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, draw())
+            write_output(path, option, draw())
     if outputs.json:
         terminal.json(json())
     elif outputs.csv:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfcli.cli.options import Device, Json, Seed, Set, Threads, command, require_file_place
+from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Arch
 
@@ -60,7 +60,7 @@ def plan(
     from dataclasses import asdict, replace
 
     from tfcli.errors import UsageError
-    from tfcli.files import write_text
+    from tfcli.outputs import require_output, write_output
     from tfcli.recipe.loading import build_recipe, parse_assignments
     from tfcli.recipe.saving import to_toml
     from tfcli.records.planning import FOUND
@@ -69,7 +69,7 @@ def plan(
     if not 0 < minutes < float("inf"):
         raise UsageError(f"--minutes {minutes:g} leaves no time", "give more than 0, as in --minutes 20")
     if out is not None:
-        require_file_place(out, "--out")
+        require_output(out, "--out")
     given: dict[str, dict[str, Any]] = {
         "model": {"architecture": arch},
         "data": {"source": source},
@@ -92,8 +92,7 @@ def plan(
     words += [f"--set {shlex.quote(word)}" for word in (*(assignments or []), *_written(result))]
     command_line = " ".join(["tfcli train", *filter(None, words)])
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_text(out, to_toml(proposal))
+        write_output(out, "--out", to_toml(proposal))
         command_line = f"tfcli train --recipe {shlex.quote(str(out))}"
     result = replace(result, command=command_line)
     if check:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.cli.options import Json, Run, command, require_file_place
+from tfcli.cli.options import Json, Run, command
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -75,14 +75,12 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
       tfcli runs show runs/decoder-1
       tfcli runs show runs/decoder-1 --svg curve.svg --csv curve.csv
     """
-    from tfcli.errors import UsageError
+    from tfcli.outputs import require_output
     from tfcli.runs.detail import read_detail
 
     for path, option in ((csv, "--csv"), (svg, "--svg")):
         if path is not None:
-            require_file_place(path, option)
-            if path.exists() and path.resolve().parent == run.resolve():
-                raise UsageError(f"{option} {str(path)!r} is a file of the run itself", "name another file")
+            require_output(path, option)
     detail = read_detail(run)
     if json:
         from tfcli.render.as_json import to_json
@@ -135,20 +133,19 @@ def _order(sort: str) -> Callable[["RunSummary"], Any]:
 
 
 def _write_files(detail: "RunDetail", csv: Path | None, svg: Path | None) -> None:
-    from tfcli.files import write_text
+    from tfcli.outputs import write_output
 
-    for path in filter(None, (csv, svg)):
-        path.parent.mkdir(parents=True, exist_ok=True)
     if csv is not None:
         from tfcli.render.runs.history_csv import history_csv
 
-        write_text(csv, history_csv(detail.history))
+        write_output(csv, "--csv", history_csv(detail.history))
     if svg is not None:
         from tfcli.render.curve_svg import curve_svg
         from tfcli.render.runs.curves import run_plots
         from tfcli.render.safe import printable
 
-        write_text(svg, curve_svg(printable(detail.summary.name), tuple(run_plots(detail.history))))
+        drawn = curve_svg(printable(detail.summary.name), tuple(run_plots(detail.history)))
+        write_output(svg, "--svg", drawn)
 
 
 def _next(detail: "RunDetail") -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tfcli.cli.options import Json, TextSeed, command, require_file_place
+from tfcli.cli.options import Json, TextSeed, command
 from tfcli.cli.prepare import Sources
 from tfcli.cli.terminal import Terminal, is_terminal
 
@@ -54,11 +54,12 @@ def train(
     from tfcli.cli.reporting import reporting
     from tfcli.corpora.open import open_source
     from tfcli.corpora.source import texts
+    from tfcli.outputs import require_output, write_output
     from tfcli.recipe.loading import build_recipe
     from tfcli.records.pipeline import StageProgress, StageStarted
     from tfcli.tokenization.train import train_tokenizer
 
-    require_file_place(out, "--out")
+    require_output(out, "--out")
     given = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase}
     recipe = build_recipe(
         {"tokenizer": {name: value for name, value in given.items() if value is not None}},
@@ -76,8 +77,7 @@ def train(
 
         reporter(StageStarted("tokenizer", f"{section.algorithm} on {', '.join(sources)}"))
         tokenizer, report = train_tokenizer(training_texts, section)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        tokenizer.save(out)
+        write_output(out, "--out", tokenizer.to_json())
         reporter.result(report)
 
 

@@ -16,6 +16,7 @@ from typing import BinaryIO, cast
 from tfcli.corpora.spool import Spool
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import file_digest
+from tfcli.outputs import reading
 
 COMPRESSIONS = (".gz", ".zst")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -61,7 +62,12 @@ class StoredFile:
 
 
 def stored_file(path: Path) -> StoredFile:
-    """Describe the file at `path` by the suffixes of its name."""
+    """Describe the file at `path` by the suffixes of its name.
+
+    Raises:
+        UsageError: this command is to write it, too.
+    """
+    reading(path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
     return StoredFile(path, str(path), suffixes[-1] if suffixes else "", compression)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tfcli.errors import TfcliError, UsageError
 from tfcli.explorer.scene import Scene
-from tfcli.files import require_writable, write_text
 from tfcli.inspection.attention.comparison import against_head
+from tfcli.outputs import require_output, write_output
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.attention.forms import Forms, difference_forms, heads_forms
 
@@ -23,12 +23,11 @@ def export(scene: Scene, name: str) -> Path:
         path = Path(name).expanduser()
         if path.is_dir():
             raise UsageError(f"{name!r} is a folder", "name a file in it")
-        require_writable(path.parent)
+        require_output(path, "The file")
         text = forms(scene).text(path.suffix.lower())
         if text is None:
             raise UsageError(f"The name {name!r} does not say what to write", f"let it end in {ENDINGS}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, text)
+        write_output(path, "The file", text)
     except (OSError, RuntimeError) as error:  # the latter of a "~name" that is nobody's
         raise TfcliError(f"Cannot write {name!r}: {error}", "choose another name") from error
     return path

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
+from tfcli.outputs import reading_from
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
 from tfcli.recipe.shipped import find_recipe
@@ -82,6 +83,7 @@ def load_recorded(path: Path) -> Recipe:
 
     Raises:
         BrokenInputError: it is damaged, or names settings that this version does not know.
+        UsageError: a source of its text is to be written by this command.
     """
     remedy = "restore it, or train the run again"
     try:
@@ -91,9 +93,13 @@ def load_recorded(path: Path) -> Recipe:
     try:
         if isinstance(name := settings.get("name"), str):  # of a run that is there it is a label alone
             settings["name"] = as_name(name)
-        return build_recipe(settings)
+        recipe = build_recipe(settings)
     except UsageError as error:
         raise BrokenInputError(f"{path} cannot be read ({error.problem})", remedy) from error
+    sources = (recipe.data.source,) if isinstance(recipe.data.source, str) else recipe.data.source or ()
+    for source in filter(None, (*sources, recipe.data.validation)):
+        reading_from(source)
+    return recipe
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:

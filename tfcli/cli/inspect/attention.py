@@ -15,7 +15,6 @@ from tfcli.cli.options import (
     Threads,
     command,
     open_run,
-    require_file_place,
     use_threads,
 )
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
@@ -85,13 +84,14 @@ def attention(
     from tfcli.inspection.attention.weights import attention_on
     from tfcli.inspection.kinds import chosen_kinds
     from tfcli.inspection.reading import read_text
+    from tfcli.outputs import require_output
 
     use_threads(threads)
     if max_new_tokens is not None and beam is None:
         raise UsageError("--max-new-tokens is for the text that --beam finds", "add --beam N, or leave it out")
     outputs = Outputs(json, csv, svg, html)
     if npz is not None:
-        require_file_place(npz, "--npz")
+        require_output(npz, "--npz")
     choice = Choice(
         layer=layer,
         head=head,
@@ -220,7 +220,7 @@ def _write_npz(path: Path, records: "list[AttentionRecord]") -> None:
     """Arrays named `<kind>.weights`, `<kind>.query_tokens` and `<kind>.key_tokens`, and `<kind>.scores`, if kept."""
     import numpy as np
 
-    from tfcli.files import replacing
+    from tfcli.outputs import writing
 
     arrays: dict[str, Any] = {}
     for record in records:
@@ -229,5 +229,5 @@ def _write_npz(path: Path, records: "list[AttentionRecord]") -> None:
         arrays[f"{record.kind}.key_tokens"] = np.array(record.key_tokens)
         if record.scores is not None:
             arrays[f"{record.kind}.scores"] = record.scores
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with writing(path, "--npz") as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)

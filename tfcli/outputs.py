@@ -1,0 +1,121 @@
+"""Output files that a user names: a picture, a table, a tokenizer. They never take the place of what was read.
+
+What a run or a prepared dataset consists of is known by its place, a source by having been read in the same command:
+by whichever comes first, the option or the reading, the other is refused.
+"""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tfcli.errors import UsageError
+from tfcli.files import cache_folder, replacing, require_writable
+
+_RUN = {
+    "recipe.toml", "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl", "data.json", "README.md",
+}  # fmt: skip
+_asked: dict[Path, str] = {}
+_read: set[Path] = set()
+
+
+def begin_command() -> None:
+    """Forget what an earlier command of this process has read and was to write."""
+    _asked.clear()
+    _read.clear()
+
+
+def reading(path: Path) -> None:
+    """Note that a file is a source of this command.
+
+    Raises:
+        UsageError: it is to be written, too.
+    """
+    source = _place(path)
+    _read.add(source)
+    for output, option in _asked.items():
+        _refuse_source(output, option, (source,))
+
+
+def reading_from(name: str) -> None:
+    """Note the name of a source that a run was trained on, whether or not it is read again."""
+    if glob.has_magic(name) and not Path(name).exists():
+        folder = Path(name).parent
+        if not glob.has_magic(str(folder)) and folder.is_dir():
+            for path in folder.glob(Path(name).name):
+                reading(path)
+    elif name != "-" and not name.startswith(("builtin:", "hf:")):
+        for part in (name, *name.split(",")):
+            reading(Path(part))
+
+
+def require_output(path: Path, option: str) -> None:
+    """Refuse, before any work, a path where no file can be written, or none should be.
+
+    Raises:
+        UsageError: it is a folder, no plain file, not writable, or holds what a run, a prepared dataset or this command
+            needs.
+    """
+    if path.is_dir():
+        raise UsageError(f"{option} {str(path)!r} is a folder", "name a file in it")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{option} {str(path)!r} is no plain file, and would be replaced by one", "name another one")
+    require_writable(path.parent)
+    if owner := _owner(_place(path)):
+        raise UsageError(f"{option} {str(path)!r} is a file of {owner}", "name another file")
+    _refuse_source(path, option, _read)
+    _asked[path] = option
+
+
+@contextmanager
+def writing(path: Path, option: str) -> Iterator[Path]:
+    """Yield a temporary file that becomes the user's `path`: the one way to write a file that an option names.
+
+    Raises:
+        UsageError: as `require_output`, which was asked before.
+        TfcliError: the disk is full.
+    """
+    require_output(path, option)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        yield temporary
+
+
+def write_output(path: Path, option: str, text: str) -> None:
+    """Write `text` as UTF-8 to the user's `path`, whole or not at all."""
+    with writing(path, option) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _place(path: Path) -> Path:
+    """The name that would be replaced: a link itself, but not those that lead to it."""
+    path = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 (resolve would follow the last link, too)
+    return Path(os.path.realpath(path.parent)) / path.name
+
+
+def _owner(place: Path) -> str | None:
+    """What a file belongs to that is nobody's to replace."""
+    folder = place.parent
+    if _is_run(folder) and place.name in _RUN:
+        return f"the run {folder}"
+    for above in place.parents:
+        if above.name == "checkpoints" and _is_run(above.parent):
+            return f"the run {above.parent}"
+    if (folder / "manifest.json").is_file() and (
+        place.name in ("manifest.json", "tokenizer.json") or place.suffix == ".npy"
+    ):
+        return f"the prepared dataset {folder}"
+    cache = Path(os.path.realpath(cache_folder()))
+    return f"the cache {cache}" if place.is_relative_to(cache) else None
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / "recipe.toml").is_file() and (folder / "config.json").is_file()
+
+
+def _refuse_source(path: Path, option: str, sources: Iterable[Path]) -> None:
+    place = _place(path)
+    for source in sources:
+        if source == place or (place.exists() and source.exists() and place.samefile(source)):
+            raise UsageError(f"{option} {str(path)!r} is a source that this command reads", "name another file")
