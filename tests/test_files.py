@@ -1,5 +1,6 @@
 """Files are whole or not there at all, whatever stops the writing."""
 
+import ast
 import errno
 import hashlib
 import os
@@ -378,3 +379,63 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, environment: dict[s
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert cache_folder() == Path(expected)
+
+
+WRITES_OTHERWISE = {
+    "files.py": "the one way",
+    "outputs.py": "inside `replacing`",
+    "bench/worker.py": "its own stdout",
+    "runs/lock.py": "opened to be locked",
+    "cli/plan.py": "what its child says, in a temporary folder",
+    "cli/launching.py": "what launcher and workers tell each other, in a temporary folder",
+    "cli/main.py": "a stream that the caller has closed",
+    "cli/embed.py": "inside `writing`",
+    "cli/inspect/attention.py": "inside `writing`",
+    "corpora/spool.py": "a temporary file that only this process sees",
+    "data/shards.py": "inside `replacing_folder`",
+    "runs/metrics.py": "the one file that is appended to",
+    "runs/weights.py": "inside `replacing`",
+}
+
+
+def opened_for_writing(path: Path) -> bool:
+    """Whether a module opens a file for writing, or writes one at once, other than through `tfcli.files`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        modes = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if name in ("open", "fdopen") and any(set(mode) & set("wax+") and len(mode) <= 3 for mode in modes):
+            return True
+        if name in ("write_bytes", "save_file", "mkstemp", "umask"):
+            return True
+        if name == "write_text" and isinstance(node.func, ast.Attribute):
+            return not (isinstance(node.func.value, ast.Name) and node.func.value.id == "files")
+    return False
+
+
+def test_files_are_written_in_one_way():
+    """A new module that opens a file for writing is not half-written safe: it goes through `replacing`, or is named
+    here with its reason."""
+    package = Path(files.__file__).parent
+    found = {str(path.relative_to(package)) for path in package.rglob("*.py") if opened_for_writing(path)}
+    assert found <= WRITES_OTHERWISE.keys(), found - WRITES_OTHERWISE.keys()
+    assert found >= {"files.py", "data/shards.py", "runs/metrics.py"}, "the test itself finds nothing"
+
+
+def test_where_a_folder_cannot_be_locked_one_of_two_still_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """NFS refuses to lock a folder. The later of two finds it filled, and what is there stays."""
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr(files.fcntl, "flock", refused)
+    path = tmp_path / "run"
+    with pytest.raises(TfcliError, match="Directory not empty"), claimed(path), replacing_folder(path) as later:
+        (later / "who").write_text("later")
+        with claimed(path), replacing_folder(path) as earlier:
+            (earlier / "who").write_text("earlier")
+    assert (path / "who").read_text() == "earlier"
+    assert [*tmp_path.iterdir()] == [path]
+    with claimed(tmp_path / "n-1", new=True), pytest.raises(Taken), claimed(tmp_path / "n-1", new=True):
+        pytest.fail("a name that is there is never chosen")

@@ -151,13 +151,13 @@ def _held(path: Path, made: list[Path], new: bool) -> int:
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _sweep(path)
             except BlockingIOError as error:
                 raise Taken(
                     f"Another process is making {path}", "wait until it has ended, or choose another --out"
                 ) from error
             except OSError:  # of a file system that locks no folders
                 pass
-            _sweep(path)
             if any(path.iterdir()):
                 raise Taken(f"The folder {str(path)!r} is not empty", "choose another --out")
             if os.path.samestat(os.fstat(descriptor), path.stat()):

@@ -21,7 +21,7 @@ class Recipe:
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     name: str = ""
-    """A short name, used for the run directory."""
+    """A short name, used for the run directory: letters, digits, `.`, `_`, `-`; 100 at most."""
 
     description: str = ""
     """One line on what the recipe makes."""
