@@ -92,9 +92,17 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(
 UNREACHABLE = {
     "a missing folder": "missing/a.txt",
     "below a file": "file/a.txt",
-    "too long a name": "n" * 250,  # itself allowed (255 bytes), but not with the ending of a temporary name
+    "too long a name": "n" * 300,
     "a folder of that name": "folder",
 }
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "ñ" * 127])
+def test_the_longest_name_that_there_is_can_be_written(tmp_path: Path, name: str):
+    write_text(tmp_path / name, "x")
+    with claimed(tmp_path / "folder" / name), replacing_folder(tmp_path / "folder" / name) as temporary:
+        (temporary / "a").touch()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == sorted([name, "folder", name, "a"])
 
 
 @pytest.mark.parametrize("name", UNREACHABLE.values(), ids=UNREACHABLE)

@@ -77,6 +77,12 @@ def test_a_tokenizer_beside_a_recipe_that_is_no_run_is_written(tmp_path: Path):
     assert (tmp_path / "tokenizer.json").read_text() == "{}"
 
 
+@pytest.mark.parametrize("name", ["n" * 300, "n/" * 3000 + "n"])
+def test_a_name_that_no_file_can_have_is_refused_before_any_work(name: str, tmp_path: Path):
+    with pytest.raises(UsageError, match=r"^--svg '.*…': File name too long; name another file\.$"):
+        require_output(tmp_path / name, "--svg")
+
+
 @pytest.mark.parametrize("first", ["source", "output"])
 @pytest.mark.parametrize("name", ["mine.txt", "./sub/../mine.txt", "hard.txt", "soft.txt"])
 def test_a_source_is_no_output_whichever_is_known_first(

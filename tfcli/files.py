@@ -19,6 +19,9 @@ from tfcli.errors import BrokenInputError, TfcliError, UsageError
 _MARKERS = ("recipe.toml", "manifest.json")
 """What a run and a prepared dataset are known by. Where a folder is filled name by name, they come last."""
 
+_LONGEST_NAME = 200
+"""Bytes of a name that go into that of its temporary file; file systems take 255."""
+
 _ATTEMPTS = 20
 """To make a folder that other processes make and remove at the same time."""
 
@@ -113,7 +116,11 @@ def claimed(path: Path, *, new: bool = False) -> Iterator[None]:
         Taken: something is in it, or another process holds it.
         UsageError: it is a file, or cannot be made or written to.
     """
-    if (path.exists() or path.is_symlink()) and not path.is_dir():
+    try:
+        is_file = os.path.lexists(path) and not path.is_dir()
+    except OSError as error:
+        raise UsageError(f"Cannot make {path}: {error.strerror}", "choose another --out") from error
+    if is_file:
         raise Taken(f"{str(path)!r} is a file", "choose another --out")
     require_writable(path)
     made: list[Path] = []
@@ -181,8 +188,9 @@ def _sweep(path: Path) -> None:
 
 
 def _temporary(folder: Path, name: str) -> Path:
-    """A name that nobody can guess."""
-    return folder / f".{name}{'.' if name else ''}{secrets.token_hex(8)}.tmp"
+    """A name that nobody can guess, and that is not too long where `name` is not."""
+    begin = name.encode()[:_LONGEST_NAME].decode(errors="ignore")
+    return folder / f".{begin}{'.' if begin else ''}{secrets.token_hex(8)}.tmp"
 
 
 def _move_up(temporary: Path) -> None:

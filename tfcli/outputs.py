@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.files import cache_folder, replacing, require_writable
 
 _RUN = {
@@ -57,11 +57,15 @@ def require_output(path: Path, option: str) -> None:
         UsageError: it is a folder, no plain file, not writable, or holds what a run, a prepared dataset or this command
             needs.
     """
-    if path.is_dir():
-        raise UsageError(f"{option} {str(path)!r} is a folder", "name a file in it")
-    if path.exists() and not path.is_file():
-        raise UsageError(f"{option} {str(path)!r} is no plain file, and would be replaced by one", "name another one")
-    require_writable(path.parent)
+    try:
+        if path.is_dir():
+            raise UsageError(f"{option} {str(path)!r} is a folder", "name a file in it")
+        if path.exists() and not path.is_file():
+            problem = f"{option} {str(path)!r} is no plain file, and would be replaced by one"
+            raise UsageError(problem, "name another one")
+        require_writable(path.parent)
+    except OSError as error:  # the name is too long, or leads in a circle
+        raise UsageError(f"{option} {shortened(str(path))!r}: {error.strerror}", "name another file") from error
     if owner := _owner(_place(path)):
         raise UsageError(f"{option} {str(path)!r} is a file of {owner}", "name another file")
     _refuse_source(path, option, _read)
