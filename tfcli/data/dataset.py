@@ -2,45 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tfcli.corpora.source import Kind, Part
-from tfcli.data.manifest import Manifest, PartManifest, StoredArray, read_manifest
+from tfcli.corpora.source import PARTS, Kind, Part
+from tfcli.data.manifest import MANIFEST_NAME, SIDES, Manifest, array_name, read_manifest
+from tfcli.data.shards import ShardOffsets, ShardTokens
 from tfcli.data.views import PairsView, SequencesView, TokenStreamView
-from tfcli.errors import BrokenInputError, UsageError
-from tfcli.files import file_digest
+from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.records.dataset import DatasetRecord
 
 if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
 
-DIGESTED_BYTES = 2**28
-"""Opening a dataset up to this size reads it once to compare digests (about half a second); of a larger one
-only the sizes are compared, for opening must not take minutes."""
+_Shards = dict[tuple[Part, str], list[tuple[ShardTokens, ShardOffsets]]]
+"""Of each side of each part; text has the side ""."""
 
 
 class PreparedDataset:
-    """A folder made by `prepare`, memory-mapped."""
+    """A folder made by `prepare`, memory-mapped.
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
+    Opening it costs the same at any size: the manifest and the header of every file are read and compared with each
+    other. The bytes of a file are compared, in one pass, when the first of them is asked for. Whatever reads a view may
+    therefore raise a BrokenInputError.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, shards: _Shards) -> None:
         self.path = path
         self.manifest = manifest
+        self._shards = shards
 
     @classmethod
     def open(cls, path: Path) -> PreparedDataset:
-        """Read the manifest and check that every shard is there and whole.
+        """Read the manifest and the header of every file.
 
         Raises:
             UsageError: there is no prepared dataset, or its format is not read here.
-            BrokenInputError: the manifest or a shard is missing, truncated or changed.
+            BrokenInputError: the manifest or a file is missing, truncated or damaged, or they contradict each other.
         """
-        dataset = cls(path, read_manifest(path))
-        dataset._check_files()
-        return dataset
+        manifest = read_manifest(path)
+        return cls(path, manifest, _open_shards(path, manifest))
+
+    def called(self, sources: Sequence[str]) -> PreparedDataset:
+        """The same dataset, under other names of its sources."""
+        return PreparedDataset(self.path, replace(self.manifest, sources=tuple(sources)), self._shards)
 
     def record(self, *, reused: bool = False) -> DatasetRecord:
         """The dataset in numbers."""
@@ -51,12 +58,19 @@ class PreparedDataset:
 
         Raises:
             UsageError: naming both fingerprints.
+            BrokenInputError: the manifest tells of another number of ids than that tokenizer has.
         """
         made_with = self.manifest.tokenizer_fingerprint
         if tokenizer.fingerprint != made_with:
             raise UsageError(
                 f"{self.path} was prepared with another tokenizer ({made_with}, not {tokenizer.fingerprint})",
                 "use that tokenizer, or prepare the text again with this one",
+            )
+
+        if tokenizer.vocab_size != (size := self.manifest.vocab_size):
+            raise BrokenInputError(
+                f"{self.path / MANIFEST_NAME} tells of {size} ids, and its tokenizer has {tokenizer.vocab_size}",
+                "prepare the text again",
             )
 
     def text(self, part: Part) -> TokenStreamView:
@@ -66,10 +80,8 @@ class PreparedDataset:
             UsageError: it holds pairs.
         """
         self._require_kind("text")
-        shards = self._part(part).shards
-        return TokenStreamView(
-            [self._load(shard["tokens"]) for shard in shards], [self._load(shard["offsets"]) for shard in shards]
-        )
+        tokens, offsets = zip(*self._shards[part, ""], strict=True)
+        return TokenStreamView(tokens, offsets)
 
     def pairs(self, part: Part) -> PairsView:
         """A part of a dataset of pairs.
@@ -78,47 +90,43 @@ class PreparedDataset:
             UsageError: it holds text.
         """
         self._require_kind("pairs")
-        return PairsView(self._side(part, "source"), self._side(part, "target"))
-
-    def _side(self, part: Part, side: str) -> SequencesView:
-        return SequencesView(
-            [
-                (self._load(shard[f"{side}.tokens"]), self._load(shard[f"{side}.offsets"]))
-                for shard in self._part(part).shards
-            ]
-        )
-
-    def _part(self, part: Part) -> PartManifest:
-        return self.manifest.train if part == "train" else self.manifest.validation
-
-    def _load(self, stored: StoredArray) -> NDArray[Any]:
-        # A plain array over the map: slicing a numpy.memmap itself costs several times as much.
-        return np.asarray(np.load(self.path / stored.file, mmap_mode="r", allow_pickle=False))
+        return PairsView(SequencesView(self._shards[part, "source"]), SequencesView(self._shards[part, "target"]))
 
     def _require_kind(self, kind: Kind) -> None:
         if self.manifest.kind != kind:
             need = "an encoder-decoder needs pairs" if kind == "pairs" else "an encoder or a decoder needs text"
             raise UsageError(f"{self.path} holds {self.manifest.kind}, not {kind}", f"{need}: prepare another source")
 
-    def _check_files(self) -> None:
-        parts = (self.manifest.train, self.manifest.validation)
-        arrays = [stored for part in parts for shard in part.shards for stored in shard.values()]
-        digested = sum(stored.size for stored in arrays) <= DIGESTED_BYTES
-        for stored in arrays:
-            problem = self._problem(stored, digested)
-            if problem:
-                raise BrokenInputError(
-                    f"{self.path / stored.file} {problem}",
-                    f"remove the folder {self.path} and prepare the text again",
-                )
 
-    def _problem(self, stored: StoredArray, digested: bool) -> str | None:
-        path = self.path / stored.file
-        if not path.is_file():
-            return "is missing"
-        size = path.stat().st_size
-        if size != stored.size:
-            return f"has {size} bytes where {stored.size} were written"
-        if digested and file_digest(path) != stored.digest:
-            return "has changed since it was written"
-        return None
+def _open_shards(folder: Path, manifest: Manifest) -> _Shards:
+    """The shards of each side of each part.
+
+    Raises:
+        BrokenInputError: a file is missing or is not what was written, or the manifest counts otherwise.
+    """
+    opened: _Shards = {(part, side): [] for part in PARTS for side in SIDES[manifest.kind]}
+    for part in PARTS:
+        documents, tokens = set(), 0
+        for side in SIDES[manifest.kind]:
+            before = manifest.begins_with(side)
+            shards = opened[part, side]
+            for shard in manifest.part(part).shards:
+                ids = ShardTokens(folder, shard[array_name(side, "tokens")], manifest.vocab_size)
+                shards.append((ids, ShardOffsets(folder, shard[array_name(side, "offsets")], ids, before + 1)))
+            lengths = tuple(len(offsets) - 1 for _, offsets in shards)
+            documents.add(lengths)
+            tokens += sum(len(ids) for ids, _ in shards) - before * sum(lengths)
+        counts = manifest.part(part).counts
+        if any(sum(lengths) != counts.documents for lengths in documents) or tokens != counts.tokens:
+            held = f"{' and '.join(str(sum(lengths)) for lengths in documents)} documents of {tokens} tokens"
+            told = f"{shortened(str(counts.documents))} of {shortened(str(counts.tokens))}"
+            raise BrokenInputError(
+                f"The {part} part of {folder} holds {held}, and {MANIFEST_NAME} tells of {told}",
+                f"remove the folder {folder} and prepare the text again",
+            )
+        if len(documents) > 1:
+            raise BrokenInputError(
+                f"The shards of the {part} part of {folder} hold other numbers of sources than of targets",
+                f"remove the folder {folder} and prepare the text again",
+            )
+    return opened

@@ -1,17 +1,32 @@
 """``manifest.json``: what a prepared dataset holds, and how to know that it is whole."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tfcli.corpora.source import Kind
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.corpora.source import PARTS, Kind, Part
+from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import read_json, write_json
 from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.roles import TokenRoles
 
 FORMAT_VERSION = 1
 MANIFEST_NAME = "manifest.json"
+SIDES: dict[Kind, tuple[str, ...]] = {"text": ("",), "pairs": ("source", "target")}
+_MOST_IDS = 1 << 32
+_DIGEST = re.compile("[0-9a-f]{16}")
+
+
+def array_name(side: str, array: str) -> str:
+    """How a shard calls the "tokens" or "offsets" of a side."""
+    return f"{side}.{array}" if side else array
+
+
+def file_name(part: str, number: int, name: str) -> str:
+    """The file of an array of a part's n-th shard."""
+    return f"{part}-{number:05d}.{name}.npy"
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,14 @@ class Manifest:
     roles: TokenRoles
     train: PartManifest
     validation: PartManifest
+
+    def part(self, part: Part) -> PartManifest:
+        """One of the two parts."""
+        return self.train if part == "train" else self.validation
+
+    def begins_with(self, side: str) -> int:
+        """The special tokens before a document's first word; after its last one there is one more."""
+        return {"source": len(self.roles.source_start), "target": len(self.roles.target_prefix)}.get(side, 1)
 
     def record(self, path: Path, *, reused: bool = False) -> DatasetRecord:
         """The numbers that travel up to whoever shows them."""
@@ -104,10 +127,46 @@ def _validated(path: Path, values: dict[str, Any]) -> Manifest:
         raise BrokenInputError(
             f"{path} is damaged at {where} ({first['msg']})", "restore it or prepare the text again"
         ) from error
-    for part in (manifest.train, manifest.validation):
-        for stored in (stored for shard in part.shards for stored in shard.values()):
-            if Path(stored.file).name != stored.file:
-                raise BrokenInputError(
-                    f"{path} names the file {stored.file!r} outside its folder", "prepare the text again"
-                )
+    for problem in _contradictions(manifest):
+        raise BrokenInputError(f"{path} {problem}", "restore it or prepare the text again")
     return manifest
+
+
+def _contradictions(manifest: Manifest) -> Iterator[str]:
+    """What no prepared dataset says."""
+    roles, size = manifest.roles, manifest.vocab_size
+    if not 1 <= size <= _MOST_IDS:
+        yield f"is damaged at vocab_size, which is {shortened(str(size))}"
+    if not roles.target_prefix:
+        yield "is damaged at roles.target_start, which is empty"
+    for token_id in (*roles.ids(), *roles.source_start, *roles.target_prefix):
+        if not 0 <= token_id < size:
+            yield f"is damaged at roles: there is no id {shortened(str(token_id))} among {size}"
+    for name in PARTS:
+        part = manifest.part(name)
+        yield from _impossible_counts(name, part.counts)
+        if not part.shards:
+            yield f"is damaged at {name}.shards, which are none"
+        for number, shard in enumerate(part.shards):
+            where = f"{name}.shards.{number}"
+            arrays = {array_name(side, array) for side in SIDES[manifest.kind] for array in ("tokens", "offsets")}
+            if set(shard) != arrays:
+                yield f"is damaged at {where}: {manifest.kind} have {' and '.join(sorted(arrays))}"
+            for array, stored in shard.items():
+                if stored.file != file_name(name, number, array):
+                    given = shortened(repr(stored.file))
+                    yield f"names the file {given}, which is outside its folder or not that of {where}.{array}"
+                if not _DIGEST.fullmatch(stored.digest):
+                    yield f"is damaged at {where}.{array}.digest"
+
+
+def _impossible_counts(name: str, counts: PartCounts) -> Iterator[str]:
+    bounds = {
+        "documents": (counts.documents, 1, counts.tokens),
+        "characters": (counts.characters, 1, counts.bytes),
+        "bytes": (counts.bytes, 1, 4 * counts.characters),
+        "unknown": (counts.unknown, 0, counts.tokens),
+    }
+    for key, (value, least, most) in bounds.items():
+        if not least <= value <= most:
+            yield f"is damaged at {name}.counts.{key}, which is {shortened(str(value))}"

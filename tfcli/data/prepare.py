@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tfcli.corpora.source import PARTS, Part
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, PartManifest, write_manifest
+from tfcli.data.manifest import FORMAT_VERSION, MANIFEST_NAME, SIDES, Manifest, PartManifest, write_manifest
 from tfcli.data.pieces import Piece, batched, document_pieces
 from tfcli.data.shards import SHARD_TOKENS, PartWriter, token_dtype
 from tfcli.errors import TfcliError, UsageError
@@ -124,7 +124,7 @@ def _write_parts(
     progress: Callable[[int, int], None] | None,
     shard_tokens: int,
 ) -> dict[Part, PartManifest]:
-    sides = ("",) if division.source.kind == "text" else ("source", "target")
+    sides = SIDES[division.source.kind]
     dtype = token_dtype(tokenizer.vocab_size)
     with ExitStack() as stack:
         tallies = {

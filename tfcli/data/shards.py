@@ -1,17 +1,31 @@
-"""Writing the shards of a part: ``.npy`` files that grow, so that memory stays flat whatever the corpus."""
+"""The shards of a part: ``.npy`` files that grow while they are written, and are checked as they are read, so that
+memory stays flat whatever the corpus."""
 
+import hashlib
+import re
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from tfcli.data.manifest import StoredArray
+from tfcli.data.manifest import StoredArray, array_name, file_name
+from tfcli.errors import BrokenInputError
 from tfcli.files import file_digest
 
 SHARD_TOKENS = 64_000_000
 """A shard is closed at the end of the document that brings it to this many ids."""
+
+OFFSETS = np.dtype(np.int64)
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00[\s\S]{2}\{'descr': '([<>]\w\d)', 'fortran_order': False, 'shape': \((\d{1,18}),\), \} *\n"
+)
+_START = 10
+"""Bytes up to the rest of the header, of which the last two are its length."""
+_CHUNK = 1 << 20
+"""Bytes that are read at a time, and compared while they are in the processor's cache."""
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
@@ -87,11 +101,11 @@ class PartWriter:
         """Add ids to the document that is being written on `side`."""
         if not self._open:
             self._start_shard()
-        self._open[_name(side, "tokens")].append(ids)
+        self._open[array_name(side, "tokens")].append(ids)
 
     def end_document(self, side: str) -> None:
         """The document on `side` is complete."""
-        self._open[_name(side, "offsets")].append([self._open[_name(side, "tokens")].length])
+        self._open[array_name(side, "offsets")].append([self._open[array_name(side, "tokens")].length])
         if side == self._sides[-1] and self._open_tokens() >= self._shard_tokens:
             self.finish_shard()
 
@@ -103,17 +117,150 @@ class PartWriter:
 
     def _start_shard(self) -> None:
         for side in self._sides:
-            self._open_array(_name(side, "tokens"), self._dtype)
-            self._open_array(_name(side, "offsets"), np.int64).append([0])
+            self._open_array(array_name(side, "tokens"), self._dtype)
+            self._open_array(array_name(side, "offsets"), OFFSETS).append([0])
 
     def _open_array(self, name: str, dtype: DTypeLike) -> GrowingArray:
-        path = self._stem.with_name(f"{self._stem.name}-{len(self.shards):05d}.{name}.npy")
+        path = self._stem.with_name(file_name(self._stem.name, len(self.shards), name))
         self._open[name] = GrowingArray(path, dtype)
         return self._open[name]
 
     def _open_tokens(self) -> int:
-        return sum(self._open[_name(side, "tokens")].length for side in self._sides)
+        return sum(self._open[array_name(side, "tokens")].length for side in self._sides)
 
 
-def _name(side: str, array: str) -> str:
-    return f"{side}.{array}" if side else array
+class ShardArray:
+    """One file of a shard. Opening it reads its header; what it holds is compared, once and as a whole, before any of
+    it is given out.
+
+    Attributes:
+        path: of the file.
+
+    Raises:
+        BrokenInputError: the file is missing, is not what was written, or is no such array.
+    """
+
+    def __init__(self, folder: Path, stored: StoredArray, dtype: np.dtype[Any]) -> None:
+        self.path = folder / stored.file
+        self._stored, self._dtype = stored, dtype
+        self._header, self._length = self._read_header()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, where: slice) -> NDArray[Any]:
+        return self.values[where]
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """All of it, on disk.
+
+        Raises:
+            BrokenInputError: it has changed since it was written, or holds what it cannot.
+        """
+        try:
+            largest = self._largest()
+            # A plain array over the map: slicing a numpy.memmap itself costs several times as much.
+            values = np.asarray(np.memmap(self.path, self._dtype, "r", len(self._header), (self._length,)))
+        except (OSError, ValueError) as error:
+            raise self.broken(f"cannot be read ({error})") from error
+        if problem := self._problem(values, largest):
+            raise self.broken(problem)
+        return values
+
+    def _largest(self) -> int:
+        """The largest number, found while the digest is compared. Pages that are read are not mapped: a process would
+        seem to need memory for the whole shard."""
+        with self.path.open("rb") as file:
+            hasher = hashlib.sha256(file.read(len(self._header)))
+            buffer, largest = bytearray(_CHUNK), 0
+            while size := file.readinto(buffer):
+                some = memoryview(buffer)[:size]
+                hasher.update(some)
+                largest = max(largest, int(np.frombuffer(some, self._dtype).max()))
+        if hasher.hexdigest()[: len(self._stored.digest)] != self._stored.digest:
+            raise self.broken("has changed since it was written")
+        return largest
+
+    def broken(self, problem: str) -> BrokenInputError:
+        """What to raise over this file."""
+        return BrokenInputError(
+            f"{self.path} {problem}", f"remove the folder {self.path.parent} and prepare the text again"
+        )
+
+    def _problem(self, values: NDArray[Any], largest: int) -> str | None:
+        """What is wrong with the numbers."""
+        raise NotImplementedError
+
+    def _read_header(self) -> tuple[bytes, int]:
+        """What stands before the numbers, and how many there are."""
+        if not self.path.is_file():
+            raise self.broken("is no file" if self.path.exists() else "is missing")
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, 2)
+                file.seek(0)
+                start = file.read(_START)
+                header = start + file.read(int.from_bytes(start[-2:], "little"))
+        except OSError as error:
+            raise self.broken(f"cannot be read ({error.strerror})") from error
+        if size != self._stored.size:
+            raise self.broken(f"has {size} bytes where {self._stored.size} were written")
+        found = _HEADER.fullmatch(header)
+        descr = np.lib.format.dtype_to_descr(self._dtype)
+        if not found or found[1].decode() != descr:
+            raise self.broken(f"is no array of one dimension and type {descr}")
+        length = int(found[2])
+        if len(header) + length * self._dtype.itemsize != size:
+            raise self.broken(f"has {size} bytes, which are not the {length} numbers that its header tells of")
+        return header, length
+
+
+class ShardOffsets(ShardArray):
+    """Where each document of a shard begins, and where the last one ends.
+
+    Args:
+        tokens: the ids of the shard.
+        shortest: ids that each document has at least.
+    """
+
+    def __init__(self, folder: Path, stored: StoredArray, tokens: "ShardTokens", shortest: int) -> None:
+        super().__init__(folder, stored, OFFSETS)
+        self._end, self._shortest = len(tokens), shortest
+        if len(self) < 2:
+            raise self.broken("tells of no document")
+        tokens.offsets = self
+
+    def _problem(self, values: NDArray[Any], largest: int) -> str | None:
+        if values.min() < 0 or largest > self._end:
+            return f"has offsets outside the {self._end} ids of its shard"
+        if np.diff(values).min() < self._shortest:
+            return f"has documents of fewer than {self._shortest} ids"
+        if (values[0], values[-1]) != (0, self._end):
+            return f"does not go from 0 to the {self._end} ids of its shard"
+        return None
+
+
+class ShardTokens(ShardArray):
+    """The ids of a shard, with the offsets, which are compared before them.
+
+    Args:
+        vocab_size: of the tokenizer that made them: every id is below.
+    """
+
+    offsets: ShardOffsets
+
+    def __init__(self, folder: Path, stored: StoredArray, vocab_size: int) -> None:
+        super().__init__(folder, stored, token_dtype(vocab_size))
+        self._vocab_size = vocab_size
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """As of every file; the offsets come first."""
+        _ = self.offsets.values
+        return super().values
+
+    def _problem(self, values: NDArray[Any], largest: int) -> str | None:
+        if largest >= self._vocab_size:
+            return f"holds the id {largest}, and its tokenizer has {self._vocab_size}"
+        return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +10,20 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.integer]
 
 
+class Stored(Protocol):
+    """Numbers of which only those that are asked for are read: an array, or one on disk."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, where: slice, /) -> IntArray:
+        """Some of them."""
+
+
 class TokenStreamView:
     """All documents of a part, ``<s> ids </s> <s> ids </s> …``, as one stream of tokens over its shards."""
 
-    def __init__(self, shards: Sequence[IntArray], offsets: Sequence[IntArray] = ()) -> None:
+    def __init__(self, shards: Sequence[Stored], offsets: Sequence[Stored] = ()) -> None:
         """`offsets` are those of the documents of each shard, one more than there are."""
         self._shards = shards
         self._offsets = offsets
@@ -57,11 +68,11 @@ class TokenStreamView:
 class SequencesView:
     """The sequences of one side of the pairs, by their number."""
 
-    def __init__(self, shards: Sequence[tuple[IntArray, IntArray]]) -> None:
+    def __init__(self, shards: Sequence[tuple[Stored, Stored]]) -> None:
         """`shards` are (tokens, offsets), offsets one longer than the sequences of the shard."""
-        self._shards = shards
-        self._firsts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in shards])
-        self.lengths: NDArray[np.int64] = np.concatenate([np.diff(offsets) for _, offsets in shards])
+        self._shards = [(tokens, offsets[:]) for tokens, offsets in shards]
+        self._firsts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._shards])
+        self.lengths: NDArray[np.int64] = np.concatenate([np.diff(offsets) for _, offsets in self._shards])
 
     def __len__(self) -> int:
         return len(self.lengths)

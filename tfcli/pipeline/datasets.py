@@ -4,7 +4,7 @@ cache/tokenizers/<fingerprint of text and settings>/tokenizer.json
 cache/datasets/<fingerprint of text, split and tokenizer>/
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tfcli.corpora.source import Kind, texts
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.manifest import MANIFEST_NAME
 from tfcli.data.prepare import dataset_fingerprint, prepare
-from tfcli.errors import UsageError
+from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import cache_folder, digest, require_writable, write_text
 from tfcli.recipe.data import DataSection
 from tfcli.recipe.recipe import Recipe
@@ -99,7 +99,7 @@ def cached_dataset(division: Division, tokenizer: Tokenizer, report: Report) -> 
         folder,
         progress=lambda documents, tokens: report(StageProgress("data", documents, tokens)),
     )
-    data = _renamed(PreparedDataset.open(folder), division.source.names)
+    data = PreparedDataset.open(folder).called(division.source.names)
     report(data.record(reused=record.reused))
     return data
 
@@ -135,7 +135,13 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
     trained_on = read_run_data(run.data)
     cached = cache_folder() / "datasets" / trained_on.fingerprint
     if cached.is_dir():
-        return _renamed(PreparedDataset.open(cached), trained_on.sources)
+        data = PreparedDataset.open(cached)
+        if data.manifest.fingerprint != trained_on.fingerprint:
+            raise BrokenInputError(
+                f"{cached} holds another prepared dataset ({data.manifest.fingerprint})",
+                f"remove the folder {cached}: it is made again",
+            )
+        return data.called(trained_on.sources)
     folder = prepared_folder(recipe.data)
     if folder is not None:
         data = PreparedDataset.open(folder)
@@ -175,11 +181,6 @@ def _require_fingerprint(run: RunDirectory, trained_on: RunData, fingerprint: st
             f"The text of {', '.join(trained_on.sources)} has changed since {run.path} was trained on it",
             "restore it, or train a new run",
         )
-
-
-def _renamed(data: PreparedDataset, sources: Sequence[str]) -> PreparedDataset:
-    """Equal texts share a dataset in the cache; this one is called by the names it was asked for with."""
-    return PreparedDataset(data.path, replace(data.manifest, sources=tuple(sources)))
 
 
 def dataset_for_evaluation(run: LoadedRun, names: tuple[str, ...], report: Report) -> PreparedDataset:
