@@ -1,6 +1,6 @@
 """From a recipe to its tokenizer and its prepared dataset, made once and kept in the cache.
 
-cache/tokenizers/<fingerprint of text and settings>/tokenizer.json
+cache/tokenizers/<fingerprint of text and settings>/   tokenizer.json, and manifest.json with its fingerprint
 cache/datasets/<fingerprint of text, split and tokenizer>/
 """
 
@@ -17,7 +17,7 @@ from tfcli.data.dataset import PreparedDataset
 from tfcli.data.manifest import MANIFEST_NAME
 from tfcli.data.prepare import dataset_fingerprint, prepare
 from tfcli.errors import BrokenInputError, UsageError
-from tfcli.files import cache_folder, digest, require_writable, write_text
+from tfcli.files import cache_folder, digest, require_writable, write_json, write_text
 from tfcli.recipe.data import DataSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.tokenizer import TokenizerSection
@@ -67,8 +67,9 @@ def obtain_tokenizer(section: TokenizerSection, division: Division, report: Repo
         return load_tokenizer(Path(section.path))
     key = digest("tokenizer", _TOKENIZER_FORMAT, division.fingerprint, asdict(section))
     file = cache_folder() / "tokenizers" / key / "tokenizer.json"
+    manifest = file.with_name(MANIFEST_NAME)
     what = f"{section.algorithm}, {section.vocab_size} ids at most"
-    if file.is_file():
+    if file.is_file() and manifest.is_file():  # without it, there is nothing to compare the file with
         report(StageStarted("tokenizer", what, reused=True))
         return load_tokenizer(file)
     require_writable_cache()
@@ -83,6 +84,7 @@ def obtain_tokenizer(section: TokenizerSection, division: Division, report: Repo
     tokenizer, result = train_tokenizer(training_texts, section)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, tokenizer.to_json())
+    write_json(manifest, {"format_version": _TOKENIZER_FORMAT, "tokenizer_fingerprint": tokenizer.fingerprint})
     report(result)
     return tokenizer
 

@@ -79,14 +79,14 @@ def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
     """A run's tokenizer.
 
     Raises:
-        BrokenInputError: it is not the one the run was trained with.
+        BrokenInputError: it is not the one the run was trained with, or the model has fewer ids.
     """
     tokenizer = load_tokenizer(directory.tokenizer)
-    if tokenizer.fingerprint != config.tokenizer_fingerprint:
+    rows = config.model.vocab_size
+    if rows is None or rows < tokenizer.vocab_size:
         raise BrokenInputError(
-            f"{directory.tokenizer} is not the tokenizer this run was trained with "
-            f"(fingerprint {tokenizer.fingerprint}, not {config.tokenizer_fingerprint})",
-            "restore the run's own tokenizer.json",
+            f"{directory.config} has model.vocab_size = {rows}, and the tokenizer has {tokenizer.vocab_size} ids",
+            "restore the run's own files",
         )
     return tokenizer
 
