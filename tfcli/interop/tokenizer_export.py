@@ -11,6 +11,7 @@ from tokenizers.processors import TemplateProcessing
 
 from tfcli.files import write_json, write_text
 from tfcli.runs.load import LoadedRun
+from tfcli.tokenization.backend import copied
 
 _ROLES = ("pad", "bos", "eos", "mask", "unk")
 
@@ -39,7 +40,7 @@ def _backend(run: LoadedRun) -> Backend:
         # As `Tokenizer.encode_masked` has it: where words carry the space before them, so does the mask.
         if token["id"] == run.config.roles.mask and run.tokenizer.words_carry_spaces:
             token["lstrip"] = True
-    backend = Backend.from_str(json.dumps(state))
+    backend = copied(json.dumps(state))
     backend.encode_special_tokens = False
     if not run.recipe.is_imported:
         backend.post_processor = _framing(run, backend)

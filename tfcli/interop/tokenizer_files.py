@@ -11,7 +11,8 @@ from tokenizers import Tokenizer as Backend
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.interop.json_files import read_object, read_optional, require_size
 from tfcli.interop.token_roles import checkpoint_roles, special_names
-from tfcli.tokenization.backend import library_refusals, read_backend, tried
+from tfcli.tokenization.backend import copied, library_refusals, read_backend, tried
+from tfcli.tokenization.checks import require_ids
 from tfcli.tokenization.load import FILE_NAME
 from tfcli.tokenization.roles import ROLE_NAMES
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -40,7 +41,7 @@ def read_roles(tokenizer: Tokenizer, folder: Path, values: Mapping[str, Any]) ->
     Raises:
         BrokenInputError: a file of the checkpoint is damaged.
     """
-    backend = Backend.from_str(tokenizer.to_json())
+    backend = copied(tokenizer.to_json())
     return tokenizer.with_roles(checkpoint_roles(backend, folder, values, "The tokenizer"))
 
 
@@ -111,7 +112,7 @@ def _wordpiece(folder: Path) -> Backend:
 def _declare(backend: Backend, folder: Path, vocabulary: Mapping[str, int]) -> None:
     """Declare the added tokens, and as special those with well-known names and those that the folder's files name."""
     file = folder / "added_tokens.json"
-    added = sorted(_vocabulary(file).items(), key=itemgetter(1)) if file.exists() else []
+    added = sorted(_vocabulary(file, len(vocabulary)).items(), key=itemgetter(1)) if file.exists() else []
     names = {name for well_known in ROLE_NAMES.values() for name in well_known} | set(special_names(folder).values())
     special = [name for name in vocabulary if name in names]
     backend.add_special_tokens([_special(name) for name in special])
@@ -132,11 +133,13 @@ def _settings(folder: Path) -> dict[str, Any]:
     return read_optional(folder / "tokenizer_config.json")
 
 
-def _vocabulary(file: Path) -> dict[str, int]:
+def _vocabulary(file: Path, entries: int = 0) -> dict[str, int]:
+    """`entries` are those of another file, to which it adds."""
     vocabulary = read_object(file)
-    for token, token_id in vocabulary.items():
-        if isinstance(token_id, bool) or not isinstance(token_id, int) or not 0 <= token_id < 1 << 31:
-            raise BrokenInputError(f"{file} gives {token!r} the id {token_id!r}", "restore the file")
+    try:
+        require_ids(str(file), vocabulary.items(), entries + len(vocabulary))
+    except ValueError as error:
+        raise BrokenInputError(str(error), "restore the file") from error
     return vocabulary
 
 

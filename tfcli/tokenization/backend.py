@@ -10,9 +10,12 @@ from tokenizers import Tokenizer as Backend
 
 from tfcli import files
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
+from tfcli.tokenization.checks import doubts, require_sound
+from tfcli.tokenization.trial import try_out
 
-_LARGEST = 1 << 29
+_LARGEST = 1 << 28
 """Bytes. A vocabulary of 256,000 pieces takes 40 million."""
+_LONGEST_REASON = 160
 _TRIAL = "A trial,\n1\ue000 é"
 """Words, a line end, and a character (of the private use area) that no vocabulary is likely to hold."""
 
@@ -29,8 +32,17 @@ def read_backend(file: Path) -> Backend:
     state = files.read_json(file)
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise UsageError(f"{file} is JSON but no tokenizer", "name a file made by 'tfcli tokenize train'")
+    state |= {"truncation": None, "padding": None}  # tfcli does both itself
     with library_refusals(file):
+        require_sound(state)
+        if doubtful := doubts(state):
+            try_out(state, doubtful)
         return tried(Backend.from_str(json.dumps(state)))
+
+
+def copied(serialised: str) -> Backend:
+    """Another backend like one that has been read, from what it says of itself."""
+    return Backend.from_str(serialised)
 
 
 def tried(backend: Backend) -> Backend:
@@ -54,6 +66,7 @@ def library_refusals(file: Path) -> Iterator[None]:
         if isinstance(error, TfcliError | KeyboardInterrupt | SystemExit | GeneratorExit):
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
         raise BrokenInputError(
             f"{file} is no tokenizer that can be read ({reason})", "restore the file or train it again"
         ) from error

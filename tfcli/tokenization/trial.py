@@ -1,0 +1,100 @@
+"""Components of a tokenizer, tried on texts that are hard for them, in a process of its own with limits.
+
+Run as ``python -m tfcli.tokenization.trial`` with the state and the texts as JSON on standard input; answers with what
+is wrong, or nothing.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import product
+from typing import Any
+
+from tfcli.processes import python_command
+
+_SECONDS, _BYTES = 5, 1 << 31
+_PATIENCE = 120
+"""Seconds on the clock, in which a busy machine surely has spent those of the processor."""
+_LENGTH = 2048
+_GROWTH = 32
+"""Characters that one may become."""
+_UNITS = 48
+_USUAL = ("a", "A", "1", " ", "\n", "é", "日", "!")
+_LAST = ("", "\ue000")
+_MODEL = {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "<unk>"}
+
+
+def try_out(state: Mapping[str, Any], doubtful: Sequence[str]) -> None:
+    """Apply a tokenizer to repetitions of what its doubtful expressions are made of.
+
+    Args:
+        state: of a tokenizer.json; its vocabulary plays no part.
+        doubtful: expressions, patterns and replacements.
+
+    Raises:
+        ValueError: it fails, takes 5 seconds or 2 GB for texts of two thousand characters, or makes them very long.
+    """
+    tried = {**state, "model": _MODEL, "post_processor": None}
+    done: subprocess.CompletedProcess[str] | None = None
+    with suppress(subprocess.TimeoutExpired):
+        done = subprocess.run(
+            python_command("tfcli.tokenization.trial"),
+            input=json.dumps({"state": tried, "texts": list(_texts(doubtful))}),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+        )
+    if done is None or done.returncode:
+        raise ValueError(f"a text of {_LENGTH:,} characters takes it more than {_SECONDS} seconds or too much memory")
+    if done.stdout:
+        raise ValueError(done.stdout)
+
+
+def _texts(doubtful: Sequence[str]) -> Iterator[str]:
+    """Each unit again and again, with and without a character behind that no expression expects."""
+    alphabet = dict.fromkeys(character for text in doubtful for character in text if character not in "\\()[]{}*+?|^$")
+    characters = list(alphabet)
+    pairs = ["".join(pair) for pair in product(characters[:6], repeat=2)]
+    words = [word for text in doubtful for word in (text, *text.replace("|", " ").replace("(", " ").split())]
+    units = dict.fromkeys(unit for unit in (*_USUAL, *characters[:12], *words[:12], *pairs) if unit)
+    for unit, last in product(list(units)[:_UNITS], _LAST):
+        yield (unit * -(-_LENGTH // len(unit)))[:_LENGTH] + last
+
+
+def _limit() -> None:
+    try:
+        import resource
+    except ImportError:  # no such limits on this system
+        return
+    for what, most in ((resource.RLIMIT_AS, _BYTES), (resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_CORE, 0)):
+        with suppress(OSError, ValueError):  # macOS does not limit memory
+            resource.setrlimit(what, (most, most))
+
+
+def _problem(state: Mapping[str, Any], texts: Sequence[str]) -> str:
+    from tokenizers import Tokenizer as Backend
+
+    backend = Backend.from_str(json.dumps(state))
+    for text in texts:
+        made = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
+        if len(made) <= _GROWTH * len(text):
+            pieces = [(made, (0, 0))] if backend.pre_tokenizer is None else backend.pre_tokenizer.pre_tokenize_str(made)
+            made = "".join(piece for piece, _ in pieces)
+        if len(made) <= _GROWTH * len(text) and backend.decoder is not None:
+            made = backend.decoder.decode([text, text])[len(text) :]
+        if len(made) > _GROWTH * len(text):
+            return f"it makes {len(made):,} characters of {len(text):,}"
+        backend.encode(text, add_special_tokens=False)
+    return ""
+
+
+if __name__ == "__main__":
+    _limit()
+    asked = json.loads(sys.stdin.read())
+    try:
+        answer = _problem(asked["state"], asked["texts"])
+    except BaseException as error:  # a panic of the library's Rust code is no Exception
+        answer = " ".join(str(error).split()) or type(error).__name__
+    sys.stdout.write(answer)
