@@ -60,20 +60,35 @@ def library_refusals(file: Path) -> Iterator[None]:
         BrokenInputError: naming the file.
     """
     try:
-        with _no_native_stderr():
+        with no_native_stderr():
             yield
     except BaseException as error:  # a panic of the library's Rust code is no Exception
         if isinstance(error, TfcliError | KeyboardInterrupt | SystemExit | GeneratorExit):
             raise
-        reason = " ".join(str(error).split()) or type(error).__name__
-        reason = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
         raise BrokenInputError(
-            f"{file} is no tokenizer that can be read ({reason})", "restore the file or train it again"
+            f"{file} is no tokenizer that can be read ({reason(error)})", "restore the file or train it again"
         ) from error
 
 
+def reason(error: BaseException) -> str:
+    """What the library says, in one line of a length that a sentence can hold."""
+    told = " ".join(str(error).split()) or type(error).__name__
+    return told if len(told) <= _LONGEST_REASON else f"{told[:_LONGEST_REASON]}…"
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether the library's Rust code gave up; no module has the class of such errors."""
+    return type(error).__name__ == "PanicException"
+
+
+def is_doubtful(backend: Backend) -> bool:
+    """Whether some text might be too hard for the expressions in it."""
+    parts = {name: getattr(backend, name) for name in ("normalizer", "pre_tokenizer", "decoder")}
+    return bool(doubts({name: json.loads(part.__getstate__()) for name, part in parts.items() if part is not None}))
+
+
 @contextmanager
-def _no_native_stderr() -> Iterator[None]:
+def no_native_stderr() -> Iterator[None]:
     """Keep a panic's own report, which goes to file descriptor 2, off the terminal: the error says it."""
     try:
         kept = os.dup(2)

@@ -53,7 +53,7 @@ _TOLD = (PLAIN_WORDS,)
 _MOST_LOOPS = 2
 """Loops one after the other in a branch. Each multiplies the time of a match by the length of the text."""
 _LEXEME = re.compile(
-    r"(?P<atom>\\[pP]\{\^?\w+\}|\\[dDsSwWhHnrtfvae]|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[^\w\s]|[^\\()\[\]|*+?{^$])"
+    r"(?P<atom>\\[pP]\{\^?\w+\}|\\[dDsSwWhHnrtfvae]|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\\W|[^\\()\[\]|*+?{^$])"
     r"|(?P<empty>\\[bBAzZG]|[\^$])"
     r"|(?P<open>\((?:\?(?:[imx]*:|=|!|<=|<!|>))?)"
     r"|(?P<close>\))"
@@ -79,10 +79,10 @@ def require_sound(state: Mapping[str, Any]) -> None:
     entries = _entries(state["model"]) + len(added)
     require_ids("added_tokens", [(token.get("content"), token.get("id")) for token in added], entries)
     for part in _CHILDREN:
-        components = list(_components(state, part))
-        if len(components) > _MOST_COMPONENTS:
+        given = list(components(state, part))
+        if len(given) > _MOST_COMPONENTS:
             raise ValueError(f"{part} has more than {_MOST_COMPONENTS} components")
-        for component in components:
+        for component in given:
             _require_component(part, component)
 
 
@@ -107,8 +107,8 @@ def doubts(state: Mapping[str, Any]) -> list[str]:
     """
     found: list[str] = []
     for part in ("normalizer", "pre_tokenizer", "decoder"):
-        components = list(_components(state, part))
-        for component in components:
+        given = list(components(state, part))
+        for component in given:
             if component["type"] in ("Replace", "Split"):
                 kind, pattern = _pattern(component)
                 content = str(component.get("content", ""))
@@ -120,7 +120,7 @@ def doubts(state: Mapping[str, Any]) -> list[str]:
                 found += [] if told else [pattern, content]
             elif component["type"] in _DOUBTFUL:
                 found += [value for value in component.values() if isinstance(value, str)]
-        if sum(component["type"] in _EXPANDING for component in components) > 1:
+        if sum(component["type"] in _EXPANDING for component in given) > 1:
             found.append("é")
     return found
 
@@ -158,7 +158,7 @@ def _require_text(what: str, value: Any, longest: int) -> None:
         raise ValueError(f"{what} has {len(value):,} characters, and {longest:,} at most")
 
 
-def _components(state: Mapping[str, Any], part: str) -> Iterator[dict[str, Any]]:
+def components(state: Mapping[str, Any], part: str) -> Iterator[dict[str, Any]]:
     """The components of a part, without the sequences around them.
 
     Raises:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property, partial
+from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tfcli import files
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.records.roles import TokenRoles
 from tfcli.records.tokenization import Encoding
+from tfcli.tokenization.backend import is_doubtful, is_panic, no_native_stderr, reason
 from tfcli.tokenization.fingerprint import fingerprint, framing
 from tfcli.tokenization.labels import labeller
 from tfcli.tokenization.roles import find_roles
@@ -101,18 +102,18 @@ class Tokenizer:
         Raises:
             BrokenInputError: the text holds half a surrogate pair, which is no character.
         """
-        with _whole_characters():
+        with self._reading():
             return self._backend.encode(text, add_special_tokens=False).ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Texts to ids, as `encode` and faster for many."""
-        with _whole_characters():
+        with self._reading():
             encodings = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
     def encode_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """Texts to ids, and which of its text's characters each stands for: from, and up to."""
-        with _whole_characters():
+        with self._reading():
             encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
         return [(encoding.ids, encoding.offsets) for encoding in encodings]
 
@@ -142,7 +143,7 @@ class Tokenizer:
         Raises:
             UsageError: an id is not in the vocabulary.
         """
-        return self._backend.decode(self._checked(ids), skip_special_tokens=True)
+        return self._decode(self._checked(ids))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
         """One label an id for tables: the true text it stands for, with the space before it.
@@ -166,8 +167,7 @@ class Tokenizer:
 
     def stream(self, after: Iterable[int] = ()) -> TokenStream:
         """Decode one id at a time; `after` are the ids that came before and are not to be repeated."""
-        decode = partial(self._backend.decode, skip_special_tokens=True)
-        return TokenStream(decode, self._special, self._fallback_bytes, after)
+        return TokenStream(self._decode, self._special, self._fallback_bytes, after)
 
     def to_json(self) -> str:
         """The tokenizer.json that the `tokenizers` and `transformers` libraries read."""
@@ -176,6 +176,32 @@ class Tokenizer:
     def save(self, path: Path) -> None:
         """Write the tokenizer.json, whole or not at all."""
         files.write_text(path, self.to_json())
+
+    def _decode(self, ids: list[int]) -> str:
+        with self._reading():
+            return self._backend.decode(ids, skip_special_tokens=True)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn into a sentence that the library does not take a text. Where this is to be expected, what it prints
+        about it is kept off the terminal."""
+        try:
+            with no_native_stderr() if self._is_doubtful else nullcontext():
+                yield
+        except TypeError as error:
+            raise BrokenInputError(
+                "The text holds half a surrogate pair, which is no character", "save the text as UTF-8"
+            ) from error
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise BrokenInputError(
+                f"{self._where} does not get through this text ({reason(error)})", "use another tokenizer"
+            ) from error
+
+    @cached_property
+    def _is_doubtful(self) -> bool:
+        return is_doubtful(self._backend)
 
     @cached_property
     def _state(self) -> dict[str, Any]:
@@ -233,14 +259,3 @@ def _check(roles: TokenRoles, vocab_size: int, where: str) -> None:
                 f"{where} has no token id {token_id}, which is to be one of its special tokens",
                 "restore the tokenizer that the ids belong to",
             )
-
-
-@contextmanager
-def _whole_characters() -> Iterator[None]:
-    """Turn the library's refusal of a lone surrogate into a sentence."""
-    try:
-        yield
-    except TypeError as error:
-        raise BrokenInputError(
-            "The text holds half a surrogate pair, which is no character", "save the text as UTF-8"
-        ) from error

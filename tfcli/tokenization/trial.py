@@ -7,14 +7,18 @@ is wrong, or nothing.
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import product
 from typing import Any
 
-from tfcli.processes import python_command
+from tokenizers import Tokenizer as Backend
 
-_SECONDS, _BYTES = 5, 1 << 31
+from tfcli.processes import python_command
+from tfcli.tokenization.checks import components
+
+_SECONDS, _BYTES = 5, 1 << 30
 _PATIENCE = 120
 """Seconds on the clock, in which a busy machine surely has spent those of the processor."""
 _LENGTH = 2048
@@ -34,7 +38,7 @@ def try_out(state: Mapping[str, Any], doubtful: Sequence[str]) -> None:
         doubtful: expressions, patterns and replacements.
 
     Raises:
-        ValueError: it fails, takes 5 seconds or 2 GB for texts of two thousand characters, or makes them very long.
+        ValueError: it fails, takes 5 seconds or 1 GB for texts of two thousand characters, or makes them very long.
     """
     tried = {**state, "model": _MODEL, "post_processor": None}
     done: subprocess.CompletedProcess[str] | None = None
@@ -73,21 +77,38 @@ def _limit() -> None:
             resource.setrlimit(what, (most, most))
 
 
-def _problem(state: Mapping[str, Any], texts: Sequence[str]) -> str:
-    from tokenizers import Tokenizer as Backend
+def _problem(state: dict[str, Any], texts: Sequence[str]) -> str:
+    def backend(**parts: Any) -> Backend:
+        return Backend.from_str(json.dumps(bare | parts))
 
-    backend = Backend.from_str(json.dumps(state))
+    bare = state | {"normalizer": None, "pre_tokenizer": None, "decoder": None, "added_tokens": []}
+    chains: dict[str, list[Callable[[str], str]]] = {
+        "normalizer": [partial(_normalized, backend(normalizer=one)) for one in components(state, "normalizer")],
+        "pre_tokenizer": [partial(_cut, backend(pre_tokenizer=one)) for one in components(state, "pre_tokenizer")],
+        "decoder": [partial(_decoded, backend(decoder=one)) for one in components(state, "decoder")],
+    }
+    for chain, text in product(chains.values(), texts):
+        made = text
+        for step in chain:
+            made = step(made)
+            if len(made) > _GROWTH * len(text):
+                return f"it makes {len(made):,} characters of {len(text):,}"
+    whole = backend(**state)
     for text in texts:
-        made = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
-        if len(made) <= _GROWTH * len(text):
-            pieces = [(made, (0, 0))] if backend.pre_tokenizer is None else backend.pre_tokenizer.pre_tokenize_str(made)
-            made = "".join(piece for piece, _ in pieces)
-        if len(made) <= _GROWTH * len(text) and backend.decoder is not None:
-            made = backend.decoder.decode([text, text])[len(text) :]
-        if len(made) > _GROWTH * len(text):
-            return f"it makes {len(made):,} characters of {len(text):,}"
-        backend.encode(text, add_special_tokens=False)
+        whole.encode(text, add_special_tokens=False)
     return ""
+
+
+def _normalized(backend: Backend, text: str) -> str:
+    return backend.normalizer.normalize_str(text)
+
+
+def _cut(backend: Backend, text: str) -> str:
+    return "".join(piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str(text))
+
+
+def _decoded(backend: Backend, text: str) -> str:
+    return backend.decoder.decode([text])
 
 
 if __name__ == "__main__":
