@@ -470,6 +470,11 @@ def test_tokenizers_that_do_not_fit(checkpoint: Checkpoints, tmp_path: Path):
     refused_import(2, folder, f"{folder} holds no tokenizer", "--tokenizer FILE")
     (folder / "tokenizer.model").write_bytes(b"\n\x0e")
     refused_import(2, folder, f"{folder / 'tokenizer.model'} is a SentencePiece file", "--tokenizer FILE")
+    state = json.loads((checkpoint("bert") / "tokenizer.json").read_text())
+    replacement = {"type": "Replace", "pattern": {"String": "e"}, "content": "ee"}
+    state["normalizer"] = {"type": "Sequence", "normalizers": [replacement] * 40}
+    (folder / "tokenizer.json").write_text(json.dumps(state))
+    refused_import(1, folder, f"{folder / 'tokenizer.json'} is no tokenizer that can be read", "characters of 2,0")
     (folder / "tokenizer.json").write_text("{")
     refused_import(1, folder, f"{folder / 'tokenizer.json'} is not valid JSON")
     (folder / "tokenizer.json").unlink()

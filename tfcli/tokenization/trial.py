@@ -5,6 +5,7 @@ is wrong, or nothing.
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,8 +26,10 @@ _LENGTH = 2048
 _GROWTH = 32
 """Characters that one may become."""
 _UNITS = 48
+_NEEDED = 8
 _USUAL = ("a", "A", "1", " ", "\n", "é", "日", "!")
-_LAST = ("", "\ue000")
+_NOWHERE = "\ue000"
+"""A character, of the private use area, that no expression expects."""
 _MODEL = {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "<unk>"}
 
 
@@ -57,13 +60,15 @@ def try_out(state: Mapping[str, Any], doubtful: Sequence[str]) -> None:
 
 
 def _texts(doubtful: Sequence[str]) -> Iterator[str]:
-    """Each unit again and again, with and without a character behind that no expression expects."""
-    alphabet = dict.fromkeys(character for text in doubtful for character in text if character not in "\\()[]{}*+?|^$")
-    characters = list(alphabet)
+    """Each unit again and again, and behind it what lets a match fail late: nothing, what no expression expects, and
+    before or behind that what the expressions may need to begin at all."""
+    characters = list(dict.fromkeys(one for text in doubtful for one in text if one not in "\\()[]{}*+?|^$"))
     pairs = ["".join(pair) for pair in product(characters[:6], repeat=2)]
-    words = [word for text in doubtful for word in (text, *text.replace("|", " ").replace("(", " ").split())]
-    units = dict.fromkeys(unit for unit in (*_USUAL, *characters[:12], *words[:12], *pairs) if unit)
-    for unit, last in product(list(units)[:_UNITS], _LAST):
+    words = [word for text in doubtful for word in (text, *re.split(r"\W+", text))]
+    units = list(dict.fromkeys(unit for unit in (*_USUAL, *characters[:12], *words[:12], *pairs) if unit))
+    needed = "".join(characters[-_NEEDED:])
+    lasts = dict.fromkeys(("", _NOWHERE, needed + _NOWHERE, _NOWHERE + needed))
+    for unit, last in product(units[:_UNITS], lasts):
         yield (unit * -(-_LENGTH // len(unit)))[:_LENGTH] + last
 
 
