@@ -1,14 +1,20 @@
 """The tokenizer and the dataset of a recipe: made once, from the training part alone, and kept."""
 
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.cli.commands import SHRUNK, tfcli
 from tests.pipeline.corpora import WORDS, contents, write_pairs, write_text
-from tests.support.runs import Events, tiny_recipe
+from tests.support.runs import Events, tiny_recipe, train_tiny
 from tfcli.data.dataset import PreparedDataset
-from tfcli.errors import UsageError
+from tfcli.errors import BrokenInputError, UsageError
 from tfcli.pipeline.datasets import (
     dataset_for_evaluation,
     dataset_of_run,
@@ -114,6 +120,74 @@ def test_progress_counts_documents(own_cache: Path):
     assert counted
     assert set(counted) <= {256, 512}, "of about 630 documents of training, every 256th"
     assert events.of(StageProgress)[-1].documents == 700
+
+
+def test_a_tokenizer_that_was_exchanged_in_the_cache_is_noticed(own_cache: Path, tmp_path: Path):
+    file = write_text(tmp_path / "text.txt")
+    tokenizer, _, _ = obtained(on(file))
+    [cached] = (own_cache / "tokenizers").glob("*/tokenizer.json")
+    good = cached.read_text(encoding="utf-8")
+    state = json.loads(good)
+    state["normalizer"] = {"type": "Lowercase"}
+    cached.write_text(json.dumps(state))
+    with pytest.raises(BrokenInputError, match=r"tokenizer\.json is not the tokenizer that was made here") as caught:
+        obtained(on(file))
+    assert tokenizer.fingerprint in str(caught.value)
+    # Nothing to compare with, as caches had it that were written before: it is made again.
+    (cached.parent / "manifest.json").unlink()
+    again, _, events = obtained(on(file))
+    assert reused(events) == {"tokenizer": False, "data": True}
+    assert again.fingerprint == tokenizer.fingerprint
+    assert cached.read_text(encoding="utf-8") == good
+
+
+def test_a_dataset_that_was_exchanged_in_the_cache_is_noticed(own_cache: Path, tmp_path: Path):
+    run = tmp_path / "run"
+    train_tiny(on(write_text(tmp_path / "text.txt")), run)
+    [cached] = (own_cache / "datasets").iterdir()
+    obtained(on(write_text(tmp_path / "other.txt", seed=3)))
+    [other] = set((own_cache / "datasets").iterdir()) - {cached}
+    shutil.rmtree(cached)
+    other.rename(cached)
+    loaded = load_run(run)
+    with pytest.raises(BrokenInputError, match=f"{cached} holds another prepared dataset"):
+        dataset_of_run(loaded.directory, loaded.recipe, Events().append)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "sentence"),
+    [
+        ("train-00000.tokens.npy", lambda ids: ids.astype(np.float16), "is no array of one dimension and type <u2"),
+        ("train-00000.tokens.npy", lambda ids: ids + 60000, "holds the id 6"),
+        ("validation-00000.tokens.npy", lambda ids: ids | 0x8000, "holds the id 32"),
+        ("train-00000.offsets.npy", lambda offsets: -offsets, "has offsets outside the"),
+        ("train-00000.offsets.npy", lambda offsets: offsets[::-1], "has documents of fewer than 2 ids"),
+        ("train-00000.offsets.npy", lambda offsets: offsets + offsets[-1], "has offsets outside the"),
+    ],
+    ids=["float ids", "far ids", "far ids of validation", "negative", "backwards", "beyond"],
+)
+@pytest.mark.parametrize("windows", ["stream", "documents"])
+def test_a_dataset_whose_manifest_vouches_for_wrong_arrays_is_not_trained_on(
+    own_cache: Path, tmp_path: Path, name: str, array: Callable[[Any], Any], sentence: str, windows: str
+):
+    _, data, _ = obtained(on(write_text(tmp_path / "text.txt")))
+    folder = data.path.rename(tmp_path / "prepared")
+    np.save(folder / name, np.ascontiguousarray(array(np.load(folder / name))))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    content = (folder / name).read_bytes()
+    part, array_name = name.split("-")[0], name.split(".")[1]
+    told = {"file": name, "size": len(content), "digest": hashlib.sha256(content).hexdigest()[:16]}
+    manifest[part]["shards"][0][array_name] = told
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    run = tmp_path / "run"
+    settings = [*SHRUNK, "--set", f"train.windows='{windows}'"]
+    done = tfcli("train", "--data", folder, "--size", "tiny", "--out", run, *settings)
+    assert done.exit_code == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"tfcli: {folder / name} {sentence}")
+    assert last.endswith(f"; remove the folder {folder} and prepare the text again.")
+    assert "loss" not in done.stderr and "fault" not in done.stderr
+    assert not run.exists()
 
 
 def test_a_tokenizer_that_is_named_is_taken(own_cache: Path, tmp_path: Path):

@@ -73,6 +73,15 @@ class PreparedDataset:
                 "prepare the text again",
             )
 
+    def compare_first_shards(self) -> None:
+        """Compare the bytes of the first shard of each part, which of most datasets is all, before work begins on them.
+
+        Raises:
+            BrokenInputError: one has changed, or holds what it cannot.
+        """
+        for shards in self._shards.values():
+            _ = shards[0][0].values
+
     def text(self, part: Part) -> TokenStreamView:
         """A part of a dataset of text as one stream of tokens.
 

@@ -167,6 +167,7 @@ def _assemble(
     workers: Workers = ALONE,
     device: Device | None = None,
 ) -> TrainingJob:
+    data.compare_first_shards()
     parts = assemble(config.model, replace(recipe.train, device=device or recipe.train.device), workers)
     training = build_batches(recipe, data, "train", config.roles)
     return TrainingJob(
