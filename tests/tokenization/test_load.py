@@ -161,3 +161,14 @@ def test_a_tokenizer_without_special_tokens_is_refused(tmp_path: Path) -> None:
     file.write_text(json.dumps({"version": "1.0", "model": model, "added_tokens": []}))
     with pytest.raises(UsageError, match=r"no special token that can serve as pad, bos or eos.*add <pad>"):
         load_tokenizer(file)
+
+
+def test_a_token_with_a_role_is_special_whatever_its_file_says(trained: dict[str, Tokenizer], tmp_path: Path) -> None:
+    """No text becomes it by its spelling, and what is saved loads as the same tokenizer."""
+    state = json.loads(trained["bpe"].to_json())
+    for token in state["added_tokens"]:
+        token["special"] = False
+    tokenizer = changed(trained["bpe"], tmp_path, added_tokens=state["added_tokens"])
+    assert tokenizer.roles.eos not in tokenizer.encode("a </s> b")
+    tokenizer.save(tmp_path / "again.json")
+    assert load_tokenizer(tmp_path / "again.json").fingerprint == tokenizer.fingerprint == trained["bpe"].fingerprint

@@ -48,6 +48,11 @@ class Tokenizer:
         self.vocab_size = max(backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
         _check(self.roles, self.vocab_size, where)
         declared = backend.get_added_tokens_decoder()
+        serving = set(self.roles.ids()) - {self.roles.unk}
+        undeclared = [token for token_id, token in declared.items() if token_id in serving and not token.special]
+        for token in undeclared:  # text would become it by its spelling
+            token.special = True
+        backend.add_special_tokens(undeclared)
         self._special = frozenset(token_id for token_id, token in declared.items() if token.special)
         keep_apart(backend, self.special_ids)
 
