@@ -1,5 +1,7 @@
 """A command line that cannot be read: one sentence with the value and the remedy, and exit code 2."""
 
+import shlex
+
 import pytest
 
 from tests.cli.commands import tfcli
@@ -34,6 +36,81 @@ def test_control_characters_in_it_are_escaped():
     result = tfcli("train", "--size", "\x1b[31m")
     assert "\x1b" not in result.stderr
     assert r"'\x1b[31m'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("train --data ''", "--data ''"),
+        ("train --out ''", "--out ''"),
+        ("train --out=", "--out ''"),
+        ("train --recipe ''", "--recipe ''"),
+        ("train --init ''", "--init ''"),
+        ("train --resume ''", "--resume ''"),
+        ("train --preset ''", "--preset ''"),
+        ("train --set ''", "--set ''"),
+        ("run ''", "RECIPE"),
+        ("prepare '' --tokenizer t.json --out d", "SOURCE"),
+        ("prepare a.txt '' --tokenizer t.json --out d", "SOURCE"),
+        ("prepare a.txt --tokenizer '' --out d", "--tokenizer ''"),
+        ("prepare a.txt --tokenizer t.json --out d --validation ''", "--validation ''"),
+        ("tokenize train '' --out t.json", "SOURCE"),
+        ("tokenize encode '' text", "TOKENIZER|RUN"),
+        ("tokenize compare t.json --on ''", "--on ''"),
+        ("generate ''", "RUN"),
+        ("generate run --prompts ''", "--prompts ''"),
+        ("generate run --checkpoint ''", "--checkpoint ''"),
+        ("evaluate ''", "RUN"),
+        ("evaluate run ''", "SOURCE"),
+        ("evaluate run --outputs ''", "--outputs ''"),
+        ("inspect attention run text --svg ''", "--svg ''"),
+        ("import ''", "FOLDER|hf:NAME"),
+        ("export run --out ''", "--out ''"),
+        ("runs list ''", "FOLDER"),
+    ],
+)
+def test_an_empty_path_or_name_is_a_mistake(command: str, named: str):
+    """`--data "$TEXT"` where TEXT is not set; it does not mean what is meant where nothing is said."""
+    result = tfcli(*shlex.split(command))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"tfcli: {named} is empty, and names nothing; see `tfcli ")
+
+
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "--size", DIGITS],
+        ["train", f"--size={DIGITS}"],
+        ["train", f"--{DIGITS}"],
+        [DIGITS],
+        ["run", "a", DIGITS],
+        ["train", "--preset", DIGITS],
+        ["generate", "run", "--beam", DIGITS],
+        ["generate", "run", "--max-new-tokens", DIGITS[:4000]],
+        ["inspect", "attention", "run", "text", "--layer", DIGITS[:4000]],
+        ["train", "--set", f"train.steps={DIGITS}"],
+        ["train", "--set", DIGITS],
+        ["prepare", f"builtin:{DIGITS}", "--tokenizer", "t.json", "--out", "d"],
+        ["prepare", f"hf:{DIGITS}", "--tokenizer", "t.json", "--out", "d"],
+    ],
+)
+def test_a_value_of_thousands_of_letters_is_quoted_in_part(command: list[str]):
+    result = tfcli(*command)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "…" in result.stderr
+    assert "9" * 81 not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["run NAME", "train --data NAME", "train --out NAME", "generate NAME x", "export NAME --out x"]
+)
+def test_a_name_that_no_file_can_have_is_wrong_before_any_work(command: str):
+    result = tfcli(*command.replace("NAME", "n" * 300).split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "too long" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["--help", "-h", "train --help", "tokenize encode -h", "--version"])

@@ -1,10 +1,13 @@
 """From settings to a checked recipe: precedence, `--set`, and every way to be wrong."""
 
+import ast
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tfcli
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.recipe import shipped
 from tfcli.recipe.loading import build_recipe, load_recorded, parse_assignments, read_recipe, read_toml
@@ -305,3 +308,105 @@ def test_a_recipe_that_is_nested_beyond_reason_is_refused(tmp_path: Path):
     path.write_text("a = " + "[" * 100_000)
     with pytest.raises(UsageError, match="is not valid TOML"):
         read_toml(path)
+
+
+MANY = ".".join(["a"] * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"{MANY} = 1", "a key has more than 32 parts"),
+        (MANY.replace("a", '"a b"') + " = 1", "a key has more than 32 parts"),
+        (f"[{MANY}]", "a key has more than 32 parts"),
+        (f"train = {{ {MANY} = 1 }}", "a key has more than 32 parts"),
+        ("a = " + "[" * 100_000, "nested too deeply"),
+        ("train.steps = " + "9" * 1_000_000, "a number has thousands of digits"),
+        ("description = '" + "x" * (4 << 20) + "'", "larger than 4,194,304 bytes"),
+    ],
+)
+def test_toml_that_no_recipe_needs_is_refused_at_once(tmp_path: Path, text: str, reason: str):
+    """A key of 100,000 parts took a minute and 6 GB; as a run's own recipe, too."""
+    path = tmp_path / "hostile.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=reason) as caught:
+        read_toml(path)
+    assert len(str(caught.value)) < 300 + len(str(path))
+    with pytest.raises(BrokenInputError, match=reason):
+        load_recorded(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("train.steps = 0x" + "9" * 1_000_000, r"train.steps = 0x9{78}… is out of range; it must be less than 9223"),
+        ("train.steps = 9223372036854775808", r"train.steps = 9223372036854775808 is out of range"),
+        ("train.steps = -9223372036854775808", r"train.steps = -9223372036854775808 is out of range"),
+        ("data.columns = [" + "9" * 4000 + "]", r"data.columns = 9{80}… is out of range"),
+        ("name = " + "[" * 200 + "]" * 200, "name is nested too deeply"),
+        ("train." + "x" * 1_000_000 + " = 1", r"'train\.x{74}…' is not a recipe key"),
+        ("[[train]]\n" * 1000, r"train = '\[\{\}, .{75}…' is a whole section"),
+        ("train.optimizer = '" + "x" * 1000 + "'", r'train.optimizer = "x{79}… is not known'),
+    ],
+)
+def test_a_huge_value_is_refused_and_quoted_in_part(tmp_path: Path, text: str, sentence: str):
+    path = tmp_path / "hostile.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=sentence) as caught:
+        build_recipe(read_toml(path))
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("9" * 5000, "9{80}… cannot be read: a number has thousands of digits"),
+        ("[" * 100_000, "cannot be read: it is nested too deeply"),
+        ("{" + MANY + " = 1}", "cannot be read: a key has more than 32 parts"),
+        ("5\ntrain.seed = 3", "has several lines, and more than one setting; give each setting a --set of its own"),
+    ],
+)
+def test_an_assignment_that_no_recipe_needs_is_refused(value: str, reason: str):
+    with pytest.raises(UsageError, match=reason) as caught:
+        parse_assignments([f"train.steps={value}"])
+    assert len(str(caught.value)) < 300
+
+
+def test_a_list_in_an_assignment_may_have_several_lines():
+    assert parse_assignments(['data.columns=["a",\n"b"]']) == {"data": {"columns": ["a", "b"]}}
+
+
+@pytest.mark.parametrize("place", ["pipe", "/dev/zero"])
+def test_a_recipe_that_never_ends_is_refused(tmp_path: Path, place: str):
+    path = tmp_path / "recipe.toml"
+    os.mkfifo(path) if place == "pipe" else path.symlink_to(place)
+    with pytest.raises(UsageError, match="is no plain file"):
+        read_toml(path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"data": {"source": ""}},
+        {"data": {"source": []}},
+        {"data": {"source": ["a.txt", ""]}},
+        {"data": {"validation": ""}},
+        {"tokenizer": {"path": ""}},
+        {"train": {"init": ""}},
+    ],
+)
+def test_an_empty_name_is_no_default(settings: dict[str, Any]):
+    (section, values), (key, *_) = next(iter(settings.items())), *settings.values()
+    assert f"{section}.{key} " in refusal(settings), values
+
+
+def test_toml_is_read_in_one_place():
+    """Elsewhere, the bounds would be missing."""
+    package = Path(tfcli.__file__).parent
+    reads = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import) and any(name.name == "tomllib" for name in node.names)
+    }
+    assert reads == {"recipe/loading.py"}

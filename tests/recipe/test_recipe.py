@@ -36,6 +36,7 @@ odd_text = st.text(max_size=8) | st.sampled_from(
         "\ufeff",
     ]
 )
+some_text = odd_text.filter(bool)
 positive = st.floats(min_value=0, exclude_min=True, **FINITE)
 fraction = st.floats(0, 1, exclude_min=True, exclude_max=True)
 
@@ -49,13 +50,13 @@ WRITTEN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "algorithm": st.sampled_from(["bpe", "char"]),
         "vocab_size": st.integers(6, 2_000_000),
         "lowercase": st.booleans(),
-        "path": optional(odd_text),
+        "path": optional(some_text),
     },
     "data": {
-        "source": optional(odd_text | st.lists(odd_text, min_size=1, max_size=3)),
+        "source": optional(some_text | st.lists(some_text, min_size=1, max_size=3)),
         "columns": optional(st.lists(odd_text, max_size=2)),
         "validation_fraction": fraction,
-        "max_documents": optional(st.integers(1)),
+        "max_documents": optional(st.integers(1, 2**63 - 1)),
     },
     "model": {
         "position_base": st.floats(min_value=1, exclude_min=True, **FINITE),

@@ -1,5 +1,6 @@
 """Where a command ends: what it raises becomes one sentence on stderr and the documented exit code."""
 
+import errno
 import os
 import sys
 import traceback
@@ -44,6 +45,8 @@ def explained(error: BaseException) -> tuple[str, int]:
         return "There is not enough memory; use a smaller model, batch or context.", 1
     if isinstance(error, OSError):
         where = f" ({error.filename})" if error.filename else ""
+        if error.errno == errno.ENAMETOOLONG:  # nothing has been made under it
+            return f"{error.strerror}{where}; shorten it.", 2
         return f"{error.strerror or error}{where}; check the path, its permissions and the space left.", 1
     # Not foreseen: a fault of the program, which must not look like one of the user's.
     return f"tfcli has a fault: {type(error).__name__}: {error}; --debug shows where it happened.", 1

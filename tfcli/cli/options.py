@@ -1,11 +1,12 @@
 """Options that several commands share, each written once."""
 
+import copy
 import functools
 import inspect
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -65,11 +66,15 @@ _COMMON = {
     ),
     "debug": (Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")], False),
 }
+_TEXTS = ("TEXT", "PROMPT", "TOKEN", "ID")
+"""Values that may be empty, by the name that help gives them. All others are paths and names."""
+_LARGEST = 2**63
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that all have, its exit codes, and its function a `terminal`."""
-    own = [p for name, p in inspect.signature(function, eval_str=True).parameters.items() if name != "terminal"]
+    signature = inspect.signature(function, eval_str=True)
+    own = [_never_empty(p) for name, p in signature.parameters.items() if name != "terminal"]
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in _COMMON.items()
@@ -81,8 +86,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         with exit_codes(terminal, debug=values.pop("debug")), stop_on_signals():
             began = time.perf_counter()
             begin_command()
-            for value in values.values():
+            for name, value in values.items():
                 _require_utf8(value)
+                _require_countable(name, value)
             function(terminal=terminal, **values)
             terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
 
@@ -90,6 +96,33 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapper
+
+
+def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The same parameter, which refuses an empty path or name: that of a variable of the shell that is not set."""
+    annotation, *rest = get_args(parameter.annotation)
+    kinds = {kind for part in (annotation, *get_args(annotation)) for kind in (part, *get_args(part))}
+    info = copy.copy(rest[0])
+    is_text = not info.metavar or any(word in info.metavar for word in _TEXTS)
+    if Path not in kinds and (str not in kinds or is_text):
+        return parameter
+
+    def parse(value: Any) -> Any:
+        if value == "":
+            raise ValueError("is empty, and names nothing")
+        return Path(value) if Path in kinds else value
+
+    info.parser = parse
+    return parameter.replace(annotation=Annotated[annotation, info])
+
+
+def _require_countable(name: str, value: Any) -> None:
+    """Refuse a number that fits into no machine's word."""
+    from tfcli.errors import UsageError, shortened
+
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        option = f"--{name.replace('_', '-')}"
+        raise UsageError(f"{option} {shortened(str(value))} is out of range", "give a number below 2^63")
 
 
 def _require_utf8(value: Any) -> None:

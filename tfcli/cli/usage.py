@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from tfcli.cli.terminal import Terminal
+from tfcli.errors import shortened
 
 
 class Commands(TyperGroup):
@@ -24,6 +25,7 @@ class Commands(TyperGroup):
         except typer.TyperException as error:
             if problem := error.format_message():  # of a group without a command it is empty: help was shown
                 problem, remedy = _problem_and_remedy(error, problem, words)
+                problem = _cut(problem, words)
                 Terminal().error(f"{problem}; {remedy or f'see `{self._command(words)} --help`'}.")
             code = error.exit_code
         raise SystemExit(code)
@@ -55,6 +57,8 @@ def _bad_value(message: str, parameter: Any, words: Sequence[str]) -> str:
     """The option, the value, and what was expected of it: "--beam 'two' should be a valid integer"."""
     expected = message.removeprefix("Value error, ").partition(", unable to")[0].rstrip(".")
     name = parameter.opts[0]
+    if not name.startswith("-"):  # an argument, which help calls by what is wanted
+        return f"{parameter.metavar or name} {expected}"
     value = _value(parameter.opts, words)
     if value is None or expected.startswith(repr(value)):
         return f"{name} {expected}"
@@ -68,3 +72,13 @@ def _value(options: Sequence[str], words: Sequence[str]) -> str | None:
         if name in options and (equals or place + 1 < len(words)):
             return value if equals else words[place + 1]
     return None
+
+
+def _cut(problem: str, words: Sequence[str]) -> str:
+    """The sentence with no more of a word of the command line than a sentence can quote."""
+    for word in words:
+        for value in (word, word.partition("=")[2]):
+            for spelled in (value, repr(value)[1:-1]):
+                if shortened(spelled) != spelled:
+                    problem = problem.replace(spelled, shortened(spelled))
+    return problem

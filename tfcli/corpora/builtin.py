@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tfcli.corpora.source import Document, Kind, Pair, Part, Source
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.files import digest
 
 PREFIX = "builtin:"
@@ -37,7 +37,7 @@ def _require(name: str, kind: Kind) -> None:
         near = difflib.get_close_matches(short, _KINDS, 1)
         known = ", ".join(f"{PREFIX}{known}" for known in _KINDS)
         raise UsageError(
-            f"There is no built-in source '{name}', only {known}",
+            f"There is no built-in source '{shortened(name)}', only {known}",
             f"perhaps {PREFIX}{near[0]} was meant" if near else "choose one of those",
         )
     if _KINDS[short] != kind:

@@ -9,7 +9,7 @@ from tfcli.corpora.columns import table_documents
 from tfcli.corpora.libraries import datasets_library
 from tfcli.corpora.records import Record, record_table
 from tfcli.corpora.source import PARTS, Document, Kind, Part, Source
-from tfcli.errors import TfcliError, UsageError, first_lines
+from tfcli.errors import TfcliError, UsageError, first_lines, shortened
 from tfcli.files import digest
 
 PREFIX = "hf:"
@@ -26,7 +26,8 @@ def open_hub(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
     match = _NAME.fullmatch(name)
     if not match:
         raise UsageError(
-            f"'{name}' is no dataset name", "write hf:owner/name, hf:owner/name:config or hf:owner/name@split"
+            f"'{shortened(name)}' is no dataset name",
+            "write hf:owner/name, hf:owner/name:config or hf:owner/name@split",
         )
     with _explained(name):
         builder = datasets_library().load_dataset_builder(match["name"], match["config"])

@@ -5,7 +5,7 @@ Precedence: flag, --set, recipe, size, preset, default. None takes back what a l
 
 from typing import Any
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 
 Settings = dict[str, dict[str, Any]]
 
@@ -250,5 +250,5 @@ def size(name: str) -> Settings:
 
 def _choose(known: dict[str, Settings], what: str, name: str) -> Settings:
     if name not in known:
-        raise UsageError(f"There is no {what} {name!r}", f"choose {', '.join(known)}")
+        raise UsageError(f"There is no {what} {shortened(name)!r}", f"choose {', '.join(known)}")
     return known[name]

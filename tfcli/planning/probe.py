@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -104,11 +103,11 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from tfcli.recipe.loading import build_recipe
+    from tfcli.recipe.loading import build_recipe, parse_toml
 
     for module in sys.argv[3:]:
         importlib.import_module(module)
-    wanted = build_recipe(tomllib.loads(sys.stdin.read()))
+    wanted = build_recipe(parse_toml(sys.stdin.read()))
     try:
         answer = _measure(wanted, Path(sys.argv[1]), float(sys.argv[2]))
     except TfcliError as error:

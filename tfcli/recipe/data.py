@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Lt, MinLen
+
+from tfcli.errors import UsageError
 
 Split = Literal["hash", "tail", "file"]
 
@@ -17,7 +19,7 @@ class DataSection:
     source: str | tuple[str, ...] | None = None
     """Paths, globs, `-`, builtin:NAME or hf:owner/name. None: builtin:stories, or builtin:pt-en for pairs."""
 
-    validation: str | None = None
+    validation: Annotated[str, MinLen(1)] | None = None
     """The source of the validation part, where `split` is "file"."""
 
     split: Split | None = None
@@ -36,3 +38,10 @@ class DataSection:
 
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
     """Seed of the built-in generators."""
+
+    def __post_init__(self) -> None:
+        for name in (self.source,) if isinstance(self.source, str) else self.source or ():
+            if not name:
+                raise UsageError("data.source has an empty name", "name a source, or leave data.source out")
+        if self.source == ():
+            raise UsageError("data.source = [] names no source", "name one, or leave data.source out")

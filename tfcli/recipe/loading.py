@@ -22,6 +22,12 @@ Settings = Mapping[str, Any]
 LONGEST_NAME = 100
 """Bytes of a recipe's name."""
 
+_MOST_BYTES = 4 << 20
+_MOST_PARTS = 32  # of a key, joined by dots. The library takes a minute and 6 GB for a hundred thousand
+_DEEPEST = 16
+_LARGEST = 2**63
+_WORDS = re.compile(r"""(?P<part>[\w-]+|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?)|(?P<dot>[ \t]*\.[ \t]*)|[^\w]""")
+
 
 def build_recipe(*layers: Settings) -> Recipe:
     """Merge layers of settings, later ones winning, and check the whole. None stands for the default.
@@ -34,6 +40,8 @@ def build_recipe(*layers: Settings) -> Recipe:
         for key, value in layer.items():
             _put(merged, key, value)
     _refuse_unknown_keys(merged)
+    for key, value in merged.items():
+        _require_plain(key, value)
     recipe = _validate(merged)
     if recipe.name and as_name(recipe.name) != recipe.name:
         raise UsageError(
@@ -68,14 +76,45 @@ def read_recipe(name_or_path: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file."""
+    """The settings in a TOML file.
+
+    Raises:
+        UsageError: it cannot be read, is larger than any recipe, or is no TOML.
+    """
+    if path.exists() and not path.is_file():
+        raise UsageError(f"The recipe {path} is no plain file", "name a file")
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"Cannot read the recipe {path}: {error.strerror}", "check the path") from error
-    except (ValueError, RecursionError) as error:
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"The recipe {path} is larger than {_MOST_BYTES:,} bytes", "name a smaller file")
+    try:
+        return parse_toml(data.decode("utf-8-sig"))
+    except ValueError as error:
         raise UsageError(f"The recipe {path} is not valid TOML ({error})", "correct it at that place") from error
-    return settings
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The settings that a text spells.
+
+    Raises:
+        ValueError: it is no TOML, or holds what no recipe needs and the library does not bear.
+    """
+    parts = 0
+    for word in _WORDS.finditer(text):
+        parts = parts + 1 if word["part"] else parts if word["dot"] else 0
+        if parts > _MOST_PARTS:
+            raise ValueError(f"a key has more than {_MOST_PARTS} parts")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:  # of Python, which reads no longer ones
+        raise ValueError("a number has thousands of digits") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def load_recorded(path: Path) -> Recipe:
@@ -113,11 +152,15 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
         key, equals, text = assignment.partition("=")
         key = key.strip()
         if not assignment.isascii() and assignment.encode(errors="replace").decode() != assignment:
-            raise UsageError(f"{key} = {text!a} is not plain text", "write it in valid UTF-8")
+            raise UsageError(
+                f"{shortened(key)} = {shortened(ascii(text))} is not plain text", "write it in valid UTF-8"
+            )
         if not equals or not key:
-            raise UsageError(f"--set {assignment!r} is not key=value", "write for example --set train.steps=500")
+            raise UsageError(
+                f"--set {shortened(assignment)!r} is not key=value", "write for example --set train.steps=500"
+            )
         section, dot, name = key.partition(".")
-        value = _toml_value(text.strip())
+        value = _toml_value(key, text.strip())
         _put(settings, section, {name: value} if dot else value)
     return settings
 
@@ -134,14 +177,23 @@ def _put(settings: dict[str, Any], key: str, value: Any) -> None:
         merged = {**settings.get(key, {}), **value}
         settings[key] = {name: setting for name, setting in merged.items() if setting is not None}
     else:
-        raise UsageError(f"{key} = {value!r} is a whole section", f"set one of its keys, as in {key}.KEY={value}")
+        shown = shortened(str(value))
+        raise UsageError(f"{key} = {shown!r} is a whole section", f"set one of its keys, as in {key}.KEY={shown}")
 
 
-def _toml_value(text: str) -> Any:
+def _toml_value(key: str, text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        read = parse_toml(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    except ValueError as error:
+        raise UsageError(
+            f"{shortened(key)} = {shortened(text)} cannot be read: {error}", "give another value"
+        ) from error
+    if len(read) > 1:
+        problem = f"--set {shortened(key)} has several lines, and more than one setting"
+        raise UsageError(problem, "give each setting a --set of its own")
+    return read["value"]
 
 
 def _refuse_unknown_keys(settings: Mapping[str, Any]) -> None:
@@ -155,7 +207,23 @@ def _refuse_unknown_keys(settings: Mapping[str, Any]) -> None:
             written = [key]
         for name in written:
             if name not in known:
-                raise UsageError(f"{name!r} is not a recipe key", f"the nearest one is {_nearest(name, known)!r}")
+                shown = shortened(name)
+                raise UsageError(f"{shown!r} is not a recipe key", f"the nearest one is {_nearest(shown, known)!r}")
+
+
+def _require_plain(key: str, value: Any, depth: int = 1) -> None:
+    """Refuse what could not be checked: numbers that fit into no machine's word, and deep nesting."""
+    if depth > _DEEPEST:
+        raise UsageError(f"{shortened(key)} is nested too deeply", "see `tfcli recipes show` for examples")
+    if isinstance(value, Mapping):
+        for name, setting in value.items():
+            _require_plain(f"{key}.{name}" if depth == 1 else key, setting, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _require_plain(key, item, depth + 1)
+    elif isinstance(value, int) and abs(value) >= _LARGEST:
+        shown = shortened(str(value) if value.bit_length() < 14_000 else hex(value))  # Python spells no longer ones
+        raise UsageError(f"{key} = {shown} is out of range", f"it must be less than {_LARGEST}")
 
 
 def _nearest(name: str, known: list[str]) -> str:
@@ -200,7 +268,7 @@ _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less tha
 def _as_usage_error(error: Mapping[str, Any]) -> UsageError:
     location = [str(part) for part in error["loc"] if not isinstance(part, int)]
     key = ".".join(location[:2])
-    value = json.dumps(error["input"], ensure_ascii=False, default=str)
+    value = shortened(json.dumps(error["input"], ensure_ascii=False, default=str))
     context = error.get("ctx", {})
     for bound, words in _BOUNDS.items():
         if bound in context:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, MinLen
 
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 
@@ -26,5 +26,5 @@ class TokenizerSection:
     lowercase: bool = False
     """Fold case first. What is decoded is then lower case too."""
 
-    path: str | None = None
+    path: Annotated[str, MinLen(1)] | None = None
     """A tokenizer.json or a run to take instead of training one; the other fields then play no part."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 Schedule = Literal["cosine", "linear", "inverse_sqrt", "constant", "wsd"]
 Optimizer = Literal["adamw", "muon"]
@@ -115,7 +115,7 @@ class TrainSection:
     log_every: Annotated[int, Ge(1)] = 10
     """Steps between reports of the loss."""
 
-    init: str | None = None
+    init: Annotated[str, MinLen(1)] | None = None
     """A run whose weights and tokenizer to begin with, instead of new ones."""
 
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0

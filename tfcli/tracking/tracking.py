@@ -1,6 +1,5 @@
 """A training's events, passed on and told to a tracker as well. Whatever happens to the tracker, training goes on."""
 
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -9,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from tfcli.errors import UsageError, first_lines
 from tfcli.files import digest, read_json
+from tfcli.recipe.loading import read_toml
 from tfcli.records.training import Evaluated, StepsDone, TrainingStarted
 from tfcli.tracking.tracker import TrackedRun, Tracker, figures_of
 
@@ -93,7 +93,7 @@ def _tracked_run(folder: Path, step: int) -> TrackedRun:
     the same recipe may be trained twice."""
     config = folder / "config.json"
     key = digest(read_json(config)["run_id"], config.stat().st_mtime_ns)
-    recipe = tomllib.loads((folder / "recipe.toml").read_text(encoding="utf-8"))
+    recipe = read_toml(folder / "recipe.toml")
     return TrackedRun(folder, step, key, recipe)
 
 
