@@ -11,6 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
+import tfcli.corpora.delimited
+import tfcli.corpora.reading
+import tfcli.corpora.spool
 from tests.corpora.helpers import read, refusal, write
 from tfcli.corpora.open import open_source
 from tfcli.corpora.source import Pair
@@ -54,6 +57,73 @@ def test_a_glob_reads_files_in_the_order_of_their_names_at_any_depth(tmp_path):
     ]:
         write(tmp_path / name, text)
     assert read(f"{tmp_path}/**/*.txt") == ["first", "second", "third"]
+
+
+def test_a_deep_glob_enters_no_folder_through_a_link(tmp_path):
+    """One link back made 41 documents of one file, and two of them never ended. A link that is named is followed."""
+    write(tmp_path / "texts/a/b/one.txt", "one")
+    write(tmp_path / "texts/.hidden/two.txt", "two")
+    (tmp_path / "texts/a/back").symlink_to(tmp_path / "texts")
+    (tmp_path / "texts/a/b/back").symlink_to(tmp_path / "texts/a")
+    (tmp_path / "named").symlink_to(tmp_path / "texts")
+    for pattern in ("texts/**/*.txt", "texts/**/b/*.txt", "**/a/**/*.txt", "texts/**", "named/**/*.txt"):
+        assert read(f"{tmp_path}/{pattern}") == ["one"], pattern
+
+
+def test_a_deep_glob_is_read_from_the_working_folder(tmp_path, monkeypatch):
+    write(tmp_path / "a[1]/b/one.txt", "one")
+    monkeypatch.chdir(tmp_path)
+    for pattern in ("**/*.txt", "./**/one.txt", "**/b/*.txt", "*/**/*.txt"):
+        assert open_source(pattern, "text").names == (pattern,)
+        assert read(pattern) == ["one"], pattern
+
+
+@pytest.mark.parametrize("place", ["pipe", "/dev/zero"])
+@pytest.mark.parametrize("kind", ["text", "pairs"])
+def test_what_is_no_plain_file_is_refused_unread(tmp_path, place, kind):
+    path = tmp_path / "a.txt"
+    os.mkfifo(path) if place == "pipe" else path.symlink_to(place)
+    assert f"{path} is no plain file" in refusal(UsageError, 2, path, kind)
+    assert f"{path} is no plain file" in refusal(UsageError, 2, f"{path},{path}", "pairs")
+    assert "No file with anything in it" in refusal(UsageError, 2, f"{tmp_path}/*.txt", kind)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Bounds that are reached at once: of a whole text and of a record."""
+    monkeypatch.setattr(tfcli.corpora.spool, "LARGEST", 1000)
+    for module in (tfcli.corpora.reading, tfcli.corpora.delimited):
+        monkeypatch.setattr(module, "LONGEST", 100)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_a_text_that_fits_into_no_memory_is_refused(tmp_path, small, compression):
+    path = write(tmp_path / f"a.txt{compression}", "a" * 1001)
+    assert f"more than 1,000 bytes in {path}" in refusal(BrokenInputError, 1, path)
+    assert read(write(tmp_path / f"b.txt{compression}", "a" * 1000)) == ["a" * 1000]
+
+
+def test_an_endless_standard_input_is_refused(small):
+    with (
+        pytest.raises(BrokenInputError, match="more than 1,000 bytes in standard input"),
+        Path("/dev/zero").open("rb") as zeros,
+    ):
+        Spool(zeros, "standard input")
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize(
+    ("suffix", "begin"),
+    [(".jsonl", '{"text": "'), (".tsv", "one\n"), (".csv", "one\n"), (".csv", 'one\n"' + "a\n" * 60)],
+)
+def test_a_record_that_never_ends_is_refused(tmp_path, small, suffix, begin, compression):
+    path = write(tmp_path / f"a{suffix}{compression}", begin + "a" * 101)
+    assert f"of {path} ends no record within 100 bytes" in refusal(BrokenInputError, 1, path)
+
+
+def test_records_are_bounded_one_by_one(tmp_path, small):
+    rows = [f'"{n}\n{"a" * 60}"\n' for n in range(10)]
+    assert len(read(write(tmp_path / "a.csv", "".join(rows)))) == 10
 
 
 def test_a_name_with_brackets_is_a_file_when_there_is_one(tmp_path):

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from tfcli.recipe.recipe import SECTIONS, Recipe
 
@@ -113,7 +113,7 @@ def _values(kind: Any) -> Iterator[str]:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         [words] = _values(arguments[0])
-        yield f"{words} {_bounds(arguments[1:])}"
+        yield f"{words} {_bounds(arguments[1:])}".rstrip()
     elif origin in (Union, UnionType):
         for argument in arguments:
             yield from _values(argument)
@@ -128,6 +128,8 @@ def _values(kind: Any) -> Iterator[str]:
 def _bounds(limits: tuple[Any, ...]) -> str:
     words = []
     for limit in limits:
+        if isinstance(limit, MinLen):
+            continue  # that a name is not empty goes without saying
         sign, name = _SIGNS[type(limit)]
         bound = getattr(limit, name)
         words.append(f"{sign} {'2⁶³' if bound == 2**63 else bound}")

@@ -1,19 +1,20 @@
-"""`.parquet` and `.arrow` tables, streamed with the `datasets` library."""
+"""`.parquet` and `.arrow` tables, read with pyarrow: the `datasets` library would count a download on the hub."""
 
-import glob
-import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from tfcli.corpora.libraries import datasets_library
 from tfcli.corpora.reading import StoredFile
 from tfcli.corpora.records import Record, Records
 from tfcli.corpora.spool import Spool
-from tfcli.errors import BrokenInputError
+from tfcli.errors import BrokenInputError, first_lines
+
+_ROWS = 256  # turned into records at a time
 
 
 def columnar_records(file: StoredFile) -> Records:
-    """The records of a `.parquet` or `.arrow` file, one row group in memory at a time.
+    """The records of a `.parquet` or `.arrow` file, a few hundred rows, or a batch as it was written, in memory at a
+    time.
 
     These formats are read from their end, so a compressed file is first decompressed into a temporary one.
 
@@ -22,17 +23,21 @@ def columnar_records(file: StoredFile) -> Records:
     """
     spool = _decompressed(file) if file.compression else file.spool
     path = spool.path if spool else file.path
+    batches = _parquet if file.suffix == ".parquet" else _arrow
 
     def records(columns: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
         # `spool` is named here so that its file lives as long as this function.
         _ = spool
+        import pyarrow
+
+        number = 0
         try:
-            stream = _stream(str(path.absolute()), file.suffix.removeprefix("."))
-            for number, record in enumerate(stream.select_columns(list(columns)) if columns else stream, 1):
-                yield f"Record {number}", record
-        except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0].rstrip(".")
-            problem = f"{file.label} is truncated or is no {file.suffix} file ({reason})"
+            for batch in batches(path, columns):
+                for record in batch.to_pylist():
+                    number += 1
+                    yield f"Record {number}", record
+        except (OSError, ValueError, pyarrow.ArrowException) as error:
+            problem = f"{file.label} is truncated or is no {file.suffix} file ({first_lines(error)})"
             raise BrokenInputError(problem, "fetch or write it again") from error
 
     return records
@@ -43,10 +48,25 @@ def _decompressed(file: StoredFile) -> Spool:
         return Spool(stream, file.label)
 
 
-def _stream(path: str, builder: str) -> Any:
-    # A scratch folder for the library's lock files, so that nothing is left in its cache.
-    with tempfile.TemporaryDirectory(prefix="tfcli-") as scratch:
-        stream = datasets_library().load_dataset(
-            builder, data_files=glob.escape(path), split="train", streaming=True, cache_dir=scratch
-        )
-    return stream.decode(False)  # images and sound stay as they are stored
+def _parquet(path: Path, columns: tuple[str, ...]) -> Iterator[Any]:
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as table:
+        # Without columns the first record is what is wanted.
+        yield from table.iter_batches(_ROWS if columns else 1, columns=list(columns) or None)
+
+
+def _arrow(path: Path, columns: tuple[str, ...]) -> Iterator[Any]:
+    """Of a stream, or of a file with a footer, which begins with six letters of its own."""
+    import pyarrow
+
+    with pyarrow.OSFile(str(path)) as file:
+        has_footer = file.read(6) == b"ARROW1"
+        file.seek(0)
+        with (pyarrow.ipc.open_file if has_footer else pyarrow.ipc.open_stream)(file) as table:
+            numbers = range(table.num_record_batches) if has_footer else None
+            for batch in map(table.get_batch, numbers) if numbers is not None else table:
+                batch.validate(full=True)  # what its offsets point at is read without a look
+                chosen = batch.select([name for name in columns if name in batch.schema.names]) if columns else batch
+                for first in range(0, len(chosen), _ROWS):
+                    yield chosen.slice(first, _ROWS if columns else 1)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from tfcli.corpora.columns import Table
-from tfcli.corpora.reading import StoredFile, read_lines
+from tfcli.corpora.reading import LONGEST, StoredFile, read_lines, too_long
 from tfcli.errors import BrokenInputError
 
 _NAME = re.compile(r"[A-Za-z_]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9_])?")
@@ -68,9 +68,20 @@ def _numbered_rows(file: StoredFile) -> Iterator[tuple[int, list[str]]]:
                 yield number, content.split("\t")
         return
     csv.field_size_limit(sys.maxsize)  # a field is a document here; the library's default ends at 128 KiB
-    reader = csv.reader(read_lines(file), strict=True)
+    size = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal size
+        for number, line in enumerate(read_lines(file), 1):
+            size += len(line)
+            if size > LONGEST:  # of a quote that nothing closes
+                raise too_long(file, number)
+            yield line
+
+    reader = csv.reader(lines(), strict=True)
     try:
         for row in reader:
+            size = 0
             if row:
                 yield reader.line_num, row
     except csv.Error as error:

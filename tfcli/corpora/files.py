@@ -2,6 +2,7 @@
 
 import difflib
 import glob
+import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -112,12 +113,25 @@ def _table(file: StoredFile, columns: Sequence[str] | None) -> Table:
 def _paths(name: str) -> list[Path]:
     if is_there(name) or not glob.has_magic(name):
         return [_path(name)]
-    pattern = str(_expanded(name))
-    matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207
+    matches = [Path(match) for match in sorted(_matches(_expanded(name).parts))]
     paths = [path for path in matches if path.is_file() and path.stat().st_size > 0]
     if not paths:
         raise UsageError(f"No file with anything in it matches '{name}'", "check the pattern")
     return paths
+
+
+def _matches(parts: Sequence[str]) -> set[str]:
+    """What a pattern names. `**` enters no folder through a link, which may lead back to where it came from."""
+    if "**" not in parts:
+        return set(glob.glob(os.path.join("", *parts)))  # noqa: PTH118, PTH207 (a path has no empty end)
+    place = parts.index("**")
+    outer, inner = parts[:place], parts[place + 1 :] or ("*",)
+    found = set()
+    for begin in glob.glob(os.path.join(*outer, "")) if outer else [""]:  # noqa: PTH118, PTH207
+        for folder, below, _ in os.walk(begin or os.curdir):
+            below[:] = [one for one in below if not one.startswith(".")]  # hidden ones are named, or not meant
+            found |= _matches((*Path(glob.escape(folder)).parts, *inner))
+    return found
 
 
 def _path(name: str) -> Path:
@@ -125,8 +139,10 @@ def _path(name: str) -> Path:
     try:
         if path.is_dir():
             raise UsageError(f"{name} is a folder, not a file", f"name its files, for example {path / '*.txt'}")
-        if path.exists():
+        if path.is_file():
             return path
+        if path.exists():
+            raise UsageError(f"{name} is no plain file, and may never end", "name a file, or pipe text in and name -")
         siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
     except OSError as error:
         raise UsageError(f"Cannot read {name}: {error.strerror}", "check the path and its permissions") from error

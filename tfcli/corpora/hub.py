@@ -1,12 +1,12 @@
 """Datasets on the Hugging Face hub, streamed: `hf:owner/name[:config][@split]`; no code from there is run."""
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tfcli.corpora.columns import table_documents
-from tfcli.corpora.libraries import datasets_library
 from tfcli.corpora.records import Record, record_table
 from tfcli.corpora.source import PARTS, Document, Kind, Part, Source
 from tfcli.errors import TfcliError, UsageError, first_lines, shortened
@@ -30,7 +30,7 @@ def open_hub(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
             "write hf:owner/name, hf:owner/name:config or hf:owner/name@split",
         )
     with _explained(name):
-        builder = datasets_library().load_dataset_builder(match["name"], match["config"])
+        builder = _library().load_dataset_builder(match["name"], match["config"])
         streams = builder.as_streaming_dataset()
     splits = _splits(name, match["split"], list(streams))
     readers = {split: _reader(name, split, streams[split], kind, columns) for split in splits}
@@ -47,6 +47,16 @@ def open_hub(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
         lambda: digest(match["name"], builder.config_id, builder.hash, splits, kind, columns),
         divided if splits == list(PARTS) else None,
     )
+
+
+def _library() -> Any:
+    """The `datasets` library; what goes wrong is said by our errors, so its own log lines and bars are off."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    for name in ("datasets", "huggingface_hub", "fsspec"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return datasets
 
 
 def _splits(name: str, wanted: str | None, there: list[str]) -> list[str]:

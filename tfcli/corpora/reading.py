@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from tfcli.corpora.spool import Spool
+from tfcli.corpora.spool import Spool, bounded
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import file_digest
 from tfcli.outputs import reading
 
 COMPRESSIONS = (".gz", ".zst")
+LONGEST = 64 << 20
+"""Bytes of a line, or of a record of several lines."""
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -93,23 +96,36 @@ def read_text(file: StoredFile) -> str:
     """The whole file as one text, line endings as they are, without a byte order mark.
 
     Raises:
-        BrokenInputError: it is binary, not UTF-8, or truncated.
+        BrokenInputError: it is binary, not UTF-8, truncated, or has more than `spool.LARGEST` bytes.
     """
+    data = bytearray()
     with file.open() as stream:
-        return _decode(stream.read(), file, 0)
+        for chunk in bounded(stream, file.label):
+            data += chunk
+            if b"\0" in chunk:
+                break  # it is refused for this byte, however much follows
+    return _decode(data, file, 0)
 
 
 def read_lines(file: StoredFile) -> Iterator[str]:
     """The lines of a file with their endings; only a line feed ends a line.
 
     Raises:
-        BrokenInputError: it is binary, not UTF-8, or truncated.
+        BrokenInputError: it is binary, not UTF-8, truncated, or a line has more than `LONGEST` bytes.
     """
     offset = 0
     with file.open() as stream:
-        for line in stream:
+        for number, line in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), 1):
+            if len(line) > LONGEST:
+                raise too_long(file, number)
             yield _decode(line, file, offset)
             offset += len(line)
+
+
+def too_long(file: StoredFile, number: int) -> BrokenInputError:
+    """The error of a record that ends in this line, or would."""
+    problem = f"Line {number} of {file.label} ends no record within {LONGEST:,} bytes"
+    return BrokenInputError(problem, "give shorter records, or a .txt file for each text")
 
 
 def _opened(path: Path, compression: str) -> BinaryIO:
@@ -123,7 +139,7 @@ def _opened(path: Path, compression: str) -> BinaryIO:
     return path.open("rb")
 
 
-def _decode(data: bytes, file: StoredFile, offset: int) -> str:
+def _decode(data: bytes | bytearray, file: StoredFile, offset: int) -> str:
     if (position := data.find(b"\0")) >= 0:
         problem = f"{file.label} is binary, not text: byte {offset + position} is 0"
         raise BrokenInputError(problem, "give text in UTF-8")
