@@ -26,7 +26,6 @@ evaluate translator
 inspect attention run Hello
 export run --out exported
 import exported --out imported
-verify run
 """
 
 # What a proxy is not asked for, such as a name of a host, is seen by Python itself.

@@ -148,3 +148,18 @@ def test_the_peak_of_a_process_is_predicted_within_a_tenth(shape: tuple[str, str
     assert done.returncode == 0, done.stderr
     predicted, measured = map(int, done.stdout.split())
     assert predicted == pytest.approx(measured, rel=0.1)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_larger_batch_is_told_from_smaller_ones(monkeypatch: pytest.MonkeyPatch, architecture: str):
+    recipe = decided(architecture=architecture)
+    monkeypatch.setattr(rehearsal, "REHEARSED_TOKENS", 10**9)
+    exact = rehearsal.rehearse(recipe.model, recipe.train, 20)
+    monkeypatch.setattr(rehearsal, "REHEARSED_TOKENS", 8 * 32)
+    assert rehearsal.rehearse(recipe.model, recipe.train, 20) == exact
+
+
+def test_a_batch_that_no_machine_holds_is_refused_before_it_is_drawn():
+    """10¹² sequences of 32 ids are 256 TB of ids alone."""
+    with pytest.raises(UsageError, match=r"Training takes .* GB with micro-batches of 1000000000000 sequences"):
+        memory.require_memory(decided({"train": {"batch_size": 10**12}}))

@@ -23,6 +23,7 @@ from tfcli.models.build import ARCHITECTURES
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
 from tfcli.training.attention_path import take_attention_path
+from tfcli.training.cross_entropy import MOST_TOKENS
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.parallel import forget_activations
 from tfcli.training.synthetic import synthetic_batch
@@ -31,6 +32,9 @@ Kind = Literal["weights", "copies", "gradients", "activations", "logits"]
 
 REHEARSED_LAYERS = 8
 """A deeper model costs as much more for every layer as one of twice these costs over one of these."""
+
+REHEARSED_TOKENS = MOST_TOKENS
+"""A larger batch costs as much more for every sequence as one of twice so many tokens over one of these."""
 
 
 def rehearse(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
@@ -45,6 +49,11 @@ def rehearse(section: ModelSection, train: TrainSection, sequences: int) -> Coun
         train: decided for the machine.
         sequences: of a micro-batch, each `train.context` tokens long.
     """
+    few_sequences = -(-REHEARSED_TOKENS // (train.context or section.max_seq_len))
+    if sequences > 2 * few_sequences:
+        few, more = (rehearse(section, train, n * few_sequences) for n in (1, 2))
+        further = sequences - few_sequences
+        return Counter({kind: few[kind] + further * (more[kind] - few[kind]) // few_sequences for kind in more})
     section = _with_vocabulary_of_its_own(section, train)
     deepest = max(section.num_layers, section.decoder_layers)
     if deepest <= 2 * REHEARSED_LAYERS:
