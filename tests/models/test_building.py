@@ -1,16 +1,18 @@
 """What a model is made of: how many parameters, and that every preset and size is a valid recipe."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from tfcli.errors import UsageError
+from tfcli.layers import positions
 from tfcli.models.build import build_model, weightless
 from tfcli.models.presets import PRESETS, SIZES, preset, size
 from tfcli.recipe.loading import build_recipe
 
-from .small import ARCHITECTURES, section
+from .small import ARCHITECTURES, inputs, model, section
 
 
 def test_gpt2_has_the_published_number_of_parameters():
@@ -139,3 +141,29 @@ def test_an_unknown_name_is_refused_with_those_there_are(choose, known):
         choose("gigantic")
     assert "'gigantic'" in str(caught.value)
     assert all(name in str(caught.value) for name in known)
+
+
+TABLES = [
+    {"positions": "rotary"},
+    {"positions": "sinusoidal"},
+    {"positions": "sinusoidal", "position_merge": "query_key"},
+    {"positions": "sinusoidal", "position_offset": 2},
+]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("settings", TABLES, ids=str)
+def test_a_table_of_positions_is_as_long_as_what_was_read(
+    architecture: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """A config.json that says 16 million takes no memory for a prompt of three words; and a table that grows in the
+    middle, in inference mode, gives what one of the whole context gives, to be trained on as well."""
+    whole = model(architecture, **settings)
+    monkeypatch.setattr(positions, "_FIRST_ROWS", 3)
+    short = model(architecture, **settings)
+    vast = build_model(section(architecture, **settings, max_seq_len=1 << 24))
+    assert sum(buffer.numel() for buffer in vast.buffers()) < 1000
+    with torch.inference_mode():
+        assert torch.equal(short(*inputs(architecture)), whole(*inputs(architecture)))
+    assert 3 < max(len(buffer) for buffer in short.buffers()) < 16
+    short(*inputs(architecture)).sum().backward()

@@ -92,6 +92,6 @@ def _position_norms(embedding: TokenEmbedding, length: int) -> list[float] | Non
     """Lengths of the vectors of the first positions; None where positions do not join the embeddings."""
     if not embedding.has_positions:
         return None
-    rows: Tensor = Span(0, length).rows(embedding.positions, embedding.offset)
+    rows: Tensor = embedding.position_rows(Span(0, length))
     norms: list[float] = rows.float().reshape(-1, rows.shape[-1]).norm(dim=1).tolist()
     return norms

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfcli.layers.norms import build_norm
-from tfcli.layers.positions import extend_table, register_table
+from tfcli.layers.positions import extend_table, register_table, table_rows
 from tfcli.layers.span import Span
 from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection
 
@@ -25,11 +25,7 @@ class TokenEmbedding(nn.Module):
     def __init__(self, model: ModelSection, shared: nn.Parameter | None = None) -> None:
         super().__init__()
         assert model.vocab_size is not None, "the tokenizer decides the vocabulary before a model is built"
-        self.scale, self.dropout, self.offset = (
-            model.embedding_scale,
-            model.embedding_dropout_rate,
-            model.position_offset,
-        )
+        self.section, self.scale, self.dropout = model, model.embedding_scale, model.embedding_dropout_rate
         self.concatenates = model.concatenated_size > 0
         size = model.d_model - model.concatenated_size
         self.weight = nn.Parameter(torch.empty(model.vocab_size, size)) if shared is None else shared
@@ -52,9 +48,17 @@ class TokenEmbedding(nn.Module):
         if self.token_types is not None:
             x = x + (self.token_types[0] if token_type_ids is None else F.embedding(token_type_ids, self.token_types))
         if self.has_positions:
-            rows = (span or Span(0, input_ids.shape[1])).rows(self.positions, self.offset)
+            rows = self.position_rows(span or Span(0, input_ids.shape[1]))
             x = torch.cat((x, rows.expand(len(x), -1, -1)), dim=-1) if self.concatenates else x + rows
         return F.dropout(self.norm(x), self.dropout, self.training)
+
+    def position_rows(self, span: Span) -> Tensor:
+        """What joins the embeddings at a span, where positions do.
+
+        Shape:
+            returns: (T, D), or as many columns as are concatenated; (B, T, D) with padding at the left
+        """
+        return table_rows(self, "positions", self.section, span)
 
     def extend(self, model: ModelSection, length: int) -> None:
         """Make room for `length` positions, where positions join the embeddings."""

@@ -33,6 +33,9 @@ class PositionSignal:
 
 NO_SIGNAL = PositionSignal()
 
+_FIRST_ROWS = 1 << 16
+"""Positions that a formula's table has at first; more, up to the context, are added when a text has them."""
+
 
 class AttentionPositions(nn.Module):
     """The signal of a stack; an empty one where positions join the embeddings, or where there are none."""
@@ -46,7 +49,7 @@ class AttentionPositions(nn.Module):
 
 
 class RotaryPositions(AttentionPositions):
-    """Tables of cosines and sines for the whole context."""
+    """Tables of cosines and sines."""
 
     cosines: Tensor
     sines: Tensor
@@ -54,18 +57,21 @@ class RotaryPositions(AttentionPositions):
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()
-        self.layout = model.layout
-        table = _rotation(model, model.max_seq_len)
+        self.layout, self.section = model.layout, model
+        table = _rotation(model, min(model.max_seq_len, _FIRST_ROWS))
         self.register_buffer("cosines", table.cosines, persistent=False)
         self.register_buffer("sines", table.sines, persistent=False)
 
     def forward(self, span: Span) -> PositionSignal:
+        if len(self.cosines) < span.end <= self.section.max_seq_len:
+            self.extend(self.section, min(2 * span.end, self.section.max_seq_len))
         return PositionSignal(rotation=Rotation(self.cosines, self.sines, self.layout).at(span))
 
     def extend(self, model: ModelSection, length: int) -> None:
         if length > len(self.cosines):
-            table = _rotation(model, length)
-            self.cosines, self.sines = table.cosines.to(self.cosines), table.sines.to(self.sines)
+            with torch.inference_mode(False):  # the tables stay in the model, which may be trained on
+                table = _rotation(model, length)
+                self.cosines, self.sines = table.cosines.to(self.cosines), table.sines.to(self.sines)
 
 
 class AlibiPositions(AttentionPositions):
@@ -100,18 +106,18 @@ class QueryKeyPositions(AttentionPositions):
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()
-        self.offset = model.position_offset
+        self.section = model
         register_table(self, "table", model)
 
     def forward(self, span: Span) -> PositionSignal:
-        return PositionSignal(added=span.rows(self.table, self.offset))
+        return PositionSignal(added=table_rows(self, "table", self.section, span))
 
     def extend(self, model: ModelSection, length: int) -> None:
         extend_table(self, "table", model, length)
 
 
 def register_table(module: nn.Module, name: str, model: ModelSection) -> None:
-    """Give a module the table of learned or sinusoidal positions, of N + offset rows.
+    """Give a module the table of learned positions, of N + offset rows, or the beginning of that of sinusoidal ones.
 
     Shape:
         table: (N + offset, D), or as many columns as are concatenated
@@ -120,7 +126,19 @@ def register_table(module: nn.Module, name: str, model: ModelSection) -> None:
         rows = model.max_seq_len + model.position_offset
         module.register_parameter(name, nn.Parameter(torch.empty(rows, model.position_size)))
     else:
-        module.register_buffer(name, _sinusoids(model, model.max_seq_len), persistent=False)
+        module.register_buffer(name, _sinusoids(model, min(model.max_seq_len, _FIRST_ROWS)), persistent=False)
+
+
+def table_rows(module: nn.Module, name: str, model: ModelSection, span: Span) -> Tensor:
+    """The rows of a module's table for a span, made when they are first asked for.
+
+    Shape:
+        returns: (T, D), or (B, T, D) with padding at the left
+    """
+    there = len(getattr(module, name)) - model.position_offset
+    if model.positions != "learned" and there < span.end <= model.max_seq_len:
+        extend_table(module, name, model, min(2 * span.end, model.max_seq_len))
+    return span.rows(getattr(module, name), model.position_offset)
 
 
 def extend_table(module: nn.Module, name: str, model: ModelSection, length: int) -> None:
@@ -132,7 +150,8 @@ def extend_table(module: nn.Module, name: str, model: ModelSection, length: int)
     assert model.positions != "learned", "nobody has learned what stands beyond the context"
     table = getattr(module, name)
     if length + model.position_offset > len(table):
-        setattr(module, name, _sinusoids(model, length).to(table))
+        with torch.inference_mode(False):  # the table stays in the model, which may be trained on
+            setattr(module, name, _sinusoids(model, length).to(table))
 
 
 def _sinusoids(model: ModelSection, length: int) -> Tensor:

@@ -1,7 +1,5 @@
 """Positions beyond the context that a model was trained on."""
 
-import torch
-
 from tfcli.errors import UsageError
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.positions import AttentionPositions
@@ -17,10 +15,9 @@ def extend_context(model: Transformer, length: int) -> None:
         UsageError: its positions are learned, and there are no vectors for others.
     """
     require_extendable(model)
-    with torch.inference_mode(False):  # the tables stay in the model, which may be trained on
-        for module in model.modules():
-            if isinstance(module, TokenEmbedding | AttentionPositions):
-                module.extend(model.section, length)
+    for module in model.modules():
+        if isinstance(module, TokenEmbedding | AttentionPositions):
+            module.extend(model.section, length)
 
 
 def require_extendable(model: Transformer) -> None:

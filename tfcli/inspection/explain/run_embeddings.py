@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from tfcli.inspection.reading import text_ids
 from tfcli.inspection.tower import tower
+from tfcli.layers.span import Span
 from tfcli.runs.load import LoadedRun
 
 
@@ -40,7 +41,7 @@ def embedded_by_run(run: LoadedRun, text: str) -> Embedded:
     if embedding.token_types is not None:
         vectors = vectors + embedding.token_types[0]
     adds = embedding.has_positions and not embedding.concatenates
-    added = embedding.positions[embedding.offset : embedding.offset + len(ids)] if adds else None
+    added = embedding.position_rows(Span(0, len(ids))) if adds else None
     remark = f"These are the run's own positions: {section.positions}."
     if not adds:
         elsewhere = _elsewhere(section.positions, section.position_merge)

@@ -61,7 +61,7 @@ def _embedded(embedding: TokenEmbedding, token_id: int, position: int) -> Summan
     if embedding.token_types is not None:
         rows[Part("segment")] = exact(embedding.token_types[0])
     if embedding.has_positions:
-        place = exact(Span(position, position + 1).rows(embedding.positions, embedding.offset)[0])
+        place = exact(embedding.position_rows(Span(position, position + 1))[0])
         if embedding.concatenates:
             rows = {part: torch.cat((row, torch.zeros_like(place))) for part, row in rows.items()}
             place = torch.cat((place.new_zeros(len(rows[Part("token")]) - len(place)), place))
