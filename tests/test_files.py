@@ -447,3 +447,10 @@ def test_where_a_folder_cannot_be_locked_one_of_two_still_makes_it(tmp_path: Pat
     assert [*tmp_path.iterdir()] == [path]
     with claimed(tmp_path / "n-1", new=True), pytest.raises(Taken), claimed(tmp_path / "n-1", new=True):
         pytest.fail("a name that is there is never chosen")
+
+
+@pytest.mark.parametrize("chosen", ["~nobody-of-this-name", "~nobody-of-this-name/cache"])
+def test_a_cache_in_a_home_that_nobody_has_is_refused(monkeypatch: pytest.MonkeyPatch, chosen: str):
+    monkeypatch.setenv("TFCLI_CACHE", chosen)
+    with pytest.raises(UsageError, match=f"{chosen}.* is not known; set TFCLI_CACHE to a folder"):
+        cache_folder()

@@ -251,10 +251,17 @@ def require_writable(folder: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """Where prepared datasets and trained tokenizers live: ``TFCLI_CACHE``, else the XDG cache."""
-    if chosen := os.environ.get("TFCLI_CACHE"):
+    """Where prepared datasets and trained tokenizers live: ``TFCLI_CACHE``, else the XDG cache.
+
+    Raises:
+        UsageError: it lies in the home folder of somebody who has none here.
+    """
+    chosen = os.environ.get("TFCLI_CACHE") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/tfcli"
+    try:
         return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "tfcli"
+    except RuntimeError as error:
+        problem = f"The cache is to be in {chosen!r}, and that home folder is not known"
+        raise UsageError(problem, "set TFCLI_CACHE to a folder") from error
 
 
 def digest(*parts: Any) -> str:

@@ -98,6 +98,20 @@ def test_a_click_keeps_a_token_in_sight_while_heads_change(page: Chrome) -> None
     assert under(page, "keys") == ["0.250", "0.750", "·"]
 
 
+def test_no_script_runs_but_the_page_s_own(chrome: Chrome, tmp_path: Path) -> None:
+    """The policy names it by its hash: what somebody writes into the page does nothing."""
+    record = AttentionRecord("decoder_self", TOKENS, TOKENS, frozen(WEIGHTS), (1, 0))
+    page = attention_html([record])
+    assert "unsafe-inline'; script-src 'sha256-" in page.replace("\n", "")
+    file = tmp_path / "page.html"
+    strange = "<script>document.title = 'strange'</script><img src=x onerror=\"document.title = 'strange'\">"
+    file.write_text(page.replace("</body>", f"{strange}</body>"), encoding="utf-8")
+    chrome.get(file.as_uri())
+    assert text(chrome, "title") == "decoder self-attention · layer 1, head 0", "its own has run"
+    assert chrome.title == "Attention weights"
+    assert len([entry for entry in chrome.get_log("browser") if "script-src" in entry["message"]]) == 2
+
+
 def test_a_token_is_text_and_nothing_else(page: Chrome) -> None:
     shown = page.find_elements(By.CSS_SELECTOR, "#queries span")[2].text
     assert shown.startswith("</script><script>alert(1)</script>")

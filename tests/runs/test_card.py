@@ -48,3 +48,25 @@ def test_a_bar_in_a_file_name_does_not_divide_a_cell() -> None:
     rows = [line for line in run_card(odd, finished("done", "r")).splitlines() if line.startswith("|")]
     assert "| text | a\\|b.txt, c d.txt |" in rows
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
+
+
+def test_what_a_file_or_a_recipe_is_called_stays_text() -> None:
+    """Neither HTML nor Markdown; and whoever is given the run does not read where its text lay."""
+    recipe = tiny_recipe("decoder")
+    odd = replace(
+        recipe,
+        description="<script>alert(1)</script> *best* [run](http://host)",
+        data=replace(recipe.data, source=("/home/someone/<img src=x onerror=alert(1)>.txt", "/home/someone/a&lt;.txt")),
+    )
+    page = run_card(odd, finished("done", "r"))
+    assert "\\<script\\>alert(1)\\</script\\> \\*best\\* \\[run\\](http://host)" in page
+    assert "| text | \\<img src=x onerror=alert(1)\\>.txt, a\\&lt;.txt |" in page
+    assert "/home" not in page
+
+
+def test_pairs_and_built_in_texts_keep_their_names() -> None:
+    recipe = tiny_recipe("encoder-decoder")
+    pairs = replace(recipe, data=replace(recipe.data, source="/home/a/train.pt,/home/a/train.en"))
+    assert "| text | train.pt,train.en |" in run_card(pairs, finished("done", "r"))
+    hub = replace(recipe, data=replace(recipe.data, source="hf:owner/name:de@train"))
+    assert "| text | hf:owner/name:de@train |" in run_card(hub, finished("done", "r"))

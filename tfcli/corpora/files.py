@@ -40,9 +40,17 @@ def open_files(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
 def is_there(name: str) -> bool:
     """True when a file or folder has this very name; a name no file can have is simply not there."""
     try:
-        return _expanded(name).exists()
+        return expanded(name).exists()
     except OSError:
         return False
+
+
+def expanded(name: str) -> Path:
+    """The path that a name means; `~name` stays as it is where nobody has that name."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
 
 
 def open_parallel(name: str) -> Source:
@@ -113,7 +121,7 @@ def _table(file: StoredFile, columns: Sequence[str] | None) -> Table:
 def _paths(name: str) -> list[Path]:
     if is_there(name) or not glob.has_magic(name):
         return [_path(name)]
-    matches = [Path(match) for match in sorted(_matches(_expanded(name).parts))]
+    matches = [Path(match) for match in sorted(_matches(expanded(name).parts))]
     paths = [path for path in matches if path.is_file() and path.stat().st_size > 0]
     if not paths:
         raise UsageError(f"No file with anything in it matches '{name}'", "check the pattern")
@@ -135,7 +143,7 @@ def _matches(parts: Sequence[str]) -> set[str]:
 
 
 def _path(name: str) -> Path:
-    path = _expanded(name)
+    path = expanded(name)
     try:
         if path.is_dir():
             raise UsageError(f"{name} is a folder, not a file", f"name its files, for example {path / '*.txt'}")
@@ -149,13 +157,6 @@ def _path(name: str) -> Path:
     near = difflib.get_close_matches(path.name, siblings, 1)
     remedy = f"perhaps {path.with_name(near[0])} was meant" if near else "check the path"
     raise UsageError(f"There is no file '{name}'", remedy)
-
-
-def _expanded(name: str) -> Path:
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:  # `~name` where nobody has that name
-        return Path(name)
 
 
 def _require_known(file: StoredFile) -> None:

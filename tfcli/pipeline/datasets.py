@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.corpora.division import Division, open_division
-from tfcli.corpora.files import is_there
+from tfcli.corpora.files import expanded, is_there
 from tfcli.corpora.open import open_source
 from tfcli.corpora.source import Kind, texts
 from tfcli.data.dataset import PreparedDataset
@@ -216,4 +216,4 @@ def _absolute(name: str, kind: Kind) -> str:
 
 
 def _absolute_path(name: str) -> str:
-    return str(Path(name).expanduser().absolute())
+    return str(expanded(name).absolute())

@@ -3,7 +3,9 @@
 The commands are those of someone who stands inside the folder, so that they stay right wherever it is moved.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
@@ -29,7 +31,7 @@ def run_card(recipe: Recipe, finished: TrainingFinished) -> str:
     if finished.best_loss is not None:
         best = f"{finished.best_loss:.4f} nats a token, at step {finished.best_step}"
     facts = {
-        "text": source if isinstance(source, str) else ", ".join(source or ()),
+        "text": ", ".join(map(_name, (source,) if isinstance(source, str) else source or ())),
         "training": f"{finished.step} steps, {finished.tokens} tokens",
         "best validation loss": best,
     }
@@ -42,7 +44,7 @@ def run_card(recipe: Recipe, finished: TrainingFinished) -> str:
 def imported_card(recipe: Recipe, left_over: Sequence[str]) -> str:
     """The page of an imported run, as Markdown."""
     model, origin = recipe.model, recipe.origin
-    facts = {"imported from": origin.source, "family": origin.layout}
+    facts = {"imported from": _name(origin.source), "family": origin.layout}
     if left_over:
         facts["left over"] = ", ".join(left_over)
     use = _USE[model.architecture] if model.head != "none" else _USE[model.architecture][1:]
@@ -65,11 +67,11 @@ def _shape(model: ModelSection) -> dict[str, str]:
 
 
 def _page(title: str, about: str, facts: Mapping[str, str], after: str, commands: Sequence[str]) -> str:
-    table = "\n".join(f"| {name} | {_cell(value)} |" for name, value in facts.items())
+    table = "\n".join(f"| {name} | {_plain(value)} |" for name, value in facts.items())
     listed = "\n".join(commands)
-    return f"""# {title}
+    return f"""# {_plain(title)}
 
-{about}
+{_plain(about)}
 
 | | |
 |---|---|
@@ -85,6 +87,13 @@ In this folder:
 """
 
 
-def _cell(text: str) -> str:
-    """A cell of a Markdown table: one line, in which | divides nothing."""
-    return " ".join(text.split()).replace("|", "\\|")
+def _name(source: str) -> str:
+    """What a source is called, without the folders of whoever had it: a run is given away."""
+    if source.startswith(("builtin:", "hf:")):
+        return source
+    return ",".join(PurePath(part).name for part in source.split(","))
+
+
+def _plain(text: str) -> str:
+    """One line in which nothing is Markdown or HTML."""
+    return re.sub(r"([\\`*|<>&\[\]])", r"\\\1", " ".join(text.split()))

@@ -1,5 +1,7 @@
 """Every kind, layer and head of a text's attention as one page that needs no network."""
 
+import base64
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +16,8 @@ from tfcli.render.colors import VIRIDIS, WEIGHTS, hexadecimal
 
 _DECIMALS = 4
 _PAGE = Path(__file__).with_name("page.html")
-"""Its style and its script, with `__DATA__` where the weights go."""
+"""Its style and its script, with `__DATA__` where the weights go and `__HASH__` where the one script that may run is
+named."""
 
 
 def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0) -> str:
@@ -35,7 +38,10 @@ def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: 
     }
     # "</script>" or "<!--" inside a token must not end the data block.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
-    return _PAGE.read_text(encoding="utf-8").replace("__DATA__", text)
+    page = _PAGE.read_text(encoding="utf-8")
+    script = page.partition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return page.replace("__HASH__", f"sha256-{digest}").replace("__DATA__", text)
 
 
 def _record(record: AttentionRecord) -> dict[str, Any]:
