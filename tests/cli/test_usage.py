@@ -1,6 +1,8 @@
 """A command line that cannot be read: one sentence with the value and the remedy, and exit code 2."""
 
 import shlex
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +107,26 @@ def test_a_value_of_thousands_of_letters_is_quoted_in_part(command: list[str]):
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        ["inspect", "attention", "RUN", "Tom", "--rows", f"{DIGITS}:"],
+        ["inspect", "attention", "RUN", "Tom", "--head", "0", "--against-head", f"{DIGITS}.1"],
+        ["inspect", "cost", "RUN", "--heads", DIGITS],
+        ["inspect", "neighbours", "RUN", DIGITS],
+        ["generate", "RUN", "Tom", "--checkpoint", DIGITS],
+        ["tokenize", "decode", "RUN", DIGITS],
+        ["evaluate", "RUN", f"builtin:{DIGITS}"],
+        ["inspect", "positions", "--encoding", DIGITS],
+    ],
+)
+def test_a_run_is_asked_with_thousands_of_digits(trained: Callable[[str], Path], options: list[str]):
+    run = str(trained("decoder"))
+    result = tfcli(*(run if word == "RUN" else word for word in options))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "9" * 81 not in result.stderr and "fault" not in result.stderr, result.stderr[:300]
+
+
+@pytest.mark.parametrize(
     "command", ["run NAME", "train --data NAME", "train --out NAME", "generate NAME x", "export NAME --out x"]
 )
 def test_a_name_that_no_file_can_have_is_wrong_before_any_work(command: str):
@@ -118,3 +140,9 @@ def test_help_and_version_are_no_errors(command: str):
     result = tfcli(*command.split())
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout
+
+
+def test_a_text_on_stdin_that_never_ends_is_refused(trained: Callable[[str], Path]):
+    result = tfcli("tokenize", "encode", trained("decoder"), "-", stdin=b" " * ((64 << 20) + 1))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "tfcli: The text on stdin is longer than 67,108,864 bytes; give it in parts.\n"

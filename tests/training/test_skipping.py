@@ -140,10 +140,10 @@ def test_moments_that_are_no_numbers_are_not_blamed_on_the_learning_rate(
     last = max(run.checkpoints().values())
     tensors, metadata = load_tensors(last / "optimizer.safetensors")
     broken = SimpleNamespace(run=run, recipe=tiny_recipe(), progress=Progress(step=81))
-    with pytest.raises(TfcliError, match="left out before .*lower train.learning_rate"):
+    with pytest.raises(TfcliError, match=r"left out before .*lower train\.learning_rate"):
         count_left_out(broken, math.nan, 1.0)  # type: ignore[arg-type]
     spoilt = {name: value * math.nan if name.startswith("exp_avg.") else value for name, value in tensors.items()}
     save_tensors(last / "optimizer.safetensors", spoilt, metadata)
-    with pytest.raises(TfcliError, match=f"{last} holds moments that are not finite; remove it") as caught:
+    with pytest.raises(TfcliError, match=rf"{last} holds moments that are not finite; remove it") as caught:
         count_left_out(broken, math.nan, 1.0)  # type: ignore[arg-type]
     assert "learning_rate" not in str(caught.value)

@@ -8,6 +8,9 @@ from typing import BinaryIO
 from tfcli.cli.lines import LONGEST, decoded, lines_as_they_come
 from tfcli.errors import BrokenInputError, UsageError
 
+_LARGEST = 64 << 20
+"""Bytes of one text. Without a limit, a pipe that never ends would fill the memory."""
+
 
 def read_arguments(values: list[str] | None, what: str) -> list[str]:
     """The arguments, with `-` (or no argument at all) replaced by the whole of stdin."""
@@ -39,7 +42,10 @@ def read_typed() -> bytes:
 
 
 def _whole(what: str) -> str:
-    return decoded(_stdin().read(), f"the {what} on stdin")
+    data = _stdin().read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise BrokenInputError(f"The {what} on stdin is longer than {_LARGEST:,} bytes", "give it in parts")
+    return decoded(data, f"the {what} on stdin")
 
 
 def _stdin() -> BinaryIO:

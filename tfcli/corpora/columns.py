@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tfcli.corpora.source import Document, Kind, Pair
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def require_column_count(kind: Kind, wanted: Sequence[str] | None) -> None:
     count = 1 if kind == "text" else 2
     if wanted is not None and len(wanted) != count:
         expected = "one name for text" if kind == "text" else "two names for pairs (source, target)"
-        raise UsageError(f"data.columns is {json.dumps(list(wanted))}", f"give {expected}")
+        raise UsageError(f"data.columns is {shortened(json.dumps(list(wanted)))}", f"give {expected}")
 
 
 def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str, ...]:
@@ -71,7 +71,9 @@ def _require_column(table: Table, name: str) -> None:
     if name in table.columns:
         return
     near = difflib.get_close_matches(name, table.columns, 1, 0.5)
-    problem = f"{table.label} has no column of text '{name}', only {_listed(table) or 'columns without text'}"
+    problem = (
+        f"{table.label} has no column of text '{shortened(name)}', only {_listed(table) or 'columns without text'}"
+    )
     raise UsageError(problem, f"perhaps '{near[0]}' was meant" if near else "choose one of those")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.head import require_head
 from tfcli.records.neighbours import MatrixSide, Neighbour, NeighboursRecord, TokenNeighbours
@@ -65,11 +65,15 @@ def token_of(tokenizer: Tokenizer, text: str) -> int:
             return ids[0]
     ids = tried[0]
     if not ids:
-        raise UsageError(f"{text!r} is no token", "give a word")
+        raise UsageError(f"{shortened(text)!r} is no token", "give a word")
     if len(ids) == 1:
-        raise UsageError(f"{text!r} is not in the vocabulary of this run's tokenizer", "give a word that it knows")
+        raise UsageError(
+            f"{shortened(text)!r} is not in the vocabulary of this run's tokenizer", "give a word that it knows"
+        )
     parts = " ".join(repr(label) for label in tokenizer.labels(ids[:_NAMED])) + (" …" if len(ids) > _NAMED else "")
-    raise UsageError(f"{text!r} is {len(ids)} tokens and has no vector of its own: {parts}", "name one of them")
+    raise UsageError(
+        f"{shortened(text)!r} is {len(ids)} tokens and has no vector of its own: {parts}", "name one of them"
+    )
 
 
 def _embeds_with_one(run: LoadedRun) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.generation.generate import generate
 from tfcli.inspection.attention.focus import focused, require_place
@@ -70,7 +70,7 @@ def _require_masks(recipe: Recipe) -> None:
         return
     for prompt in recipe.generate.prompts:
         if MASK not in prompt:
-            raise UsageError(f"The prompt {prompt!r} has no {MASK}", "put it where a word is missing")
+            raise UsageError(f"The prompt {shortened(prompt)!r} has no {MASK}", "put it where a word is missing")
 
 
 def check_results(check: CheckSection, scores: Scores, minutes: float) -> Iterator[CheckResult]:

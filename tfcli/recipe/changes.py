@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.recipe.loading import Settings, build_recipe, load_recorded, read_toml
 from tfcli.recipe.recipe import Recipe, known_keys
 
@@ -62,8 +62,9 @@ def changed_recipe(path: Path, settings: Settings) -> Recipe:
     for key, before, after in changes_between(recorded, recipe):
         if not any(key in keys for keys in CHANGEABLE.values()):
             may = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in CHANGEABLE.items())
+            was, wanted = (shortened(repr(value)) for value in (before, after))
             raise UsageError(
-                f"{key} is {before!r} in this run, and with {after!r} it would be another one",
+                f"{key} is {was} in this run, and with {wanted} it would be another one",
                 f"begin a new one with --init, or change only {may}",
             )
     return recipe

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.models.build import ARCHITECTURES
 from tfcli.models.inference import ready_to_predict
 from tfcli.models.transformer import Transformer
@@ -104,9 +104,9 @@ def checkpoint_weights(directory: RunDirectory, checkpoint: str) -> Path:
         raise UsageError(f"The run {directory.path} keeps no checkpoints", "use --checkpoint best")
     if checkpoint == "last":
         return _weights_in(kept[max(kept)])
-    if not checkpoint.isdecimal() or int(checkpoint) not in kept:
+    if not checkpoint.isdecimal() or len(checkpoint) > 18 or int(checkpoint) not in kept:
         raise UsageError(
-            f"The run {directory.path} keeps no checkpoint {checkpoint!r}",
+            f"The run {directory.path} keeps no checkpoint {shortened(checkpoint)!r}",
             f"choose best, last or {', '.join(map(str, kept))}",
         )
     return _weights_in(kept[int(checkpoint)])

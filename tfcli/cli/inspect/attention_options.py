@@ -215,11 +215,11 @@ def place(text: str) -> tuple[int, int]:
     Raises:
         UsageError: it is written otherwise.
     """
-    from tfcli.errors import UsageError
+    from tfcli.errors import UsageError, shortened
 
-    layer, dot, head = text.partition(".")
-    if not (dot and layer.isdecimal() and head.isdecimal()):
-        raise UsageError(f"--against-head {text!r} is no head", "write LAYER.HEAD, such as 1.0")
+    layer, _, head = text.partition(".")
+    if not all(number.isdecimal() and len(number) < 19 for number in (layer, head)):
+        raise UsageError(f"--against-head {shortened(text)!r} is no head", "write LAYER.HEAD, such as 1.0")
     return int(layer), int(head)
 
 

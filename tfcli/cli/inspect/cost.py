@@ -138,9 +138,9 @@ def _numbers(text: str) -> list[int]:
     Raises:
         UsageError: something else stands there.
     """
-    from tfcli.errors import UsageError
+    from tfcli.errors import UsageError, shortened
 
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise UsageError(f"--heads {text!r} is no list of numbers", "write it as 1,2,4,8")
+    if not all(part.isdecimal() and len(part) < 19 and int(part) for part in parts):
+        raise UsageError(f"--heads {shortened(text)!r} is no list of numbers", "write it as 1,2,4,8")
     return [int(part) for part in parts]

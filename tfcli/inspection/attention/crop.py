@@ -7,11 +7,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
 
-_RANGE = re.compile(r"(-?\d+)?:(-?\d+)?")
+_RANGE = re.compile(r"(-?\d{1,18})?:(-?\d{1,18})?")
 Item = TypeVar("Item")
 
 
@@ -23,7 +23,9 @@ def positions_of(option: str, text: str, count: int) -> range:
     """
     found = _RANGE.fullmatch(text.strip())
     if not found:
-        raise UsageError(f"{option} {text!r} is no range", f"write {option} a:b, from position a up to b, such as 0:20")
+        raise UsageError(
+            f"{option} {shortened(text)!r} is no range", f"write {option} a:b, from position a up to b, such as 0:20"
+        )
     first, last = (None if side is None else int(side) for side in found.groups())
     start = _from_end(first, count, 0)
     stop = _from_end(last, count, count)

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.relative_bias import relative_buckets
 from tfcli.layers.rotary import Rotation, rotation
@@ -118,7 +118,9 @@ def _require_formula(encoding: str) -> None:
             f"Positions that are learned ({encoding}) have no formula", "name a run that was trained with them"
         )
     if encoding not in FORMULAS:
-        raise UsageError(f"There is no positional encoding {encoding!r}", f"choose {', '.join(FORMULAS)} or a run")
+        raise UsageError(
+            f"There is no positional encoding {shortened(encoding)!r}", f"choose {', '.join(FORMULAS)} or a run"
+        )
 
 
 def _alibi(length: int, heads: int) -> PositionsRecord:
