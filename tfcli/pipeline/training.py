@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.files import write_text
 from tfcli.models.head import require_head
 from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, require_same_text, with_absolute_paths
@@ -210,4 +210,4 @@ def _drive(job: TrainingJob, report: Report, should_stop: ShouldStop) -> Trainin
 
 
 def _shown(value: Any) -> str:
-    return "the default" if value is None else repr(value)
+    return "the default" if value is None else shortened(repr(value))
