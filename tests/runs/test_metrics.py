@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tfcli.errors import TfcliError
+from tfcli.errors import BrokenInputError, TfcliError
 from tfcli.records.training import Evaluated, SettingChanged, StepsDone
 from tfcli.runs.metrics import append_metrics, read_metrics, truncate_metrics
 
@@ -74,13 +74,16 @@ def test_truncating_keeps_every_number(path: Path):
     assert read_metrics(path) == before
 
 
-def test_a_damaged_file_ends_where_it_stops_being_metrics(tmp_path: Path):
-    """Random bytes, or JSON that is no line of ours, are passed over with all that follows."""
+def test_a_damaged_line_is_told(tmp_path: Path):
+    """Random bytes, or JSON that is no line of ours, are told by their line: what follows them is not lost in silence.
+    A last line without its end is what a kill leaves."""
     path = tmp_path / "metrics.jsonl"
-    path.write_bytes(b'{"event": "step", "step": 1}\n[1]\n{"event": "step", "step": 2}\n')
+    for damage in (b"[1]", b"\xff\xfe\x00", b"[" * 100_000, b'{"step": true}', b'{"step": -1}', b"{}", b""):
+        path.write_bytes(b'{"event": "step", "step": 1}\n' + damage + b'\n{"event": "step", "step": 2}\n')
+        with pytest.raises(BrokenInputError, match="is damaged in line 2; remove that line"):
+            read_metrics(path)
+    path.write_bytes(b'{"event": "step", "step": 1}\n\xff\xfe\x00')
     assert [line["step"] for line in read_metrics(path)] == [1]
-    path.write_bytes(b"\xff\xfe\x00\n")
-    assert read_metrics(path) == []
 
 
 def test_a_changed_setting_is_a_line_with_from_and_to(path: Path):

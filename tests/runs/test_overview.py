@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.run_folders import PARAMETERS, falling, write_run
 from tfcli.errors import BrokenInputError, UsageError
+from tfcli.files import read_json, write_json
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.finding import find_runs
 from tfcli.runs.header import count_numbers
@@ -18,7 +19,15 @@ from tfcli.runs.load import load_run
 from tfcli.runs.lock import held, is_held
 from tfcli.runs.overview import summarize
 
+STATE = "checkpoints/step-000040/state.json"
 LONG = {"train": {"steps": 400}}
+
+
+def header(**changed: object) -> bytes:
+    """A safetensors file of one number, with another header."""
+    tensor = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4], **changed}
+    written = json.dumps({"a": tensor}).encode()
+    return len(written).to_bytes(8, "little") + written + bytes(4)
 
 
 def test_runs_are_found_some_levels_deep_and_other_folders_passed_over(tmp_path: Path):
@@ -56,7 +65,8 @@ def test_a_summary_says_how_far_a_run_came(tmp_path: Path):
 
 def test_steps_are_counted_behind_the_last_checkpoint_too(tmp_path: Path):
     run = write_run(tmp_path / "run", falling(200), LONG, finished=False)
-    (run / "checkpoints" / "step-000200").rename(run / "checkpoints" / "step-000150")
+    saved = (run / "checkpoints" / "step-000200").rename(run / "checkpoints" / "step-000150")
+    write_json(saved / "state.json", {**read_json(saved / "state.json"), "step": 150})
     assert summarize(RunDirectory(run), tmp_path).step == 200
 
 
@@ -94,7 +104,29 @@ def test_asking_for_the_lock_leaves_it_to_its_holder_and_is_waited_for(tmp_path:
         ("model.safetensors", b"\xff" * 64, "is no safetensors file"),
         ("model.safetensors", b"\x02" + b"\0" * 7 + b"[]", "is no safetensors file"),
         ("model.safetensors", None, "is no safetensors file"),
-        ("checkpoints/step-000040/state.json", b"{", "is not valid JSON"),
+        (STATE, b"{", "is not valid JSON"),
+        (STATE, b"[]", "has a format this tfcli does not read"),
+        (
+            STATE,
+            b'{"format_version": 3, "step": "forty"}',
+            "state.json is damaged (step: ",
+        ),
+        (STATE, b'{"format_version": 3, "step": 41}', "it is of step 41"),
+        (
+            STATE,
+            b'{"format_version": 3, "step": 40, "pending_loss": NaN}',
+            "is not finite",
+        ),
+        (
+            STATE,
+            b'{"format_version": 3, "step": 1e400}',
+            "state.json is damaged (step: ",
+        ),
+        ("metrics.jsonl", b'{"event": "step", "step": 1}\n[1]\n', "metrics.jsonl is damaged in line 2"),
+        ("metrics.jsonl", b"[" * 100_000 + b'"evaluated"\n', "metrics.jsonl is damaged in line 1"),
+        ("metrics.jsonl", b'{"event": "step", "step": ' + b"9" * 400 + b"}\n", "metrics.jsonl is damaged in line 1"),
+        ("model.safetensors", header(dtype="I32"), "'a' is of the type I32, and weights are floating-point"),
+        ("model.safetensors", header(shape=[10**400]), "is no safetensors file"),
     ],
 )
 def test_a_damaged_run_is_told_in_words(file: str, content: bytes | None, words: str, tmp_path: Path):
@@ -107,13 +139,11 @@ def test_a_damaged_run_is_told_in_words(file: str, content: bytes | None, words:
     assert words in (summary.problem or "")
 
 
-def test_damaged_metrics_and_checkpoints_leave_what_is_known(tmp_path: Path):
+def test_a_last_line_cut_short_leaves_what_is_known(tmp_path: Path):
     run = write_run(tmp_path / "run", falling(40))
     (run / "metrics.jsonl").write_bytes(b"\xff\x00 nothing")
     summary = summarize(RunDirectory(run), tmp_path)
     assert (summary.state, summary.step, summary.best_loss) == ("finished", 40, None)
-    (run / "checkpoints" / "step-000040" / "state.json").write_text("[]")
-    assert summarize(RunDirectory(run), tmp_path).state == "interrupted"
 
 
 def test_the_header_counts_what_the_model_counts(trained: Callable[[str], Path]):

@@ -13,6 +13,7 @@ from tfcli.files import write_json
 from tfcli.recipe.saving import to_toml
 from tfcli.records.roles import TokenRoles
 from tfcli.records.training import Evaluated, SettingChanged, StepsDone
+from tfcli.runs.checkpoint import WITHOUT_DIGEST
 from tfcli.runs.config import RunConfig, write_config
 from tfcli.runs.data import FORMAT_VERSION
 from tfcli.runs.directory import RunDirectory
@@ -48,7 +49,7 @@ def write_run(
     counts = {"train_documents": 900, "validation_documents": 100}
     write_json(run.data, {"format_version": FORMAT_VERSION, **facts, **counts})
     save_file({"embedding": np.zeros((12, 4), np.float32), "gain": np.ones(4, np.float32)}, run.weights)
-    write_json(state / "state.json", {"step": step, "finished": finished})
+    write_json(state / "state.json", {"format_version": WITHOUT_DIGEST, "step": step, "finished": finished})
     write_json(run.tokenizer, {})
     run.metrics.touch()
     for event in events:

@@ -239,7 +239,7 @@ DAMAGES = {
     ),
     "a moment of another shape": (
         damage("optimizer.safetensors", lambda tensors, _: tensors.update({f"exp_avg_sq.{QUERY}": torch.ones(2)})),
-        f"the moments of '{QUERY}' have another shape",
+        f"'exp_avg_sq.{QUERY}' has the shape (2,), not (16, 16)",
     ),
     "half of the weights": (cut("model.safetensors"), "is truncated"),
     "half of the moments": (cut("optimizer.safetensors"), "is truncated"),

@@ -1,16 +1,17 @@
 """Training from a recipe: begin a run, continue the one that is there, or refuse."""
 
+import json
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tfcli.errors import UsageError, shortened
+from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import write_text
 from tfcli.models.head import require_head
 from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, require_same_text, with_absolute_paths
-from tfcli.recipe.changes import changed_recipe, changes_between
+from tfcli.recipe.changes import Change, changed_recipe, changes_between, edits_since, may_change
 from tfcli.recipe.loading import Settings, load_recorded
 from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.recipe import Recipe, first_difference
@@ -18,15 +19,19 @@ from tfcli.recipe.train import TrainSection
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.training import SettingChanged, TrainingFinished
 from tfcli.runs.card import run_card
+from tfcli.runs.checkpoint import Checkpoint, Progress, last_checkpoint
+from tfcli.runs.config import read_config
+from tfcli.runs.data import read_run_data
 from tfcli.runs.directory import RunDirectory, claimed_run, existing_run
 from tfcli.runs.load import load_run
 from tfcli.runs.lock import held
+from tfcli.runs.metrics import read_metrics
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.ending import finished_event, reason_of, reason_to_end
 from tfcli.training.initial import require_same_model
 from tfcli.training.job import TrainingJob, forget_abandoned_best, resume, start
 from tfcli.training.loop import train
-from tfcli.training.state import Progress, read_progress
+from tfcli.training.state import read_progress
 from tfcli.training.workers import ALONE, Workers, require_work_for_all
 
 ShouldStop = Callable[[], bool]
@@ -120,8 +125,9 @@ def resume_run(
         settings: what to change from here on; with more steps, a finished run goes on too.
 
     Raises:
-        UsageError: a setting may not change, or has no effect; or another process trains into the run.
-        BrokenInputError: a file of the run is damaged.
+        UsageError: a setting may not change, or has no effect; the recipe was edited; or another process trains into
+            the run.
+        BrokenInputError: a file of the run is damaged, or does not belong to it.
     """
     run = existing_run(path)
     recorded, recipe = load_recorded(run.recipe), changed_recipe(run.recipe, settings or {})
@@ -129,10 +135,13 @@ def resume_run(
         raise UsageError(
             f"The run {path} was imported, and there is no training to go on with", "begin one with --init"
         )
+    checkpoint = last_checkpoint(run)
+    edits = _require_same_run(run, recorded, checkpoint, settings or {}) if checkpoint is not None else []
     if settings:
         recipe = replace(recipe, train=_decided_again(recipe, recorded, settings))
     changes = changes_between(recorded, recipe)
-    progress = read_progress(run)
+    changes += [edit for edit in edits if edit.key not in {change.key for change in changes}]
+    progress = checkpoint.progress if checkpoint is not None else None
     if progress is not None and changes:
         _require_effect(progress, recipe)
     if progress is not None and progress.finished and not changes:
@@ -150,6 +159,65 @@ def resume_run(
         if changes:
             forget_abandoned_best(job)
         return _drive(job, report, should_stop)
+
+
+def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoint, settings: Settings) -> list[Change]:
+    """Refuse, before anything is written, to go on with what is not provably the run that the checkpoint is of.
+
+    Returns: edits of its recipe that the command line asks for as well, and that may be.
+
+    Raises:
+        UsageError: its recipe was edited; names the setting.
+        BrokenInputError: config.json or data.json is another one than it was.
+    """
+    config, data, lines = read_config(run.config), read_run_data(run.data), read_metrics(run.metrics)
+    if recorded.model != config.model:
+        raise UsageError(f"{run.recipe} and {run.config} describe different models", "restore the run's own files")
+    if checkpoint.step > recorded.train.steps:
+        raise UsageError(
+            f"{run.recipe} has train.steps = {recorded.train.steps}, and {checkpoint.step} are done",
+            f"put it back, to {checkpoint.step} or more",
+        )
+    origin = checkpoint.origin
+    if origin is None:
+        return []
+    roles = json.loads(json.dumps(asdict(config.roles)))
+    for path, found, wanted in (
+        (run.config, config.run_id, origin.run_id),
+        (run.config, config.tokenizer_fingerprint, origin.tokenizer),
+        (run.config, {name: roles.get(name) for name in origin.roles}, origin.roles),
+        (run.data, data.fingerprint, origin.data),
+    ):
+        if found != wanted:
+            raise BrokenInputError(
+                f"{path} has {shortened(repr(found))}, and {checkpoint.folder} belongs to {shortened(repr(wanted))}",
+                "restore the run's own files",
+            )
+    # A change that was asked for is a line of the metrics before it is in the recipe, and then in the next checkpoint.
+    logged = [(line.get("key"), line.get("to")) for line in lines if line["step"] >= checkpoint.step]
+    edits = [edit for edit in edits_since(origin.recipe, recorded) if (edit.key, edit.after) not in logged]
+    for edit in edits:
+        _require_asked_for(edit, run, recorded, settings)
+    return edits
+
+
+def _require_asked_for(edit: Change, run: RunDirectory, recorded: Recipe, settings: Settings) -> None:
+    if edit.key in ("data.source", "data.validation"):  # the same text at another place is the same text
+        require_same_text(run, recorded)
+        return
+    section, _, name = edit.key.partition(".")
+    if may_change(edit.key) and name in settings.get(section, {}):
+        return
+    remedy = f"put it back to {_shown(edit.before)}"
+    if may_change(edit.key):
+        remedy += f", and ask for it: --set {edit.key}={edit.after}"
+    else:
+        remedy += ", or begin a new run with --init"
+    raise UsageError(
+        f"{run.recipe} was edited: {edit.key} is {shortened(_shown(edit.after))}, and the run was trained with "
+        f"{shortened(_shown(edit.before))}",
+        remedy,
+    )
 
 
 def goes_on(path: Path, settings: Settings, processes: int) -> bool:

@@ -1,5 +1,6 @@
 """What may be changed of a run while it goes on: ``tfcli train --resume RUN --set KEY=VALUE``."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +41,9 @@ CHANGEABLE = {
 remembers. With another value it would be another run."""
 
 
+_DECISIVE = ("tokenizer", "data", "model", "train")
+
+
 class Change(NamedTuple):
     """A key, as ``section.field``, with its value before and after."""
 
@@ -60,7 +64,7 @@ def changed_recipe(path: Path, settings: Settings) -> Recipe:
         return recorded
     recipe = build_recipe(read_toml(path), settings)
     for key, before, after in changes_between(recorded, recipe):
-        if not any(key in keys for keys in CHANGEABLE.values()):
+        if not may_change(key):
             may = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in CHANGEABLE.items())
             was, wanted = (shortened(repr(value)) for value in (before, after))
             raise UsageError(
@@ -68,6 +72,23 @@ def changed_recipe(path: Path, settings: Settings) -> Recipe:
                 f"begin a new one with --init, or change only {may}",
             )
     return recipe
+
+
+def settings_that_decide(recipe: Recipe) -> dict[str, dict[str, Any]]:
+    """The sections of a recipe that say what is computed. The others shape only what is shown."""
+    settings = {section: asdict(getattr(recipe, section)) for section in _DECISIVE}
+    return {name: {k: v for k, v in section.items() if v is not None} for name, section in settings.items()}
+
+
+def edits_since(trained_by: Settings, recorded: Recipe) -> list[Change]:
+    """What was changed in a run's recipe since it was trained by these settings, those of `settings_that_decide`."""
+    changes = changes_between(build_recipe(trained_by), recorded)
+    return [change for change in changes if change.key.partition(".")[0] in _DECISIVE]
+
+
+def may_change(key: str) -> bool:
+    """Whether a resume may change it."""
+    return any(key in keys for keys in CHANGEABLE.values())
 
 
 def changes_between(before: Recipe, after: Recipe) -> list[Change]:

@@ -29,6 +29,8 @@ class TrainingStarted:
     """Pairs that are too long for the context and take no part."""
     lost_lines: int = 0
     """Lines of metrics.jsonl that were there when the run was saved, and are there no more."""
+    without_digest: bool = False
+    """Whether the checkpoint is of before they told what they belong to: some edits of its run cannot be seen."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class TrainingView:
         match event:
             case TrainingStarted():
                 self._started = event
-                self._notes += [_lost(event)] if event.lost_lines else []
+                self._notes += _begun_with(event)
             case SettingChanged():
                 self._notes.append(_change(event))
             case StepsDone():
@@ -225,6 +225,12 @@ def _value(value: Any) -> str:
     return "none" if value is None else printable(str(value).lower() if isinstance(value, bool) else str(value))
 
 
+def _begun_with(event: TrainingStarted) -> list[str]:
+    """What there is to say of the checkpoint that a training goes on from."""
+    old = "its checkpoint has no digest yet, so that not every edit of the run would be seen"
+    return ([_lost(event)] if event.lost_lines else []) + ([old] if event.without_digest else [])
+
+
 def _lost(event: TrainingStarted) -> str:
     lines = "a line that was" if event.lost_lines == 1 else f"{exact(event.lost_lines)} lines that were"
     return f"metrics.jsonl has lost {lines} there when step {exact(event.step)} was saved"
@@ -235,8 +241,8 @@ def _columns(name: str, *columns: str) -> str:
 
 
 def _start(event: TrainingStarted) -> str:
-    lost = f"; {_lost(event)}" if event.lost_lines else ""
+    notes = "".join(f"; {note}" for note in _begun_with(event))
     return (
         f"{event.architecture}, {short(event.parameters)} parameters, {event.device} {event.precision}, "
-        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens, {printable(event.run)}{lost}"
+        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens, {printable(event.run)}{notes}"
     )

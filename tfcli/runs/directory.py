@@ -15,7 +15,7 @@ from pathlib import Path
 from tfcli.errors import UsageError
 from tfcli.files import Taken, claimed
 
-_CHECKPOINT = re.compile(r"step-(\d{6,})")
+_CHECKPOINT = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,15})")
 
 
 @dataclass(frozen=True)

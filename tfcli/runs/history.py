@@ -7,13 +7,17 @@ from typing import Any, get_args
 
 from tfcli.records.runs import EvaluationPoint, History, StepPoint
 from tfcli.records.training import Scored, SettingChanged
-from tfcli.runs.metrics import parse_line, read_metrics
+from tfcli.runs.metrics import metric_lines, parse_line, read_metrics
 
 Line = Mapping[str, Any]
 
 
 def read_history(path: Path) -> History:
-    """Everything that was recorded, as far as the file is whole. What an older run did not record is None."""
+    """Everything that was recorded. What an older run did not record is None.
+
+    Raises:
+        BrokenInputError: a line is damaged.
+    """
     lines = read_metrics(path)
     training = tuple(_step(line) for line in lines if line.get("event") == "step")
     return History(
@@ -29,13 +33,14 @@ def read_history(path: Path) -> History:
 
 
 def read_landmarks(path: Path) -> History:
-    """The last report and every evaluation: what a list needs, from files of any length."""
-    try:
-        written = path.read_bytes().splitlines()
-    except OSError:
-        return History()
-    evaluated = [line for raw in written if b'"evaluated"' in raw and (line := parse_line(raw))]
-    last = next((line for raw in reversed(written) if (line := parse_line(raw)) and line.get("event") == "step"), None)
+    """The last report and every evaluation: what a list needs, from files of any length.
+
+    Raises:
+        BrokenInputError: a line that was looked at is damaged.
+    """
+    written = metric_lines(path)
+    evaluated = [parse_line(path, *line) for line in written if b'"evaluated"' in line[1]]
+    last = next((line for raw in reversed(written) if (line := parse_line(path, *raw)).get("event") == "step"), None)
     training = (_step(last),) if last else ()
     return History(training, tuple(_evaluations(evaluated, training)))
 

@@ -12,10 +12,10 @@ from tfcli.models.transformer import Transformer
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.model import WeightPrecision
 from tfcli.recipe.recipe import Recipe
+from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.config import RunConfig, read_config
 from tfcli.runs.directory import RunDirectory, existing_run
-from tfcli.runs.parts import whole_parts
-from tfcli.runs.weights import fill_model, load_tensors
+from tfcli.runs.weights import checkpoint_tensors, fill_model, load_tensors, require_belonging
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer
 
@@ -64,10 +64,13 @@ def load_run(
             f"{directory.recipe} and {directory.config} describe different models", "restore the run's own files"
         )
     model = ARCHITECTURES[config.model.architecture](config.model)  # every weight is read, so none is initialised
-    weights = checkpoint_weights(directory, checkpoint)
-    tensors, metadata = whole_parts(weights) if weights.is_dir() else load_tensors(weights)
-    if metadata.get("run_id") != config.run_id:
-        raise BrokenInputError(f"{weights} belongs to another run", "restore the run's own file")
+    if checkpoint == "best":
+        weights = directory.weights
+        tensors, metadata = load_tensors(weights)
+        require_belonging(metadata, weights, config.run_id)
+    else:
+        weights = kept_checkpoint(directory, checkpoint)
+        tensors = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
     fill_model(model, tensors, weights)
     model = model.to(device).eval()
     if precision is not None:
@@ -91,27 +94,21 @@ def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
     return tokenizer
 
 
-def checkpoint_weights(directory: RunDirectory, checkpoint: str) -> Path:
-    """The weights file that `--checkpoint` names, or a folder of its parts.
+def kept_checkpoint(directory: RunDirectory, checkpoint: str) -> Path:
+    """The folder of the checkpoint that `--checkpoint` names: "last", or a step.
 
     Raises:
         UsageError: there is none; lists those that are kept.
     """
-    if checkpoint == "best":
-        return directory.weights
     kept = directory.checkpoints()
     if not kept:
         raise UsageError(f"The run {directory.path} keeps no checkpoints", "use --checkpoint best")
     if checkpoint == "last":
-        return _weights_in(kept[max(kept)])
-    if not checkpoint.isdecimal() or len(checkpoint) > 18 or int(checkpoint) not in kept:
+        return kept[max(kept)]
+    named = {str(step): folder for step, folder in kept.items()}.get(checkpoint.lstrip("0") or "0")
+    if named is None:
         raise UsageError(
             f"The run {directory.path} keeps no checkpoint {shortened(checkpoint)!r}",
             f"choose best, last or {', '.join(map(str, kept))}",
         )
-    return _weights_in(kept[int(checkpoint)])
-
-
-def _weights_in(checkpoint: Path) -> Path:
-    parts = checkpoint / "model.parts"
-    return parts if parts.is_dir() else checkpoint / "model.safetensors"
+    return named

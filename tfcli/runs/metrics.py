@@ -2,15 +2,16 @@
 
 import json
 import math
+import sys
 from dataclasses import asdict
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from tfcli.errors import TfcliError
+from tfcli.errors import BrokenInputError, TfcliError
 from tfcli.files import flush, write_text
 from tfcli.records.training import Evaluated, SettingChanged, StepsDone
 
+_MOST_STEPS = 1 << 53
 _NAMES = {StepsDone: "step", Evaluated: "evaluated", SettingChanged: "changed"}
 
 
@@ -43,20 +44,60 @@ def flush_metrics(path: Path) -> None:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Every whole line, oldest first, up to one that was cut short by a kill or is no line of metrics."""
+    """Every line, oldest first, but a last one that a kill has cut short.
+
+    Raises:
+        BrokenInputError: another line is none of metrics; names it.
+    """
+    return [parse_line(path, number, raw) for number, raw in metric_lines(path)]
+
+
+def metric_lines(path: Path) -> list[tuple[int, bytes]]:
+    """Every line with its number, from 1, but a last one that a kill has cut short.
+
+    Raises:
+        BrokenInputError: the file cannot be read.
+    """
     if not path.is_file():
         return []
-    parsed = map(parse_line, path.read_bytes().splitlines())
-    return list(takewhile(lambda line: line is not None, parsed))  # type: ignore[arg-type]
+    try:
+        written = path.read_bytes()
+    except OSError as error:
+        raise BrokenInputError(f"Cannot read {path}: {error.strerror}", "check its permissions") from error
+    lines = written.split(b"\n")  # at line ends alone: JSON may hold other separators
+    if not lines[-1] or _parsed(lines[-1]) is None:
+        lines.pop()
+    return list(enumerate(lines, start=1))
 
 
-def parse_line(raw: bytes) -> dict[str, Any] | None:
-    """A line of metrics; None where it was cut short or is something else."""
+def parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
+    """A line of metrics: its step is a count, and all else are numbers, texts, or numbers by name.
+
+    Raises:
+        BrokenInputError: it is something else.
+    """
+    line = _parsed(raw)
+    if line is None:
+        raise BrokenInputError(f"{path} is damaged in line {number}", "remove that line, or restore the file")
+    return line
+
+
+def _parsed(raw: bytes) -> dict[str, Any] | None:
     try:
         line = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return line if isinstance(line, dict) and isinstance(line.get("step"), int) else None
+    if not isinstance(line, dict) or type(line.get("step")) is not int or not 0 <= line["step"] <= _MOST_STEPS:
+        return None
+    values = (inner for value in line.values() for inner in (value.values() if isinstance(value, dict) else (value,)))
+    return line if all(_is_plain(value) for value in values) else None
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it can be counted with: a number that a float can hold is, and so is what is no number."""
+    if isinstance(value, int | float):
+        return -sys.float_info.max <= value <= sys.float_info.max
+    return value is None or isinstance(value, str)
 
 
 def truncate_metrics(path: Path, step: int) -> int:

@@ -9,6 +9,7 @@ from tfcli.files import read_json
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.runs import History, RunState, RunSummary
+from tfcli.runs.checkpoint import last_checkpoint
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.header import count_numbers
 from tfcli.runs.history import read_landmarks
@@ -65,6 +66,8 @@ def _require_whole(run: RunDirectory) -> None:
             read_json(path)
     if not run.recipe.read_bytes().strip():
         raise BrokenInputError(f"{run.recipe} is empty", "restore it")
+    if not run.tokenizer.is_file():  # a pipe would never end
+        raise BrokenInputError(f"{run.tokenizer} is not there", "restore it")
     with run.tokenizer.open("rb") as file:
         begin = file.read(1)
         file.seek(-min(4, run.tokenizer.stat().st_size), os.SEEK_END)
@@ -74,13 +77,10 @@ def _require_whole(run: RunDirectory) -> None:
 
 def _reached(run: RunDirectory) -> tuple[int, float | None, bool]:
     """The step of the last checkpoint, the seconds up to it, and whether training ended there."""
-    checkpoints = run.checkpoints()
-    if not checkpoints:
+    checkpoint = last_checkpoint(run)
+    if checkpoint is None:
         return 0, None, False
-    step = max(checkpoints)
-    values = read_json(checkpoints[step] / "state.json")
-    known = values if isinstance(values, dict) else {}
-    return step, known.get("seconds"), known.get("finished") is True
+    return checkpoint.step, checkpoint.progress.seconds, checkpoint.progress.finished
 
 
 def _state(run: RunDirectory, recipe: Recipe, finished: bool) -> RunState:

@@ -4,8 +4,10 @@ Written and read by `torch.distributed.checkpoint` in its safetensors form; its 
 What it needs is imported where it is called, since most trainings have one process.
 """
 
+import math
 import warnings
 from collections.abc import Mapping
+from itertools import combinations, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -13,14 +15,19 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError, TfcliError, first_lines
-from tfcli.files import read_json
+from tfcli.runs.header import read_header
 
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
     from torch.distributed.tensor import DTensor
 
 ABOUT = "about.json"
-"""What a folder of parts says beside its tensors: the id of its run."""
+"""What a folder of parts says beside its tensors: the id of its run, and the step."""
+
+_RESTORE = "restore the run's own files"
+
+_Part = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def save_parts(folder: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -46,43 +53,82 @@ def load_parts(folder: Path, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     written. Where there are several processes, all call it together.
 
     Raises:
-        BrokenInputError: a tensor is missing or has another shape, or a file is damaged.
+        BrokenInputError: a tensor is missing, has another shape or type, or not every element of it is there once; or a
+            file is damaged.
     """
+    return _loaded(folder, like, _stored(folder))
+
+
+def whole_parts(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a folder of parts, put together.
+
+    Raises:
+        BrokenInputError: a file is missing or damaged.
+    """
+    stored = _stored(folder)
+    like = {name: torch.empty(tensor.size, dtype=tensor.properties.dtype) for name, tensor in stored.items()}
+    return _loaded(folder, like, stored)
+
+
+def _stored(folder: Path) -> "dict[str, TensorStorageMetadata]":
+    """What the files say they hold of each tensor, all of one type."""
+    from torch.distributed.checkpoint import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+    types: dict[str, str] = {}
+    for file in folder.glob("*.safetensors"):
+        for name, kind in read_header(file).types.items():
+            if types.setdefault(name, kind) != kind:
+                raise BrokenInputError(
+                    f"{file}: tensor {name!r} is of the type {kind}, and {types[name]} in another file", _RESTORE
+                )
+    try:
+        stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+    except Exception as error:  # the reader raises many kinds over a damaged file
+        raise BrokenInputError(f"{folder} is damaged ({first_lines(error)})", _RESTORE) from error
+    return {name: tensor for name, tensor in stored.items() if isinstance(tensor, TensorStorageMetadata)}
+
+
+def _loaded(
+    folder: Path, like: Mapping[str, Tensor], stored: "Mapping[str, TensorStorageMetadata]"
+) -> dict[str, Tensor]:
     from torch.distributed import checkpoint, is_initialized
     from torch.distributed.checkpoint.api import CheckpointException
 
+    for name, tensor in like.items():
+        _require_covered(folder, name, tensor, stored.get(name))
     tensors = {name: torch.empty_like(tensor, requires_grad=False) for name, tensor in like.items()}
     reader = checkpoint.HuggingFaceStorageReader(str(folder))
     try:
         with warnings.catch_warnings(action="ignore"):  # one process alone is no mistake
             checkpoint.load(tensors, storage_reader=reader, no_dist=not is_initialized())
     except CheckpointException as error:
-        raise BrokenInputError(
-            f"{folder} does not hold what is needed: {_reason(error)}", "restore the run's own files"
-        ) from error
+        raise BrokenInputError(f"{folder} does not hold what is needed: {_reason(error)}", _RESTORE) from error
     return tensors
 
 
-def whole_parts(folder: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """All tensors of a folder of parts, put together, and what it says beside them.
+def _require_covered(folder: Path, name: str, tensor: Tensor, stored: "TensorStorageMetadata | None") -> None:
+    """Refuse a tensor of which the files do not hold every element, once: the library fills in what there is, and the
+    rest stays whatever was in memory."""
+    if stored is None:
+        raise BrokenInputError(f"{folder} lacks the tensor {name!r}", _RESTORE)
+    if stored.properties.dtype != tensor.dtype:
+        raise BrokenInputError(
+            f"{folder}: tensor {name!r} is of the type {stored.properties.dtype}, not {tensor.dtype}", _RESTORE
+        )
+    parts = [(tuple(part.offsets), tuple(part.sizes)) for part in stored.chunks if 0 not in part.sizes]
+    numbers = sum(math.prod(sizes) for _, sizes in parts)
+    if stored.size != tensor.shape or numbers != tensor.numel() or any(starmap(_overlap, combinations(parts, 2))):
+        raise BrokenInputError(
+            f"{folder}: of the {tensor.numel():,} numbers of the tensor {name!r} its files hold {numbers:,}, or some "
+            "of them twice: a file is missing, or not its own",
+            _RESTORE,
+        )
 
-    Raises:
-        BrokenInputError: a file is damaged.
-    """
-    from safetensors import SafetensorError
-    from torch.distributed.checkpoint import HuggingFaceStorageReader
-    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-    try:
-        stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
-        raise BrokenInputError(f"{folder} is damaged ({error})", "restore the run's own files") from error
-    like = {
-        name: torch.empty(tensor.size, dtype=tensor.properties.dtype)
-        for name, tensor in stored.items()
-        if isinstance(tensor, TensorStorageMetadata)
-    }
-    return load_parts(folder, like), read_json(folder / ABOUT)
+def _overlap(ours: _Part, theirs: _Part) -> bool:
+    """Whether two parts of a tensor, each its offsets and sizes, have an element in common."""
+    return all(a < b + length and b < a + size for a, size, b, length in zip(*ours, *theirs, strict=True))
 
 
 def is_divided(tensor: Tensor) -> "TypeGuard[DTensor]":

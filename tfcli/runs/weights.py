@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import read_json, replacing
-from tfcli.runs.parts import ABOUT, divided_as, load_parts, whole_parts
+from tfcli.runs.checkpoint import Checkpoint
+from tfcli.runs.parts import ABOUT, divided_as, load_parts, local, whole_parts
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -53,24 +55,41 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def checkpoint_tensors(
-    checkpoint: Path, name: str, like: Mapping[str, Tensor] | None = None
-) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a checkpoint's "model" or "optimizer", from its one file or from a folder of parts, and what is
-    said beside them.
+    checkpoint: Checkpoint, name: str, run_id: str, like: Mapping[str, Tensor] | None = None
+) -> dict[str, Tensor]:
+    """The tensors of a checkpoint's "model" or "optimizer", from its one file or from a folder of parts.
 
     Args:
+        run_id: of the run that it must belong to.
         like: divide them as these are; without it, all are whole. Of parts, exactly these are read.
 
     Raises:
         UsageError: it is not there.
-        BrokenInputError: it is damaged, or of `like` a tensor is missing in a folder of parts.
+        BrokenInputError: it is damaged, of another run or another step, or of `like` a tensor is missing in a folder of
+            parts.
     """
-    parts = checkpoint / f"{name}.parts"
+    parts, file = checkpoint.folder / f"{name}.parts", checkpoint.folder / f"{name}.safetensors"
+    tensors: dict[str, Tensor] = {}
+    if not parts.is_dir() or file.is_file():  # beside parts lies what is never divided
+        tensors, metadata = load_tensors(file)
+        require_belonging(metadata, file, run_id, checkpoint.step)
     if parts.is_dir():
-        return whole_parts(parts) if like is None else (load_parts(parts, like), read_json(parts / ABOUT))
-    tensors, metadata = load_tensors(checkpoint / f"{name}.safetensors")
+        require_belonging(read_json(parts / ABOUT), parts, run_id, checkpoint.step)
+        return tensors | (whole_parts(parts) if like is None else load_parts(parts, like))
     places = like or {}
-    return {key: divided_as(tensor, places.get(key, tensor)) for key, tensor in tensors.items()}, metadata
+    return {key: divided_as(tensor, places.get(key, tensor)) for key, tensor in tensors.items()}
+
+
+def require_belonging(metadata: Any, path: Path, run_id: str, step: int | None = None) -> None:
+    """Refuse a file that says it is of another run, or of another step; files of before said nothing of their step.
+
+    Raises:
+        BrokenInputError: naming the file.
+    """
+    if not isinstance(metadata, dict) or metadata.get("run_id") != run_id:
+        raise BrokenInputError(f"{path} belongs to another run", "restore the run's own file")
+    if step is not None and metadata.get("step", str(step)) != str(step):
+        raise BrokenInputError(f"{path} belongs to another step than {step}", "restore the run's own file")
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -78,40 +97,51 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     return dict(model.named_parameters())
 
 
-def stored_tensor(tensors: Mapping[str, Tensor], name: str, path: Path) -> Tensor:
-    """One of the tensors of a file.
+def require_tensors(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse tensors that do not have the names, shapes and types of `like`, or are not finite. Whatever comes in from
+    a file, on whatever way, passes here before it is used.
 
     Raises:
-        BrokenInputError: it is not there.
+        BrokenInputError: one is missing, wrongly shaped, of another type or not finite; names it and the file.
     """
-    if name not in tensors:
-        raise BrokenInputError(f"{path} lacks the tensor {name!r}", "restore the file, or train again")
-    return tensors[name]
+    remedy = "the file is damaged or belongs to another run: restore the run's own"
+    for name, wanted in like.items():
+        if name not in tensors:
+            raise BrokenInputError(f"{path} lacks the tensor {name!r}", remedy)
+        tensor = tensors[name]
+        if tensor.shape != wanted.shape:
+            raise BrokenInputError(
+                f"{path}: tensor {name!r} has the shape {tuple(tensor.shape)}, not {tuple(wanted.shape)}", remedy
+            )
+        if tensor.dtype != wanted.dtype:
+            raise BrokenInputError(f"{path}: tensor {name!r} is of the type {tensor.dtype}, not {wanted.dtype}", remedy)
+        if tensor.is_floating_point() and not _is_finite(local(tensor)):
+            raise BrokenInputError(
+                f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint"
+            )
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """In one pass, without a tensor of answers."""
+    if not tensor.numel():
+        return True
+    low, high = tensor.detach().aminmax()
+    return bool(torch.isfinite(low) & torch.isfinite(high))
 
 
 def fill_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Copy tensors into a model's parameters.
 
     Raises:
-        BrokenInputError: one is missing, left over, wrongly shaped or not finite; names it and the file.
+        BrokenInputError: one is left over, or as `require_tensors`.
     """
     parameters = model_tensors(model)
-    remedy = "the file belongs to another run: restore the run's own"
-    for name in parameters.keys() - tensors.keys():
-        raise BrokenInputError(f"{path} lacks the tensor {name!r}", remedy)
+    require_tensors(tensors, parameters, path)
     for name in tensors.keys() - parameters.keys():
-        raise BrokenInputError(f"{path} has a tensor {name!r} that the model does not", remedy)
-    for name, parameter in parameters.items():
-        tensor = tensors[name]
-        if tensor.shape != parameter.shape:
-            raise BrokenInputError(
-                f"{path}: tensor {name!r} has the shape {tuple(tensor.shape)}, not {tuple(parameter.shape)}",
-                remedy,
-            )
-        if not torch.isfinite(tensor).all():
-            raise BrokenInputError(
-                f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint"
-            )
+        raise BrokenInputError(
+            f"{path} has a tensor {name!r} that the model does not",
+            "the file belongs to another run: restore the run's own",
+        )
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])

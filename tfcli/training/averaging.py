@@ -7,8 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.parts import local
-from tfcli.runs.weights import checkpoint_tensors, model_tensors
+from tfcli.runs.weights import checkpoint_tensors, model_tensors, require_tensors
+from tfcli.training.workers import ALONE, Workers
 
 
 class MovingAverage:
@@ -40,17 +42,21 @@ def exchanged(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]
         _exchange(model, tensors)
 
 
-def mean_of_weights(model: nn.Module, checkpoints: Sequence[Path]) -> dict[str, Tensor]:
+def mean_of_weights(
+    model: nn.Module, checkpoints: Sequence[Path], run_id: str, workers: Workers = ALONE
+) -> dict[str, Tensor]:
     """The mean of the model's weights and those of checkpoints, as Vaswani et al. 2017, section 6.1, evaluate it.
     Summed in float64 on the CPU, a checkpoint at a time.
 
     Raises:
-        BrokenInputError: a checkpoint's file is damaged.
+        BrokenInputError: a checkpoint's file is damaged, or of another run.
     """
     parameters = model_tensors(model)
     sums = {name: local(parameter).detach().cpu().double() for name, parameter in parameters.items()}
     for folder in checkpoints:
-        tensors, _ = checkpoint_tensors(folder, "model", parameters)
+        with workers.together():
+            tensors = checkpoint_tensors(open_checkpoint(folder), "model", run_id, parameters)
+            require_tensors(tensors, parameters, folder)
         for name, total in sums.items():
             total += local(tensors[name]).cpu()
     return {name: (sums[name] / (len(checkpoints) + 1)).to(parameter.dtype) for name, parameter in parameters.items()}

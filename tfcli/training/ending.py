@@ -2,8 +2,8 @@
 
 from tfcli.recipe.train import TrainSection
 from tfcli.records.training import Reason, TrainingFinished
+from tfcli.runs.checkpoint import Progress
 from tfcli.runs.directory import RunDirectory
-from tfcli.training.state import Progress
 
 
 def reason_of(progress: Progress, section: TrainSection) -> Reason:

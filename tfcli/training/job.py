@@ -1,6 +1,6 @@
 """Everything one training needs, put together fresh or from a checkpoint."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import nn
@@ -11,11 +11,13 @@ from tfcli.errors import BrokenInputError, UsageError
 from tfcli.evaluation.batches import Batches, build_batches
 from tfcli.files import digest, replacing_folder, require_writable, write_text
 from tfcli.models.transformer import Transformer
+from tfcli.recipe.changes import settings_that_decide
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.saving import to_toml
 from tfcli.recipe.train import Device, Windows
 from tfcli.records.dataset import DatasetRecord
 from tfcli.records.training import SettingChanged
+from tfcli.runs.checkpoint import Origin, Progress, last_checkpoint, or_an_older_one
 from tfcli.runs.config import RunConfig, read_config, write_config
 from tfcli.runs.data import write_run_data
 from tfcli.runs.directory import RunDirectory
@@ -27,7 +29,7 @@ from tfcli.training.assembly import assemble, decide_for_machine
 from tfcli.training.averaging import MovingAverage
 from tfcli.training.initial import take_weights
 from tfcli.training.memory import require_memory
-from tfcli.training.state import Progress, load_checkpoint, save_checkpoint
+from tfcli.training.state import load_checkpoint, save_checkpoint
 from tfcli.training.workers import ALONE, Workers, require_work_for_all
 
 
@@ -54,7 +56,18 @@ class TrainingJob:
 
     best_is_later: bool = False
     """Whether the best weights are of a step after the checkpoint that training goes on from."""
+    without_digest: bool = False
+    """Whether that checkpoint is of before they told what they belong to."""
     workers: Workers = ALONE
+
+    @property
+    def origin(self) -> Origin:
+        """What its checkpoints belong to."""
+        config = self.config
+        settings = settings_that_decide(self.recipe)
+        return Origin(
+            config.run_id, config.tokenizer_fingerprint, self.data.fingerprint, asdict(config.roles), settings
+        )
 
 
 def start(
@@ -100,14 +113,14 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
     config = read_config(run.config)
     data.require_tokenizer(load_run_tokenizer(run, config))
     job = _assemble(recipe, config, data, run, workers)
-    checkpoints = run.checkpoints()
-    if not checkpoints:
+    last = last_checkpoint(run)
+    if last is None:
         raise BrokenInputError(f"The run {run.path} has lost its checkpoints", "begin a new one from it with --init")
-    job.average = _moving_average(job)
-    last = checkpoints[max(checkpoints)]
-    job.progress = load_checkpoint(
-        last, config.run_id, job.model, job.optimizers, job.average, workers, recipe.train.seed
-    )
+    job.average, job.without_digest = _moving_average(job), last.origin is None
+    with or_an_older_one(run):
+        job.progress = load_checkpoint(
+            last, config.run_id, job.model, job.optimizers, job.average, workers, recipe.train.seed
+        )
     job.best_is_later = workers.any(workers.is_first and _has_later_best(run, job.progress.step))
     if workers.is_first:
         run.sweep()
@@ -200,6 +213,6 @@ def _write_beginnings(job: TrainingJob, data: PreparedDataset, tokenizer: Tokeni
         write_config(run.config, job.config)
         write_run_data(run.data, data.record())
         write_text(run.metrics, "")
-        save_checkpoint(run, job.config.run_id, job.model, job.optimizers, job.progress, job.average)
+        save_checkpoint(run, job.origin, job.model, job.optimizers, job.progress, job.average)
         save_tensors(run.weights, model_tensors(job.model), {"run_id": job.config.run_id})
         write_text(run.recipe, to_toml(job.recipe))

@@ -118,6 +118,7 @@ def _started(job: TrainingJob) -> TrainingStarted:
         precision=section.precision,
         left_out=job.left_out,
         lost_lines=job.lost_lines,
+        without_digest=job.without_digest,
     )
 
 
@@ -160,7 +161,7 @@ def _evaluated(job: TrainingJob, clock: Clock) -> Evaluated:
 def _evaluated_mean(job: TrainingJob, clock: Clock) -> Evaluated:
     """Score the mean of the weights of this step and of the checkpoints before it."""
     others = checkpoints_to_average(job.run, job.progress.step, job.recipe.train)
-    with exchanged(job.model, mean_of_weights(job.model, others)):
+    with exchanged(job.model, mean_of_weights(job.model, others, job.config.run_id, job.workers)):
         event = _scored(job, clock, "checkpoints")
     append(job, event)
     return event

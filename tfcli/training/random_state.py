@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfcli.errors import BrokenInputError
-from tfcli.runs.weights import stored_tensor
+from tfcli.errors import BrokenInputError, first_lines
 from tfcli.training.workers import Workers
 
 _CPU, _ACCELERATOR = "random.cpu", "random.accelerator"
+_DRAWN = (torch.float32, torch.float64)
+"""The CPU's generator keeps half a pair of normal numbers of each."""
 
 
 def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
@@ -43,14 +44,27 @@ def restore_random_state(
     if saved and (saved != workers.size or of_other_device):
         torch.manual_seed(seed)
         return
+    torch.set_rng_state(_tried(tensors, _numbered(_CPU, workers.rank), path, torch.device("cpu")))
+    if accelerator is not None:
+        accelerator.set_rng_state(_tried(tensors, _numbered(_ACCELERATOR, workers.rank), path, device))
+
+
+def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.device) -> Tensor:
+    """A state that a generator takes, and draws finite numbers from."""
+    if name not in tensors:
+        raise BrokenInputError(f"{path} lacks the tensor {name!r}", "restore the run's own file")
+    state = tensors[name]
+    kinds = _DRAWN if device.type == "cpu" else _DRAWN[:1]
     try:
-        torch.set_rng_state(stored_tensor(tensors, _numbered(_CPU, workers.rank), path))
-        if accelerator is not None:
-            accelerator.set_rng_state(stored_tensor(tensors, _numbered(_ACCELERATOR, workers.rank), path))
+        generator = torch.Generator(device)
+        generator.set_state(state)
+        drawn = [torch.randn(1, generator=generator, device=device, dtype=kind) for kind in kinds]
+        if all(bool(torch.isfinite(number)) for number in drawn):
+            return state
+        reason = "it draws numbers that are not finite"
     except (RuntimeError, TypeError) as error:
-        raise BrokenInputError(
-            f"{path}: the random state is damaged ({error})", "restore the run's own file"
-        ) from error
+        reason = first_lines(error)
+    raise BrokenInputError(f"{path}: the random state is damaged ({reason})", "restore the run's own file")
 
 
 def _numbered(name: str, rank: int) -> str:

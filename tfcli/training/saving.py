@@ -53,9 +53,7 @@ def save_progress(job: TrainingJob) -> Path:
         if job.workers.is_first:
             flush_metrics(job.run.metrics)
     with _keeping_the_last(job):
-        folder = save_checkpoint(
-            job.run, job.config.run_id, job.model, job.optimizers, job.progress, job.average, job.workers
-        )
+        folder = save_checkpoint(job.run, job.origin, job.model, job.optimizers, job.progress, job.average, job.workers)
         if job.workers.is_first:
             job.run.prune(checkpoints_to_keep(job.run.checkpoints(), job.recipe.train))
     return folder

@@ -3,7 +3,8 @@
 step-000250/model.safetensors      the weights
             optimizer.safetensors  what the optimizers remember, the state of the random generators, and the moving
                                    average of the weights
-            state.json             the counters below; written last inside the folder, which is renamed into place
+            state.json             the counters and what they belong to (runs/checkpoint.py); written last inside the
+                                   folder, which is renamed into place
 
 Under fsdp, model.parts/ and optimizer.parts/ hold a file of each process in the place of the tensors that they share
 out; the states of the random generators, of all processes, stay in optimizer.safetensors.
@@ -11,7 +12,6 @@ out; the states of the random generators, of all processes, stay in optimizer.sa
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -19,17 +19,19 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from tfcli.errors import BrokenInputError
-from tfcli.files import read_json, replacing_folder, write_json
+from tfcli.files import replacing_folder, write_json
 from tfcli.models.transformer import Transformer
+from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, last_checkpoint, write_state
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.parts import ABOUT, is_divided, save_parts
-from tfcli.runs.weights import checkpoint_tensors, fill_model, load_tensors, model_tensors, save_tensors, stored_tensor
+from tfcli.runs.parts import ABOUT, is_divided, local, save_parts
+from tfcli.runs.weights import checkpoint_tensors, fill_model, model_tensors, require_tensors, save_tensors
 from tfcli.training.averaging import MovingAverage
 from tfcli.training.muon import Muon
 from tfcli.training.random_state import random_states, restore_random_state
 from tfcli.training.workers import ALONE, Workers
 
-FORMAT_VERSION = 3
+_LAST_COUNTED = 1 << 24
+"""AdamW counts its updates in float32, where one more than this is the same number."""
 
 _STATE_KEYS: dict[type[Optimizer], tuple[str, ...]] = {
     AdamW: ("step", "exp_avg", "exp_avg_sq"),
@@ -38,35 +40,9 @@ _STATE_KEYS: dict[type[Optimizer], tuple[str, ...]] = {
 """What each optimizer remembers of a parameter."""
 
 
-@dataclass
-class Progress:
-    """Counters of a training. `stale`: evaluations since the best one. `seconds`: of training and evaluation.
-    `skipped`: steps left out, whose numbers were not finite. `lines`: those of metrics.jsonl so far. `pending_*`: what
-    is summed up for the next report, so that a resumed run reports what the unbroken one does."""
-
-    step: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    best_loss: float | None = None
-    best_step: int | None = None
-    stale: int = 0
-    skipped: int = 0
-    lines: int = 0
-    pending_loss: float = 0.0
-    pending_targets: int = 0
-    pending_tokens: int = 0
-    pending_places: int = 0
-    finished: bool = False
-
-    @property
-    def updates(self) -> int:
-        """Of the weights: steps that were not left out."""
-        return self.step - self.skipped
-
-
 def save_checkpoint(
     run: RunDirectory,
-    run_id: str,
+    origin: Origin,
     model: Transformer,
     optimizers: Sequence[Optimizer],
     progress: Progress,
@@ -75,6 +51,7 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint of this step, whole or not at all. All workers call it together."""
     folder = run.checkpoint(progress.step)
+    metadata = {"run_id": origin.run_id, "step": str(progress.step)}
     random = random_states(model.device, workers)
     tensors = {
         "model": model_tensors(model),
@@ -82,20 +59,22 @@ def save_checkpoint(
     }
     parts = None
     if any(is_divided(parameter) for parameter in model.parameters()):
-        parts = _save_parts(folder, run_id, tensors, workers)
+        parts = _save_parts(folder, metadata, tensors, workers)
         tensors = {"optimizer": {}}
     if workers.is_first:
         tensors["optimizer"].update(random)
         with replacing_folder(folder) as temporary:
             for name, values in tensors.items():
-                save_tensors(temporary / f"{name}.safetensors", values, {"run_id": run_id})
+                save_tensors(temporary / f"{name}.safetensors", values, metadata)
             for made in parts.iterdir() if parts is not None else ():
                 made.rename(temporary / made.name)
-            write_json(temporary / "state.json", {"format_version": FORMAT_VERSION, **asdict(progress)})
+            write_state(temporary, progress, origin)
     return folder
 
 
-def _save_parts(folder: Path, run_id: str, tensors: Mapping[str, Mapping[str, Tensor]], workers: Workers) -> Path:
+def _save_parts(
+    folder: Path, metadata: Mapping[str, str], tensors: Mapping[str, Mapping[str, Tensor]], workers: Workers
+) -> Path:
     """Every worker writes what it holds beside `folder`; to be moved there once all have."""
     place = folder.with_name(f".{folder.name}.parts.tmp")
 
@@ -103,7 +82,7 @@ def _save_parts(folder: Path, run_id: str, tensors: Mapping[str, Mapping[str, Te
         shutil.rmtree(place, ignore_errors=True)
         for name in tensors:
             (place / f"{name}.parts").mkdir(parents=True)
-            write_json(place / f"{name}.parts" / ABOUT, {"run_id": run_id})
+            write_json(place / f"{name}.parts" / ABOUT, metadata)
 
     workers.first_does(prepare)
     with workers.together():
@@ -113,7 +92,7 @@ def _save_parts(folder: Path, run_id: str, tensors: Mapping[str, Mapping[str, Te
 
 
 def load_checkpoint(
-    folder: Path,
+    checkpoint: Checkpoint,
     run_id: str,
     model: Transformer,
     optimizers: Sequence[Optimizer],
@@ -127,45 +106,33 @@ def load_checkpoint(
         seed: where other random numbers begin, if there were more or fewer workers when it was written.
 
     Raises:
-        BrokenInputError: a file is damaged or belongs to another run.
+        BrokenInputError: a file is damaged or belongs to another run or step.
     """
-    progress = _read_state(folder)
+    progress, folder = checkpoint.progress, checkpoint.folder
     weights, moments = folder / "model.safetensors", folder / "optimizer.safetensors"
-    fill_model(model, _tensors_of_run(folder, "model", run_id, model_tensors(model)), weights)
+    with workers.together():  # parts are read by all in one go, and what one finds in its own ends all
+        fill_model(model, checkpoint_tensors(checkpoint, "model", run_id, model_tensors(model)), weights)
     places = {**_average_tensors(average), **(_places_of_moments(model, optimizers) if progress.updates > 0 else {})}
-    stored = _tensors_of_run(folder, "optimizer", run_id, places)
-    random = load_tensors(moments)[0] if "random.cpu" not in stored else stored
-    restore_random_state(model.device, random, moments, workers, workers.seed(seed, progress.step))
+    with workers.together():
+        stored = checkpoint_tensors(checkpoint, "optimizer", run_id, places)
+        require_tensors(stored, places, moments)
+        _require_updates(stored, progress.updates, moments)
+        restore_random_state(model.device, stored, moments, workers, workers.seed(seed, progress.step))
     for name, tensor in _average_tensors(average).items():
-        tensor.copy_(stored_tensor(stored, name, moments))
+        tensor.copy_(stored[name])
     if progress.updates > 0:  # there are no moments before the first update
-        _restore_moments(model, optimizers, stored, moments)
+        _restore_moments(model, optimizers, stored)
     return progress
 
 
 def read_progress(run: RunDirectory) -> Progress | None:
-    """The counters of a run's last checkpoint; None where it has none."""
-    checkpoints = run.checkpoints()
-    return _read_state(checkpoints[max(checkpoints)]) if checkpoints else None
+    """The counters of a run's last checkpoint; None where it has none.
 
-
-def _read_state(folder: Path) -> Progress:
-    values = read_json(folder / "state.json")
-    if not isinstance(values, dict) or values.pop("format_version", None) != FORMAT_VERSION:
-        raise BrokenInputError(f"{folder} has a format this tfcli does not read", "resume with the tfcli that wrote it")
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        return TypeAdapter(Progress).validate_python(asdict(Progress(**values)))
-    except (TypeError, ValidationError) as error:
-        raise BrokenInputError(f"{folder / 'state.json'} is damaged ({error})", "remove that checkpoint") from error
-
-
-def _tensors_of_run(folder: Path, name: str, run_id: str, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    tensors, metadata = checkpoint_tensors(folder, name, like)
-    if metadata.get("run_id") != run_id:
-        raise BrokenInputError(f"{folder / name}.safetensors belongs to another run", "restore the run's own file")
-    return tensors
+    Raises:
+        BrokenInputError: they are damaged.
+    """
+    checkpoint = last_checkpoint(run)
+    return checkpoint.progress if checkpoint is not None else None
 
 
 def _optimizer_tensors(model: Transformer, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
@@ -198,12 +165,21 @@ def _updated(model: Transformer, optimizers: Sequence[Optimizer]) -> Iterator[tu
                 yield optimizer, names[parameter], parameter
 
 
-def _restore_moments(
-    model: Transformer, optimizers: Sequence[Optimizer], tensors: dict[str, Tensor], path: Path
-) -> None:
+def _require_updates(tensors: Mapping[str, Tensor], updates: int, path: Path) -> None:
+    """Refuse moments of another number of updates than the counters tell, and squares below zero."""
+    for name, tensor in tensors.items():
+        if name.startswith("step.") and tensor.tolist() != min(updates, _LAST_COUNTED):
+            raise BrokenInputError(
+                f"{path}: {name!r} counts another number of updates than the {updates} of state.json",
+                "restore the run's own file",
+            )
+        if name.startswith("exp_avg_sq.") and bool((local(tensor) < 0).any()):
+            raise BrokenInputError(f"{path}: {name!r}, a mean of squares, is below zero", "restore the run's own file")
+
+
+def _restore_moments(model: Transformer, optimizers: Sequence[Optimizer], tensors: Mapping[str, Tensor]) -> None:
     for optimizer, name, parameter in _updated(model, optimizers):
-        state = {key: stored_tensor(tensors, f"{key}.{name}", path) for key in _STATE_KEYS[type(optimizer)]}
-        if any(value.ndim and value.shape != parameter.shape for value in state.values()):
-            raise BrokenInputError(f"{path}: the moments of {name!r} have another shape", "restore the run's own file")
         # The fused kernel wants even its step counter on the parameter's device.
-        optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in state.items()}
+        optimizer.state[parameter] = {
+            key: tensors[f"{key}.{name}"].to(parameter.device) for key in _STATE_KEYS[type(optimizer)]
+        }

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tfcli.data.batch import Batch
-from tfcli.training.state import Progress
+from tfcli.runs.checkpoint import Progress
 
 
 class Clock:

@@ -22,8 +22,9 @@ from tfcli.evaluation.batches import Batches, build_batches
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.runs.directory import RunDirectory
+from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun
-from tfcli.runs.weights import load_tensors, model_tensors
+from tfcli.runs.weights import model_tensors
 from tfcli.training.job import TrainingJob, resume, start
 from tfcli.training.loop import train
 from tfcli.training.precision import choose_device
@@ -105,7 +106,8 @@ def _begun(subject: Subject, data: PreparedDataset, out: RunDirectory) -> Recipe
     if subject.data is None or not checkpoints:
         return _begun_anew(run, data, out)
     step, checkpoint = max(checkpoints.items())
-    if (checkpoint / "model.parts").is_dir() or "random.cpu.1" in load_tensors(checkpoint / "optimizer.safetensors")[0]:
+    stored = read_header(checkpoint / "optimizer.safetensors").shapes
+    if (checkpoint / "model.parts").is_dir() or "random.cpu.1" in stored:
         raise Skipped("it was trained by several processes, and here is one")
     out.path.mkdir()
     for file in (run.directory.config, run.directory.tokenizer, run.directory.metrics):

@@ -6,16 +6,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from tfcli.errors import TfcliError
 from tfcli.files import read_json, write_text
 from tfcli.models.build import ARCHITECTURES
 from tfcli.recipe.saving import to_toml
+from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.config import write_config
 from tfcli.runs.data import read_run_data
 from tfcli.runs.directory import RunDirectory
+from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.runs.parts import ABOUT
 from tfcli.runs.weights import load_tensors, model_tensors, save_tensors
@@ -87,21 +88,20 @@ def _disagreements(subject: Subject) -> Iterator[str]:
             yield f"{data.path} was made with another tokenizer"
         if read_run_data(directory.data).fingerprint != data.manifest.fingerprint:
             yield f"{data.path} is not the dataset that {directory.data} names"
-    for step, folder in directory.checkpoints().items():
+    for folder in directory.checkpoints().values():
         for name in ("model", "optimizer"):
             if _run_id(folder, name) != run.config.run_id:
                 yield f"{folder / name} is damaged, or of another run"
-        if read_json(folder / "state.json").get("step") != step:
-            yield f"{folder / 'state.json'} is of another step"
+        try:
+            open_checkpoint(folder)
+        except TfcliError as error:
+            yield error.problem
 
 
 def _run_id(checkpoint: Path, name: str) -> str | None:
     """The id that a checkpoint's tensors carry, whole or in parts."""
     parts, file = checkpoint / f"{name}.parts", checkpoint / f"{name}.safetensors"
     try:
-        if parts.is_dir():
-            return str(read_json(parts / ABOUT).get("run_id"))
-        with safe_open(file, framework="pt") as tensors:
-            return str((tensors.metadata() or {}).get("run_id"))
-    except (OSError, SafetensorError, TfcliError, AttributeError):
+        return str((read_json(parts / ABOUT) if parts.is_dir() else read_header(file).metadata).get("run_id"))
+    except (TfcliError, AttributeError):
         return None
