@@ -116,8 +116,10 @@ LOST = {
 
 @pytest.mark.parametrize("what", LOST)
 def test_what_a_resume_forgets_is_found(what: str, subject: Subject, monkeypatch: pytest.MonkeyPatch):
+    """Moments that are forgotten begin to count again, and the next checkpoint is refused for it."""
     monkeypatch.setattr(state, LOST[what], lambda *_: {})
-    assert failed(resumed.resumed_training, subject).measured
+    check = failed(resumed.resumed_training, subject)
+    assert check.measured or ("counts another number of updates" in check.reason and what == "moments")
 
 
 def test_a_learning_rate_that_begins_again_is_found(subject: Subject, monkeypatch: pytest.MonkeyPatch):
