@@ -2,10 +2,13 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,3 +150,90 @@ def test_a_terminal_without_unicode_gets_ascii_curves(folder: Path):
     plot = done.stdout.decode("ascii").split("Training loss")[1]
     assert "?" not in plot
     assert "+---" in plot
+
+
+FILES = (
+    *("recipe.toml", "config.json", "data.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"),
+    "checkpoints/step-000050/state.json",
+)
+ODD: tuple[Any, ...] = (10**400, -1, 1e308, True, None, "text", [[[]]], "9" * 500)
+CONTENTS: dict[str, bytes] = {
+    "nothing": b"",
+    "random bytes": random.Random(0).randbytes(300),
+    "nested": b"[" * 100_000,
+    "many digits": b"9" * 5000,
+    "another object": b'{"a": 1}',
+    "text": b'"text"\n',
+}
+
+
+def damaged_runs(runs: Path) -> dict[Path, str]:
+    """Runs with one file each of another content, or none, or with one value of it another one; and which file."""
+    draw, damaged = random.Random(7), {}
+
+    def one(name: str) -> Path:
+        path = write_run(runs / f"{name.rpartition('/')[2]}-{len(damaged)}", falling(50, every=25), finished=False)
+        damaged[path] = name
+        return path / name
+
+    for name in FILES:
+        for content in CONTENTS.values():
+            one(name).write_bytes(content)
+        if name != "recipe.toml":  # without it, it is no run
+            for change in (Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/nowhere")):
+                file = one(name)
+                file.unlink()
+                change(file)
+    for name in ("config.json", "data.json", "checkpoints/step-000050/state.json", "metrics.jsonl"):
+        for odd in ODD:
+            file = one(name)
+            lines = file.read_text().splitlines() if name == "metrics.jsonl" else [file.read_text()]
+            place = draw.randrange(len(lines))
+            values = json.loads(lines[place])
+            inside = draw.choice([values, *(value for value in values.values() if isinstance(value, dict) and value)])
+            inside[draw.choice([*inside])] = odd
+            lines[place] = json.dumps(values)
+            file.write_text("\n".join(lines) + "\n")
+    return damaged
+
+
+def test_whatever_is_damaged_is_a_row_or_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Every file of a run, in every way that was thought of: all runs are listed, and no command ends as a fault."""
+    monkeypatch.chdir(tmp_path)
+    write_run(Path("runs/good"), falling(50))
+    damaged = damaged_runs(Path("runs"))
+    listed = [json.loads(line) for line in tfcli("runs", "list", "--json").stdout.splitlines()]
+    assert {row["path"] for row in listed} == {"runs/good", *map(str, damaged)}
+    for row in listed:
+        assert (row["state"] == "damaged") == bool(row["problem"])
+        assert row["problem"] is None or damaged[Path(row["path"])].rpartition("/")[2] in row["problem"]
+    assert sum(row["state"] == "damaged" for row in listed) > len(damaged) / 2
+    assert tfcli("runs", "list").exit_code == 0
+    for command, path in zip(
+        cycle((("runs", "show"), ("runs", "compare", "runs/good"), ("inspect", "training"))), damaged
+    ):
+        result = tfcli(*command, path)
+        assert result.exit_code in (0, 1, 2), (command, path, result.stderr)
+        assert "has a fault" not in result.stderr, (command, path, result.stderr)
+        assert result.exit_code == 0 or path.name in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("checkpoints/step-000050/state.json", b'{"format_version": 3, "step": "fifty"}', "state.json is damaged"),
+        ("metrics.jsonl", b"[" * 100_000 + b"\n", "metrics.jsonl is damaged in line 1; remove that line"),
+        ("metrics.jsonl", b'{"event": "step", "step": 1, "loss": ' + b"9" * 400 + b"}\n", "is damaged in line 1"),
+    ],
+)
+def test_what_is_damaged_is_said_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, content: bytes, words: str
+):
+    monkeypatch.chdir(tmp_path)
+    run = write_run(Path("runs/a"), falling(50))
+    (run / file).write_bytes(content)
+    commands = [("runs", "show", run), ("runs", "compare", run, write_run(Path("runs/b"), falling(50)))]
+    for command in commands + ([("inspect", "training", run)] if file == "metrics.jsonl" else []):
+        result = tfcli(*command)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert words in " ".join(result.stderr.split())
