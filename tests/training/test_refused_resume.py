@@ -213,6 +213,7 @@ MOMENTS, WEIGHTS = "optimizer.safetensors", "model.safetensors"
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a negative step": (counted(step=-5), "step: "),
     "a huge step": (counted(step=10**300), "step: "),
+    "no state": (lambda folder: (folder / "state.json").unlink(), "has no state.json"),
     "another step": (counted(step=7), "it is of step 7"),
     "a foreign step": (renamed_to(7), "belongs to another step than 7"),
     "a foreign step of before": (of_before(renamed_to(7)), "counts another number of updates than the 7"),
@@ -270,7 +271,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_is_named(
 ):
     """Nothing is written or removed; and what the remedy says, works."""
     apply(RunDirectory(run).checkpoint(5))
-    last = list(RunDirectory(run).checkpoints().values())[-1]
+    last = max((run / "checkpoints").glob("step-*"))
     error = refused(run)
     assert words in error.problem
     assert f"remove {last} to go on from step 3" in error.remedy

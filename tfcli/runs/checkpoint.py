@@ -123,6 +123,12 @@ def last_checkpoint(run: RunDirectory) -> Checkpoint | None:
     steps = run.checkpoints()
     if not steps:
         return None
+    for step, folder in run.broken_checkpoints().items():
+        if step > max(steps):
+            raise BrokenInputError(
+                f"{folder} has no {STATE}",
+                f"restore it from a copy of the run, or remove {folder} to go on from step {max(steps)}",
+            )
     with or_an_older_one(run):
         return open_checkpoint(steps[max(steps)])
 

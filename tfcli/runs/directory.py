@@ -65,12 +65,16 @@ class RunDirectory:
 
     def checkpoints(self) -> dict[int, Path]:
         """Complete checkpoints by step, oldest first."""
-        found = {}
-        for folder in (self.path / "checkpoints").glob("step-*"):
-            name = _CHECKPOINT.fullmatch(folder.name)
-            if name and (folder / "state.json").is_file():
-                found[int(name.group(1))] = folder
-        return dict(sorted(found.items()))
+        return {step: folder for step, folder in self._steps().items() if (folder / "state.json").is_file()}
+
+    def broken_checkpoints(self) -> dict[int, Path]:
+        """Folders with the name of a checkpoint that are none: no kill leaves one."""
+        whole = self.checkpoints()
+        return {step: folder for step, folder in self._steps().items() if step not in whole}
+
+    def _steps(self) -> dict[int, Path]:
+        named = ((_CHECKPOINT.fullmatch(folder.name), folder) for folder in (self.path / "checkpoints").glob("step-*"))
+        return dict(sorted((int(name.group(1)), folder) for name, folder in named if name))
 
     def prune(self, kept: Container[int]) -> None:
         """Remove the checkpoints of all steps but those, and what a kill has left of others."""
