@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from tests.support.runs import Events, same, tiny_recipe, train_tiny, weights
 from tests.training.test_loop import job, scripted
-from tfcli.errors import UsageError
+from tfcli.errors import BrokenInputError, UsageError
 from tfcli.evaluation.loss import total_loss
 from tfcli.recipe.train import TrainSection
 from tfcli.records.training import CheckpointSaved, Evaluated
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
-from tfcli.runs.weights import model_tensors
+from tfcli.runs.weights import load_tensors, model_tensors, save_tensors
 from tfcli.training import loop
 from tfcli.training.averaging import MovingAverage, exchanged
 from tfcli.training.checkpoints import checkpoints_to_keep
@@ -140,6 +140,29 @@ def test_the_initial_weights_are_never_averaged(tmp_path: Path):
     with exchanged(its_job.model, mean):
         loss = total_loss(its_job.model, its_job.validation.whole(), its_job.device).loss
     assert loss == pytest.approx(score.loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("damage", ["NaN", "integers", "another run's"])
+def test_a_damaged_checkpoint_is_not_averaged(tmp_path: Path, damage: str):
+    """And the checkpoints stay as they are: training goes on from the last one."""
+    settings = {"train": {"steps": 6, "save_every": 2, "keep_checkpoints": 3, "average_checkpoints": 3}}
+    its_job = job(tiny_recipe("decoder", settings), tmp_path / "run")
+    file = its_job.run.checkpoint(2) / "model.safetensors"
+
+    def spoil() -> None:
+        tensors, metadata = load_tensors(file)
+        first = next(iter(tensors))
+        tensors[first] = {"NaN": tensors[first] * float("nan"), "integers": tensors[first].int()}.get(
+            damage, tensors[first]
+        )
+        save_tensors(file, tensors, {**metadata, "run_id": "another"} if damage == "another run's" else metadata)
+
+    with pytest.raises(BrokenInputError, match=r"step-000002.*(not finite|torch\.int32|another run)"):
+        for event in loop.train(its_job):
+            if isinstance(event, CheckpointSaved) and event.step == 2:
+                spoil()
+    assert [*its_job.run.checkpoints()] == [0, 2, 4]
+    load_run(tmp_path / "run", "last")
 
 
 @pytest.mark.parametrize(

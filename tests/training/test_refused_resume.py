@@ -84,6 +84,15 @@ def test_a_run_of_before_resumes_and_says_that_it_has_no_digest(tmp_path: Path):
     assert (again.exit_code, "digest" in again.stderr) == (0, False)
 
 
+def test_of_a_run_of_before_the_recipe_is_held_against_what_can_be_seen(tmp_path: Path):
+    run = shutil.copytree(BEFORE, tmp_path / "run")
+    edit(run / "recipe.toml", "steps = 60", "steps = 20")
+    assert "is of step 21, and" in str(refused(run, kind=UsageError))
+    edit(run / "recipe.toml", "steps = 20", "steps = 60")
+    edit(run / "recipe.toml", "num_heads = 2", "num_heads = 4")
+    assert "describe different models" in str(refused(run, kind=UsageError))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -96,7 +105,7 @@ def test_a_run_of_before_resumes_and_says_that_it_has_no_digest(tmp_path: Path):
         ("dropout = 0.1\nact", "dropout = 0.3\nact", "describe different models"),
         ("steps = 12", "steps = 20", "put it back to 12, and ask for it: --set train.steps=20"),
         ("learning_rate = 0.01\n", "learning_rate = 0.5\n", "ask for it: --set train.learning_rate=0.5"),
-        ("steps = 12", "steps = 4", "train.steps = 4, and 5 are done"),
+        ("steps = 12", "steps = 4", "train.steps is 4, and the run was trained with 12"),
         ("warmup_steps = 2\n", "", "train.warmup_steps is 100, and the run was trained with 2"),
     ],
     ids=lambda value: value.strip(),
@@ -161,7 +170,7 @@ def test_the_same_text_at_another_place_is_the_same_run(tmp_path: Path, own_cach
     train_tiny(tiny_recipe("decoder", {"data": {"source": str(text)}}), run, stop=stop_after(5))
     text.rename(tmp_path / "b.txt")
     edit(run / "recipe.toml", str(text), str(tmp_path / "b.txt"))
-    resume_tiny(run, stop=stop_after(1))
+    assert resume_tiny(run)[0].reason == resume_tiny(run)[0].reason == "done"
     (tmp_path / "c.txt").write_text("another text\n" * 60)
     edit(run / "recipe.toml", str(tmp_path / "b.txt"), str(tmp_path / "c.txt"))
     assert "has changed" in str(refused(run))

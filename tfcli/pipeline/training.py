@@ -173,13 +173,14 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
     config, data, lines = read_config(run.config), read_run_data(run.data), read_metrics(run.metrics)
     if recorded.model != config.model:
         raise UsageError(f"{run.recipe} and {run.config} describe different models", "restore the run's own files")
-    if checkpoint.step > recorded.train.steps:
-        raise UsageError(
-            f"{run.recipe} has train.steps = {recorded.train.steps}, and {checkpoint.step} are done",
-            f"put it back, to {checkpoint.step} or more",
-        )
     origin = checkpoint.origin
     if origin is None:
+        if checkpoint.step > recorded.train.steps:
+            raise UsageError(
+                f"{checkpoint.folder} is of step {checkpoint.step}, and {run.recipe} has train.steps = "
+                f"{recorded.train.steps}",
+                "one of the two is not this run's own: restore it",
+            )
         return []
     roles = json.loads(json.dumps(asdict(config.roles)))
     for path, found, wanted in (
@@ -191,14 +192,14 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
         if found != wanted:
             raise BrokenInputError(
                 f"{path} has {shortened(repr(found))}, and {checkpoint.folder} belongs to {shortened(repr(wanted))}",
-                "restore the run's own files",
+                "one of the two is not this run's own: restore it",
             )
     # A change that was asked for is a line of the metrics before it is in the recipe, and then in the next checkpoint.
     logged = [(line.get("key"), line.get("to")) for line in lines if line["step"] >= checkpoint.step]
     edits = [edit for edit in edits_since(origin.recipe, recorded) if (edit.key, edit.after) not in logged]
     for edit in edits:
         _require_asked_for(edit, run, recorded, settings)
-    return edits
+    return [edit for edit in edits if may_change(edit.key)]
 
 
 def _require_asked_for(edit: Change, run: RunDirectory, recorded: Recipe, settings: Settings) -> None:
