@@ -4,6 +4,8 @@ What it belongs to — the run, its tokenizer and dataset, the ids of the specia
 is under a digest. Checkpoints of before there was one are read without.
 """
 
+import functools
+import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -155,14 +157,19 @@ def _opens(folder: Path) -> bool:
     return True
 
 
+@functools.cache  # building one takes longer than all else that is done with it
+def _adapter(kind: type) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
 def _validated(kind: type, values: Any, path: Path) -> Any:
     """As this dataclass, to the letter: no text is taken for a number."""
-    import json
-
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(values), strict=True)
+        return _adapter(kind).validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "its beginning"
