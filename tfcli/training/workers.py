@@ -117,7 +117,7 @@ class Workers:
         except (TfcliError, OSError) as error:
             failure = error
         if self._any(failure is not None, self._patient):
-            if failure is not None and not self.is_first:
+            if failure is not None and not self.is_first and not isinstance(failure, WorkerFailed):
                 said = failure.problem if isinstance(failure, TfcliError) else str(failure)
                 raise WorkerFailed(f"Worker {self.rank}: {said}", "all workers have ended with it") from failure
             raise failure or TfcliError("Another worker has failed", "its own message says why")
