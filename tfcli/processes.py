@@ -1,11 +1,88 @@
-"""Child processes of tfcli: modules of its own, started in one way."""
+"""Child processes of tfcli: modules of its own, started in one way, which end with whoever started them."""
 
+import ctypes
+import os
+import runpy
+import signal
 import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from subprocess import DEVNULL, PIPE, Popen
+from typing import IO
+
+__all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "child", "python_command"]
+
+LAUNCH = "TFCLI_LAUNCH"
+"""The environment variable that names a private folder between the workers of a training and what started them."""
+
+_PR_SET_PDEATHSIG = 1
+"""Of Linux: the signal that a process gets when the one that has started it ends."""
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """The command line that runs a module as a program, with this Python.
+    """The command line that runs a module as a program, with this Python, as long as this process lives.
 
     `-P` keeps the working folder out of the module path: a `torch.py` that lies there is a file like any other.
     """
-    return [sys.executable, "-P", "-m", module, *arguments]
+    return [sys.executable, "-P", "-m", __name__, str(os.getpid()), module, *arguments]
+
+
+@contextmanager
+def child(
+    module: str,
+    *arguments: str,
+    stdin: int | None = DEVNULL,
+    stdout: int | None = None,
+    stderr: int | IO[bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator["Popen[str]"]:
+    """Run a module as a program, in a session of its own: Ctrl-C is for this process alone. Whatever ends the block, or
+    this process, ends the child and what it has started.
+
+    Args:
+        environment: variables beside those of this process.
+    """
+    process = Popen(
+        python_command(module, *arguments),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        encoding="utf-8",
+        env={**os.environ, **(environment or {}), "PYTHONSAFEPATH": "1"},  # as -P, for what it starts
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+
+def _end_with(parent: int) -> None:
+    """Die when the process with this number does, also of a kill; at once if it has gone already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch, args=[parent], daemon=True).start()
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    _end_with(int(sys.argv[1]))
+    del sys.argv[:2]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -20,8 +20,8 @@ from tfcli.training.workers import (
     WorkerFailed,
     Workers,
     joined,
+    one_of_several,
     require_work_for_all,
-    started_by_torchrun,
 )
 
 
@@ -112,11 +112,11 @@ def test_what_fails_in_one_fails_in_all():
 
 
 def test_torchrun_must_give_restarted_workers_a_new_store(monkeypatch: pytest.MonkeyPatch):
-    assert not started_by_torchrun()
+    assert not one_of_several()
     place = {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 2, "MASTER_ADDR": "x", "MASTER_PORT": 1}
     for name, value in {**place, "TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_MAX_RESTARTS": 3}.items():
         monkeypatch.setenv(name, str(value))
-    assert started_by_torchrun()
+    assert one_of_several()
     with pytest.raises(UsageError, match=f"set {OWN_STORE}=1"), joined():
         pass
 

@@ -2,15 +2,15 @@
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import IO
 
 from tfcli.bench.protocol import Answer
 from tfcli.errors import TfcliError, UsageError
+from tfcli.processes import PIPE, child
 
 _QUIET_WHEN_IDLE = {"KMP_BLOCKTIME": "10"}
 """Milliseconds that idle threads of Intel's OpenMP spin, before they leave the cores to the other side; its own
@@ -29,15 +29,16 @@ class SideProcess:
     def __init__(self, name: str, request: Answer, environment: Mapping[str, str] | None = None) -> None:
         self.name = name
         self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tfcli.bench.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            text=True,
-            encoding="utf-8",
-            env={**_QUIET_WHEN_IDLE, **os.environ, **(environment or {})},
-            start_new_session=True,  # Ctrl-C is for the benchmark, which then ends its sides
+        self._stack = ExitStack()
+        quiet = {name: os.environ.get(name, value) for name, value in _QUIET_WHEN_IDLE.items()}
+        self._process = self._stack.enter_context(
+            child(
+                "tfcli.bench.worker",
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=self._complaints,
+                environment={**quiet, **(environment or {})},
+            )
         )
         try:
             self.about = self._ask(request)
@@ -57,8 +58,7 @@ class SideProcess:
 
     def close(self) -> None:
         """End it now, if it has not ended."""
-        self._process.kill()
-        self._process.communicate()
+        self._stack.close()
         self._complaints.close()
 
     def __enter__(self) -> "SideProcess":

@@ -7,9 +7,9 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tfcli.cli.signals import exit_code_of
+from tfcli.cli.signals import NOTHING_LEFT, exit_code_of, stopped
 from tfcli.cli.terminal import Terminal
-from tfcli.errors import TfcliError
+from tfcli.errors import Interrupted, TfcliError
 
 
 @contextmanager
@@ -20,16 +20,23 @@ def exit_codes(terminal: Terminal, *, debug: bool = False) -> Iterator[None]:
         debug: show the traceback before the sentence.
     """
     try:
-        yield
+        try:
+            yield
+        except SystemExit as ended:
+            # Where the reader has gone, rich and typer end with 1.
+            if ended.code and not isinstance(ended.__context__, BrokenPipeError):
+                discard_unwritten()
+                raise
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has gone (`| head`): the end of the output is no error.
-        discard_closed_pipes()
+        discard_unwritten()
         raise SystemExit(0) from None
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             traceback.print_exc()
-        sentence, exit_code = explained(error)
+        discard_unwritten()
+        sentence, exit_code = explained(error if isinstance(error, Interrupted) else stopped() or error)
         terminal.error(sentence)
         raise SystemExit(exit_code) from None
 
@@ -39,7 +46,7 @@ def explained(error: BaseException) -> tuple[str, int]:
     if isinstance(error, TfcliError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        return "Stopped; nothing is left half-written.", exit_code_of(error)
+        return NOTHING_LEFT, exit_code_of(error)
     is_refused = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)  # by PyTorch, on a CPU
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or is_refused:
         return "There is not enough memory; use a smaller model, batch or context.", 1
@@ -52,10 +59,10 @@ def explained(error: BaseException) -> tuple[str, int]:
     return f"tfcli has a fault: {type(error).__name__}: {error}; --debug shows where it happened.", 1
 
 
-def discard_closed_pipes() -> None:
-    """What is still buffered for a reader that has gone, and all that follows, is written nowhere."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+def discard_unwritten() -> None:
+    """What is still buffered for a reader that has gone, or for a full disk, and all that follows, is written
+    nowhere."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,12 +1,12 @@
-"""Several processes on this machine for one training: what `torchrun --standalone` does, from within."""
+"""Several processes on this machine for one training, which find each other through a file and talk over loopback."""
 
-import logging
 import os
+import socket
 import sys
 import tempfile
-import uuid
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -15,71 +15,79 @@ from tfcli.cli.exits import explained
 from tfcli.cli.signals import StopRequest, exit_code_of, stop_on_signals
 from tfcli.cli.terminal import Terminal
 from tfcli.errors import TfcliError
+from tfcli.processes import LAUNCH, Popen, child
 
 if TYPE_CHECKING:
     from tfcli.training.workers import Workers
-
-LAUNCH = "TFCLI_LAUNCH"
-"""The environment variable that names a folder between the launcher and its workers."""
 
 RESTARTS = 3
 """How often all workers are started again after one has died."""
 
 _ENDED = "exit-code"
+_PATIENCE = 10.0
+"""Seconds for which the other workers may go on after the first one has come to its end, which is that of the run."""
+
+_LOOPBACK = ("lo", "lo0")
+"""What systems call the interface that no other machine reaches."""
 
 
 def launch(command: Sequence[str], processes: int) -> None:
     """Run a command of tfcli as several workers, wait until all have ended, and end with the exit code of the first. A
-    signal is passed on to all of them, and a second one stops them at once; when one dies, all are started again.
+    signal is passed on to all of them; when one dies, all are started again.
 
     Raises:
         TfcliError: workers have died too often.
         SystemExit: with the first worker's exit code, if that is not 0.
     """
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    died = 0
+    with tempfile.TemporaryDirectory(prefix="tfcli-") as private:
+        for restart in range(RESTARTS + 1):
+            folder = Path(private, str(restart))
+            folder.mkdir()
+            ended = folder / _ENDED
+            try:
+                died = _died(command, processes, folder, restart)
+            except KeyboardInterrupt as stopped:
+                if not ended.is_file():
+                    raise
+                raise SystemExit(exit_code_of(stopped)) from None  # the first worker has said all there is to say
+            if code := int(ended.read_text()) if ended.is_file() else 0:
+                raise SystemExit(code)
+            if not died:
+                return
+    raise TfcliError(f"Workers died {RESTARTS + 1} times, the last with exit code {died}", "see what they said above")
 
-    from tfcli.training.workers import OWN_STORE
 
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the workers say it in plain words
-    os.environ[OWN_STORE] = "1"
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=processes,
-        run_id=uuid.uuid4().hex,
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=RESTARTS,
-        signals_to_handle="SIGUSR2",  # the others are passed on here
-    )
-    with tempfile.TemporaryDirectory(prefix="tfcli-") as folder, stop_on_signals(_PassedOn(Path(folder))):
-        os.environ[LAUNCH] = folder
-        ended = Path(folder, _ENDED)
-        try:
-            elastic_launch(config, sys.executable)("-m", "tfcli", *command)
-        except KeyboardInterrupt as stopped:
-            if not ended.is_file():
-                raise
-            raise SystemExit(exit_code_of(stopped)) from None  # the first worker has said all there is to say
-        except ChildFailedError as error:
-            raise TfcliError(
-                f"Workers died {RESTARTS + 1} times, the last with exit code {error.get_first_failure()[1].exitcode}",
-                "see what they said above",
-            ) from error
-        code = int(ended.read_text()) if ended.is_file() else 0
-    if code:
-        raise SystemExit(code)
+def _died(command: Sequence[str], processes: int, folder: Path, restart: int) -> int:
+    """Run the workers until all have come to their end: 0; or one has died, and the others with it: its exit code."""
+    threads = max(1, (os.cpu_count() or 1) // processes)
+    place = {"WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes, "TORCHELASTIC_RESTART_COUNT": restart}
+    shared = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads), LAUNCH: folder, **place}
+    interfaces = [name for _, name in socket.if_nameindex() if name in _LOOPBACK]
+    shared |= {f"{library}_SOCKET_IFNAME": name for name in interfaces for library in ("GLOO", "NCCL")}
+    with ExitStack() as stack, stop_on_signals(_PassedOn(folder)) as request:
+        assert isinstance(request, _PassedOn)
+        for rank in range(processes):
+            variables = {**shared, "RANK": rank, "LOCAL_RANK": rank}
+            worker = child("tfcli", *command, environment={name: str(value) for name, value in variables.items()})
+            request.workers.append(stack.enter_context(worker))
+        patience = _PATIENCE
+        while patience > 0:
+            codes = [worker.poll() for worker in request.workers]
+            if any(codes) or None not in codes:
+                return next(filter(None, codes), 0)
+            time.sleep(0.05)
+            patience -= 0.05 * (codes[0] == 0)
+    return 0
 
 
 @contextmanager
 def working(terminal: Terminal) -> Iterator["Workers"]:
     """Train with the others, where torchrun or `launch` has started this process as one of several. The first one
     speaks for all; of the others only faults are heard."""
-    from tfcli.training.workers import ALONE, WorkerFailed, WorkerLost, joined, started_by_torchrun
+    from tfcli.training.workers import ALONE, WorkerFailed, WorkerLost, joined, one_of_several
 
-    if not started_by_torchrun():
+    if not one_of_several():
         yield ALONE
         return
     is_first = os.environ["RANK"] == "0"
@@ -104,19 +112,22 @@ def launched_with() -> list[str]:
 
 
 class _PassedOn(StopRequest):
-    """Passes signals on to the workers that have registered, who then stop together."""
+    """Passes two signals on to the workers, once all listen: they stop together, and then at once. Any other signal
+    stops the launcher, and all of them with it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
+        self.workers: list[Popen[str]] = []
+        self.passed = 0
 
     def receive(self, number: int, frame: FrameType | None) -> None:
-        workers = [int(file.read_text()) for file in self.folder.glob("*.pid")]
-        self.armed = bool(workers)
-        super().receive(number, frame)
-        for worker in workers:
-            with suppress(ProcessLookupError):
-                os.kill(worker, number)
+        listen = [(self.folder / str(rank)).exists() for rank in range(len(self.workers))]
+        if self.passed == 2 or not listen or not all(listen):
+            super().receive(number, frame)
+        self.passed += 1
+        for worker in self.workers:
+            worker.send_signal(number)
 
 
 def _register(terminal: Terminal, is_first: bool) -> None:
@@ -126,11 +137,7 @@ def _register(terminal: Terminal, is_first: bool) -> None:
     elif os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
         terminal.note("A worker has died. All go on together from the last checkpoint.")
     if LAUNCH in os.environ:
-        folder = Path(os.environ[LAUNCH])
-        (folder / _ENDED).unlink(missing_ok=True)
-        written = folder / f"{os.environ['RANK']}.tmp"
-        written.write_text(str(os.getpid()))
-        written.rename(written.with_suffix(".pid"))
+        Path(os.environ[LAUNCH], os.environ["RANK"]).touch()
 
 
 def _told(code: int, is_first: bool) -> int:

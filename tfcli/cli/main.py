@@ -8,6 +8,7 @@ import typer
 
 from tfcli.cli.embed import embed
 from tfcli.cli.evaluate import evaluate
+from tfcli.cli.exits import exit_codes
 from tfcli.cli.explore import explore
 from tfcli.cli.generate import generate
 from tfcli.cli.groups import group
@@ -15,7 +16,8 @@ from tfcli.cli.interop import export, import_
 from tfcli.cli.plan import plan
 from tfcli.cli.prepare import prepare
 from tfcli.cli.run import run
-from tfcli.cli.streams import Lossy
+from tfcli.cli.streams import Lossy, Named
+from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import train
 from tfcli.cli.usage import Commands
 from tfcli.cli.verify import verify
@@ -86,7 +88,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal's encoding lacks is shown as "?", and stops nothing.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    sys.stderr = Lossy(sys.stderr)
+    sys.stdout, sys.stderr = Named(sys.stdout), Lossy(sys.stderr)
     if sys.argv[1:] in (["--help"], ["-h"], []):
         _leave_out_markdown()
-    app(prog_name="tfcli")
+    with exit_codes(Terminal()):
+        app(prog_name="tfcli")

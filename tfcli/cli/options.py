@@ -83,7 +83,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapper(**values: Any) -> None:
         terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
-        with exit_codes(terminal, debug=values.pop("debug")), stop_on_signals():
+        with stop_on_signals(), exit_codes(terminal, debug=values.pop("debug")):
             began = time.perf_counter()
             begin_command()
             for name, value in values.items():

@@ -196,28 +196,27 @@ def _written(plan: "Plan") -> list[str]:
 def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
     """Train the proposal in a process and a folder of its own, which goes afterwards."""
     import os
-    import subprocess
     import sys
     import tempfile
     import time
 
     from tfcli.errors import TfcliError
     from tfcli.files import write_text
+    from tfcli.processes import child
     from tfcli.recipe.saving import to_toml
     from tfcli.records.planning import Measured
 
     terminal.note("Training it …")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "errors.txt").open("w+b") as errors:
         file, run = Path(folder) / "plan.toml", Path(folder) / "run"
         write_text(file, to_toml(proposal))
         began = time.perf_counter()
-        with (Path(folder) / "errors.txt").open("w+") as errors:
-            words = [sys.executable, "-m", "tfcli", "train", "--recipe", str(file), "--out", str(run), "--quiet"]
-            process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors)
+        words = ["train", "--recipe", str(file), "--out", str(run), "--quiet"]
+        with child("tfcli", *words, stderr=errors) as process:
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
             errors.seek(0)
-            if process.returncode:
-                said = errors.read().strip()[-300:] or f"exit code {process.returncode}"
-                raise TfcliError(f"The proposed training failed ({said})", "train it with `tfcli train`")
+            said = errors.read().decode(errors="replace").strip()[-300:] or f"exit code {process.returncode}"
+            raise TfcliError(f"The proposed training failed ({said})", "train it with `tfcli train`")
         return Measured(time.perf_counter() - began, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))

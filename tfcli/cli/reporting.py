@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tfcli.cli.events import drawn, is_result, named
-from tfcli.cli.exits import discard_closed_pipes
+from tfcli.cli.exits import discard_unwritten
 from tfcli.cli.launching import launched_with
 from tfcli.cli.signals import INTERRUPTED, UNREAD, StopRequest, exit_code_of, stop_on_signals
 from tfcli.cli.terminal import Terminal, is_terminal
@@ -48,15 +48,16 @@ class Reporter:
         self.run: str | None = None
         self.said_stopping = False
         self.finished: TrainingFinished | None = None
+        self.why = "nobody reads the output any more"
         self.redraws = is_terminal(sys.stderr) and not terminal.err.is_dumb_terminal
 
     def __call__(self, event: Any) -> None:
         try:
             self._report(event)
-        except BrokenPipeError:
+        except OSError as error:  # of stdout: nobody reads it any more, or its disk is full
             if not self.stream:
                 raise
-            self._reader_gone()
+            self._unread(error)
 
     def _report(self, event: Any) -> None:
         if isinstance(event, StageStarted | StageProgress):
@@ -104,7 +105,7 @@ class Reporter:
         """Raise the documented exit where training was stopped by a signal."""
         finished = self.finished
         if finished is not None and finished.reason == "interrupted":
-            unread = ", for nobody reads the output any more" if self.stop.exit_code == UNREAD else ""
+            unread = f", for {self.why}" if self.stop.exit_code == UNREAD else ""
             raise Interrupted(
                 f"Stopped after step {finished.step}, which is saved in {finished.run}{unread}",
                 self._remedy(finished.run),
@@ -150,13 +151,15 @@ class Reporter:
             Text.assemble((_STAGES[event.stage], "bold cyan"), f"  {printable(event.detail)}", (reused, "dim"))
         )
 
-    def _reader_gone(self) -> None:
+    def _unread(self, error: OSError) -> None:
         """A training is stopped and saved; what follows one is finished unseen, and ends with its own code."""
-        discard_closed_pipes()
+        discard_unwritten()
+        if not isinstance(error, BrokenPipeError):
+            self.why = f"the output cannot be written ({error.strerror})"
         if self.stop.armed:
             self.stop.reader_gone()
         elif self.finished is None:
-            raise TfcliError("Nobody reads the output any more, so nothing was trained", "write it to a file")
+            raise TfcliError(f"{self.why[0].upper()}{self.why[1:]}, so nothing was trained", "write it to a file")
 
     def _progress(self, event: StageProgress) -> None:
         from rich.text import Text

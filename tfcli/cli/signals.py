@@ -1,12 +1,22 @@
 """Ctrl-C, SIGTERM, a closed terminal and a closed pipe during training: finish the step, save, and say how to go on."""
 
+import os
 import signal
+import sys
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 INTERRUPTED, TERMINATED, HUNG_UP, UNREAD = 130, 143, 129, 1
 _EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: HUNG_UP}
+
+NOTHING_LEFT = "Stopped; nothing is left half-written."
+
+_PATIENCE = 2.0
+"""Seconds for which a command that has been stopped may tidy up, deaf to further signals."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -16,9 +26,22 @@ class Stopped(KeyboardInterrupt):
         self.exit_code = exit_code
 
 
+class _Stopping:
+    """What of this process has been stopped: the exception on its way out of the command, and since when."""
+
+    blocks = 0
+    stopped: Stopped | None = None
+    since = 0.0
+
+
 def exit_code_of(stopped: KeyboardInterrupt) -> int:
     """That of the signal; Python's own KeyboardInterrupt is Ctrl-C."""
     return stopped.exit_code if isinstance(stopped, Stopped) else INTERRUPTED
+
+
+def stopped() -> Stopped | None:
+    """The signal that is ending this command, whatever a library has made of it on the way."""
+    return _Stopping.stopped
 
 
 class StopRequest:
@@ -52,10 +75,56 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
     """Turn SIGINT, SIGTERM and SIGHUP into a request for as long as the block lasts; under nohup, which has SIGHUP
     ignored, it stays ignored."""
     request = request or StopRequest()
-    answered = [n for n in _EXIT_CODES if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
-    before = {number: signal.signal(number, request.receive) for number in answered}
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        if _Stopping.stopped and time.monotonic() - _Stopping.since < _PATIENCE:
+            return  # the command is ending already
+        try:
+            request.receive(number, frame)
+        except Stopped as stopped:
+            _Stopping.stopped, _Stopping.since = stopped, time.monotonic()
+            raise
+
+    before = {number: signal.signal(number, answer) for number in _answered()}
+    unraisable, sys.unraisablehook = sys.unraisablehook, _unraisable
+    _Stopping.blocks += 1
     try:
         yield request
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = unraisable
+        _Stopping.blocks -= 1
+        if not _Stopping.blocks:
+            _Stopping.stopped = None
+
+
+def leave_on_signals(code: Any = None) -> None:
+    """Answer signals where no work is under way: end the process at once.
+
+    Args:
+        code: what the command has ended with, which the process then ends with; None: it has not begun.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        if code is None:
+            with suppress(OSError):
+                os.write(2, f"tfcli: {NOTHING_LEFT}\n".encode())
+        os._exit(code if isinstance(code, int) else _EXIT_CODES[signal.Signals(number)])
+
+    for number in _answered():
+        signal.signal(number, leave)
+
+
+def _answered() -> list[signal.Signals]:
+    return [n for n in _EXIT_CODES if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
+
+
+def _unraisable(lost: Any) -> None:
+    """A signal that came where Python can raise nothing, as inside a callback of its imports, comes once more."""
+    if isinstance(lost.exc_value, Stopped):
+        _Stopping.stopped = None
+        number = lost.exc_value.exit_code - 128
+        threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+    else:
+        sys.__unraisablehook__(lost)

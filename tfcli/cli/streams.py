@@ -1,14 +1,42 @@
-"""A stderr that may fail. What is said there is beside the work, and no reason to stop it."""
+"""A stdout that says when it cannot be written, and a stderr that is lost instead: what is said there is beside the
+work, and no reason to stop it."""
 
 from contextlib import suppress
 from typing import IO, Any
 
 
-class Lossy:
-    """A stream whose text is lost where it cannot be written: the disk of a log is full, or nobody reads any more."""
+class Named:
+    """A stream whose failures carry its name, which Python leaves out."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write."""
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._name(error)
+            raise
+
+    def flush(self) -> None:
+        """Flush."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._name(error)
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is the stream's own."""
+        return getattr(self._stream, name)
+
+    def _name(self, error: OSError) -> None:
+        error.filename = self._stream.name.strip("<>")
+
+
+class Lossy(Named):
+    """A stream whose text is lost where it cannot be written: the disk of a log is full, or nobody reads any more."""
 
     def write(self, text: str) -> int:
         """Write, if it can be."""
@@ -20,7 +48,3 @@ class Lossy:
         """Flush, if it can be."""
         with suppress(OSError):
             self._stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        """All else is the stream's own."""
-        return getattr(self._stream, name)

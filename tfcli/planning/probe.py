@@ -6,7 +6,6 @@ JSON.
 
 import importlib
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ from statistics import median
 from typing import Any
 
 from tfcli.errors import TfcliError
+from tfcli.processes import PIPE, child
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.saving import to_toml
 from tfcli.records.planning import Probe
@@ -34,17 +34,14 @@ def probe(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str])
         TfcliError: the steps failed; says how.
     """
     began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "tfcli.planning.probe", str(dataset), str(seconds), *modules],
-        input=to_toml(recipe),
-        capture_output=True,
-        text=True,
-    )
+    arguments = [str(dataset), str(seconds), *modules]
+    with child("tfcli.planning.probe", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+        out, err = process.communicate(to_toml(recipe))
     took = time.perf_counter() - began
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    if process.returncode:
+        lines = err.strip().splitlines() or [f"exit code {process.returncode}"]
         raise TfcliError(f"A few steps of the size at hand failed: {lines[-1]}", "lower --set train.batch_size")
-    answer = json.loads(done.stdout)
+    answer = json.loads(out)
     if "problem" in answer:
         raise TfcliError(answer["problem"], answer["remedy"])
     return Probe(start_seconds=took - answer.pop("measured_seconds"), **answer)

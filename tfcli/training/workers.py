@@ -1,4 +1,4 @@
-"""The processes that train together, as torchrun starts them; or this one alone."""
+"""The processes that train together, as `--nproc` or torchrun starts them; or this one alone."""
 
 import itertools
 import os
@@ -15,6 +15,7 @@ from torch import distributed as dist
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.errors import TfcliError, UsageError, first_lines
+from tfcli.processes import LAUNCH
 from tfcli.recipe.train import TrainSection
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 """The environment variable that makes torchrun open a new store at every restart. In the old one, workers that are
 started again find the addresses of those that have died."""
 
-_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
 class WorkerLost(TfcliError):
@@ -195,20 +196,22 @@ def require_work_for_all(train: TrainSection, size: int) -> None:
         )
 
 
-def started_by_torchrun() -> bool:
-    """Whether this process is one of several."""
-    return all(name in os.environ for name in _TORCHRUN) and int(os.environ["WORLD_SIZE"]) > 1
+def one_of_several() -> bool:
+    """Whether `--nproc` or torchrun has started this process beside others."""
+    is_placed = all(name in os.environ for name in _PLACE) and (LAUNCH in os.environ or "MASTER_ADDR" in os.environ)
+    return is_placed and int(os.environ["WORLD_SIZE"]) > 1
 
 
 @contextmanager
 def joined() -> Iterator[Workers]:
-    """Join the other processes, where torchrun has started several, and leave them at the end of the block.
+    """Join the other processes, where there are several, and leave them at the end of the block. Those of one launcher
+    find each other through a file of its private folder; those of torchrun through its store, which listens.
 
     Raises:
         UsageError: torchrun is to start workers again, and not to give them a new store.
         WorkerLost: another one has ended in the middle of the work.
     """
-    if not started_by_torchrun():
+    if not one_of_several():
         yield ALONE
         return
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and os.environ["TORCHELASTIC_MAX_RESTARTS"] != "0":
@@ -216,12 +219,17 @@ def joined() -> Iterator[Workers]:
             "After a restart by torchrun, workers would look for those that have died",
             f"set {OWN_STORE}=1 before torchrun",
         )
-    rank, size, local_rank, local_size = (int(os.environ[name]) for name in _TORCHRUN[:4])
+    rank, size, local_rank, local_size = (int(os.environ[name]) for name in _PLACE)
     cuda = torch.cuda.is_available()
     if cuda and local_rank < torch.cuda.device_count():
         torch.cuda.set_device(local_rank)
     try:
-        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo")
+        backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+        if LAUNCH in os.environ:
+            store = dist.FileStore(f"{os.environ[LAUNCH]}/store", size)
+            dist.init_process_group(backend, store=store, rank=rank, world_size=size)
+        else:
+            dist.init_process_group(backend)
         yield Workers(rank, size, local_rank, local_size, dist.new_group(backend="gloo", timeout=_PATIENCE))
         dist.destroy_process_group()
     except RuntimeError as error:  # how all of torch.distributed fails
