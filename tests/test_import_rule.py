@@ -5,6 +5,7 @@ Each rule is a function from one module to its violations, so that each can also
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -59,6 +60,10 @@ TORCH_FREE = {
 }
 MAY_IMPORT_RICH = {"cli", "explorer", "render"}
 MAY_PRINT = {"cli", "explorer"}
+STARTS_PROCESSES = (
+    *("subprocess", "multiprocessing", "pty", "concurrent.futures.ProcessPoolExecutor"),
+    *("torch.multiprocessing", "torch.distributed.launcher", "torch.distributed.elastic", "torch.distributed.run"),
+)
 
 
 def part_of(name: str) -> str:
@@ -220,6 +225,19 @@ def check_printing(module: Module) -> Iterator[str]:
             yield f"{module.name}:{node.lineno} calls {ast.unparse(node.func)}"
 
 
+def check_processes(module: Module) -> Iterator[str]:
+    """Only `processes` starts a process: isolated from the working folder, and ended with whoever started it."""
+    if module.part == "processes":
+        return
+    for found in module.imports():
+        if any(inside(found.name, name) for name in STARTS_PROCESSES):
+            yield f"{module.name}:{found.line} imports {found.name}"
+    for node in ast.walk(ast.parse(module.source)):
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if re.fullmatch(r"os\.(fork\w*|exec\w+|spawn\w+|posix_spawn\w*|system|popen|startfile)", called):
+            yield f"{module.name}:{node.lineno} calls {called}"
+
+
 Rule = Callable[[Module], Iterator[str]]
 RULES: tuple[Rule, ...] = (
     check_rows,
@@ -230,6 +248,7 @@ RULES: tuple[Rule, ...] = (
     check_torch_free,
     check_pydantic,
     check_printing,
+    check_processes,
 )
 
 
@@ -289,6 +308,10 @@ PLANTED = [
     (check_pydantic, "tfcli.records.roles", "from pydantic import BaseModel"),
     (check_printing, "tfcli.training.loop", "print('step')"),
     (check_printing, "tfcli.runs.load", "import sys\nsys.exit(2)"),
+    (check_processes, "tfcli.cli.plan", "def f():\n    import subprocess"),
+    (check_processes, "tfcli.cli.plan", "from concurrent.futures import ProcessPoolExecutor"),
+    (check_processes, "tfcli.cli.launching", "from torch.distributed.launcher.api import elastic_launch"),
+    (check_processes, "tfcli.bench.process", "import os\nos.posix_spawn('a', [], {})"),
 ]
 
 

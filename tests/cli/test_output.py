@@ -1,16 +1,20 @@
 """What goes where: results to stdout, the rest to stderr, and both as the reader can take it."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from tests.cli.commands import SHRUNK, process, tfcli
+from tfcli.cli.main import app
 from tfcli.cli.terminal import Terminal
 from tfcli.tokenization.load import load_tokenizer
 
@@ -194,6 +198,50 @@ def test_a_closed_pipe_is_a_clean_end(arguments: str):
     command.stdout.close()
     assert command.stderr.read() == ""
     assert command.wait(timeout=60) == 0
+
+
+def _helps() -> list[list[str]]:
+    """The help of every command and every group."""
+
+    def paths(command: Any, path: list[str]) -> Iterator[list[str]]:
+        yield path
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from paths(inner, [*path, name])
+
+    return [[*path, "--help"] for path in paths(typer.main.get_command(app), [])]
+
+
+SAYS = [
+    ["--version"],
+    ["-h"],
+    [],
+    ["recipes"],
+    ["recipes", "list"],
+    ["recipes", "show", "pt-en"],
+    ["runs", "show", "decoder"],
+]
+SAYS += [["inspect", "positions", *more] for more in (["--length", "4"], ["--length", "2000", "--csv"], ["--json"])]
+
+
+@pytest.mark.parametrize("how", ["full", "gone"])
+def test_every_command_ends_well_where_its_output_cannot_be_written(how: str, trained: Callable[[str], Path]):
+    """A full disk is one sentence and exit 1, a reader that has left is success; nothing is heard of Python's own flush
+    at its exit."""
+    commands = [*_helps(), *SAYS]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.outputs", how],
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+        cwd=trained("decoder").parent,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [words for words, _, _ in answers] == commands and len(commands) > 40
+    full = "tfcli: No space left on device (stdout); check the path, its permissions and the space left.\n"
+    for words, code, said in answers:
+        assert (code, said) == ((1, full) if how == "full" else (0, "")), words
 
 
 def test_python_m_tfcli_is_the_command():

@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,89 @@ def test_a_stderr_that_fails_stops_no_training(how: str, tmp_path: Path, monkeyp
     progress = read_progress(RunDirectory(Path("run")))
     assert progress is not None
     assert progress.finished
+
+
+@pytest.mark.parametrize(
+    ("module", "times"),
+    [
+        ("typer.core", 1),
+        ("typer.core", 10),
+        ("tfcli.cli.main", 10),
+        ("numpy.linalg", 1),
+        ("torch._C", 1),
+        ("torch", 10),
+    ],
+)
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=str)
+def test_signals_while_modules_are_loaded_end_in_one_sentence(
+    module: str, times: int, number: signal.Signals, exit_code: int
+):
+    """The first libraries, our own commands, and those that a command loads when it runs: Python says on stderr what it
+    has just loaded."""
+    command = process("inspect", "cost", "--size", "tiny", PYTHONPROFILEIMPORTTIME="1")
+    assert command.stderr is not None
+    for line in command.stderr:
+        if line.rstrip().endswith(f" {module}"):
+            break
+    for _ in range(times):
+        command.send_signal(number)
+    out, err = command.communicate(timeout=60)
+    said = [line for line in err.splitlines() if not line.startswith("import time:")]
+    assert (command.returncode, out, said) == (exit_code, "", ["tfcli: Stopped; nothing is left half-written."])
+
+
+def test_a_signal_after_the_end_changes_nothing():
+    """Between the last word of a command and the end of Python, when libraries tidy up."""
+    code = (
+        "import atexit, os, signal, sys\nfrom tfcli.__main__ import main\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\nsys.argv = ['tfcli', *sys.argv[1:]]\nmain()\n"
+    )
+    for words, exit_code in ((["--version"], 0), (["nosuch"], 2)):
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == exit_code
+        assert "Traceback" not in done.stderr and "Stopped" not in done.stderr
+
+
+def test_a_signal_that_python_cannot_raise_comes_once_more():
+    class Deaf:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            sum(range(10))
+
+    with pytest.raises(Stopped) as caught, stop_on_signals():
+        deaf = Deaf()
+        del deaf
+        time.sleep(5)
+    assert caught.value.exit_code == 143
+
+
+def test_signals_are_ignored_while_a_command_tidies_up():
+    tidied = []
+    with pytest.raises(Stopped), stop_on_signals(), stop_on_signals():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM) * 5:
+                os.kill(os.getpid(), number)
+                tidied.append(number)
+    assert len(tidied) == 10
+    with pytest.raises(Stopped), stop_on_signals():  # another command of this process hears them again
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_training_whose_output_cannot_be_written_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As where nobody reads it: its events are lost from there on, and the run is not."""
+    monkeypatch.chdir(tmp_path)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tfcli", "train", *LONG, "--out", "run", "--json", "--quiet"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "tfcli: The output cannot be written (No space left on device), so nothing was trained; write it to a file.\n"
+    )
+    assert not Path("run").exists()

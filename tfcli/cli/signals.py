@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,10 @@ NOTHING_LEFT = "Stopped; nothing is left half-written."
 _PATIENCE = 2.0
 """Seconds for which a command that has been stopped may tidy up, deaf to further signals."""
 
+_LOADING = 10.0
+"""Seconds for which a signal waits for a library to be loaded: raised inside its C++, the exception would be lost, or
+abort the process."""
+
 
 class Stopped(KeyboardInterrupt):
     """A signal where nothing has to be saved first: it stops the work as Ctrl-C does."""
@@ -27,11 +30,13 @@ class Stopped(KeyboardInterrupt):
 
 
 class _Stopping:
-    """What of this process has been stopped: the exception on its way out of the command, and since when."""
+    """What of this process has been stopped: the exception on its way out of the command, and since when; or since when
+    one waits for a library."""
 
     blocks = 0
     stopped: Stopped | None = None
     since = 0.0
+    waits_since: float | None = None
 
 
 def exit_code_of(stopped: KeyboardInterrupt) -> int:
@@ -77,12 +82,17 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
     request = request or StopRequest()
 
     def answer(number: int, frame: FrameType | None) -> None:
-        if _Stopping.stopped and time.monotonic() - _Stopping.since < _PATIENCE:
-            return  # the command is ending already
+        now = time.monotonic()
+        if _Stopping.stopped and now - _Stopping.since < _PATIENCE:
+            return None  # the command is ending already
+        if _loads(frame):
+            _Stopping.waits_since = _Stopping.waits_since or now
+            if now - _Stopping.waits_since < _LOADING:
+                return _again(number)
         try:
             request.receive(number, frame)
         except Stopped as stopped:
-            _Stopping.stopped, _Stopping.since = stopped, time.monotonic()
+            _Stopping.stopped, _Stopping.since = stopped, now
             raise
 
     before = {number: signal.signal(number, answer) for number in _answered()}
@@ -96,7 +106,7 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
         sys.unraisablehook = unraisable
         _Stopping.blocks -= 1
         if not _Stopping.blocks:
-            _Stopping.stopped = None
+            _Stopping.stopped = _Stopping.waits_since = None
 
 
 def leave_on_signals(code: Any = None) -> None:
@@ -120,11 +130,24 @@ def _answered() -> list[signal.Signals]:
     return [n for n in _EXIT_CODES if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
 
 
+def _loads(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _again(number: int) -> None:
+    """Send a signal to this process once more, soon."""
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+
+
 def _unraisable(lost: Any) -> None:
-    """A signal that came where Python can raise nothing, as inside a callback of its imports, comes once more."""
+    """A signal that came where Python can raise nothing, as inside a callback of its collector, comes once more."""
     if isinstance(lost.exc_value, Stopped):
         _Stopping.stopped = None
-        number = lost.exc_value.exit_code - 128
-        threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+        _again(lost.exc_value.exit_code - 128)
     else:
         sys.__unraisablehook__(lost)
