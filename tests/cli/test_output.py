@@ -211,16 +211,9 @@ def _helps() -> list[list[str]]:
     return [[*path, "--help"] for path in paths(typer.main.get_command(app), [])]
 
 
-SAYS = [
-    ["--version"],
-    ["-h"],
-    [],
-    ["recipes"],
-    ["recipes", "list"],
-    ["recipes", "show", "pt-en"],
-    ["runs", "show", "decoder"],
-]
-SAYS += [["inspect", "positions", *more] for more in (["--length", "4"], ["--length", "2000", "--csv"], ["--json"])]
+SAYS = [["--version"], ["-h"], [], ["recipes"], ["recipes", "list"], ["recipes", "show", "pt-en"]]
+SAYS += [["runs", "show", "decoder"], ["inspect", "positions", "--length", "4"], ["inspect", "positions", "--json"]]
+SAYS += [["inspect", "positions", "--length", "2000", "--csv"]]
 
 
 @pytest.mark.parametrize("how", ["full", "gone"])

@@ -4,6 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,56 @@ def test_a_run_that_is_not_there_is_not_launched(tmp_path: Path):
     result = tfcli("train", "--resume", tmp_path / "none", "--nproc", "2")
     assert result.exit_code == 2
     assert "There is no run" in result.stderr
+
+
+def listening(numbers: Iterable[int]) -> set[str]:
+    """The addresses where one of these processes waits for connections or packets."""
+    sockets = set()
+    for number in numbers:
+        with suppress(OSError):
+            for file in Path(f"/proc/{number}/fd").iterdir():
+                with suppress(OSError):
+                    sockets.add(str(file.readlink()).removeprefix("socket:[").rstrip("]"))
+    found = set()
+    for protocol in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path(f"/proc/net/{protocol}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[9] in sockets and (words[3] == "0A" or protocol.startswith("udp")):
+                found.add(words[1].partition(":")[0])
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the workers in /proc")
+def test_nothing_listens_but_on_loopback(tmp_path: Path):
+    """From the first moment to the last: 127.0.0.1 or ::1, as /proc has them. And they do talk, so something does."""
+    command = process("train", *SMALL, "--nproc", "2", "--out", tmp_path / "run", "--quiet")
+    seen: set[str] = set()
+    while command.poll() is None:
+        with suppress(OSError):
+            seen |= listening([command.pid, *workers_of(command.pid)])
+        time.sleep(0.01)
+    assert command.communicate() == (f"{tmp_path / 'run'}\n", "")
+    assert seen and seen <= {"0100007F", "00000000000000000000000001000000"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the workers in /proc")
+def test_workers_end_with_a_launcher_that_is_killed(tmp_path: Path):
+    command = process("train", *SMALL, "--set", "train.steps=3000", "--nproc", "2", "--out", tmp_path / "run")
+    assert command.stderr is not None
+    for line in command.stderr:
+        if line.startswith("step"):
+            break
+    workers = workers_of(command.pid)
+    command.kill()
+    command.communicate()
+    assert len(workers) == 2
+    for worker in workers:
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{worker}/cmdline").exists() and Path(f"/proc/{worker}/cmdline").read_bytes():
+            assert time.monotonic() < deadline, f"{worker} lives on"
+            time.sleep(0.01)
+    assert load_run(tmp_path / "run", "last").recipe.train.steps == 3000
 
 
 @pytest.mark.slow
