@@ -118,4 +118,4 @@ def test_sigterm_in_the_middle_of_a_checked_plan_leaves_nothing(tmp_path: Path):
     _, err = parent.communicate(timeout=30)
     assert (parent.returncode, err) == (143, "tfcli: Stopped; nothing is left half-written.\n")
     assert ended(int(training))
-    assert list(tmp_path.iterdir()) == []
+    assert [path for path in tmp_path.iterdir() if "torchinductor" not in path.name] == []  # PyTorch's own cache
