@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import IO
 
-__all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "child", "python_command"]
+__all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "TimeoutExpired", "child", "python_command"]
 
 LAUNCH = "TFCLI_LAUNCH"
 """The environment variable that names a private folder between the workers of a training and what started them."""

@@ -6,7 +6,6 @@ is wrong, or nothing.
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
-from tfcli.processes import python_command
+from tfcli.processes import DEVNULL, PIPE, TimeoutExpired, child
 from tfcli.tokenization.checks import components
 
 _SECONDS, _BYTES = 5, 1 << 30
@@ -44,19 +43,14 @@ def try_out(state: Mapping[str, Any], doubtful: Sequence[str]) -> None:
         ValueError: it fails, takes 5 seconds or 1 GB for texts of two thousand characters, or makes them very long.
     """
     tried = {**state, "model": _MODEL, "post_processor": None}
-    done: subprocess.CompletedProcess[str] | None = None
-    with suppress(subprocess.TimeoutExpired):
-        done = subprocess.run(
-            python_command("tfcli.tokenization.trial"),
-            input=json.dumps({"state": tried, "texts": list(_texts(doubtful))}),
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE,
-        )
-    if done is None or done.returncode:
+    asked, answer = json.dumps({"state": tried, "texts": list(_texts(doubtful))}), ""
+    trial = child("tfcli.tokenization.trial", stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
+    with trial as process, suppress(TimeoutExpired):
+        answer, _ = process.communicate(asked, timeout=_PATIENCE)
+    if process.returncode:
         raise ValueError(f"a text of {_LENGTH:,} characters takes it more than {_SECONDS} seconds or too much memory")
-    if done.stdout:
-        raise ValueError(done.stdout)
+    if answer:
+        raise ValueError(answer)
 
 
 def _texts(doubtful: Sequence[str]) -> Iterator[str]:
