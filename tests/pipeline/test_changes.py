@@ -58,6 +58,16 @@ def test_what_stays_as_it_is_is_no_change(interrupted: Path):
     assert (interrupted / "recipe.toml").read_bytes() == before
 
 
+def test_a_run_whose_name_would_be_none_today_goes_on(interrupted: Path):
+    """With settings and without: its name is a label, and what shapes only what is shown may be edited."""
+    recipe = interrupted / "recipe.toml"
+    written = recipe.read_text()
+    assert 'name = "decoder"' in written
+    recipe.write_text(written.replace('name = "decoder"', 'name = "my ../../ run"'))
+    assert resumed(interrupted, steps=8)[0].reason == "done"
+    assert load_recorded(recipe).name == "my-..-..-run"
+
+
 def test_a_finished_run_goes_on_with_more_steps(tmp_path: Path):
     run = tmp_path / "run"
     train_tiny(tiny_recipe(), run)

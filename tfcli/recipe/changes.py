@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfcli.errors import UsageError, shortened
-from tfcli.recipe.loading import Settings, build_recipe, load_recorded, read_toml
+from tfcli.recipe.loading import Settings, build_recipe, load_recorded, recorded_settings
 from tfcli.recipe.recipe import Recipe, known_keys
 
 CHANGEABLE = {
@@ -62,7 +62,7 @@ def changed_recipe(path: Path, settings: Settings) -> Recipe:
     recorded = load_recorded(path)
     if not settings:
         return recorded
-    recipe = build_recipe(read_toml(path), settings)
+    recipe = build_recipe(recorded_settings(path), settings)
     for key, before, after in changes_between(recorded, recipe):
         if not may_change(key):
             may = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in CHANGEABLE.items())

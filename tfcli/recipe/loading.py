@@ -22,6 +22,7 @@ Settings = Mapping[str, Any]
 LONGEST_NAME = 100
 """Bytes of a recipe's name."""
 
+_RESTORE = "restore it, or train the run again"
 _MOST_BYTES = 4 << 20
 _MOST_PARTS = 32  # of a key, joined by dots. The library takes a minute and 6 GB for a hundred thousand
 _DEEPEST = 16
@@ -117,6 +118,21 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from error
 
 
+def recorded_settings(path: Path) -> dict[str, Any]:
+    """The settings in a run's recipe. Its name is a label alone, and runs are there whose names would be none today.
+
+    Raises:
+        BrokenInputError: it cannot be read, or is no TOML.
+    """
+    try:
+        settings = read_toml(path)
+    except UsageError as error:  # which names the file
+        raise BrokenInputError(error.problem, _RESTORE) from error
+    if isinstance(name := settings.get("name"), str):
+        settings["name"] = as_name(name)
+    return settings
+
+
 def load_recorded(path: Path) -> Recipe:
     """The recipe a run was made with.
 
@@ -124,17 +140,11 @@ def load_recorded(path: Path) -> Recipe:
         BrokenInputError: it is damaged, or names settings that this version does not know.
         UsageError: a source of its text is to be written by this command.
     """
-    remedy = "restore it, or train the run again"
+    settings = recorded_settings(path)
     try:
-        settings = read_toml(path)
-    except UsageError as error:  # which names the file
-        raise BrokenInputError(error.problem, remedy) from error
-    try:
-        if isinstance(name := settings.get("name"), str):  # of a run that is there it is a label alone
-            settings["name"] = as_name(name)
         recipe = build_recipe(settings)
     except UsageError as error:
-        raise BrokenInputError(f"{path} cannot be read ({error.problem})", remedy) from error
+        raise BrokenInputError(f"{path} cannot be read ({error.problem})", _RESTORE) from error
     sources = (recipe.data.source,) if isinstance(recipe.data.source, str) else recipe.data.source or ()
     for source in filter(None, (*sources, recipe.data.validation)):
         reading_from(source)
