@@ -1,6 +1,7 @@
 """The entry point: the commands under their names."""
 
 import os
+import re
 import sys
 import types
 
@@ -88,6 +89,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal's encoding lacks is shown as "?", and stops nothing.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if not re.fullmatch("0*[1-9][0-9]{0,3}", os.environ.get("COLUMNS", "80")):
+        del os.environ["COLUMNS"]  # no width that anything could be shown in
     sys.stdout, sys.stderr = Named(sys.stdout), Lossy(sys.stderr)
     if sys.argv[1:] in (["--help"], ["-h"], []):
         _leave_out_markdown()
