@@ -80,8 +80,10 @@ def _save_parts(
 
     def prepare() -> None:
         shutil.rmtree(place, ignore_errors=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir()  # not through a link that lies there
         for name in tensors:
-            (place / f"{name}.parts").mkdir(parents=True)
+            (place / f"{name}.parts").mkdir()
             write_json(place / f"{name}.parts" / ABOUT, metadata)
 
     workers.first_does(prepare)
