@@ -87,9 +87,10 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             flush(inside)
         if filled:
             _move_up(temporary)
+            flush(path)
         else:
             temporary.rename(path)
-        for folder in (path, path.parent, *(one.parent for one in made)):
+        for folder in (path.parent, *(one.parent for one in made)):
             flush(folder)
     except TfcliError as error:  # of a file inside: told by the name that the user knows
         if str(temporary) not in error.problem:

@@ -1,9 +1,10 @@
 """``data.json``: which text a run was trained on."""
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tfcli.errors import BrokenInputError
+from tfcli.errors import BrokenInputError, shortened
 from tfcli.files import read_json, write_json
 from tfcli.records.dataset import DatasetRecord
 
@@ -51,6 +52,7 @@ def read_run_data(path: Path) -> RunData:
         raise BrokenInputError(
             f"{path} is damaged at {first['loc'][0]!r} ({first['msg']})", "restore the file from a copy of the run"
         ) from error
-    if not data.fingerprint.isalnum():  # it names a folder of the cache
-        raise BrokenInputError(f"{path} is damaged: {data.fingerprint!r} is no fingerprint", "restore the file")
+    if not re.fullmatch("[0-9a-z]{1,64}", data.fingerprint):  # it names a folder of the cache
+        given = shortened(repr(data.fingerprint))
+        raise BrokenInputError(f"{path} is damaged: {given} is no fingerprint", "restore the file")
     return data

@@ -70,7 +70,7 @@ def ours_of(
 def filled(section: ModelSection, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> Transformer:
     """A model with these parameters, in eval mode."""
     model = build_model(section).to(dtype)
-    fill_model(model, parameters, WEIGHTS)
+    fill_model(model, {name: tensor.to(dtype) for name, tensor in parameters.items()}, WEIGHTS)
     return model.eval()
 
 
