@@ -46,7 +46,7 @@ TINY = (
     "model.num_heads=2 --set model.max_seq_len=16 --set train.warmup_steps=0 --set tokenizer.algorithm=char"
 )
 """Behind `train`, `run` or `plan`: should it begin after all, it is over soon."""
-LONGEST = 700
+LONGEST = 1500
 """Letters of stderr of which a user still reads each: a sentence, with a note or two before it."""
 _MEMORY = 12 * 2**30
 _DROP = 24
