@@ -1,4 +1,4 @@
-"""The ingredients of hostile cases, each made once a session when a case first names it, and which cases run by default.
+"""The ingredients of hostile cases, each made once a session when first named, and which cases run by default.
 
 All cases run with `-m slow`; without, those of the sample alone.
 """

@@ -89,9 +89,7 @@ class Case:
         return shlex.split(self.command) if isinstance(self.command, str) else list(self.command)
 
 
-def case(
-    name: str, command: str | Sequence[str], exit_code: int, says: str, *arranged: Step, **settings: Any
-) -> Case:
+def case(name: str, command: str | Sequence[str], exit_code: int, says: str, *arranged: Step, **settings: Any) -> Case:
     """A case whose steps stand behind its sentence."""
     return Case(name, command, exit_code, says, arranged, **settings)
 

@@ -32,43 +32,170 @@ OURS = ("run", "run/*")
 
 CASES = [
     *(
-        case(f"a terminal of {columns or 'no'} columns", TABLE, 0, "", environment={"COLUMNS": columns}, prints=r"\d", sample=columns == "0")
+        case(
+            f"a terminal of {columns or 'no'} columns",
+            TABLE,
+            0,
+            "",
+            environment={"COLUMNS": columns},
+            prints=r"\d",
+            sample=columns == "0",
+        )
         for columns in ("1", "0", "-5", "wide", "9" * 30, "")
     ),
     case("a dumb terminal", f"{TABLE} --color always", 0, "", environment={"TERM": "dumb"}, raw=True, prints=r"\d"),
-    case("no colour, whatever is asked of the terminal", TABLE, 0, "", environment={"NO_COLOR": "", "FORCE_COLOR": "1"}, raw=True),
+    case(
+        "no colour, whatever is asked of the terminal",
+        TABLE,
+        0,
+        "",
+        environment={"NO_COLOR": "", "FORCE_COLOR": "1"},
+        raw=True,
+    ),
     case("a terminal of no known kind", TABLE, 0, "", environment={"TERM": "\x1b]0;x\x07"}, prints=r"\d"),
     case("no home", "recipes list", 0, "", environment={"HOME": None}, prints="quickstart"),
-    case("no home, and no cache named", "tokenize train text.txt --out t.json", 0, "", environment={"HOME": None, "TFCLI_CACHE": None}, leaves=("t.json",)),
-    case("a home that is not there", TRAIN, 0, "", environment={"HOME": "/nowhere", "XDG_CACHE_HOME": None}, leaves=OURS, prints="run"),
-    case("a language without letters", TABLE, 0, "", environment={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}, prints=r"\d", raw=True),
-    case("a path in a language without letters", ["tokenize", "train", "naïve.txt", "--out", "t.json"], 2, r"(na\\xefve|naïve|na\?ve|na\\u00efve|na\\udc).*; ", environment={"LC_ALL": "C"}),
-    case("threads in rubbish", "tokenize encode tokenizer.json Tom", 0, "", environment={"OMP_NUM_THREADS": "many", "RAYON_NUM_THREADS": "-1"}),
-    case("a world of eight, of which nobody is there", TRAIN, 0, "", environment={"WORLD_SIZE": "1", "RANK": "0"}, leaves=OURS, timeout=40),
+    case(
+        "no home, and no cache named",
+        "tokenize train text.txt --out t.json",
+        0,
+        "",
+        environment={"HOME": None, "TFCLI_CACHE": None},
+        leaves=("t.json",),
+    ),
+    case(
+        "a home that is not there",
+        TRAIN,
+        0,
+        "",
+        environment={"HOME": "/nowhere", "XDG_CACHE_HOME": None},
+        leaves=OURS,
+        prints="run",
+    ),
+    case(
+        "a language without letters",
+        TABLE,
+        0,
+        "",
+        environment={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
+        prints=r"\d",
+        raw=True,
+    ),
+    case(
+        "a path in a language without letters",
+        ["tokenize", "train", "naïve.txt", "--out", "t.json"],
+        2,
+        r"(na\\xefve|naïve|na\?ve|na\\u00efve|na\\udc).*; ",
+        environment={"LC_ALL": "C"},
+    ),
+    case(
+        "threads in rubbish",
+        "tokenize encode tokenizer.json Tom",
+        0,
+        "",
+        environment={"OMP_NUM_THREADS": "many", "RAYON_NUM_THREADS": "-1"},
+    ),
+    case(
+        "a world of eight, of which nobody is there",
+        TRAIN,
+        0,
+        "",
+        environment={"WORLD_SIZE": "1", "RANK": "0"},
+        leaves=OURS,
+        timeout=40,
+    ),
     case("a rank without a world", TRAIN, 2, r"(RANK|WORLD_SIZE|torchrun).*; ", environment={"RANK": "3"}, timeout=40),
     case("a world in words", TRAIN, 2, r"WORLD_SIZE.*; ", environment={"RANK": "0", "WORLD_SIZE": "many"}, timeout=40),
     # A folder that somebody sent, with files of the names of modules.
     case("planted modules beside a table", TABLE, 0, "", *PLANT, prints=r"\d"),
     case("planted modules beside a training", TRAIN, 0, "", *PLANT, leaves=OURS),
     case("planted modules beside a bench", "bench train --size tiny --steps 1 --json", 0, "", *PLANT, prints=r"\{"),
-    case("planted modules beside a plan", f"plan text.txt --minutes 1 --json {TINY}", 0, "", *PLANT, prints=r"\{", timeout=120),
+    case(
+        "planted modules beside a plan",
+        f"plan text.txt --minutes 1 --json {TINY}",
+        0,
+        "",
+        *PLANT,
+        prints=r"\{",
+        timeout=120,
+    ),
     case("planted modules beside two processes", f"{TRAIN} --nproc 2", 0, "", *PLANT, leaves=OURS, timeout=120),
     case("planted modules beside an import", "import hf --out run", 0, "", *PLANT, leaves=OURS),
-    case("planted modules in the run", "generate decoder Tom --max-new-tokens 2", 0, "", write("decoder/torch.py", "raise SystemExit(99)"), raw=True),
+    case(
+        "planted modules in the run",
+        "generate decoder Tom --max-new-tokens 2",
+        0,
+        "",
+        write("decoder/torch.py", "raise SystemExit(99)"),
+        raw=True,
+    ),
     # Names.
-    case("a run with a name of spaces and a line break", ["train", "--data", "text.txt", *TINY.split(), "--out", "my\nfirst run"], 0, r"my(\\n|⏎)first run", leaves=("my*",), needs=("text.txt",), prints=r"my(\\n|⏎)?\n?first run", raw=True),
-    case("a run with a name that is an option", ["train", "--data", "text.txt", *TINY.split(), "--out=-rf"], 0, r"-rf", leaves=("-rf*",), needs=("text.txt",)),
-    case("a run with a name in another script", ["train", "--data", "text.txt", *TINY.split(), "--out", "运行 é"], 0, "运行", leaves=("运行*",), needs=("text.txt",)),
+    case(
+        "a run with a name of spaces and a line break",
+        ["train", "--data", "text.txt", *TINY.split(), "--out", "my\nfirst run"],
+        0,
+        r"my(\\n|⏎)first run",
+        leaves=("my*",),
+        needs=("text.txt",),
+        prints=r"my(\\n|⏎)?\n?first run",
+        raw=True,
+    ),
+    case(
+        "a run with a name that is an option",
+        ["train", "--data", "text.txt", *TINY.split(), "--out=-rf"],
+        0,
+        r"-rf",
+        leaves=("-rf*",),
+        needs=("text.txt",),
+    ),
+    case(
+        "a run with a name in another script",
+        ["train", "--data", "text.txt", *TINY.split(), "--out", "运行 é"],
+        0,
+        "运行",
+        leaves=("运行*",),
+        needs=("text.txt",),
+    ),
     # A disk that is full when so many bytes are written.
-    case("a tokenizer on a full disk", "tokenize train text.txt --out t.json", 1, r"(t\.json|[tT]oo large|space).*; ", file_size=2000),
+    case(
+        "a tokenizer on a full disk",
+        "tokenize train text.txt --out t.json",
+        1,
+        r"(t\.json|[tT]oo large|space).*; ",
+        file_size=2000,
+    ),
     case("a picture on a full disk", f"{TABLE} --svg a.svg", 1, r"(a\.svg|[tT]oo large|space).*; ", file_size=500),
-    case("a dataset on a full disk", "prepare text.txt --tokenizer tokenizer.json --out data", 1, r"(data|[tT]oo large|space).*; ", file_size=1500),
-    case("an export on a full disk", "export decoder --out exported", 1, r"(exported|[tT]oo large|space).*; ", file_size=3000),
+    case(
+        "a dataset on a full disk",
+        "prepare text.txt --tokenizer tokenizer.json --out data",
+        1,
+        r"(data|[tT]oo large|space).*; ",
+        file_size=1500,
+    ),
+    case(
+        "an export on a full disk",
+        "export decoder --out exported",
+        1,
+        r"(exported|[tT]oo large|space).*; ",
+        file_size=3000,
+    ),
     case("an import on a full disk", "import hf --out run", 1, r"(run|[tT]oo large|space).*; ", file_size=3000),
-    case("vectors on a full disk", "embed encoder 'Tom swam' --npz v.npz", 1, r"(v\.npz|[tT]oo large|space).*; ", file_size=100),
+    case(
+        "vectors on a full disk",
+        "embed encoder 'Tom swam' --npz v.npz",
+        1,
+        r"(v\.npz|[tT]oo large|space).*; ",
+        file_size=100,
+    ),
     case("a training on a full disk", TRAIN, 1, r"(run|[tT]oo large|space).*; ", file_size=9000, leaves=OURS),
-    case("a resumed training on a full disk", "train --resume untied --set train.steps=14", 1, r"(untied|[tT]oo large|space).*; ", file_size=3000, leaves=("untied/recipe.toml", "untied/metrics.jsonl")),
-]  # fmt: skip
+    case(
+        "a resumed training on a full disk",
+        "train --resume untied --set train.steps=14",
+        1,
+        r"(untied|[tT]oo large|space).*; ",
+        file_size=3000,
+        leaves=("untied/recipe.toml", "untied/metrics.jsonl"),
+    ),
+]
 
 
 @every(CASES)
@@ -86,7 +213,7 @@ def _counting_proxy() -> Iterator[tuple[str, list[str]]]:
             asked.append(self.path)
             self.send_error(403)
 
-        do_CONNECT = do_HEAD = do_POST = do_GET  # noqa: N815
+        do_CONNECT = do_HEAD = do_POST = do_GET
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
@@ -123,8 +250,20 @@ def _parquet(here: Path) -> None:
 def test_nothing_talks_to_the_network_unasked(command: str, place: Place):
     place.bring(["tokenizer.json", "hf", "decoder"])
     with _counting_proxy() as (address, asked):
-        ways = {name: address for scheme in ("http", "https", "all") for name in (f"{scheme}_proxy", f"{scheme}_PROXY".upper())}
-        hostile = case(command, command, 0, "", _parquet, environment={**ways, "no_proxy": None, "NO_PROXY": None}, leaves=("out*",))
+        ways = {
+            name: address
+            for scheme in ("http", "https", "all")
+            for name in (f"{scheme}_proxy", f"{scheme}_PROXY".upper())
+        }
+        hostile = case(
+            command,
+            command,
+            0,
+            "",
+            _parquet,
+            environment={**ways, "no_proxy": None, "NO_PROXY": None},
+            leaves=("out*",),
+        )
         check(place, hostile)
     assert asked == []
 
@@ -179,7 +318,9 @@ def test_a_run_that_is_trained_into_is_not_trained_into_again(place: Place):
     """While one trains, a second is refused; the first one's files are as if the second had never been."""
     place.bring(["untied"])
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    first = place.start("train --resume untied --set train.steps=100000 --set train.log_every=1".split(), **pipes)
+    first = place.start(
+        ["train", "--resume", "untied", "--set", "train.steps=100000", "--set", "train.log_every=1"], **pipes
+    )
     assert first.stderr is not None
     for line in first.stderr:
         if line.startswith(b"step"):

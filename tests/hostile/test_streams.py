@@ -1,4 +1,4 @@
-"""stdin that is closed, empty or bytes, stdout that is full, closed or left: "stdout carries the result" (README.md)."""
+"""stdin that is closed, empty or bytes; stdout that is full, closed or left: results go to stdout (README.md)."""
 
 from tests.hostile.harness import Case, Place, case, check, every
 
@@ -21,7 +21,14 @@ SAMPLE = ("recipes", "the version")
 
 CASES = [
     *(
-        case(f"{name} into a full disk", command, 1, r"(No space left|full|stdout|output).*; ", stdout="full", sample=name in SAMPLE)
+        case(
+            f"{name} into a full disk",
+            command,
+            1,
+            r"(No space left|full|stdout|output).*; ",
+            stdout="full",
+            sample=name in SAMPLE,
+        )
         for name, command in REPORTS.items()
     ),
     *(
@@ -29,17 +36,35 @@ CASES = [
         for name, command in REPORTS.items()
         if name in ("help", "the version", "recipes", "a recipe", "runs", "ids", "a table")
     ),
-    case("a long table for a reader of one line", "inspect positions --length 4000 --d-model 64 --csv", 0, r"\A\Z", stdout="one line"),
+    case(
+        "a long table for a reader of one line",
+        "inspect positions --length 4000 --d-model 64 --csv",
+        0,
+        r"\A\Z",
+        stdout="one line",
+    ),
     case("help for a reader of one line", "inspect attention --help", 0, r"\A\Z", stdout="one line"),
     case("recipes for nobody", "recipes list", 0, r"\A\Z", stdout="closed"),
     case("a text for nobody", "generate decoder Tom --max-new-tokens 2", 0, r"\A\Z", stdout="closed"),
-    case("prompts from a closed stdin", "generate decoder - --max-new-tokens 2", 2, r"(?i)(stdin|standard input).*; ", stdin="closed"),
+    case(
+        "prompts from a closed stdin",
+        "generate decoder - --max-new-tokens 2",
+        2,
+        r"(?i)(stdin|standard input).*; ",
+        stdin="closed",
+    ),
     case("no prompt on stdin", "generate decoder - --max-new-tokens 2", 2, r"(?i)(stdin|standard input).*; "),
-    case("ids from a closed stdin", "tokenize decode tokenizer.json -", 2, r"(?i)(stdin|standard input).*; ", stdin="closed"),
+    case(
+        "ids from a closed stdin",
+        "tokenize decode tokenizer.json -",
+        2,
+        r"(?i)(stdin|standard input).*; ",
+        stdin="closed",
+    ),
     case("vectors of nothing on stdin", "embed encoder", 2, r"(?i)(stdin|standard input).*; "),
     case("a look at nothing on stdin", "inspect tokens decoder -", 2, r"(?i)(stdin|standard input|text).*empty.*; "),
     case("a walk without a terminal", "explore decoder", 2, r"terminal.*; ", stdin="closed"),
-]  # fmt: skip
+]
 
 
 @every(CASES)
