@@ -67,7 +67,7 @@ def _loads(place: Place, run: str = "run") -> None:
 
 
 @pytest.mark.parametrize("number", NAMES, ids=["Ctrl-C", "SIGTERM"])
-@pytest.mark.parametrize("after", [0.02, 0.05, 0.1, 0.3, 0.8, 2.0])
+@pytest.mark.parametrize("after", [0.02, 0.05, 0.1, pytest.param(0.3, marks=pytest.mark.sample), 0.8, 2.0])
 def test_a_signal_while_a_training_begins(number: int, after: float, place: Place):
     place.bring(["text.txt"])
     code, said = _stopped(place, TRAIN, number, after=after)

@@ -217,7 +217,11 @@ CASES = [
     case("prepared over another dataset", "prepare text.txt --tokenizer other.json --out prepared", 2, r"prepared.*; "),
     case("prepared over a run", "prepare text.txt --tokenizer tokenizer.json --out decoder", 2, r"decoder.*; "),
     case(
-        "prepared over a file", "prepare text.txt --tokenizer tokenizer.json --out text.txt", 2, r"text\.txt.*file.*; "
+        "prepared over a file",
+        "prepare text.txt --tokenizer tokenizer.json --out text.txt",
+        2,
+        r"text\.txt.*file.*; ",
+        sample=True,
     ),
     case("prepared with what is no tokenizer", "prepare text.txt --tokenizer text.txt --out data", 1, r"text\.txt.*; "),
     case(
