@@ -12,6 +12,7 @@ own, for which a folder without permission is one even where the tests run as ro
 - no process is left.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -50,6 +51,8 @@ LONGEST = 1500
 """Letters of stderr of which a user still reads each: a sentence, with a note or two before it."""
 _MEMORY = 12 * 2**30
 _DROP = 24
+_MARKS: dict[int, str] = {}
+"""What stands in the environment of each process that was started here, and of all that it starts."""
 _OVERRIDES = (1, 2)
 """Of Linux: the capabilities with which root opens what is not open to it."""
 
@@ -141,10 +144,11 @@ class Place:
         **pipes: Any,
     ) -> "subprocess.Popen[bytes]":
         """A process of tfcli in this folder, the first of a group of its own."""
-        settings = {**os.environ, **PLAIN, "TMPDIR": str(self.temporary), "HOSTILE": str(uuid.uuid4()), **environment}
+        mark = f"HOSTILE={uuid.uuid4()}"
+        settings = {**os.environ, **PLAIN, "TMPDIR": str(self.temporary), "HOSTILE": mark, **environment}
         for name in ("FORCE_COLOR", "PY_COLORS", "PYTEST_CURRENT_TEST"):
             settings.setdefault(name, None)
-        return subprocess.Popen(
+        process = subprocess.Popen(
             python_command("tfcli", *words),
             cwd=self.here,
             env={name: value for name, value in settings.items() if value is not None},
@@ -152,6 +156,8 @@ class Place:
             preexec_fn=lambda: (_ordinary(file_size), before()),
             **pipes,
         )
+        _MARKS[process.pid] = mark
+        return process
 
 
 def _ordinary(file_size: int | None) -> None:
@@ -167,25 +173,24 @@ def _ordinary(file_size: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
 
 
-def left_processes(group: int) -> list[str]:
-    """The command lines of what still runs in a process's session."""
-    left = []
+def left_processes(begun: int) -> dict[int, str]:
+    """What still runs of a process and of all that it has started: command lines by their numbers."""
+    left = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, _, _, session = (folder / "stat").read_text().rpartition(") ")[2].split()[:4]
-            if int(session) == group and state != "Z":
-                left.append((folder / "cmdline").read_text().replace("\0", " "))
-        except (OSError, ValueError):
-            continue
+        with contextlib.suppress(OSError):
+            if _MARKS[begun].encode() in (folder / "environ").read_bytes():
+                left[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
     return left
 
 
-def require_nothing_runs(group: int, seconds: float = 3) -> None:
-    """Fail if a process of the session runs on; what is found is killed."""
+def require_nothing_runs(begun: int, seconds: float = 3) -> None:
+    """Fail if what a process has started runs on; what is found is killed."""
     end = time.monotonic() + seconds
-    while left := left_processes(group):
+    while left := left_processes(begun):
         if time.monotonic() > end:
-            os.killpg(group, signal.SIGKILL)
+            for number in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
             raise AssertionError(f"left running: {left}")
         time.sleep(0.05)
 
