@@ -21,24 +21,22 @@ NAMES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 def _stopped(
-    place: Place, command: str, number: int, *, after: float | None = None, behind: str = "", times: int = 1
+    place: Place, command: str, number: int, *, after: float = 0, behind: str = "", times: int = 1
 ) -> tuple[int, str]:
-    """Run a command, send it a signal after some seconds, or once stderr has a line that begins so; its exit code and
-    stderr."""
+    """Run a command, send it a signal so many seconds after stderr has had a line that begins so; its exit code
+    and stderr."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     process = place.start(command.split(), **pipes)
     watch = threading.Timer(120, process.kill)
     watch.start()
     said = b""
     try:
-        if after is not None:
-            time.sleep(after)
-        else:
-            assert process.stderr is not None
-            for line in process.stderr:
-                said += line
-                if line.startswith(behind.encode()):
-                    break
+        assert process.stderr is not None
+        for line in process.stderr if behind else ():
+            said += line
+            if line.startswith(behind.encode()):
+                break
+        time.sleep(after)
         for _ in range(times):
             process.send_signal(number)
         said += process.communicate(timeout=60)[1]
@@ -107,14 +105,14 @@ def test_a_kill_in_the_middle_of_a_training(after: float, place: Place):
 
 
 COMMANDS = {
-    "tokenizing": "tokenize train builtin:stories --vocab-size 4000 --out t.json",
-    "preparing": "prepare builtin:stories --tokenizer tokenizer.json --out data",
-    "planning": f"plan text.txt --minutes 5 {LONG}",
-    "measuring": "bench train --size tiny --steps 5000",
-    "scoring": "evaluate decoder builtin:stories",
-    "proving": "verify decoder",
-    "training in two processes": f"train --data text.txt --out run --nproc 2 {LONG}",
-    "training what was planned": "plan text.txt --minutes 1 --check",
+    "tokenizing": ("tokenize train builtin:stories --vocab-size 4000 --out t.json", "Tokenizer", 0.5),
+    "preparing": ("prepare builtin:stories --tokenizer tokenizer.json --out data", "Data", 0.5),
+    "planning": ("plan text.txt --minutes 5", "Preparing", 2),
+    "training what was planned": ("plan text.txt --minutes 1 --check", "mini:", 2),
+    "measuring": ("bench train --size tiny --steps 5000", "", 4),
+    "scoring": ("evaluate decoder builtin:stories", "", 3),
+    "proving": ("verify decoder", "", 4),
+    "training in two processes": (f"train --data text.txt --out run --nproc 2 {LONG}", "step", 0.5),
 }
 
 
@@ -123,7 +121,8 @@ COMMANDS = {
 def test_a_signal_in_the_middle_of(name: str, number: int, place: Place):
     place.bring(["text.txt", "tokenizer.json", "decoder"])
     before = {path.name for path in place.here.iterdir()}
-    code, said = _stopped(place, COMMANDS[name], number, after=4)
+    command, behind, after = COMMANDS[name]
+    code, said = _stopped(place, command, number, behind=behind, after=after)
     assert code == NAMES[signal.Signals(number)], said
     assert said.splitlines()[-1].startswith("tfcli: Stopped"), said
     _plain(said)
