@@ -10,7 +10,7 @@ LONG_NAME = "n" * 10_000
 CASES = [
     case(
         "a number below its range",
-        "generate decoder Tom --beam -3",
+        "generate mine Tom --beam -3",
         2,
         r"--beam '-3'.*greater than or equal to 1; see `tfcli generate --help`",
         sample=True,
@@ -46,7 +46,6 @@ CASES = [
         "recipes list --color blue",
         2,
         r"--color 'blue'.*'auto'.*'always'.*'never'",
-        sample=True,
     ),
     case("a precision that is none", "generate decoder Tom --precision int3", 2, r"--precision 'int3'.*'int8'"),
     case("minutes below nothing", "plan --minutes -5", 2, r"--minutes.*-5.*; "),

@@ -1,12 +1,12 @@
 """Prompts, texts and scores: generation.md, evaluation.md, verify.md and `tfcli embed`."""
 
-from tests.hostile.harness import Case, Place, case, check, cut, every, fifo, folder, link, locked, write
+from tests.hostile.harness import Case, Place, case, check, cut, every, folder, link, locked, write
 
 SAY = "generate decoder Tom --max-new-tokens 2"
 MASK = "generate encoder 'Tom <mask>'"
 
 CASES = [
-    case("tokens below one", "generate decoder Tom --max-new-tokens 0", 2, r"--max-new-tokens '0'.*1"),
+    case("tokens below one", "generate mine Tom --max-new-tokens 0", 2, r"--max-new-tokens '0'.*1", sample=True),
     case("samples by the million", f"{SAY} --num-samples 1000000", 2, r"num_samples = 1000000.*10000"),
     case("a batch by the million", f"{SAY} --batch-size 1000000", 2, r"batch_size = 1000000.*10000"),
     case("beams by the thousand", f"{SAY} --beam 1001", 2, r"beam = 1001.*1000"),
@@ -30,7 +30,6 @@ CASES = [
         "",
         prints=r"\\u001b",
         needs=("decoder",),
-        sample=True,
     ),
     case(
         "a text that reads backwards",

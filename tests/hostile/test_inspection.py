@@ -5,7 +5,7 @@ from tests.hostile.harness import Case, Place, case, check, cut, every, write
 LOOK = "inspect attention decoder 'Tom swam'"
 
 CASES = [
-    case("a layer that is not there", f"{LOOK} --layer 7", 2, r"no layer 7.*; choose 0 to 1", sample=True),
+    case("a layer that is not there", f"{LOOK} --layer 7", 2, r"no layer 7.*; choose 0 to 1"),
     case("a head below nothing", f"{LOOK} --head -1", 2, r"--head '-1'.*0"),
     case("rows that are no range", f"{LOOK} --rows middle", 2, r"--rows.*middle.*; "),
     case("rows that are not there", f"{LOOK} --rows 50:60", 2, r"--rows.*50:60.*; "),
@@ -83,6 +83,14 @@ CASES = [
     case("a picture as numbers and as JSON", f"{LOOK} --csv --json", 2, r"--csv.*--json.*; |--json.*--csv.*; "),
     case("candidates of no token", "inspect predictions decoder Tom --top-k 0", 2, r"--top-k '0'.*1"),
     case("more candidates than tokens", "inspect predictions decoder Tom --top-k 100000", 0, "", prints="100.0|%"),
+    case("a position that is not there", "inspect lens decoder Tom --position 900", 2, r"position 900.*; "),
+    case("neighbours of what is no token", "inspect neighbours decoder '\x1b[31m'", 2, r"\\x1b.*; "),
+    case("an encoding that is none", "inspect positions --encoding spiral", 2, r"'spiral'.*'sinusoidal'", sample=True),
+    case("an encoding that needs a run", "inspect positions --encoding learned", 2, r"learned.*; name a run"),
+    case("a base of nothing", "inspect positions --base 0", 2, r"--base 0.*; "),
+    case("a base below one", "inspect positions --base -3", 2, r"--base -3.*; "),
+    case("a shift below one", "inspect positions --shift 0", 2, r"--shift '0'.*1"),
+    case("dimensions that have no half", "inspect positions --encoding rotary --d-model 7", 2, r"7 is odd; "),
     case(
         "a cost of a text without end", "inspect cost --size tiny --length 99999999999", 2, r"--length.*99999999999.*; "
     ),

@@ -169,7 +169,6 @@ CASES = [
         r"",
         prints=r"\\u001b|\\x1b|unk|�|\{",
         needs=("other.json",),
-        sample=True,
     ),
     case("one tokenizer compared with nothing", "tokenize compare --on text.txt", 2, r"Missing argument.*; "),
     case("compared with what is none", "tokenize compare tokenizer.json text.txt --on text.txt", 1, r"text\.txt.*; "),
