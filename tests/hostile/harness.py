@@ -292,7 +292,9 @@ def require_no_leftovers(place: Place) -> None:
     for path in left:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert not left, f"left in the cache: {left}"
-    assert not list(place.temporary.iterdir()), f"left behind: {list(place.temporary.iterdir())}"
+    # PyTorch makes an empty folder for its compiler when it is imported.
+    behind = [path for path in place.temporary.iterdir() if not path.name.startswith("torchinductor_")]
+    assert not behind, f"left behind: {behind}"
 
 
 @contextmanager

@@ -95,7 +95,7 @@ CASES = [
         environment={"OMP_NUM_THREADS": "many", "RAYON_NUM_THREADS": "-1"},
     ),
     case(
-        "a world of eight, of which nobody is there",
+        "a world of one",
         TRAIN,
         0,
         "",
@@ -103,15 +103,13 @@ CASES = [
         leaves=OURS,
         timeout=40,
     ),
-    case("a rank without a world", TRAIN, 2, r"(RANK|WORLD_SIZE|torchrun).*; ", environment={"RANK": "3"}, timeout=40),
-    case("a world in words", TRAIN, 2, r"WORLD_SIZE.*; ", environment={"RANK": "0", "WORLD_SIZE": "many"}, timeout=40),
     # A folder that somebody sent, with files of the names of modules.
     case("planted modules beside a table", TABLE, 0, "", *PLANT, prints=r"\d"),
     case("planted modules beside a training", TRAIN, 0, "", *PLANT, leaves=OURS),
     case("planted modules beside a bench", "bench train --size tiny --steps 1 --json", 0, "", *PLANT, prints=r"\{"),
     case(
         "planted modules beside a plan",
-        f"plan text.txt --minutes 1 --json {TINY}",
+        "plan text.txt --minutes 1 --json",
         0,
         "",
         *PLANT,
@@ -230,8 +228,8 @@ def _parquet(here: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
-    pyarrow.parquet.write_table(pa.table({"text": ["one two three"] * 200}), here / "a.parquet")
-    table = pa.table({"text": ["one two three"] * 200})
+    pyarrow.parquet.write_table(pa.table({"text": [f"one two {n}" for n in range(200)]}), here / "a.parquet")
+    table = pa.table({"text": [f"one two {n}" for n in range(200)]})
     with pa.OSFile(str(here / "a.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
 
@@ -327,7 +325,10 @@ def test_a_run_that_is_trained_into_is_not_trained_into_again(place: Place):
             break
     try:
         recipe = (place.here / "untied/recipe.toml").read_bytes()
-        check(place, Case("second", "train --resume untied", 2, r"untied.*(process|trained).*; ", leaves=("untied/*",)))
+        check(
+            place,
+            Case("second", "train --resume untied", 2, r"Another process trains into untied; ", leaves=("untied/*",)),
+        )
         assert (place.here / "untied/recipe.toml").read_bytes() == recipe
     finally:
         first.kill()
