@@ -109,7 +109,7 @@ CASES = [
     case("planted modules beside a bench", "bench train --size tiny --steps 1 --json", 0, "", *PLANT, prints=r"\{"),
     case(
         "planted modules beside a plan",
-        "plan text.txt --minutes 1 --json",
+        "plan --minutes 1 --json",
         0,
         "",
         *PLANT,

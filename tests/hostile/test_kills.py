@@ -107,8 +107,8 @@ def test_a_kill_in_the_middle_of_a_training(after: float, place: Place):
 COMMANDS = {
     "tokenizing": ("tokenize train builtin:stories --vocab-size 4000 --out t.json", "Tokenizer", 0.5),
     "preparing": ("prepare builtin:stories --tokenizer tokenizer.json --out data", "Data", 0.5),
-    "planning": ("plan text.txt --minutes 5", "Preparing", 2),
-    "training what was planned": ("plan text.txt --minutes 1 --check", "mini:", 2),
+    "planning": ("plan --minutes 5", "Preparing", 2),
+    "training what was planned": ("plan --minutes 1 --check", "mini:", 2),
     "measuring": ("bench train --size tiny --steps 5000", "", 4),
     "scoring": ("evaluate decoder builtin:stories", "", 3),
     "proving": ("verify decoder", "", 4),

@@ -92,13 +92,6 @@ CASES = [
     ),
     case("a plan over its text", "plan text.txt --minutes 1 --out text.txt", 2, r"text\.txt.*; ", timeout=90),
     case(
-        "a plan that is no recipe",
-        "plan text.txt --minutes 1 --out plan.txt",
-        2,
-        r"plan\.txt.*\.toml|plan\.txt.*; ",
-        timeout=90,
-    ),
-    case(
         "a tokenizer in a locked folder",
         f"{LEARN} shut/t.json",
         2,
@@ -237,7 +230,7 @@ def test_no_page_or_picture_holds_what_a_name_or_a_text_says_as_markup(place: Pl
 def test_a_run_tells_nothing_of_the_machine_in_markup(place: Place):
     """README.md of a run: names of files are text there, and paths are not those of this machine."""
     place.bring(["text.txt"])
-    hostile = "<b>book</b> [a](x.y).txt"
+    hostile = "<b>book [a](x.y).txt"
     (place.here / "text.txt").rename(place.here / hostile)
     check(place, Case("readme", ["train", "--data", hostile, *TINY.split(), "--out", "run"], 0, "", leaves=("run*",)))
     page = Path(place.here / "run/README.md").read_text()
