@@ -70,7 +70,9 @@ def test_a_signal_while_a_training_begins(number: int, after: float, place: Plac
     place.bring(["text.txt"])
     code, said = _stopped(place, TRAIN, number, after=after)
     # Before Python has come as far as tfcli, nothing can answer: the signal ends the process.
-    assert code in ((NAMES[signal.Signals(number)], -number) if after <= 0.1 else (NAMES[signal.Signals(number)],)), said
+    assert code in ((NAMES[signal.Signals(number)], -number) if after <= 0.1 else (NAMES[signal.Signals(number)],)), (
+        said
+    )
     _plain(said)
     require_no_leftovers(place)
     if (place.here / "run").exists():

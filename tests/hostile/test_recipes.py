@@ -96,7 +96,7 @@ CASES = [
         2,
         r"data\.(split|validation).*; ",
     ),
-    case("a recipe that is not there", "run mine.toml", 2, r"'?mine\.toml.*; ", sample=True),
+    case("a recipe that is not there", "run mine.toml", 2, r"'?mine\.toml.*; "),
     case("a recipe that is a folder", "run r.toml", 2, r"r\.toml.*; ", folder("r.toml")),
     case("a recipe that is a pipe", "run r.toml", 2, r"r\.toml.*; ", fifo("r.toml"), timeout=20),
     case("a recipe that is a device", "run r.toml", 2, r"r\.toml.*; ", link("r.toml", "/dev/zero"), timeout=20),

@@ -151,7 +151,6 @@ CASES = [
         1,
         r"model\.safetensors.*; .*restore",
         lambda here: (here / WEIGHTS).write_bytes((here / WEIGHTS).read_bytes()[:40]),
-        sample=True,
     ),
     case("weights cut in their numbers", SAY, 1, r"model\.safetensors.*; .*restore", cut(WEIGHTS, 0.9)),
     case(
