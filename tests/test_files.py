@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -272,6 +274,26 @@ def test_of_processes_that_begin_at_the_same_instant_one_makes_the_folder(tmp_pa
         said = [one.communicate()[0].strip() for one in contenders]
         assert sorted(said) == ["made", "taken", "taken"]
         assert (path / "who").read_text() == str(said.index("made"))
+
+
+def test_who_loses_a_claim_leaves_the_folder_to_the_winner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The loser has made it, and the winner has locked it first."""
+    path, winner = tmp_path / "deep" / "run", ExitStack()
+    made = Path.mkdir
+
+    def mkdir(folder: Path, *arguments: Any, **settings: Any) -> None:
+        made(folder, *arguments, **settings)
+        if folder == path:
+            monkeypatch.undo()
+            winner.enter_context(claimed(path))
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with winner:
+        with pytest.raises(Taken, match="Another process is making"), claimed(path):
+            pytest.fail("it is held")
+        assert path.is_dir()
+        with pytest.raises(Taken, match="Another process is making"), claimed(path):
+            pytest.fail("it is held")
 
 
 def test_a_killed_process_lets_go_of_its_claim(tmp_path: Path):

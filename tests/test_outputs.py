@@ -56,7 +56,13 @@ def test_a_run_s_file_is_known_behind_a_link_and_where_it_is_missing(
 ):
     (tmp_path / "link").symlink_to(trained("decoder"))
     monkeypatch.chdir(trained("decoder"))
-    for path in (tmp_path / "link" / "model.safetensors", Path("recipe.toml"), Path("checkpoints/step-000099/new")):
+    (tmp_path / "picture.svg").symlink_to(trained("decoder") / "model.safetensors")
+    for path in (
+        tmp_path / "picture.svg",
+        tmp_path / "link" / "model.safetensors",
+        Path("recipe.toml"),
+        Path("checkpoints/step-000099/new"),
+    ):
         with pytest.raises(UsageError, match="is a file of the run"):
             require_output(path, "--svg")
 
@@ -109,15 +115,40 @@ def test_the_next_command_may_write_what_the_last_one_read(tmp_path: Path):
     assert path.read_text() == "new"
 
 
-@pytest.mark.parametrize("name", ["a.de,a.en", "*.en", "a.en"])
-def test_the_sources_that_a_run_names_are_known(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    for part in ("a.de", "a.en"):
+@pytest.mark.parametrize("name", ["a.de,a.en", "*.en", "a.en", "**.en", "**/a.*", "./../*/a.??", "[ab].en"])
+@pytest.mark.parametrize("first", ["source", "output"])
+def test_the_sources_that_a_run_names_are_known(name: str, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """By their names alone: a run may name what is out of reach, or what no file can be."""
+    (tmp_path / "here" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    for part in ("a.de", "a.en", "sub/b.de"):
         Path(part).touch()
-    reading_from(str(tmp_path / name).replace(",", f",{tmp_path}/"))
-    with pytest.raises(UsageError, match="is a source"):
-        require_output(Path("a.en"), "--outputs")
-    require_output(Path("b.en"), "--outputs")
+    for odd in ("~nobody-of-this-name/x.txt", "a\0/b.txt", "x" * 5000, "-", "builtin:stories", "hf:a/b"):
+        reading_from(odd)
+    steps = [lambda: reading_from(name), lambda: require_output(Path("a.en"), "--outputs")]
+    with pytest.raises(UsageError, match=r"--outputs 'a\.en' is a source"):
+        for step in steps if first == "source" else steps[::-1]:
+            step()
+    begin_command()
+    reading_from(name)
+    for other in ("sub/b.de", "new.en", "sub/new.en"):
+        require_output(Path(other), "--outputs")
+
+
+def test_two_options_never_name_one_file(tmp_path: Path):
+    require_output(tmp_path / "x", "--csv")
+    with pytest.raises(UsageError, match=r"^--csv and --svg are both '.*x'; name two files\.$"):
+        require_output(tmp_path / "." / "x", "--svg")
+
+
+def test_somebody_s_own_manifest_and_what_else_is_in_the_cache_are_no_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TFCLI_CACHE", str(tmp_path))
+    (tmp_path / "manifest.json").write_text("{}")
+    write_output(tmp_path / "tokenizer.json", "--out", "{}")
+    with pytest.raises(UsageError, match="is a file of the cache"):
+        require_output(tmp_path / "datasets" / "x" / "a.svg", "--svg")
 
 
 def writers(path: Path) -> list[str]:

@@ -89,7 +89,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             _move_up(temporary)
             flush(path)
         else:
-            temporary.rename(path)
+            _put(temporary, path)
         for folder in (path.parent, *(one.parent for one in made)):
             flush(folder)
     except TfcliError as error:  # of a file inside: told by the name that the user knows
@@ -103,7 +103,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def claimed(path: Path, *, new: bool = False) -> Iterator[None]:
+def claimed(path: Path, *, new: bool = False, lacks: str = "") -> Iterator[None]:
     """Hold an empty folder until what it is for is in it: it is made at once, and locked, so that no other process can
     take it however long the work before the first file. What is left empty goes again, if it was made here.
 
@@ -112,45 +112,42 @@ def claimed(path: Path, *, new: bool = False) -> Iterator[None]:
 
     Args:
         new: refuse even an empty folder that is there already, as for a name that the program chooses.
+        lacks: what the sentence says of a folder with something in it: " and holds no run".
 
     Raises:
         Taken: something is in it, or another process holds it.
         UsageError: it is a file, or cannot be made or written to.
     """
-    try:
-        is_file = os.path.lexists(path) and not path.is_dir()
-    except OSError as error:
-        raise UsageError(f"Cannot make {path}: {error.strerror}", "choose another --out") from error
-    if is_file:
-        raise Taken(f"{str(path)!r} is a file", "choose another --out")
-    require_writable(path)
     made: list[Path] = []
     descriptor = None
     try:
-        descriptor = _held(path, made, new)
+        descriptor = _held(path, made, new, lacks)
         if path in made:
             _made.add(path)
         yield
     finally:
         _made.discard(path)
-        for folder in reversed(made):
-            with suppress(OSError):  # something is in it
-                folder.rmdir()
-        if descriptor is not None:
+        if descriptor is not None:  # else it is another process's by now
+            for folder in reversed(made):
+                with suppress(OSError):  # something is in it
+                    folder.rmdir()
             os.close(descriptor)
 
 
-def _held(path: Path, made: list[Path], new: bool) -> int:
+def _held(path: Path, made: list[Path], new: bool, lacks: str) -> int:
     """Make the folder and those that lead to it, noting them in `made`, and lock it."""
     for _ in range(_ATTEMPTS):
         try:
+            if os.path.lexists(path) and not path.is_dir():
+                raise Taken(f"{path} is a file", "choose another --out")
+            require_writable(path)
             for folder in (*reversed(path.parents), path):
                 if not folder.is_dir():
                     with suppress(FileExistsError):  # made by another process just now
                         folder.mkdir()
                         made.append(folder)
             if new and path not in made:
-                raise Taken(f"{str(path)!r} is there already", "choose another one")
+                raise Taken(f"{path} is there already", "choose another --out")
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:  # it has gone again: another process made it, and has failed
             continue
@@ -167,7 +164,7 @@ def _held(path: Path, made: list[Path], new: bool) -> int:
             except OSError:  # of a file system that locks no folders
                 pass
             if any(path.iterdir()):
-                raise Taken(f"The folder {str(path)!r} is not empty", "choose another --out")
+                raise Taken(f"The folder {path} is not empty{lacks}", "choose another --out")
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return descriptor
         except FileNotFoundError:
@@ -176,7 +173,7 @@ def _held(path: Path, made: list[Path], new: bool) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)  # of a folder that is not at this path any more
-    raise UsageError(f"Cannot make {path}: it goes as soon as it is made", "choose another --out")
+    raise UsageError(f"Cannot make {path}: other processes keep removing it", "choose another --out")
 
 
 def _sweep(path: Path) -> None:
@@ -192,6 +189,17 @@ def _temporary(folder: Path, name: str) -> Path:
     """A name that nobody can guess, and that is not too long where `name` is not."""
     begin = name.encode()[:_LONGEST_NAME].decode(errors="ignore")
     return folder / f".{begin}{'.' if begin else ''}{secrets.token_hex(8)}.tmp"
+
+
+def _put(temporary: Path, path: Path) -> None:
+    """Give a folder its name, at which there is nothing, or the empty folder that holds the place."""
+    try:
+        temporary.rename(path)
+    except OSError:  # some file systems rename over no folder at all
+        if path not in _made:
+            raise
+        path.rmdir()
+        temporary.rename(path)
 
 
 def _move_up(temporary: Path) -> None:

@@ -4,10 +4,10 @@ What a run or a prepared dataset consists of is known by its place, a source by 
 by whichever comes first, the option or the reading, the other is refused.
 """
 
-import glob
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tfcli.errors import UsageError, shortened
@@ -18,12 +18,13 @@ _RUN = {
 }  # fmt: skip
 _asked: dict[Path, str] = {}
 _read: set[Path] = set()
+_named: set[str] = set()
 
 
 def begin_command() -> None:
     """Forget what an earlier command of this process has read and was to write."""
-    _asked.clear()
-    _read.clear()
+    for known in (_asked, _read, _named):
+        known.clear()
 
 
 def reading(path: Path) -> None:
@@ -35,27 +36,24 @@ def reading(path: Path) -> None:
     source = _place(path)
     _read.add(source)
     for output, option in _asked.items():
-        _refuse_source(output, option, (source,))
+        _refuse_source(output, option, [source], [])
 
 
 def reading_from(name: str) -> None:
-    """Note the name of a source that a run was trained on, whether or not it is read again."""
-    if glob.has_magic(name) and not Path(name).exists():
-        folder = Path(name).parent
-        if not glob.has_magic(str(folder)) and folder.is_dir():
-            for path in folder.glob(Path(name).name):
-                reading(path)
-    elif name != "-" and not name.startswith(("builtin:", "hf:")):
-        for part in (name, *name.split(",")):
-            reading(Path(part))
+    """Note the name of a source that a run was trained on, whether or not it is read again. The disk is not asked."""
+    if name != "-" and "\0" not in name and not name.startswith(("builtin:", "hf:")):
+        names = {os.path.abspath(os.path.expanduser(part)) for part in (name, *name.split(","))}  # noqa: PTH100, PTH111
+        _named.update(names)
+        for output, option in _asked.items():
+            _refuse_source(output, option, [], names)
 
 
 def require_output(path: Path, option: str) -> None:
     """Refuse, before any work, a path where no file can be written, or none should be.
 
     Raises:
-        UsageError: it is a folder, no plain file, not writable, or holds what a run, a prepared dataset or this command
-            needs.
+        UsageError: it is a folder, no plain file, not writable, named by another option, too, or holds what a run, a
+            prepared dataset or this command needs.
     """
     try:
         if path.is_dir():
@@ -64,11 +62,16 @@ def require_output(path: Path, option: str) -> None:
             problem = f"{option} {str(path)!r} is no plain file, and would be replaced by one"
             raise UsageError(problem, "name another one")
         require_writable(path.parent)
-    except OSError as error:  # the name is too long, or leads in a circle
-        raise UsageError(f"{option} {shortened(str(path))!r}: {error.strerror}", "name another file") from error
-    if owner := _owner(_place(path)):
-        raise UsageError(f"{option} {str(path)!r} is a file of {owner}", "name another file")
-    _refuse_source(path, option, _read)
+    except (OSError, ValueError) as error:  # the name is too long, leads in a circle, or holds a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{option} {shortened(str(path))!r}: {reason}", "name another file") from error
+    for place in (_place(path), Path(os.path.realpath(path))):
+        if owner := _owner(place):
+            raise UsageError(f"{option} {str(path)!r} is a file of {owner}", "name another file")
+    for other, other_option in _asked.items():
+        if other_option != option and _place(other) == _place(path):
+            raise UsageError(f"{other_option} and {option} are both {str(path)!r}", "name two files")
+    _refuse_source(path, option, _read, _named)
     _asked[path] = option
 
 
@@ -94,7 +97,7 @@ def write_output(path: Path, option: str, text: str) -> None:
 
 def _place(path: Path) -> Path:
     """The name that would be replaced: a link itself, but not those that lead to it."""
-    path = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 (resolve would follow the last link, too)
+    path = Path(os.path.abspath(path))  # noqa: PTH100 (resolve would follow the last link, too)
     return Path(os.path.realpath(path.parent)) / path.name
 
 
@@ -106,20 +109,32 @@ def _owner(place: Path) -> str | None:
     for above in place.parents:
         if above.name == "checkpoints" and _is_run(above.parent):
             return f"the run {above.parent}"
-    if (folder / "manifest.json").is_file() and (
-        place.name in ("manifest.json", "tokenizer.json") or place.suffix == ".npy"
+    if (place.name in ("manifest.json", "tokenizer.json") or place.suffix == ".npy") and (
+        (folder / "manifest.json").is_file() and any(folder.glob("train-*.npy"))
     ):
         return f"the prepared dataset {folder}"
     cache = Path(os.path.realpath(cache_folder()))
-    return f"the cache {cache}" if place.is_relative_to(cache) else None
+    kept = any(place.is_relative_to(cache / name) for name in ("datasets", "tokenizers"))
+    return f"the cache {cache}" if kept else None
 
 
 def _is_run(folder: Path) -> bool:
     return (folder / "recipe.toml").is_file() and (folder / "config.json").is_file()
 
 
-def _refuse_source(path: Path, option: str, sources: Iterable[Path]) -> None:
+def _refuse_source(path: Path, option: str, files: Iterable[Path], names: Iterable[str]) -> None:
     place = _place(path)
-    for source in sources:
-        if source == place or (place.exists() and source.exists() and place.samefile(source)):
-            raise UsageError(f"{option} {str(path)!r} is a source that this command reads", "name another file")
+    is_read = any(
+        source == place or (place.exists() and source.exists() and place.samefile(source)) for source in files
+    )
+    if is_read or (os.path.lexists(place) and any(_is_named(str(place), name) for name in names)):
+        raise UsageError(f"{option} {str(path)!r} is a source that this command reads", "name another file")
+
+
+def _is_named(place: str, pattern: str) -> bool:
+    """Whether a path is what a name or a glob names. `*` stays within a folder, `**` does not."""
+    pattern = os.path.realpath(pattern)
+    if "**" in pattern:
+        return fnmatchcase(place, pattern.replace("**/", "*"))
+    parts, wanted = Path(place).parts, Path(pattern).parts
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))

@@ -197,7 +197,7 @@ TABLE = [
         "pairs",
     ),
     Bad("folder of another run", f"train --out decoder {TINY}", 2, "holds a run with", "choose another --out"),
-    Bad("folder of something else", f"train --out folder {TINY}", 2, "is not empty", "choose another --out"),
+    Bad("folder of something else", f"train --out folder {TINY}", 2, "holds no run", "choose another --out"),
     Bad("output that is a file", f"train --out two.txt {TINY}", 2, "is a file", "choose another"),
     Bad("output below a file", f"train --out two.txt/run {TINY}", 2, "is a file", "choose another"),
     Bad(

@@ -193,7 +193,7 @@ def test_a_folder_with_other_things_is_refused_and_untouched(tmp_path: Path):
     taken = tmp_path / "thesis"
     taken.mkdir()
     (taken / "chapter.tex").write_text("x")
-    with pytest.raises(UsageError, match="is not empty"):
+    with pytest.raises(UsageError, match="is not empty and holds no run"):
         train_tiny(tiny_recipe(), taken)
     assert contents(taken) == {"chapter.tex": b"x"}
 

@@ -107,7 +107,7 @@ def test_a_run_may_begin_in_a_new_or_an_empty_folder(tmp_path: Path):
 
 def test_a_run_never_begins_where_something_else_is(tmp_path: Path):
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(UsageError, match="is not empty; choose another --out"):
+    with pytest.raises(UsageError, match="is not empty and holds no run; choose another --out"):
         begin(tmp_path)
     with pytest.raises(UsageError, match="is a file; choose another --out"):
         begin(tmp_path / "thesis.tex")

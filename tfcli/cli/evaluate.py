@@ -131,7 +131,6 @@ def evaluate(
 
 def _require_places(outputs: Path | None, references: Path | None, sources: tuple[str, ...]) -> None:
     """Refuse files that cannot be written, and those that hold what is read or written otherwise."""
-    from tfcli.errors import UsageError
     from tfcli.outputs import reading_from, require_output
 
     for source in sources:
@@ -139,8 +138,6 @@ def _require_places(outputs: Path | None, references: Path | None, sources: tupl
     for path, option in ((outputs, "--outputs"), (references, "--references")):
         if path is not None:
             require_output(path, option)
-    if outputs is not None and references is not None and outputs.absolute() == references.absolute():
-        raise UsageError(f"--outputs and --references are both {str(outputs)!r}", "name two files")
 
 
 def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:

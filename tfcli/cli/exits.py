@@ -51,9 +51,9 @@ def explained(error: BaseException) -> tuple[str, int]:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or is_refused:
         return "There is not enough memory; use a smaller model, batch or context.", 1
     if isinstance(error, OSError):
-        where = f" ({error.filename})" if error.filename else ""
         if error.errno == errno.ENAMETOOLONG:  # nothing has been made under it
-            return f"{error.strerror}{where}; shorten it.", 2
+            return f"{error.filename or 'A name'} is too long a name; shorten it.", 2
+        where = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror or error}{where}; check the path, its permissions and the space left.", 1
     # Not foreseen: a fault of the program, which must not look like one of the user's.
     return f"tfcli has a fault: {type(error).__name__}: {error}; --debug shows where it happened.", 1

@@ -36,8 +36,6 @@ class Outputs:
 
         if self.csv and self.json:
             raise UsageError("--csv and --json are two forms of one result", "give one of the two")
-        if self.svg is not None and self.html is not None and self.svg.resolve() == self.html.resolve():
-            raise UsageError(f"--svg and --html are both {str(self.svg)!r}", "name two files")
         for option, path in (("--svg", self.svg), ("--html", self.html)):
             if path is not None:
                 require_output(path, option)

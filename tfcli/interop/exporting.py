@@ -47,19 +47,15 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
         UsageError: no family has the run's variant (names the setting in the way of each), or the folder is taken.
     """
     with claimed(out):
-        return _export_into(out, run)
-
-
-def _export_into(out: Path, run: LoadedRun) -> ExportedRun:
-    layout, config, section, parameters = _expressed(run)
-    tensors = give(layout, section, parameters)
-    with replacing_folder(out) as temporary:
-        write_json(temporary / "config.json", config)
-        write_tokenizer(temporary, run)
-        if run.architecture != "encoder":
-            write_json(temporary / "generation_config.json", _generation(run.config.roles, run.model))
-        save_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
-        files = sorted(file.name for file in temporary.iterdir())
+        layout, config, section, parameters = _expressed(run)
+        tensors = give(layout, section, parameters)
+        with replacing_folder(out) as temporary:
+            write_json(temporary / "config.json", config)
+            write_tokenizer(temporary, run)
+            if run.architecture != "encoder":
+                write_json(temporary / "generation_config.json", _generation(run.config.roles, run.model))
+            save_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
+            files = sorted(file.name for file in temporary.iterdir())
     return ExportedRun(
         path=str(out),
         run=str(run.directory.path),

@@ -55,17 +55,13 @@ def import_run(source: str, out: Path | None = None, tokenizer_file: Path | None
     """
     name = _name_of(source)
     with claimed_run(out, name) as run:
-        return _import_into(run, source, name, tokenizer_file)
-
-
-def _import_into(run: RunDirectory, source: str, name: str, tokenizer_file: Path | None) -> ImportedRun:
-    folder = fetch(source) if is_hub_name(source) else Path(source)
-    if RunDirectory(folder).holds_run():
-        raise UsageError(f"{source} is a run already", "use it as it is")
-    checkpoint = read_checkpoint(folder)
-    model = _read_model(checkpoint)
-    tokenizer = _read_tokenizer(checkpoint, model.section, tokenizer_file)
-    _write(run, model, tokenizer, name, source)
+        folder = fetch(source) if is_hub_name(source) else Path(source)
+        if RunDirectory(folder).holds_run():
+            raise UsageError(f"{source} is a run already", "use it as it is")
+        checkpoint = read_checkpoint(folder)
+        model = _read_model(checkpoint)
+        tokenizer = _read_tokenizer(checkpoint, model.section, tokenizer_file)
+        _write(run, model, tokenizer, name, source)
     return _record(run, model, tokenizer, source)
 
 

@@ -129,7 +129,7 @@ def claimed_run(out: Path | None, name: str, runs: Path = Path("runs")) -> Itera
         if out is not None:
             if RunDirectory(out).holds_run():
                 raise UsageError(f"The folder {str(out)!r} holds a run already", "choose another --out")
-            stack.enter_context(claimed(out))
+            stack.enter_context(claimed(out, lacks=" and holds no run"))
         for number in count(1) if out is None else ():
             path = runs / f"{name}-{number}"
             with suppress(Taken):
