@@ -125,12 +125,16 @@ def claimed(path: Path, *, new: bool = False, lacks: str = "") -> Iterator[None]
         if path in made:
             _made.add(path)
         yield
+    except Taken:
+        if descriptor is None:
+            made.clear()  # they are the other process's by now
+        raise
     finally:
         _made.discard(path)
-        if descriptor is not None:  # else it is another process's by now
-            for folder in reversed(made):
-                with suppress(OSError):  # something is in it
-                    folder.rmdir()
+        for folder in reversed(made):
+            with suppress(OSError):  # something is in it
+                folder.rmdir()
+        if descriptor is not None:
             os.close(descriptor)
 
 
