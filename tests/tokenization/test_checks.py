@@ -3,10 +3,13 @@
 import ast
 import base64
 import json
+import os
 import random
 import re
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -18,8 +21,9 @@ from hypothesis import strategies as st
 import tfcli
 from tests.cli.commands import process
 from tests.cli.commands import tfcli as command
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.tokenization import backend as backend_module
+from tfcli.tokenization import trial as trial_module
 from tfcli.tokenization.checks import doubts, require_sound
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -134,14 +138,18 @@ HOSTILE = {
     "endless score": (unigram(float("inf")), r"\['a', inf\] is no piece"),
     "long words": (
         model(type="WordPiece", max_input_chars_per_word=10**12),
-        "word is 1000000000000, and 1000 at most",
+        "word is 1000000000000, and 100000 at most",
     ),
     "long prefix": (model(type="BPE", merges=[], continuing_subword_prefix="#" * 10**6), "has 1,000,000 characters"),
+    "no vocabulary": (model(type="BPE", vocab={}, merges=[], unk_token=None), "its vocabulary is empty"),
     "merge of unknown parts": (model(type="BPE", merges=[["a", "z"]]), "Token `z` out of vocabulary"),
     "backtracking cut": (word_level(pre_tokenizer=split("(a+)+$")), "retry-limit"),
     "backtracking alternatives": (word_level(pre_tokenizer=split("(b|bb)+$")), "retry-limit"),
     "backtracking words": (word_level(pre_tokenizer=split("(?:(?:xy)*(?:xy)*)*z")), "retry-limit"),
     "backtracking digits": (word_level(pre_tokenizer=split(r"(\d+)*!$")), "retry-limit"),
+    "backtracking groups": (word_level(pre_tokenizer=split("(?:a|a)" * 30 + "[^a]")), "retry-limit"),
+    "many groups": (word_level(pre_tokenizer=split("(?:a|a)" * 23 + "[^a]")), "more than 5 seconds"),
+    "loop after loop": (word_level(pre_tokenizer=split("a*a*[^a]")), "more than 5 seconds"),
     "backtracking in a sequence": (
         word_level(pre_tokenizer=many(split("(a|aa)+$"), 2, "pretokenizers")),
         "retry-limit",
@@ -338,6 +346,38 @@ def test_a_text_that_is_too_hard_is_one_sentence(tmp_path: Path) -> None:
     assert (child.returncode, out) == (1, "")
     assert err.count("\n") == 1
     assert "does not get through this text (Onig: Regex search error: retry-limit-in-match over)" in err
+
+
+def test_two_threads_leave_the_terminal_as_it_was() -> None:
+    inside, ends = threading.Barrier(2, timeout=0.2), threading.Event()
+
+    def encode() -> None:
+        with backend_module.no_native_stderr():
+            with suppress(threading.BrokenBarrierError):
+                inside.wait()  # for the other, who must not be in here at the same time
+            ends.wait(0.2)
+
+    before = os.fstat(2).st_ino
+    threads = [threading.Thread(target=encode) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert os.fstat(2).st_ino == before
+
+
+def test_a_trial_that_cannot_be_held_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = trial_module.child
+    monkeypatch.setattr(trial_module, "child", lambda _, **pipes: real("tfcli.nowhere", **pipes))
+    with pytest.raises(TfcliError, match=r"A tokenizer could not be tried: .*No module named tfcli\.nowhere"):
+        trial_module.try_out(word_level(), ["a"])
+
+
+def test_long_words_are_the_file_s_choice(tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    settings = {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100_000}
+    file.write_text(json.dumps(model(type="WordPiece", **settings)))
+    assert load_tokenizer(file).encode("a") == [4]
 
 
 def test_checks_change_nothing() -> None:

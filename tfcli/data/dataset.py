@@ -125,17 +125,11 @@ def _open_shards(folder: Path, manifest: Manifest) -> _Shards:
             lengths = tuple(len(offsets) - 1 for _, offsets in shards)
             documents.add(lengths)
             tokens += sum(len(ids) for ids, _ in shards) - before * sum(lengths)
-        counts = manifest.part(part).counts
+        counts, first = manifest.part(part).counts, opened[part, SIDES[manifest.kind][0]][0][1]
         if any(sum(lengths) != counts.documents for lengths in documents) or tokens != counts.tokens:
             held = f"{' and '.join(str(sum(lengths)) for lengths in documents)} documents of {tokens} tokens"
             told = f"{shortened(str(counts.documents))} of {shortened(str(counts.tokens))}"
-            raise BrokenInputError(
-                f"The {part} part of {folder} holds {held}, and {MANIFEST_NAME} tells of {told}",
-                f"remove the folder {folder} and prepare the text again",
-            )
+            raise first.broken(f"begins a part that holds {held}, and {MANIFEST_NAME} tells of {told}")
         if len(documents) > 1:
-            raise BrokenInputError(
-                f"The shards of the {part} part of {folder} hold other numbers of sources than of targets",
-                f"remove the folder {folder} and prepare the text again",
-            )
+            raise first.broken("begins a part that holds other numbers of sources than of targets")
     return opened

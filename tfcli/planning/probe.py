@@ -61,6 +61,10 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
     recipe = decide(recipe, tokenizer, data)
     require_memory(recipe)  # as training does, so that the process holds what that one would
     batches = build_batches(recipe, data, "train", tokenizer.roles)
+    data.compare_first_shards()
+    drawn = batches.training()
+    for _ in range((WARM_UP_STEPS + MOST_STEPS) * recipe.train.grad_accumulation):
+        next(drawn)  # compares, before the clock runs, the other shards that the steps read from
     trial = open_trial(recipe, batches.training())
     model, device = trial.parts.model, trial.parts.device
     began = time.perf_counter()

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 
 from tokenizers import Tokenizer as Backend
 
@@ -18,6 +19,8 @@ _LARGEST = 1 << 28
 _LONGEST_REASON = 160
 _TRIAL = "A trial,\n1\ue000 é"
 """Words, a line end, and a character (of the private use area) that no vocabulary is likely to hold."""
+_silence = RLock()
+"""Of two threads, the second would keep the silence of the first for good."""
 
 
 def read_backend(file: Path) -> Backend:
@@ -46,7 +49,13 @@ def copied(serialised: str) -> Backend:
 
 
 def tried(backend: Backend) -> Backend:
-    """The backend, after it has encoded texts: a missing unknown token and the like come to light here."""
+    """The backend, after it has encoded texts: a missing unknown token and the like come to light here.
+
+    Raises:
+        ValueError: it makes nothing of any text.
+    """
+    if not backend.get_vocab_size(with_added_tokens=False):
+        raise ValueError("its vocabulary is empty")
     for text in ("", _TRIAL):
         backend.encode(text, add_special_tokens=True)
     return backend
@@ -90,16 +99,17 @@ def is_doubtful(backend: Backend) -> bool:
 @contextmanager
 def no_native_stderr() -> Iterator[None]:
     """Keep a panic's own report, which goes to file descriptor 2, off the terminal: the error says it."""
-    try:
-        kept = os.dup(2)
-    except OSError:  # there is none
-        yield
-        return
-    silent = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(silent, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(silent)
+    with _silence:
+        try:
+            kept = os.dup(2)
+        except OSError:  # there is none
+            yield
+            return
+        silent = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(silent, 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(silent)

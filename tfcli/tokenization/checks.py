@@ -1,8 +1,8 @@
-"""A tokenizer.json, looked through before the library sees it: ids, sizes, components, and what needs a trial.
+"""Validation of a tokenizer.json before the library sees it: ids, sizes, components, and what needs a trial.
 
 The library takes a file at its word: it makes room for the largest id, applies every component, and ends the process
-where memory ends. What a component does to a text is known by its kind, but for regular expressions, of which some
-take exponential time, and replacements that make a text longer.
+where memory ends. What a component does to a text is known by its kind, but for replacements that make a text longer
+and regular expressions, of which some take exponential time: all that are not of a known form or family are tried.
 """
 
 import base64
@@ -14,7 +14,7 @@ from sys import byteorder
 from typing import Any
 
 from tfcli.errors import shortened
-from tfcli.tokenization.pipelines import PLAIN_WORDS
+from tfcli.tokenization.pipelines import EXPRESSIONS
 
 _SPARE_IDS = 1024
 _MOST_COMPONENTS = 100
@@ -25,7 +25,7 @@ _LONGEST_CHARSMAP = 1 << 24
 _LONGEST_REPLACEMENT = 256
 """Bytes that a character map puts in the place of a character; Unicode's longest has 33."""
 _LONGEST_PREFIX = 64
-_LONGEST_WORD = 1000
+_LONGEST_WORD = 100_000
 _LONGEST_TEMPLATE = 64
 
 _MODELS = ("BPE", "WordPiece", "WordLevel", "Unigram")
@@ -48,19 +48,28 @@ _EXPANDING = ("ByteLevel", "Precompiled")
 _DOUBTFUL = ("BPEDecoder", "CTC")
 """Those that replace texts of the file's choice."""
 
-_TOLD = (PLAIN_WORDS,)
-"""Expressions with a loop around a group that take linear time all the same."""
-_MOST_LOOPS = 2
-"""Loops one after the other in a branch. Each multiplies the time of a match by the length of the text."""
-_LEXEME = re.compile(
-    r"(?P<atom>\\[pP]\{\^?\w+\}|\\[dDsSwWhHnrtfvae]|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\\W|[^\\()\[\]|*+?{^$])"
-    r"|(?P<empty>\\[bBAzZG]|[\^$])"
-    r"|(?P<open>\((?:\?(?:[imx]*:|=|!|<=|<!|>))?)"
-    r"|(?P<close>\))"
-    r"|(?P<or>\|)"
-    r"|(?P<loop>(?:[*+]|\{\d*,\d*\}|\{\d+\})[?+]?)"
-    r"|(?P<maybe>\?[?+]?)"
+_LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+_FAMILIES = {
+    *EXPRESSIONS,
+    _LLAMA3,
+    _LLAMA3.replace("{1,3}", ""),  # Qwen2
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
+    r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+",  # CLIP
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",  # o200k
+    r" ?[^(\s|[.,!?…。，、।۔،])]+",  # Bloom
+}
+"""Expressions that take linear time, though their form does not say so."""
+_CHARACTER = r"(?:\\p\{\w+\}|\\[\WsSdDwWnrt]|[^\\()\[\]|*+?{}^$]|\[\^?(?:\\p\{\w+\}|\\[\WsSdDwWnrt]|[^\\\[\]&^])+\])"
+_LINEAR = re.compile(
+    rf"(?P<some>(?:{_CHARACTER}\??)?{_CHARACTER}(?:\+|\{{[1-9],\d?\}})?)|{_CHARACTER}\*"
+    rf"|(?:{_CHARACTER}|\||\(\?={_CHARACTER}+\))+"
+)
+"""One loop at the end, or none and no group but for what follows (as `keep_apart` cuts). `some` matches something."""
 
 
 def require_sound(state: Mapping[str, Any]) -> None:
@@ -75,8 +84,7 @@ def require_sound(state: Mapping[str, Any]) -> None:
     added = state.get("added_tokens") or []
     if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
         raise ValueError("added_tokens is no list of tokens")
-    _require_model(state["model"], len(added))
-    entries = _entries(state["model"]) + len(added)
+    entries = _require_model(state["model"], len(added))
     require_ids("added_tokens", [(token.get("content"), token.get("id")) for token in added], entries)
     for part in _CHILDREN:
         given = list(components(state, part))
@@ -115,8 +123,9 @@ def doubts(state: Mapping[str, Any]) -> list[str]:
                 if kind == "String":
                     told = component["type"] == "Split" or len(content) <= len(pattern)
                 else:
-                    loops, is_empty = _expression(pattern)
-                    told = loops <= _MOST_LOOPS and (not content or (len(content) == 1 and not is_empty))
+                    linear = _LINEAR.fullmatch(pattern)
+                    is_longer = len(content) > (1 if linear and linear["some"] else 0)
+                    told = not is_longer and (linear is not None or pattern in _FAMILIES)
                 found += [] if told else [pattern, content]
             elif component["type"] in _DOUBTFUL:
                 found += [value for value in component.values() if isinstance(value, str)]
@@ -125,12 +134,14 @@ def doubts(state: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _require_model(model: Mapping[str, Any], added: int) -> None:
+def _require_model(model: Mapping[str, Any], added: int) -> int:
+    """Returns how many entries it has, with those that are added."""
     kind, vocabulary = model.get("type"), model.get("vocab")
+    entries = added + (len(vocabulary) if isinstance(vocabulary, dict | list) else 0)
     if kind is not None and kind not in _MODELS:
         raise ValueError(f"there is no model {shortened(repr(kind))}")
     if isinstance(vocabulary, dict):
-        require_ids("the vocabulary", vocabulary.items(), len(vocabulary) + added)
+        require_ids("the vocabulary", vocabulary.items(), entries)
         if len(set(vocabulary.values())) < len(vocabulary):
             raise ValueError("two tokens of the vocabulary have one id")
     elif isinstance(vocabulary, list):
@@ -142,11 +153,7 @@ def _require_model(model: Mapping[str, Any], added: int) -> None:
         raise ValueError(f"max_input_chars_per_word is {shortened(repr(longest))}, and {_LONGEST_WORD} at most")
     for key in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix"):
         _require_text(key, model.get(key), _LONGEST_TEXT)
-
-
-def _entries(model: Mapping[str, Any]) -> int:
-    vocabulary = model.get("vocab")
-    return len(vocabulary) if isinstance(vocabulary, dict | list) else 0
+    return entries
 
 
 def _is_finite(score: Any) -> bool:
@@ -244,61 +251,3 @@ def _require_charsmap(encoded: Any) -> None:
         texts.decode()
     except UnicodeDecodeError as error:
         raise ValueError("precompiled_charsmap is damaged: its texts are not UTF-8") from error
-
-
-def _expression(expression: str) -> tuple[int, bool]:
-    r"""How many loops the worst branch of a regular expression has, and whether it may match nothing.
-
-    A loop around a group, and whatever is not understood, counts as too many.
-
-    >>> _expression(r"\s+(?!\S)|\s+"), _expression(" ?[^a-z]+[\r\n]*"), _expression("(a+)+$"), _expression("a*")
-    ((1, False), (2, False), (3, True), (1, True))
-    """
-    if expression in _TOLD:
-        return 1, False
-    hopeless = _MOST_LOOPS + 1, True
-    place = depth = loops = most = 0
-    is_empty, may_be_empty = True, False
-    before = ""
-    while place < len(expression):
-        if expression[place] == "[":
-            kind, end = "atom", _end_of_class(expression, place)
-        else:
-            lexeme = _LEXEME.match(expression, place)
-            kind, end = (lexeme.lastgroup or "", lexeme.end()) if lexeme else ("", 0)
-        if not end or (kind in ("loop", "maybe") and before not in ("atom", "close")):
-            return hopeless
-        following = expression[end : end + 1]
-        if kind == "loop":
-            if before == "close":
-                return hopeless
-            loops += 1
-        elif kind == "open":
-            depth += 1
-        elif kind == "close":
-            depth -= 1
-        elif kind == "atom" and depth == 0:
-            is_empty = is_empty and (following in ("*", "?") or expression[end : end + 2] in ("{,", "{0"))
-        elif kind == "or" and depth == 0:
-            most, loops = max(most, loops), 0
-            is_empty, may_be_empty = True, may_be_empty or is_empty
-        if depth < 0:
-            return hopeless
-        place, before = end, kind
-    return max(most, loops), may_be_empty or is_empty
-
-
-def _end_of_class(expression: str, begin: int) -> int:
-    """Behind the bracket that closes the class; 0 where none does."""
-    depth, place = 0, begin
-    while place < len(expression):
-        if expression[place] == "\\":
-            place += 1
-        elif expression[place] == "[":
-            depth += 1
-        elif expression[place] == "]" and place > begin + 1:
-            depth -= 1
-            if not depth:
-                return place + 1
-        place += 1
-    return 0

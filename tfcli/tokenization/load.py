@@ -29,11 +29,13 @@ def load_tokenizer(path: Path) -> Tokenizer:
         BrokenInputError: the file, or what is recorded beside it, is damaged, or it is not the one that is recorded.
     """
     file = path / FILE_NAME if path.is_dir() else path
+    record, values = _record(file.parent) if file.name == FILE_NAME else (file, {})
     if file != path and not file.is_file():
+        if record.name == "manifest.json":
+            raise BrokenInputError(f"{path} has lost its {FILE_NAME}", RECORDS[record.name][1])
         raise UsageError(
             f"The folder {path} holds no {FILE_NAME}", "name a run, or a file made by 'tfcli tokenize train'"
         )
-    record, values = _record(file.parent) if file.name == FILE_NAME else (file, {})
     roles = _validated(record, values["roles"]) if isinstance(values.get("roles"), dict) else None
     tokenizer = Tokenizer(read_backend(file), str(file), roles)
     if "tokenizer_fingerprint" in values and tokenizer.fingerprint != values["tokenizer_fingerprint"]:

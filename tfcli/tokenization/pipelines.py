@@ -23,9 +23,10 @@ _SPACED_WORDS = (
     rf"|{SPACE}+(?={SPACE})|{SPACE}|\n+|{REPLACEMENT}"
 )
 # A word with its inner apostrophes, a line end, or any other single character that is no white space.
-PLAIN_WORDS = r"\w+(?:['’]\w+)*|\n|[^\w\s]"
+_PLAIN_WORDS = r"\w+(?:['’]\w+)*|\n|[^\w\s]"
 _NO_SPACE_BEFORE = r" (?=[\n.,;:!?)\]}])"
 _NO_SPACE_AFTER = r"(?<=[\n(\[{]) "
+EXPRESSIONS = (_SPACED_WORDS, _PLAIN_WORDS, _NO_SPACE_BEFORE, _NO_SPACE_AFTER)
 
 
 def special_tokens(algorithm: Algorithm) -> list[str]:
@@ -50,7 +51,7 @@ def pipeline(algorithm: Algorithm, *, lowercase: bool, model: models.Model | Non
         # A bpe without merges takes every character by itself; a pre-tokenizer would only be slower.
         backend.decoder = decoders.Sequence([_unknown(), decoders.Fuse()])
     else:
-        backend.pre_tokenizer = pre_tokenizers.Split(Regex(PLAIN_WORDS), "removed", invert=True)
+        backend.pre_tokenizer = pre_tokenizers.Split(Regex(_PLAIN_WORDS), "removed", invert=True)
         backend.decoder = _spacing_decoder()
     if model is not None:
         # The unknown is not declared: the library would drop it when decoding, without a trace.

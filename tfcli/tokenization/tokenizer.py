@@ -15,7 +15,7 @@ from tfcli import files
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.records.roles import TokenRoles
 from tfcli.records.tokenization import Encoding
-from tfcli.tokenization.backend import is_doubtful, is_panic, no_native_stderr, reason
+from tfcli.tokenization.backend import copied, is_doubtful, is_panic, no_native_stderr, reason
 from tfcli.tokenization.fingerprint import fingerprint, framing
 from tfcli.tokenization.labels import labeller
 from tfcli.tokenization.roles import find_roles
@@ -43,16 +43,19 @@ class Tokenizer:
     def __init__(self, backend: Backend, where: str = "The tokenizer", roles: TokenRoles | None = None) -> None:
         backend.no_truncation()
         backend.no_padding()
-        self._backend, self._where = backend, where
+        self._told, self._where = backend, where  # what is saved and compared, as it came
         self.roles = find_roles(backend.token_to_id, where) if roles is None else roles
         self.vocab_size = max(backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
         _check(self.roles, self.vocab_size, where)
         declared = backend.get_added_tokens_decoder()
         serving = set(self.roles.ids()) - {self.roles.unk}
         undeclared = [token for token_id, token in declared.items() if token_id in serving and not token.special]
-        for token in undeclared:  # text would become it by its spelling
-            token.special = True
-        backend.add_special_tokens(undeclared)
+        if undeclared:  # text would become it by its spelling
+            backend = copied(backend.to_str())
+            for token in undeclared:
+                token.special = True
+            backend.add_special_tokens(undeclared)
+        self._backend = backend
         self._special = frozenset(token_id for token_id, token in declared.items() if token.special)
         keep_apart(backend, self.special_ids)
 
@@ -62,7 +65,7 @@ class Tokenizer:
         Raises:
             BrokenInputError: the roles name ids that it does not have.
         """
-        return Tokenizer(self._backend, self._where, roles)
+        return Tokenizer(self._told, self._where, roles)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -176,7 +179,7 @@ class Tokenizer:
 
     def to_json(self) -> str:
         """The tokenizer.json that the `tokenizers` and `transformers` libraries read."""
-        return self._backend.to_str(pretty=True) + "\n"
+        return self._told.to_str(pretty=True) + "\n"
 
     def save(self, path: Path) -> None:
         """Write the tokenizer.json, whole or not at all."""
@@ -210,7 +213,7 @@ class Tokenizer:
 
     @cached_property
     def _state(self) -> dict[str, Any]:
-        return json.loads(self._backend.to_str())
+        return json.loads(self._told.to_str())
 
     @cached_property
     def _pipeline(self) -> str:

@@ -1,4 +1,4 @@
-"""Components of a tokenizer, tried on texts that are hard for them, in a process of its own with limits.
+"""Trial of a tokenizer's components, in a child process with limits: they are applied to texts that are hard for them.
 
 Run as ``python -m tfcli.tokenization.trial`` with the state and the texts as JSON on standard input; answers with what
 is wrong, or nothing.
@@ -9,13 +9,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import product
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
-from tfcli.processes import DEVNULL, PIPE, TimeoutExpired, child
+from tfcli.errors import TfcliError
+from tfcli.processes import PIPE, TimeoutExpired, child
 from tfcli.tokenization.checks import components
 
 _SECONDS, _BYTES = 5, 1 << 30
@@ -29,6 +29,11 @@ _NEEDED = 8
 _USUAL = ("a", "A", "1", " ", "\n", "é", "日", "!")
 _NOWHERE = "\ue000"
 """A character, of the private use area, that no expression expects."""
+_APPLIED: dict[str, Callable[[Backend, str], str]] = {
+    "normalizer": lambda backend, text: backend.normalizer.normalize_str(text),
+    "pre_tokenizer": lambda backend, text: "".join(cut for cut, _ in backend.pre_tokenizer.pre_tokenize_str(text)),
+    "decoder": lambda backend, text: backend.decoder.decode([text]),
+}
 _MODEL = {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "<unk>"}
 
 
@@ -41,14 +46,19 @@ def try_out(state: Mapping[str, Any], doubtful: Sequence[str]) -> None:
 
     Raises:
         ValueError: it fails, takes 5 seconds or 1 GB for texts of two thousand characters, or makes them very long.
+        TfcliError: it could not be tried.
     """
     tried = {**state, "model": _MODEL, "post_processor": None}
-    asked, answer = json.dumps({"state": tried, "texts": list(_texts(doubtful))}), ""
-    trial = child("tfcli.tokenization.trial", stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
+    asked, answer, told = json.dumps({"state": tried, "texts": list(_texts(doubtful))}), "", ""
+    trial = child("tfcli.tokenization.trial", stdin=PIPE, stdout=PIPE, stderr=PIPE)
     with trial as process, suppress(TimeoutExpired):
-        answer, _ = process.communicate(asked, timeout=_PATIENCE)
-    if process.returncode:
+        answer, told = process.communicate(asked, timeout=_PATIENCE)
+    last = (told.splitlines() or [""])[-1]
+    if process.returncode < 0 or last == "MemoryError":
         raise ValueError(f"a text of {_LENGTH:,} characters takes it more than {_SECONDS} seconds or too much memory")
+    if process.returncode:
+        problem = f"A tokenizer could not be tried: {last or f'exit code {process.returncode}'}"
+        raise TfcliError(problem, "mend that, or use another tokenizer")
     if answer:
         raise ValueError(answer)
 
@@ -77,37 +87,19 @@ def _limit() -> None:
 
 
 def _problem(state: dict[str, Any], texts: Sequence[str]) -> str:
-    def backend(**parts: Any) -> Backend:
-        return Backend.from_str(json.dumps(bare | parts))
-
-    bare = state | {"normalizer": None, "pre_tokenizer": None, "decoder": None, "added_tokens": []}
-    chains: dict[str, list[Callable[[str], str]]] = {
-        "normalizer": [partial(_normalized, backend(normalizer=one)) for one in components(state, "normalizer")],
-        "pre_tokenizer": [partial(_cut, backend(pre_tokenizer=one)) for one in components(state, "pre_tokenizer")],
-        "decoder": [partial(_decoded, backend(decoder=one)) for one in components(state, "decoder")],
-    }
-    for chain, text in product(chains.values(), texts):
-        made = text
-        for step in chain:
-            made = step(made)
-            if len(made) > _GROWTH * len(text):
-                return f"it makes {len(made):,} characters of {len(text):,}"
-    whole = backend(**state)
+    bare = state | {**dict.fromkeys(_APPLIED), "added_tokens": []}
+    for part, apply in _APPLIED.items():
+        chain = [Backend.from_str(json.dumps(bare | {part: one})) for one in components(state, part)]
+        for text in texts:
+            made = text
+            for step in chain:
+                made = apply(step, made)
+                if len(made) > _GROWTH * len(text):
+                    return f"it makes {len(made):,} characters of {len(text):,}"
+    whole = Backend.from_str(json.dumps(state))
     for text in texts:
         whole.encode(text, add_special_tokens=False)
     return ""
-
-
-def _normalized(backend: Backend, text: str) -> str:
-    return backend.normalizer.normalize_str(text)
-
-
-def _cut(backend: Backend, text: str) -> str:
-    return "".join(piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str(text))
-
-
-def _decoded(backend: Backend, text: str) -> str:
-    return backend.decoder.decode([text])
 
 
 if __name__ == "__main__":
