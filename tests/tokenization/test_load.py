@@ -157,6 +157,12 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
         load_tokenizer(tmp_path)
 
 
+def test_a_dataset_that_lost_its_tokenizer_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"format_version": 1}')
+    with pytest.raises(BrokenInputError, match=r"has lost its tokenizer\.json; restore the file, or remove its folder"):
+        load_tokenizer(tmp_path)
+
+
 def test_a_tokenizer_without_special_tokens_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "plain.json"
     model = {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}

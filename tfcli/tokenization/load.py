@@ -26,7 +26,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
     Raises:
         UsageError: there is none, it is another kind of file, or it has no special tokens to end a text.
-        BrokenInputError: the file, or what is recorded beside it, is damaged, or it is not the one that is recorded.
+        BrokenInputError: the file, or what is recorded beside it, is damaged, it is not the one that is recorded, or a
+            dataset has lost it.
     """
     file = path / FILE_NAME if path.is_dir() else path
     record, values = _record(file.parent) if file.name == FILE_NAME else (file, {})

@@ -6,6 +6,7 @@ is wrong, or nothing.
 
 import json
 import re
+import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -58,7 +59,7 @@ def try_out(state: Mapping[str, Any], doubtful: Sequence[str]) -> None:
         raise ValueError(f"a text of {_LENGTH:,} characters takes it more than {_SECONDS} seconds or too much memory")
     if process.returncode:
         problem = f"A tokenizer could not be tried: {last or f'exit code {process.returncode}'}"
-        raise TfcliError(problem, "mend that, or use another tokenizer")
+        raise TfcliError(problem, "try again, or use another tokenizer")
     if answer:
         raise ValueError(answer)
 
@@ -77,10 +78,6 @@ def _texts(doubtful: Sequence[str]) -> Iterator[str]:
 
 
 def _limit() -> None:
-    try:
-        import resource
-    except ImportError:  # no such limits on this system
-        return
     for what, most in ((resource.RLIMIT_AS, _BYTES), (resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_CORE, 0)):
         with suppress(OSError, ValueError):  # macOS does not limit memory
             resource.setrlimit(what, (most, most))
