@@ -90,12 +90,6 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
-def is_doubtful(backend: Backend) -> bool:
-    """Whether some text might be too hard for the expressions in it."""
-    parts = {name: getattr(backend, name) for name in ("normalizer", "pre_tokenizer", "decoder")}
-    return bool(doubts({name: json.loads(part.__getstate__()) for name, part in parts.items() if part is not None}))
-
-
 @contextmanager
 def no_native_stderr() -> Iterator[None]:
     """Keep a panic's own report, which goes to file descriptor 2, off the terminal: the error says it."""

@@ -9,7 +9,6 @@ import base64
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from math import isfinite
 from sys import byteorder
 from typing import Any
 
@@ -146,7 +145,8 @@ def _require_model(model: Mapping[str, Any], added: int) -> int:
             raise ValueError("two tokens of the vocabulary have one id")
     elif isinstance(vocabulary, list):
         for piece in vocabulary:
-            if not isinstance(piece, list) or len(piece) != 2 or not _is_finite(piece[1]):
+            is_pair = isinstance(piece, list) and len(piece) == 2 and type(piece[1]) in (int, float)
+            if not is_pair or not -1e300 < piece[1] < 1e300:  # nor NaN
                 raise ValueError(f"{shortened(repr(piece))} is no piece with its score")
     longest = model.get("max_input_chars_per_word", 0)
     if type(longest) is not int or not 0 <= longest <= _LONGEST_WORD:
@@ -154,10 +154,6 @@ def _require_model(model: Mapping[str, Any], added: int) -> int:
     for key in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix"):
         _require_text(key, model.get(key), _LONGEST_TEXT)
     return entries
-
-
-def _is_finite(score: Any) -> bool:
-    return type(score) in (int, float) and -1e300 < score < 1e300 and isfinite(score)
 
 
 def _require_text(what: str, value: Any, longest: int) -> None:

@@ -15,7 +15,8 @@ from tfcli import files
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.records.roles import TokenRoles
 from tfcli.records.tokenization import Encoding
-from tfcli.tokenization.backend import copied, is_doubtful, is_panic, no_native_stderr, reason
+from tfcli.tokenization.backend import copied, is_panic, no_native_stderr, reason
+from tfcli.tokenization.checks import doubts
 from tfcli.tokenization.fingerprint import fingerprint, framing
 from tfcli.tokenization.labels import labeller
 from tfcli.tokenization.roles import find_roles
@@ -209,7 +210,7 @@ class Tokenizer:
 
     @cached_property
     def _is_doubtful(self) -> bool:
-        return is_doubtful(self._backend)
+        return bool(doubts(self._state))
 
     @cached_property
     def _state(self) -> dict[str, Any]:
