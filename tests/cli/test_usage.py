@@ -57,6 +57,7 @@ def test_control_characters_in_it_are_escaped():
         ("prepare a.txt --tokenizer '' --out d", "--tokenizer ''"),
         ("prepare a.txt --tokenizer t.json --out d --validation ''", "--validation ''"),
         ("tokenize train '' --out t.json", "SOURCE"),
+        ("train --data ' '", "--data ' '"),
         ("tokenize encode '' text", "TOKENIZER|RUN"),
         ("tokenize compare t.json --on ''", "--on ''"),
         ("generate ''", "RUN"),

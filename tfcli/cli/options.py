@@ -68,6 +68,7 @@ _COMMON = {
 }
 _TEXTS = ("TEXT", "PROMPT", "TOKEN", "ID")
 """Values that may be empty, by the name that help gives them. All others are paths and names."""
+_PATH = type("path", (Path,), {})  # of which help shows the name
 _LARGEST = 2**63
 
 
@@ -108,11 +109,13 @@ def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
         return parameter
 
     def parse(value: Any) -> Any:
-        if value == "":
+        if not str(value).strip():
             raise ValueError("is empty, and names nothing")
         return Path(value) if Path in kinds else value
 
     info.parser = parse
+    if annotation in (Path, Path | None):
+        annotation = _PATH
     return parameter.replace(annotation=Annotated[annotation, info])
 
 

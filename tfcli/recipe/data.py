@@ -41,7 +41,7 @@ class DataSection:
 
     def __post_init__(self) -> None:
         for name in (self.source,) if isinstance(self.source, str) else self.source or ():
-            if not name:
+            if not name.strip():
                 raise UsageError("data.source has an empty name", "name a source, or leave data.source out")
         if self.source == ():
             raise UsageError("data.source = [] names no source", "name one, or leave data.source out")
