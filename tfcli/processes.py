@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import IO
 
@@ -19,6 +20,15 @@ LAUNCH = "TFCLI_LAUNCH"
 
 _PR_SET_PDEATHSIG = 1
 """Of Linux: the signal that a process gets when the one that has started it ends."""
+
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def machine_memory() -> int:
+    """Bytes of memory that all processes have together, on this machine or in this container."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = _CONTAINER_LIMIT.read_text().strip() if _CONTAINER_LIMIT.is_file() else "max"
+    return min(memory, int(limit)) if limit.isdecimal() else memory
 
 
 def python_command(module: str, *arguments: str) -> list[str]:

@@ -59,8 +59,8 @@ def test_a_glob_reads_files_in_the_order_of_their_names_at_any_depth(tmp_path):
     assert read(f"{tmp_path}/**/*.txt") == ["first", "second", "third"]
 
 
-def test_a_deep_glob_enters_no_folder_through_a_link(tmp_path):
-    """One link back made 41 documents of one file, and two of them never ended. A link that is named is followed."""
+def test_a_deep_glob_enters_a_folder_once(tmp_path):
+    """One link back made 41 documents of one file, and two of them never ended."""
     write(tmp_path / "texts/a/b/one.txt", "one")
     write(tmp_path / "texts/.hidden/two.txt", "two")
     (tmp_path / "texts/a/back").symlink_to(tmp_path / "texts")
@@ -68,6 +68,16 @@ def test_a_deep_glob_enters_no_folder_through_a_link(tmp_path):
     (tmp_path / "named").symlink_to(tmp_path / "texts")
     for pattern in ("texts/**/*.txt", "texts/**/b/*.txt", "**/a/**/*.txt", "texts/**", "named/**/*.txt"):
         assert read(f"{tmp_path}/{pattern}") == ["one"], pattern
+
+
+def test_a_deep_glob_follows_links_to_folders(tmp_path):
+    write(tmp_path / "elsewhere/b/two.txt", "two")
+    write(tmp_path / "texts/one.txt", "one")
+    (tmp_path / "texts/a").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "texts/z").symlink_to(tmp_path / "elsewhere/b")
+    for pattern in ("texts/**/*.txt", "*/**/*.txt", "**/*.txt"):
+        assert sorted(read(f"{tmp_path}/{pattern}")) == ["one", "two"], pattern
+    assert read(f"{tmp_path}/texts/**/b/*.txt") == ["two"]
 
 
 def test_a_deep_glob_is_read_from_the_working_folder(tmp_path, monkeypatch):
@@ -83,15 +93,15 @@ def test_a_deep_glob_is_read_from_the_working_folder(tmp_path, monkeypatch):
 def test_what_is_no_plain_file_is_refused_unread(tmp_path, place, kind):
     path = tmp_path / "a.txt"
     os.mkfifo(path) if place == "pipe" else path.symlink_to(place)
-    assert f"{path} is no plain file" in refusal(UsageError, 2, path, kind)
-    assert f"{path} is no plain file" in refusal(UsageError, 2, f"{path},{path}", "pairs")
+    assert f"{path} is a pipe or a device" in refusal(UsageError, 2, path, kind)
+    assert f"{path} is a pipe or a device" in refusal(UsageError, 2, f"{path},{path}", "pairs")
     assert "No file with anything in it" in refusal(UsageError, 2, f"{tmp_path}/*.txt", kind)
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """Bounds that are reached at once: of a whole text and of a record."""
-    monkeypatch.setattr(tfcli.corpora.spool, "LARGEST", 1000)
+    """Bounds that are reached at once: of a whole text, in a machine of 6,000 bytes, and of a record."""
+    monkeypatch.setattr(tfcli.corpora.spool, "machine_memory", lambda: 6000)
     for module in (tfcli.corpora.reading, tfcli.corpora.delimited):
         monkeypatch.setattr(module, "LONGEST", 100)
 
@@ -108,7 +118,14 @@ def test_an_endless_standard_input_is_refused(small):
         pytest.raises(BrokenInputError, match="more than 1,000 bytes in standard input"),
         Path("/dev/zero").open("rb") as zeros,
     ):
-        Spool(zeros, "standard input")
+        Spool(zeros, "standard input", is_text=True)
+
+
+def test_pairs_of_standard_input_may_be_larger_than_memory(small, stdin):
+    stdin(b"Sim.\tYes.\n" * 1000)
+    assert len(read("-", "pairs")) == 1000
+    stdin(b"Sim.\tYes.\n" * 1000)
+    assert "more than 1,000 bytes in standard input" in refusal(BrokenInputError, 1, "-")
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -118,7 +135,7 @@ def test_an_endless_standard_input_is_refused(small):
 )
 def test_a_record_that_never_ends_is_refused(tmp_path, small, suffix, begin, compression):
     path = write(tmp_path / f"a{suffix}{compression}", begin + "a" * 101)
-    assert f"of {path} ends no record within 100 bytes" in refusal(BrokenInputError, 1, path)
+    assert f"of {path} is longer than 100 bytes" in refusal(BrokenInputError, 1, path)
 
 
 def test_records_are_bounded_one_by_one(tmp_path, small):

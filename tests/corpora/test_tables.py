@@ -239,6 +239,16 @@ def test_a_truncated_or_foreign_columnar_file_is_refused(tmp_path, suffix, compr
         assert f"{path} is truncated or is no {suffix} file" in refusal(BrokenInputError, 1, path)
 
 
+@pytest.mark.parametrize("name", ["text", "note"])
+def test_only_the_columns_that_are_asked_for_must_be_right(tmp_path, name):
+    good, bad = pa.array(["a", "b"]), pa.array([b"a", b"\xff"]).cast(pa.string(), safe=False)
+    path = write(tmp_path / "a.arrow", columnar_bytes(".arrow", pa.table({"text": good, "note": bad})))
+    if name == "text":
+        assert read(path, columns=[name]) == ["a", "b"]
+    else:
+        assert "Invalid UTF8" in refusal(BrokenInputError, 1, path, columns=[name])
+
+
 def test_the_library_that_reads_tables_writes_nothing_to_the_terminal(tmp_path):
     path = write(tmp_path / "a.parquet", "text, not a table")
     program = f"""

@@ -44,7 +44,7 @@ def test_seven_thousand_million_parameters_are_told_with_their_memory(monkeypatc
     """6.74 · 10⁹ · 16 bytes = 108 GB."""
     monkeypatch.setattr(memory, "memory_of", lambda device: 24 * 10**9)
     recipe = build_recipe(preset("llama"), {"model": {"vocab_size": 32_000}, "train": {"device": "cpu"}})
-    with pytest.raises(UsageError, match=r"6,738,415,616 parameters.*108 GB.*24 GB; choose a smaller one"):
+    with pytest.raises(UsageError, match=r"6,738,415,616 parameters.*108 GB.*a memory of 24 GB; choose a smaller one"):
         memory.require_memory(recipe)
 
 

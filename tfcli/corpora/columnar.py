@@ -66,7 +66,8 @@ def _arrow(path: Path, columns: tuple[str, ...]) -> Iterator[Any]:
         with (pyarrow.ipc.open_file if has_footer else pyarrow.ipc.open_stream)(file) as table:
             numbers = range(table.num_record_batches) if has_footer else None
             for batch in map(table.get_batch, numbers) if numbers is not None else table:
-                batch.validate(full=True)  # what its offsets point at is read without a look
-                chosen = batch.select([name for name in columns if name in batch.schema.names]) if columns else batch
+                names = [name for name in columns if name in batch.schema.names]
+                chosen = batch.select(names) if columns else batch.slice(0, 1)
+                chosen.validate(full=True)  # what its offsets point at is read without a look
                 for first in range(0, len(chosen), _ROWS):
-                    yield chosen.slice(first, _ROWS if columns else 1)
+                    yield chosen.slice(first, _ROWS)

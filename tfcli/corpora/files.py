@@ -79,7 +79,7 @@ def open_standard_input(kind: Kind, columns: Sequence[str] | None) -> Source:
     Raises:
         UsageError: nothing arrives.
     """
-    spool = standard_input()
+    spool = standard_input(kind)
     file = StoredFile(spool.path, "Standard input", ".txt" if kind == "text" else ".tsv", spool=spool)
     require_content(file)
     return _file_source("-", kind, columns, [file], _reader(file, kind, columns))
@@ -129,16 +129,22 @@ def _paths(name: str) -> list[Path]:
 
 
 def _matches(parts: Sequence[str]) -> set[str]:
-    """What a pattern names. `**` enters no folder through a link, which may lead back to where it came from."""
+    """What a pattern names. `**` enters a folder once, by whatever name: a link may lead back to where it came from."""
     if "**" not in parts:
         return set(glob.glob(os.path.join("", *parts)))  # noqa: PTH118, PTH207 (a path has no empty end)
     place = parts.index("**")
     outer, inner = parts[:place], parts[place + 1 :] or ("*",)
-    found = set()
-    for begin in glob.glob(os.path.join(*outer, "")) if outer else [""]:  # noqa: PTH118, PTH207
-        for folder, below, _ in os.walk(begin or os.curdir):
-            below[:] = [one for one in below if not one.startswith(".")]  # hidden ones are named, or not meant
-            found |= _matches((*Path(glob.escape(folder)).parts, *inner))
+    found, entered = set(), set()
+    for begin in sorted(glob.glob(os.path.join(*outer, ""))) if outer else [""]:  # noqa: PTH118, PTH207
+        for folder, below, _ in os.walk(begin or os.curdir, followlinks=True):
+            if (real := Path(folder).resolve()) in entered:
+                below.clear()
+            else:
+                below[:] = sorted(
+                    one for one in below if not one.startswith(".")
+                )  # hidden ones are named, or not meant
+                entered.add(real)
+                found |= _matches((*Path(glob.escape(folder)).parts, *inner))
     return found
 
 
@@ -150,7 +156,9 @@ def _path(name: str) -> Path:
         if path.is_file():
             return path
         if path.exists():
-            raise UsageError(f"{name} is no plain file, and may never end", "name a file, or pipe text in and name -")
+            raise UsageError(
+                f"{name} is a pipe or a device, and may never end", "name a file, or pipe text in and name -"
+            )
         siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
     except OSError as error:
         raise UsageError(f"Cannot read {name}: {error.strerror}", "check the path and its permissions") from error

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from tfcli.corpora.spool import Spool, bounded
+from tfcli.corpora.spool import Spool, pieces
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import file_digest
 from tfcli.outputs import reading
@@ -96,11 +96,11 @@ def read_text(file: StoredFile) -> str:
     """The whole file as one text, line endings as they are, without a byte order mark.
 
     Raises:
-        BrokenInputError: it is binary, not UTF-8, truncated, or has more than `spool.LARGEST` bytes.
+        BrokenInputError: it is binary, not UTF-8, truncated, or fits into no memory.
     """
     data = bytearray()
     with file.open() as stream:
-        for chunk in bounded(stream, file.label):
+        for chunk in pieces(stream, file.label, is_text=True):
             data += chunk
             if b"\0" in chunk:
                 break  # it is refused for this byte, however much follows
@@ -124,7 +124,7 @@ def read_lines(file: StoredFile) -> Iterator[str]:
 
 def too_long(file: StoredFile, number: int) -> BrokenInputError:
     """The error of a record that ends in this line, or would."""
-    problem = f"Line {number} of {file.label} ends no record within {LONGEST:,} bytes"
+    problem = f"The record in line {number} of {file.label} is longer than {LONGEST:,} bytes"
     return BrokenInputError(problem, "give shorter records, or a .txt file for each text")
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from tfcli.corpora.source import Kind
 from tfcli.errors import BrokenInputError, TfcliError
-
-LARGEST = 2 << 30
-"""Bytes of what is held as a whole: a document that is a file, or a stream that can be read only once."""
+from tfcli.processes import machine_memory
 
 _CHUNK = 1 << 20
+_DECODED = 6  # times the bytes of a text: the bytes, up to four for each as letters, and one for what goes on
 
 
 class Spool:
@@ -23,10 +23,10 @@ class Spool:
 
     Raises:
         TfcliError: the temporary folder is full or cannot be written to.
-        BrokenInputError: the stream has more than `LARGEST` bytes, and may never end.
+        BrokenInputError: it is to be one text, and fits into no memory.
     """
 
-    def __init__(self, stream: BinaryIO, label: str) -> None:
+    def __init__(self, stream: BinaryIO, label: str, *, is_text: bool = False) -> None:
         try:
             descriptor, name = tempfile.mkstemp(prefix="tfcli-")
         except OSError as error:
@@ -34,7 +34,7 @@ class Spool:
         self.path = Path(name)
         weakref.finalize(self, self.path.unlink, missing_ok=True)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
-            for chunk in bounded(stream, label):
+            for chunk in pieces(stream, label, is_text=is_text):
                 self._keep(file, chunk, label)
 
     def _keep(self, file: io.FileIO, chunk: bytes, label: str) -> None:
@@ -46,25 +46,25 @@ class Spool:
             raise _no_room(label, error) from error
 
 
-def bounded(stream: BinaryIO, label: str) -> Iterator[bytes]:
+def pieces(stream: BinaryIO, label: str, *, is_text: bool) -> Iterator[bytes]:
     """What a stream holds, piece by piece.
 
     Raises:
-        BrokenInputError: that is more than `LARGEST` bytes, and may never end.
+        BrokenInputError: it is to be one text, which is held as a whole, and the machine's memory cannot.
     """
-    size = 0
+    most, size = machine_memory() // _DECODED, 0
     while chunk := stream.read(_CHUNK):
         size += len(chunk)
-        if size > LARGEST:
-            problem = f"There are more than {LARGEST:,} bytes in {label}"
+        if is_text and size > most:
+            problem = f"There are more than {most:,} bytes in {label}, too many for one text in this machine's memory"
             raise BrokenInputError(problem, "divide it into several files, or make it a table")
         yield chunk
 
 
 @functools.cache
-def standard_input() -> Spool:
+def standard_input(kind: Kind) -> Spool:
     """What arrives on standard input, read to its end once in the life of the program."""
-    return Spool(sys.stdin.buffer, "standard input")
+    return Spool(sys.stdin.buffer, "standard input", is_text=kind == "text")
 
 
 def _no_room(label: str, error: OSError) -> TfcliError:

@@ -1,6 +1,5 @@
 """How much memory a training takes, and whether that fits into this machine, before it is begun."""
 
-import os
 import platform
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import torch
 from tfcli.errors import UsageError
 from tfcli.models.build import weightless
 from tfcli.models.transformer import Transformer
+from tfcli.processes import machine_memory
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.records.planning import MemoryRecord
@@ -29,7 +29,6 @@ MARGIN = 0.9
 
 _FLOAT = 4
 _STATUS = Path("/proc/self/status")
-_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def predict_memory(recipe: Recipe) -> MemoryRecord:
@@ -67,7 +66,7 @@ def require_memory(recipe: Recipe) -> None:
     there = memory_of(torch.device(recipe.train.device))
     parameters = weightless(recipe.model).num_parameters()
     least = BYTES_PER_PARAMETER * parameters
-    has = f"and the {recipe.train.device} has {there / 1e9:.3g} GB"
+    has = f"and the {recipe.train.device} has a memory of {there / 1e9:.3g} GB"
     if least > there:
         raise UsageError(
             f"The model has {parameters:,} parameters, whose training takes {least / 1e9:.3g} GB at least, {has}",
@@ -87,9 +86,7 @@ def memory_of(device: torch.device) -> int:
     """Bytes that a device has in all."""
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _CONTAINER_LIMIT.read_text().strip() if _CONTAINER_LIMIT.is_file() else "max"
-    return min(memory, int(limit)) if limit.isdecimal() else memory
+    return machine_memory()
 
 
 def process_memory() -> int:
