@@ -10,7 +10,7 @@ import pytest
 import tfcli
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.recipe import shipped
-from tfcli.recipe.loading import build_recipe, load_recorded, parse_assignments, read_recipe, read_toml
+from tfcli.recipe.loading import build_recipe, load_recorded, parse_assignments, parse_toml, read_recipe, read_toml
 from tfcli.recipe.recipe import Recipe, known_keys
 from tfcli.recipe.saving import to_toml
 from tfcli.recipe.shipped import find_recipe
@@ -311,6 +311,7 @@ def test_a_recipe_that_is_nested_beyond_reason_is_refused(tmp_path: Path):
 
 
 MANY = ".".join(["a"] * 100_000)
+CHAIN = ".".join(["a"] * 40)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +346,7 @@ def test_toml_that_no_recipe_needs_is_refused_at_once(tmp_path: Path, text: str,
         ("data.columns = [" + "9" * 4000 + "]", r"data.columns = 9{80}… is out of range"),
         ("name = " + "[" * 200 + "]" * 200, "name is nested too deeply"),
         ("train." + "x" * 1_000_000 + " = 1", r"'train\.x{74}…' is not a recipe key"),
-        ("[[train]]\n" * 1000, r"train = '\[\{\}, .{75}…' is a whole section"),
+        ("[[train]]\n" * 1000, r"train = \[\{\}, .{75}… is a whole section"),
         ("train.optimizer = '" + "x" * 1000 + "'", r'train.optimizer = "x{79}… is not known'),
     ],
 )
@@ -372,6 +373,22 @@ def test_an_assignment_that_no_recipe_needs_is_refused(value: str, reason: str):
     assert len(str(caught.value)) < 300
 
 
+@pytest.mark.parametrize(
+    "text",
+    [f'''"""\n{CHAIN}\\""" {CHAIN}""""''', f"'''\n{CHAIN}'''", f'"{CHAIN}"', f"'{CHAIN}'", f"'x' # {CHAIN}"],
+)
+def test_a_text_or_a_comment_may_have_many_dots(text: str):
+    assert parse_toml(f"description = {text}\n").keys() == {"description"}
+    with pytest.raises(ValueError, match="a key has more than 32 parts"):
+        parse_toml(f"description = {text}\n{CHAIN} = 1")
+
+
+@pytest.mark.parametrize("begin", ['"""', "'''", '"', "#", '\\"""', '""""""""'])
+def test_unfinished_texts_are_read_in_no_time(begin: str):
+    with pytest.raises(ValueError):
+        parse_toml("a = " + begin + '\\""" ' * 200_000 + "\\")
+
+
 def test_a_list_in_an_assignment_may_have_several_lines():
     assert parse_assignments(['data.columns=["a",\n"b"]']) == {"data": {"columns": ["a", "b"]}}
 
@@ -391,6 +408,7 @@ def test_a_recipe_that_never_ends_is_refused(tmp_path: Path, place: str):
         {"data": {"source": []}},
         {"data": {"source": ["a.txt", ""]}},
         {"data": {"validation": ""}},
+        {"data": {"source": " "}},
         {"tokenizer": {"path": ""}},
         {"train": {"init": ""}},
     ],
@@ -398,6 +416,16 @@ def test_a_recipe_that_never_ends_is_refused(tmp_path: Path, place: str):
 def test_an_empty_name_is_no_default(settings: dict[str, Any]):
     (section, values), (key, *_) = next(iter(settings.items())), *settings.values()
     assert f"{section}.{key} " in refusal(settings), values
+
+
+def test_no_name_is_a_bad_name_and_none_is_given_on(tmp_path: Path):
+    assert refusal({"name": ""}).startswith("name = '' cannot be the name of a run; use letters")
+    recipe = build_recipe({})
+    assert (recipe.name, recipe.resolved().name) == ("", "decoder")
+    assert build_recipe(parse_toml(to_toml(recipe))) == recipe
+    for name in ("", "..", "/"):  # as older runs may have it
+        (tmp_path / "recipe.toml").write_text(f'name = "{name}"\n')
+        assert load_recorded(tmp_path / "recipe.toml").resolved().name in ("decoder", "-")
 
 
 def test_toml_is_read_in_one_place():

@@ -27,7 +27,10 @@ _MOST_BYTES = 4 << 20
 _MOST_PARTS = 32  # of a key, joined by dots. The library takes a minute and 6 GB for a hundred thousand
 _DEEPEST = 16
 _LARGEST = 2**63
-_WORDS = re.compile(r"""(?P<part>[\w-]+|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?)|(?P<dot>[ \t]*\.[ \t]*)|[^\w]""")
+_WORDS = re.compile(
+    r"""\#[^\n]*|"{3}(?:[^"\\]|\\[\s\S]?|"(?!""))*+"{0,5}|'{3}(?:[^']|'(?!''))*+'{0,5}"""  # comments and long texts
+    r"""|(?P<part>[\w-]+|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?)|(?P<dot>[ \t]*\.[ \t]*)|[^\w]"""
+)
 
 
 def build_recipe(*layers: Settings) -> Recipe:
@@ -44,7 +47,7 @@ def build_recipe(*layers: Settings) -> Recipe:
     for key, value in merged.items():
         _require_plain(key, value)
     recipe = _validate(merged)
-    if recipe.name and as_name(recipe.name) != recipe.name:
+    if "name" in merged and (not recipe.name or as_name(recipe.name) != recipe.name):
         raise UsageError(
             f"name = {shortened(recipe.name)!r} cannot be the name of a run",
             f"use letters, digits, '.', '_' and '-', {LONGEST_NAME} at most, and do not begin with a dot",
@@ -128,8 +131,9 @@ def recorded_settings(path: Path) -> dict[str, Any]:
         settings = read_toml(path)
     except UsageError as error:  # which names the file
         raise BrokenInputError(error.problem, _RESTORE) from error
-    if isinstance(name := settings.get("name"), str):
-        settings["name"] = as_name(name)
+    if isinstance(settings.get("name"), str):
+        name = as_name(settings.pop("name"))
+        settings |= {"name": name} if name else {}
     return settings
 
 
@@ -187,8 +191,8 @@ def _put(settings: dict[str, Any], key: str, value: Any) -> None:
         merged = {**settings.get(key, {}), **value}
         settings[key] = {name: setting for name, setting in merged.items() if setting is not None}
     else:
-        shown = shortened(str(value))
-        raise UsageError(f"{key} = {shown!r} is a whole section", f"set one of its keys, as in {key}.KEY={shown}")
+        shown = shortened(repr(value))
+        raise UsageError(f"{key} = {shown} is a whole section", f"set one of its keys, as in {key}.KEY={shown}")
 
 
 def _toml_value(key: str, text: str) -> Any:

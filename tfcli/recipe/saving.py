@@ -8,8 +8,9 @@ from tfcli.recipe.recipe import SECTIONS, Recipe
 
 
 def to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML. Settings that are None have no line, for TOML has no null."""
-    lines = [f"{f.name} = {_value(getattr(recipe, f.name))}" for f in fields(recipe) if f.name not in SECTIONS]
+    """The recipe as TOML. Settings that are None have no line, for TOML has no null; nor has a name that is none."""
+    top = {f.name: getattr(recipe, f.name) for f in fields(recipe) if f.name not in SECTIONS}
+    lines = [f"{name} = {_value(value)}" for name, value in top.items() if value or name != "name"]
     for section in SECTIONS:
         settings = getattr(recipe, section)
         if recipe.is_imported and section in ("tokenizer", "data", "train"):
