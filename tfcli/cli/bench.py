@@ -120,6 +120,7 @@ def bench_generate(
     from tfcli.bench.generate import bench_generation
     from tfcli.bench.generation_work import GenerationWork
     from tfcli.cli.settings import recipe_from, with_vocabulary
+    from tfcli.recipe.loading import generation_settings
     from tfcli.render.as_json import to_json
     from tfcli.render.bench.generation import GenerationSpeedView
 
@@ -133,12 +134,13 @@ def bench_generate(
         device=device,
         threads=threads,
     )
+    chosen = generation_settings(settings, {"max_new_tokens": max_new_tokens, "beam": beam})
     settings = with_vocabulary(terminal, settings)
     work = GenerationWork(
-        batch=batch or (settings.generate.batch_size if sentences else 1),
+        batch=batch or (chosen.batch_size if sentences else 1),
         prompt_tokens=prompt_tokens,
-        new_tokens=max_new_tokens or settings.generate.max_new_tokens,
-        beam=beam or settings.generate.beam,
+        new_tokens=chosen.max_new_tokens,
+        beam=chosen.beam,
         sentences=sentences,
         seed=settings.train.seed,
     )

@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tfcli.errors import UsageError
-from tfcli.interop.json_files import brief
+from tfcli.errors import UsageError, shortened
 from tfcli.recipe.model import LARGEST_SIZE
 
 Value = TypeVar("Value")
@@ -136,6 +135,6 @@ class CheckpointConfig:
 
     def _refusal(self, name: str, value: object, why: str) -> UsageError:
         return UsageError(
-            f"{self.file} has {brief(name)} = {brief(repr(value))}, and {why}",
+            f"{self.file} has {shortened(name)} = {shortened(repr(value))}, and {why}",
             "correct the file, or choose another checkpoint",
         )

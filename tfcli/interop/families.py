@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tfcli.errors import UsageError
-from tfcli.interop.json_files import brief
+from tfcli.errors import UsageError, shortened
 from tfcli.interop.layout import Layout
 from tfcli.interop.layouts import bart, bert, eurobert, gpt2, granite, llama, marian, mistral, qwen2, qwen3, t5
 
@@ -29,7 +28,9 @@ def layout_of(values: Mapping[str, Any], where: object) -> Layout:
         if name in layout.model_types:
             return layout
     known = ", ".join(name for layout in LAYOUTS for name in layout.model_types)
-    what = "says no model_type" if name is None else f"is of model_type {brief(repr(name))}, which tfcli does not read"
+    what = (
+        "says no model_type" if name is None else f"is of model_type {shortened(repr(name))}, which tfcli does not read"
+    )
     raise UsageError(f"{where} {what}", f"choose one of {known}")
 
 

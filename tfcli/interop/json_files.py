@@ -9,9 +9,6 @@ from tfcli.files import read_json
 LARGEST = 1 << 26
 """Bytes. The index of a model with a hundred thousand tensors has a tenth of it."""
 
-_SHOWN = 120
-"""Characters of a name or value that an error quotes."""
-
 
 def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds an object.
@@ -45,11 +42,6 @@ def require_size(path: Path) -> None:
 def read_optional(path: Path) -> dict[str, Any]:
     """As `read_object`; empty where there is no such file."""
     return read_object(path) if path.exists() else {}
-
-
-def brief(text: str) -> str:
-    """What a file says, cut to a length that a sentence can hold."""
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _kind(value: object) -> str:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from tfcli.errors import BrokenInputError
-from tfcli.interop.json_files import brief, read_object
+from tfcli.errors import BrokenInputError, shortened
+from tfcli.interop.json_files import read_object
 from tfcli.interop.tensor_files import read_tensors
 
 INDEX_SUFFIX = ".index.json"
@@ -54,7 +54,7 @@ def _shard(index: Path, file: str) -> Path:
     is_name = file.isprintable() and len(file.encode()) <= _LONGEST_NAME and not any(sign in file for sign in "/\\:")
     if not is_name or Path(file).suffix != suffix:
         raise BrokenInputError(
-            f"{index} names {brief(repr(file))}, which is no {suffix} file of its folder",
+            f"{index} names {shortened(repr(file))}, which is no {suffix} file of its folder",
             "choose a checkpoint that you trust",
         )
     path = index.parent / file

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tfcli.errors import BrokenInputError
-from tfcli.interop.json_files import brief
+from tfcli.errors import BrokenInputError, shortened
 from tfcli.interop.layout import Layout, TensorMap
 from tfcli.models.build import weightless
 from tfcli.recipe.model import ModelSection
@@ -84,7 +83,7 @@ def take(layout: Layout, section: ModelSection, tensors: Mapping[str, Tensor], w
     for name in unknown:
         if not _matches(name, layout.heads):
             raise BrokenInputError(
-                f"{where} has a tensor {brief(repr(name))} that a {layout.name} model does not", _REMEDY
+                f"{where} has a tensor {shortened(repr(name))} that a {layout.name} model does not", _REMEDY
             )
     return Taken(parameters, sorted(unknown))
 
