@@ -169,3 +169,9 @@ def test_the_svg_that_is_timed_is_the_one_that_inspect_attention_writes(monkeypa
     monkeypatch.setattr("tfcli.render.attention.svg.attention_svg", lambda record, layer, head: "x" * 12_345)
     figures = json.loads(tfcli("bench", "pictures", "--tokens", "4", "--rounds", "1", "--json").stdout)
     assert {one["form"]: one["size"] for one in figures["times"]}["SVG"] == 12_345
+
+
+def test_beams_are_bounded_before_any_work():
+    result = tfcli("bench", "generate", "--size", "tiny", "--beam", "1001")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "tfcli: generate.beam = 1001 is out of range; it must be at most 1000.\n"
