@@ -114,9 +114,7 @@ def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
         return Path(value) if Path in kinds else value
 
     info.parser = parse
-    if annotation in (Path, Path | None):
-        annotation = _PATH
-    return parameter.replace(annotation=Annotated[annotation, info])
+    return parameter.replace(annotation=Annotated[_PATH if annotation in (Path, Path | None) else annotation, info])
 
 
 def _require_countable(name: str, value: Any) -> None:

@@ -157,7 +157,7 @@ def _path(name: str) -> Path:
             return path
         if path.exists():
             raise UsageError(
-                f"{name} is a pipe or a device, and may never end", "name a file, or pipe text in and name -"
+                f"{name} is a pipe or a device, and may never end", "name a file, or pipe it in and name -"
             )
         siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
     except OSError as error:
