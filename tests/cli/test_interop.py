@@ -343,7 +343,7 @@ BAD_TENSORS: dict[str, tuple[Mapping[str, Tensor | None], str]] = {
     "NaN": ({NORM: torch.full((16,), float("nan"))}, f"tensor '{NORM}' holds a value that is not finite"),
     "infinite": ({UP: torch.full((24, 16), float("-inf"))}, f"tensor '{UP}' holds a value that is not finite"),
     "control characters": ({"a\x1b[2J\n\u202eb": torch.ones(1)}, r"has a tensor 'a\x1b[2J\n\u202eb'"),
-    "a very long name": ({"x" * 9999: torch.ones(1)}, f"has a tensor '{'x' * 119}…"),
+    "a very long name": ({"x" * 9999: torch.ones(1)}, f"has a tensor '{'x' * 79}…"),
 }
 
 
