@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tfcli.errors import BrokenInputError, TfcliError, UsageError
+from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
 
 _MARKERS = ("recipe.toml", "manifest.json")
 """What a run and a prepared dataset are known by. Where a folder is filled name by name, they come last."""
@@ -229,12 +230,12 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        UsageError: it is not there, or is a pipe.
+        UsageError: it is not there, or is a pipe or another thing that may never end.
         BrokenInputError: it is no JSON.
     """
-    if path.is_fifo():
-        raise UsageError(f"{path} is a pipe, which may never end", "name a file")
     try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"Cannot read {path}: it is no plain file", "name a file")
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UsageError(f"There is no file {path}", "check the path") from error
@@ -244,6 +245,59 @@ def read_json(path: Path) -> Any:
         raise BrokenInputError(f"{path} is not valid JSON ({error})", "restore the file or make it again") from error
     except RecursionError as error:
         raise BrokenInputError(f"{path} is nested too deeply", "restore the file or make it again") from error
+
+
+def read_versioned(
+    path: Path, *versions: int, remedy: str, refusal: type[TfcliError] = BrokenInputError
+) -> tuple[int, dict[str, Any]]:
+    """A JSON object in one of these format versions: its version, and all else that is in it.
+
+    Args:
+        remedy: what to do where it is missing or damaged.
+        refusal: of another version.
+
+    Raises:
+        UsageError: it is not there.
+        BrokenInputError: it is no JSON object.
+        TfcliError: it is of another version; of the kind `refusal`.
+    """
+    if not path.exists():
+        raise UsageError(f"There is no file {path}", remedy)
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise BrokenInputError(f"{path} is damaged (it holds no JSON object)", remedy)
+    version = values.pop("format_version", None)
+    if version not in versions:
+        known = " or ".join(map(str, versions))
+        problem = f"{path} has format version {shortened(repr(version))}, and this tfcli reads {known}"
+        raise refusal(problem, "use the tfcli that wrote it, or make it again")
+    return version, values
+
+
+def validated(kind: Any, values: Any, path: Path, remedy: str) -> Any:
+    """Values of a JSON file as this dataclass, to the letter: no text is taken for a number.
+
+    Raises:
+        BrokenInputError: naming the first one that is wrong, and `path`.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return _adapter(kind).validate_json(json.dumps(values, ensure_ascii=False).encode(), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where, given = ".".join(map(str, first["loc"])) or "its beginning", first["input"]
+        shown = "" if isinstance(given, dict | list) else f": {shortened(repr(given))}"
+        raise BrokenInputError(f"{path} is damaged at {where}{shown} ({first['msg']})", remedy) from error
+    except (RecursionError, ValueError) as error:
+        raise BrokenInputError(f"{path} is damaged (nested too deeply, or no number or text)", remedy) from error
+
+
+@functools.cache  # building one takes longer than all else that is done with it
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def require_writable(folder: Path) -> None:

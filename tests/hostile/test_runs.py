@@ -241,7 +241,7 @@ CASES = [
     case(
         "metrics with escape sequences",
         "inspect training decoder",
-        2,
+        1,
         r"metrics\.jsonl.*; ",
         write("decoder/metrics.jsonl", '{"event": "\\u001b[31mred"}\n' * 3),
     ),

@@ -47,7 +47,7 @@ def test_one_of_before_is_read_without_what_it_belongs_to(tmp_path: Path):
     ("change", "words"),
     [
         ({"step": 41}, "it is of step 41"),
-        ({"step": -40}, "step: "),
+        ({"step": -40}, "step: -40 (Input should be greater than or equal to 0)"),
         ({"step": 10**400}, "step: "),
         ({"step": "40"}, "step: "),
         ({"step": 40.5}, "step: "),
@@ -58,6 +58,9 @@ def test_one_of_before_is_read_without_what_it_belongs_to(tmp_path: Path):
         ({"pending_loss": float("nan")}, "is not finite"),
         ({"skipped": 41}, "beyond step 40"),
         ({"best_step": 41}, "beyond step 40"),
+        ({"best_loss": float("nan")}, "is not finite"),
+        ({"best_loss": 0.001}, "its digest is not"),
+        ({"seconds": 9.0}, "its digest is not"),
         ({"finished": 1}, "finished: "),
         ({"epoch": 3}, "epoch: "),
         ({"digest": "0" * 16}, "its digest is not"),
@@ -75,6 +78,15 @@ def test_a_damaged_or_edited_state_is_told(tmp_path: Path, change: dict[str, Any
     assert f"{folder / 'state.json'} is damaged" in caught.value.problem
     assert words in caught.value.problem
     assert len(caught.value.problem) < len(str(folder)) + 200
+
+
+@pytest.mark.parametrize("loss", ["NaN", "Infinity", "-Infinity", "1e400"])
+def test_a_best_loss_that_is_not_finite_is_refused_in_one_of_before_too(tmp_path: Path, loss: str):
+    """No later loss would be less than one that is no number, and the best weights would never be written again."""
+    folder = written(tmp_path)
+    (folder / "state.json").write_text(f'{{"format_version": 3, "step": 40, "best_loss": {loss}}}')
+    with pytest.raises(BrokenInputError, match="a counter is not finite"):
+        open_checkpoint(folder)
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "null", "[" * 100_000, "9" * 5000, '{"format_version": 5}', "{}", ""])

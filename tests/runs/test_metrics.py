@@ -92,10 +92,10 @@ def test_a_changed_setting_is_a_line_with_from_and_to(path: Path):
 
 
 def test_truncating_counts_what_stays(path: Path):
-    assert truncate_metrics(path, 20) == 3
-    assert truncate_metrics(path, 30) == 3
+    assert truncate_metrics(path, 20)[0] == 3
+    assert truncate_metrics(path, 30)[0] == 3
     path.write_bytes(b"")
-    assert truncate_metrics(path, 30) == 0
+    assert truncate_metrics(path, 30)[0] == 0
 
 
 def test_a_line_that_cannot_be_written_is_told(tmp_path: Path):

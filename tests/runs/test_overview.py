@@ -105,11 +105,11 @@ def test_asking_for_the_lock_leaves_it_to_its_holder_and_is_waited_for(tmp_path:
         ("model.safetensors", b"\x02" + b"\0" * 7 + b"[]", "is no safetensors file"),
         ("model.safetensors", None, "is no safetensors file"),
         (STATE, b"{", "is not valid JSON"),
-        (STATE, b"[]", "has a format this tfcli does not read"),
+        (STATE, b"[]", "state.json is damaged (it holds no JSON object)"),
         (
             STATE,
             b'{"format_version": 3, "step": "forty"}',
-            "state.json is damaged (step: ",
+            "state.json is damaged at step: ",
         ),
         (STATE, b'{"format_version": 3, "step": 41}', "it is of step 41"),
         (
@@ -120,7 +120,7 @@ def test_asking_for_the_lock_leaves_it_to_its_holder_and_is_waited_for(tmp_path:
         (
             STATE,
             b'{"format_version": 3, "step": 1e400}',
-            "state.json is damaged (step: ",
+            "state.json is damaged at step: ",
         ),
         ("metrics.jsonl", b'{"event": "step", "step": 1}\n[1]\n', "metrics.jsonl is damaged in line 2"),
         ("metrics.jsonl", b"[" * 100_000 + b'"evaluated"\n', "metrics.jsonl is damaged in line 1"),

@@ -1,7 +1,9 @@
 """Tensors in parts: every element is covered by the files, once, or they are refused."""
 
 import json
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError
-from tfcli.runs.parts import load_parts, whole_parts
+from tfcli.runs.parts import _require_covered, load_parts, whole_parts
 
 MATRIX = torch.arange(24.0).reshape(6, 4)
 BIAS = torch.arange(3.0)
@@ -48,7 +50,10 @@ def test_parts_that_are_all_there_are_the_whole(tmp_path: Path, files: list[Path
         assert torch.equal(tensors["bias"], BIAS)
 
 
-@pytest.mark.parametrize(("missing", "words"), [(0, "of the 24 numbers"), (1, "of the 24 numbers"), (2, "of the 24")])
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [(0, "of the 24 numbers"), (1, "of the 24 numbers"), (2, r"has the shape \(4, 4\), not \(6, 4\)")],
+)
 def test_a_missing_file_is_refused(tmp_path: Path, files: list[Path], missing: int, words: str):
     """The library would leave its rows as whatever was in memory."""
     files[missing].unlink()
@@ -60,13 +65,31 @@ def test_a_missing_file_is_refused(tmp_path: Path, files: list[Path], missing: i
 
 def test_files_that_hold_an_element_twice_are_refused(tmp_path: Path, files: list[Path]):
     (tmp_path / "shard-00009-model-00001-of-00001.safetensors").write_bytes(files[1].read_bytes())
-    refused(tmp_path, "or some of them twice")
+    refused(tmp_path, "hold some numbers of the tensor 'matrix' twice: a file is missing, or not its own")
 
 
 def test_as_many_numbers_as_there_should_be_are_not_enough(tmp_path: Path, files: list[Path]):
     """Two rows are there twice, and two never: together the number of all."""
     part(tmp_path, 2, matrix=(MATRIX[3:5], [3, 0]), bias=(BIAS[2:], [2]))
-    refused(tmp_path, "or some of them twice")
+    refused(tmp_path, "hold some numbers of the tensor 'matrix' twice: a file is missing, or not its own")
+
+
+def test_parts_that_are_cut_both_ways_are_held_against_each_other(tmp_path: Path):
+    for number, (rows, columns) in enumerate(((0, 0), (0, 2), (3, 0), (3, 2)), start=1):
+        part(tmp_path, number, matrix=(MATRIX[rows : rows + 3, columns : columns + 2], [rows, columns]))
+    assert torch.equal(whole_parts(tmp_path)["matrix"], MATRIX)
+    part(tmp_path, 3, matrix=(MATRIX[2:5, :2], [2, 0]))
+    with pytest.raises(BrokenInputError, match="twice"):
+        whole_parts(tmp_path)
+
+
+def test_thousands_of_parts_are_looked_at_in_a_moment():
+    """Each one held against every other would take a minute."""
+    chunks = [SimpleNamespace(offsets=(2 * row, 0), sizes=(2, 8)) for row in range(8000)]
+    stored = SimpleNamespace(size=torch.Size((16_000, 8)), chunks=chunks)
+    began = time.process_time()
+    _require_covered(Path("parts"), "matrix", stored)  # type: ignore[arg-type]
+    assert time.process_time() - began < 2
 
 
 def test_a_tensor_that_no_file_has_is_refused(tmp_path: Path, files: list[Path]):

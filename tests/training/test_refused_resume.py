@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from tests.cli.commands import tfcli
+from tests.support.run_folders import signed
 from tests.support.runs import Settings, one_thread, resume_tiny, stop_after, tiny_recipe, train_tiny
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.files import digest, file_digest, read_json, write_json
+from tfcli.files import file_digest, read_json, write_json
 from tfcli.pipeline.training import resume_run
 from tfcli.records.training import SettingChanged, TrainingStarted
 from tfcli.runs.checkpoint import open_checkpoint
@@ -90,7 +91,7 @@ def test_of_a_run_of_before_the_recipe_is_held_against_what_can_be_seen(tmp_path
     assert "is of step 21, and" in str(refused(run, kind=UsageError))
     edit(run / "recipe.toml", "steps = 20", "steps = 60")
     edit(run / "recipe.toml", "num_heads = 2", "num_heads = 4")
-    assert "describe different models" in str(refused(run, kind=UsageError))
+    assert "describe different models: model.num_heads is 4 and 2" in str(refused(run, kind=UsageError))
 
 
 @pytest.mark.parametrize(
@@ -101,8 +102,8 @@ def test_of_a_run_of_before_the_recipe_is_held_against_what_can_be_seen(tmp_path
         ("max_documents = 120", "max_documents = 60", "data.max_documents is 60"),
         ("validation_fraction = 0.1", "validation_fraction = 0.2", "data.validation_fraction is 0.2"),
         ('algorithm = "char"', 'algorithm = "word"', "tokenizer.algorithm is 'word'"),
-        ("num_heads = 2", "num_heads = 4", "describe different models"),
-        ("dropout = 0.1\nact", "dropout = 0.3\nact", "describe different models"),
+        ("num_heads = 2", "num_heads = 4", "describe different models: model.num_heads is 4 and 2"),
+        ("dropout = 0.1\nact", "dropout = 0.3\nact", "describe different models: model.dropout is 0.3 and 0.1"),
         ("steps = 12", "steps = 20", "put it back to 12, and ask for it: --set train.steps=20"),
         ("learning_rate = 0.01\n", "learning_rate = 0.5\n", "ask for it: --set train.learning_rate=0.5"),
         ("steps = 12", "steps = 4", "train.steps is 4, and the run was trained with 12"),
@@ -163,6 +164,12 @@ def test_a_change_that_a_kill_has_cut_short_is_no_edit(run: Path, written: str):
     assert events.of(TrainingStarted)[0].total_steps == (12 if written == "metrics" else 8)
 
 
+def test_what_may_never_change_is_an_edit_whatever_the_metrics_say(run: Path):
+    append_metrics(run / "metrics.jsonl", SettingChanged(5, "train.batch_size", 4, 8))
+    edit(run / "recipe.toml", "batch_size = 4", "batch_size = 8")
+    assert "train.batch_size is 8, and the run was trained with 4" in str(refused(run, kind=UsageError))
+
+
 def test_the_same_text_at_another_place_is_the_same_run(tmp_path: Path, own_cache: Path):
     text = tmp_path / "a.txt"
     text.write_text("one two three four five six seven eight nine ten\n" * 60)
@@ -189,8 +196,7 @@ def counted(**change: Any) -> Callable[[Path], None]:
     """Other counters, signed as if they were right."""
 
     def apply(folder: Path) -> None:
-        state = {**read_json(folder / "state.json"), **change}
-        write_json(folder / "state.json", {**state, "digest": digest(state["step"], state["belongs_to"])})
+        signed(folder / "state.json", **change)
 
     return apply
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.support.run_folders import signed
 from tests.support.runs import (
     ARCHITECTURES,
     Settings,
@@ -174,7 +175,7 @@ def test_seconds_go_on_from_where_they_were(tmp_path: Path):
     run = tmp_path / "run"
     train_tiny(tiny_recipe("decoder", BUSY), run, stop=stop_after(5))
     state = RunDirectory(run).checkpoint(5) / "state.json"
-    write_json(state, {**read_json(state), "seconds": 1000.0})
+    signed(state, seconds=1000.0)
     finished, events = resume_tiny(run)
     assert 1000 < events.of(StepsDone)[0].seconds < finished.seconds < 1100
 
@@ -246,7 +247,7 @@ DAMAGES = {
     "half of the state": (cut("state.json"), "is not valid JSON"),
     "a state of another version": (
         lambda folder: write_json(folder / "state.json", {**read_json(folder / "state.json"), "format_version": 9}),
-        "has a format this tfcli does not read",
+        "has format version 9, and this tfcli reads 4 or 3",
     ),
     "a state with another counter": (
         lambda folder: write_json(folder / "state.json", {**read_json(folder / "state.json"), "epoch": 9}),

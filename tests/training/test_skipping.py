@@ -1,11 +1,9 @@
 """A step whose numbers are not finite is left out, counted and told, as often as the recipe allows."""
 
 import math
-import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,15 +14,11 @@ from tests.training.test_loop import job
 from tfcli.data.batch import Batch
 from tfcli.errors import TfcliError
 from tfcli.records.training import StepsDone
-from tfcli.runs.directory import RunDirectory
 from tfcli.runs.metrics import read_metrics
-from tfcli.runs.weights import load_tensors, save_tensors
 from tfcli.training import loop
-from tfcli.training.finite import count_left_out
 from tfcli.training.job import TrainingJob
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.schedule import learning_rate
-from tfcli.training.state import Progress
 
 Poison = Callable[[dict[int, float]], None]
 
@@ -131,19 +125,3 @@ def test_the_counter_outlives_an_interruption(tmp_path: Path, poison: Poison):
     list(loop.train(its_job, stop_after(4)))
     with pytest.raises(TfcliError, match="at step 7, and 1 step was left out before"):
         resume_tiny(tmp_path / "run")
-
-
-def test_moments_that_are_no_numbers_are_not_blamed_on_the_learning_rate(
-    trained: Callable[[str], Path], tmp_path: Path
-):
-    run = RunDirectory(shutil.copytree(trained("decoder"), tmp_path / "run"))
-    last = max(run.checkpoints().values())
-    tensors, metadata = load_tensors(last / "optimizer.safetensors")
-    broken = SimpleNamespace(run=run, recipe=tiny_recipe(), progress=Progress(step=81))
-    with pytest.raises(TfcliError, match=r"left out before .*lower train\.learning_rate"):
-        count_left_out(broken, math.nan, 1.0)  # type: ignore[arg-type]
-    spoilt = {name: value * math.nan if name.startswith("exp_avg.") else value for name, value in tensors.items()}
-    save_tensors(last / "optimizer.safetensors", spoilt, metadata)
-    with pytest.raises(TfcliError, match=rf"{last} holds moments that are not finite; remove it") as caught:
-        count_left_out(broken, math.nan, 1.0)  # type: ignore[arg-type]
-    assert "learning_rate" not in str(caught.value)

@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from tfcli.corpora.source import PARTS, Kind, Part
 from tfcli.errors import BrokenInputError, UsageError, shortened
-from tfcli.files import read_json, write_json
+from tfcli.files import read_versioned, validated, write_json
 from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.roles import TokenRoles
 
@@ -16,6 +15,7 @@ FORMAT_VERSION = 1
 MANIFEST_NAME = "manifest.json"
 SIDES: dict[Kind, tuple[str, ...]] = {"text": ("",), "pairs": ("source", "target")}
 _MOST_IDS = 1 << 32
+_RESTORE = "restore it or prepare the text again"
 _DIGEST = re.compile("[0-9a-f]{16}")
 
 
@@ -106,29 +106,10 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_NAME
     if not path.exists():
         raise UsageError(f"{folder} is no prepared dataset, it has no {MANIFEST_NAME}", "make one with `tfcli prepare`")
-    values = read_json(path)
-    version = values.pop("format_version", None) if isinstance(values, dict) else None
-    if version != FORMAT_VERSION:
-        raise UsageError(
-            f"{path} has format version {version!r}, and this tfcli reads {FORMAT_VERSION}",
-            "prepare the text again, or use the tfcli that wrote it",
-        )
-    return _validated(path, values)
-
-
-def _validated(path: Path, values: dict[str, Any]) -> Manifest:
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        manifest = TypeAdapter(Manifest).validate_python(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(name) for name in first["loc"])
-        raise BrokenInputError(
-            f"{path} is damaged at {where} ({first['msg']})", "restore it or prepare the text again"
-        ) from error
+    values = read_versioned(path, FORMAT_VERSION, remedy=_RESTORE, refusal=UsageError)[1]
+    manifest: Manifest = validated(Manifest, values, path, _RESTORE)
     for problem in _contradictions(manifest):
-        raise BrokenInputError(f"{path} {problem}", "restore it or prepare the text again")
+        raise BrokenInputError(f"{path} {problem}", _RESTORE)
     return manifest
 
 

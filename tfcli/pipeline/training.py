@@ -172,7 +172,11 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
     """
     config, data, lines = read_config(run.config), read_run_data(run.data), read_metrics(run.metrics)
     if recorded.model != config.model:
-        raise UsageError(f"{run.recipe} and {run.config} describe different models", "restore the run's own files")
+        key, ours, theirs = changes_between(recorded, replace(recorded, model=config.model))[0]
+        raise UsageError(
+            f"{run.recipe} and {run.config} describe different models: {key} is {_shown(ours)} and {_shown(theirs)}",
+            "restore the run's own files",
+        )
     origin = checkpoint.origin
     if origin is None:
         if checkpoint.step > recorded.train.steps:
@@ -196,7 +200,8 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
             )
     # A change that was asked for is a line of the metrics before it is in the recipe, and then in the next checkpoint.
     logged = [(line.get("key"), line.get("to")) for line in lines if line["step"] >= checkpoint.step]
-    edits = [edit for edit in edits_since(origin.recipe, recorded) if (edit.key, edit.after) not in logged]
+    edits = edits_since(origin.recipe, recorded)
+    edits = [edit for edit in edits if not may_change(edit.key) or (edit.key, edit.after) not in logged]
     for edit in edits:
         _require_asked_for(edit, run, recorded, settings)
     return [edit for edit in edits if may_change(edit.key)]
@@ -215,8 +220,8 @@ def _require_asked_for(edit: Change, run: RunDirectory, recorded: Recipe, settin
     else:
         remedy += ", or begin a new run with --init"
     raise UsageError(
-        f"{run.recipe} was edited: {edit.key} is {shortened(_shown(edit.after))}, and the run was trained with "
-        f"{shortened(_shown(edit.before))}",
+        f"{run.recipe} was edited: {edit.key} is {_shown(edit.after)}, and the run was trained with "
+        f"{_shown(edit.before)}",
         remedy,
     )
 

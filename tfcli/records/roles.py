@@ -8,6 +8,8 @@ from dataclasses import dataclass
 class TokenRoles:
     """Token ids; None where a tokenizer has no such token (byte-level ones need no unknown)."""
 
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+
     pad: int
     bos: int
     eos: int

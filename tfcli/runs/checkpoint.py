@@ -1,11 +1,9 @@
 """A checkpoint's ``state.json``: the counters of a training, and what they belong to. The one way to open a checkpoint.
 
-What it belongs to — the run, its tokenizer and dataset, the ids of the special tokens, the settings it was trained by —
-is under a digest. Checkpoints of before there was one are read without.
+All of it is under a digest; it belongs to a run, its tokenizer and dataset, the ids of the special tokens, and the
+settings it was trained by. Checkpoints of before there was a digest are read without.
 """
 
-import functools
-import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.files import digest, read_json, write_json
+from tfcli.files import digest, read_versioned, validated, write_json
 from tfcli.runs.directory import RunDirectory
 
 FORMAT_VERSION = 4
@@ -24,6 +22,8 @@ WITHOUT_DIGEST = 3
 """The format of before: the counters alone."""
 
 STATE = "state.json"
+
+_RESTORE = "restore it from a copy of the run"
 
 Count = Annotated[int, Ge(0), Le(1 << 53)]
 
@@ -86,34 +86,35 @@ class Checkpoint:
 
 def write_state(folder: Path, progress: Progress, origin: Origin) -> None:
     """Write `state.json`."""
-    belongs_to = asdict(origin)
-    signed = {"belongs_to": belongs_to, "digest": digest(progress.step, belongs_to)}
-    write_json(folder / STATE, {"format_version": FORMAT_VERSION, **asdict(progress), **signed})
+    counters, belongs_to = asdict(progress), asdict(origin)
+    signed = {"belongs_to": belongs_to, "digest": digest(counters, belongs_to)}
+    write_json(folder / STATE, {"format_version": FORMAT_VERSION, **counters, **signed})
 
 
 def open_checkpoint(folder: Path) -> Checkpoint:
     """Read and check a checkpoint's `state.json`; none of its tensors.
 
     Raises:
-        UsageError: it is not there.
-        BrokenInputError: it is damaged, was edited, is of another step than its folder's, or of a format version that
-            this tfcli does not read.
+        BrokenInputError: it is missing or damaged, was edited, is of another step than its folder's, or of a format
+            version that this tfcli does not read.
     """
     path = folder / STATE
-    values = read_json(path)
-    version = values.pop("format_version", None) if isinstance(values, dict) else None
-    if version not in (FORMAT_VERSION, WITHOUT_DIGEST):
-        raise BrokenInputError(f"{folder} has a format this tfcli does not read", "resume with the tfcli that wrote it")
+    if not path.is_file():
+        raise BrokenInputError(f"{folder} has no {STATE}", _RESTORE)
+    version, values = read_versioned(path, FORMAT_VERSION, WITHOUT_DIGEST, remedy=_RESTORE)
     belongs_to, signature = values.pop("belongs_to", None), values.pop("digest", None)
-    progress = _validated(Progress, values, path)
+    progress = validated(Progress, values, path, _RESTORE)
     if folder.name != RunDirectory(folder).checkpoint(progress.step).name:
-        raise _damaged(path, f"it is of step {progress.step}")
-    _require_consistent(progress, path)
+        raise _damaged(path, f"it is of step {progress.step}: of another step than its folder, or another run")
+    if not all(math.isfinite(value) for value in asdict(progress).values() if value is not None):
+        raise _damaged(path, "a counter is not finite")
+    if max(progress.skipped, progress.best_step or 0) > progress.step:
+        raise _damaged(path, f"a counter is beyond step {progress.step}")
     if version == WITHOUT_DIGEST:
         return Checkpoint(folder, progress, None)
-    if signature != digest(progress.step, belongs_to):
-        raise _damaged(path, "its digest is not that of what it says it belongs to")
-    return Checkpoint(folder, progress, _validated(Origin, belongs_to, path))
+    if signature != digest(values, belongs_to):
+        raise _damaged(path, "its digest is not that of its counters and what it says it belongs to")
+    return Checkpoint(folder, progress, validated(Origin, belongs_to, path, _RESTORE))
 
 
 def last_checkpoint(run: RunDirectory) -> Checkpoint | None:
@@ -122,17 +123,11 @@ def last_checkpoint(run: RunDirectory) -> Checkpoint | None:
     Raises:
         BrokenInputError: it is damaged; says how to go on from an older one, where there is one.
     """
-    steps = run.checkpoints()
-    if not steps:
+    folders = [*run.steps().values()]
+    if not folders:
         return None
-    for step, folder in run.broken_checkpoints().items():
-        if step > max(steps):
-            raise BrokenInputError(
-                f"{folder} has no {STATE}",
-                f"restore it from a copy of the run, or remove {folder} to go on from step {max(steps)}",
-            )
     with or_an_older_one(run):
-        return open_checkpoint(steps[max(steps)])
+        return open_checkpoint(folders[-1])
 
 
 @contextmanager
@@ -141,11 +136,11 @@ def or_an_older_one(run: RunDirectory) -> Iterator[None]:
     try:
         yield
     except (BrokenInputError, UsageError) as error:
-        *older, last = run.checkpoints().items()
-        remedy = "restore it from a copy of the run, or begin a new one from the run's weights with --init"
+        *older, last = run.steps().items()
+        remedy = f"{_RESTORE}, or begin a new one from the run's weights with --init"
         for step, folder in older:
             if _opens(folder):
-                remedy = f"restore it from a copy of the run, or remove {last[1]} to go on from step {step}"
+                remedy = f"{_RESTORE}, or remove {last[1]} to go on from step {step}"
         raise type(error)(error.problem, remedy) from error
 
 
@@ -157,34 +152,5 @@ def _opens(folder: Path) -> bool:
     return True
 
 
-@functools.cache  # building one takes longer than all else that is done with it
-def _adapter(kind: type) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
-
-
-def _validated(kind: type, values: Any, path: Path) -> Any:
-    """As this dataclass, to the letter: no text is taken for a number."""
-    from pydantic import ValidationError
-
-    try:
-        return _adapter(kind).validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "its beginning"
-        raise _damaged(path, f"{where}: {first['msg']}") from error
-    except (RecursionError, ValueError) as error:
-        raise _damaged(path, "it is nested too deeply, or a number is too long") from error
-
-
-def _require_consistent(progress: Progress, path: Path) -> None:
-    """Refuse counters that no training has together."""
-    if not (math.isfinite(progress.seconds) and math.isfinite(progress.pending_loss)):
-        raise _damaged(path, "a counter is not finite")
-    if max(progress.skipped, progress.best_step or 0) > progress.step:
-        raise _damaged(path, f"a counter is beyond step {progress.step}")
-
-
 def _damaged(path: Path, how: str) -> BrokenInputError:
-    return BrokenInputError(f"{path} is damaged ({how})", "restore it from a copy of the run")
+    return BrokenInputError(f"{path} is damaged ({how})", _RESTORE)

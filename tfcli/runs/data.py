@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tfcli.errors import BrokenInputError, shortened
-from tfcli.files import read_json, write_json
+from tfcli.files import read_versioned, validated, write_json
 from tfcli.records.dataset import DatasetRecord
 
 FORMAT_VERSION = 1
+_RESTORE = "restore the file from a copy of the run"
 
 
 @dataclass(frozen=True)
@@ -34,25 +35,12 @@ def read_run_data(path: Path) -> RunData:
     """Read `data.json`.
 
     Raises:
+        UsageError: it is not there.
         BrokenInputError: it is damaged, or of a format version this tfcli does not read.
     """
-    from pydantic import TypeAdapter, ValidationError
-
-    values = read_json(path)
-    version = values.pop("format_version", None) if isinstance(values, dict) else None
-    if version != FORMAT_VERSION:
-        raise BrokenInputError(
-            f"{path} has format version {version!r}, and this tfcli reads {FORMAT_VERSION}",
-            "use the tfcli that wrote it",
-        )
-    try:
-        data = TypeAdapter(RunData).validate_python(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise BrokenInputError(
-            f"{path} is damaged at {first['loc'][0]!r} ({first['msg']})", "restore the file from a copy of the run"
-        ) from error
+    values = read_versioned(path, FORMAT_VERSION, remedy=_RESTORE)[1]
+    data: RunData = validated(RunData, values, path, _RESTORE)
     if not re.fullmatch("[0-9a-z]{1,64}", data.fingerprint):  # it names a folder of the cache
         given = shortened(repr(data.fingerprint))
-        raise BrokenInputError(f"{path} is damaged: {given} is no fingerprint", "restore the file")
+        raise BrokenInputError(f"{path} is damaged: {given} is no fingerprint", _RESTORE)
     return data

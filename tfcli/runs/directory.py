@@ -65,14 +65,10 @@ class RunDirectory:
 
     def checkpoints(self) -> dict[int, Path]:
         """Complete checkpoints by step, oldest first."""
-        return {step: folder for step, folder in self._steps().items() if (folder / "state.json").is_file()}
+        return {step: folder for step, folder in self.steps().items() if (folder / "state.json").is_file()}
 
-    def broken_checkpoints(self) -> dict[int, Path]:
-        """Folders with the name of a checkpoint that are none: no kill leaves one."""
-        whole = self.checkpoints()
-        return {step: folder for step, folder in self._steps().items() if step not in whole}
-
-    def _steps(self) -> dict[int, Path]:
+    def steps(self) -> dict[int, Path]:
+        """All that has the name of a checkpoint. No kill leaves one that is not complete."""
         named = ((_CHECKPOINT.fullmatch(folder.name), folder) for folder in (self.path / "checkpoints").glob("step-*"))
         return dict(sorted((int(name.group(1)), folder) for name, folder in named if name))
 

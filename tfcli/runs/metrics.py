@@ -100,11 +100,12 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
-def truncate_metrics(path: Path, step: int) -> int:
-    """Forget what came after the checkpoint that training goes on from; the number of lines that stay."""
-    kept = [line for line in read_metrics(path) if line["step"] <= step]
+def truncate_metrics(path: Path, step: int) -> tuple[int, list[dict[str, Any]]]:
+    """Forget what came after the checkpoint that training goes on from: how many lines stay, and those that do not."""
+    lines = read_metrics(path)
+    kept = [line for line in lines if line["step"] <= step]
     write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
-    return len(kept)
+    return len(kept), [line for line in lines if line["step"] > step]
 
 
 def _unwritable(path: Path, error: OSError) -> TfcliError:

@@ -7,7 +7,7 @@ What it needs is imported where it is called, since most trainings have one proc
 import math
 import warnings
 from collections.abc import Mapping
-from itertools import combinations, starmap
+from itertools import combinations, pairwise, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -95,8 +95,10 @@ def _loaded(
     from torch.distributed import checkpoint, is_initialized
     from torch.distributed.checkpoint.api import CheckpointException
 
-    for name, tensor in like.items():
-        _require_covered(folder, name, tensor, stored.get(name))
+    forms = {name: torch.empty(of.size, dtype=of.properties.dtype, device="meta") for name, of in stored.items()}
+    require_form(forms, like, folder)
+    for name in like:
+        _require_covered(folder, name, stored[name])
     tensors = {name: torch.empty_like(tensor, requires_grad=False) for name, tensor in like.items()}
     reader = checkpoint.HuggingFaceStorageReader(str(folder))
     try:
@@ -107,23 +109,38 @@ def _loaded(
     return tensors
 
 
-def _require_covered(folder: Path, name: str, tensor: Tensor, stored: "TensorStorageMetadata | None") -> None:
+def require_form(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse tensors that do not have the names, shapes and types of `like`.
+
+    Raises:
+        BrokenInputError: one is missing, wrongly shaped or of another type; names it and the file.
+    """
+    remedy = "the file is damaged or belongs to another run: restore the run's own"
+    for name, wanted in like.items():
+        if name not in tensors:
+            raise BrokenInputError(f"{path} lacks the tensor {name!r}", remedy)
+        tensor = tensors[name]
+        if tensor.shape != wanted.shape:
+            raise BrokenInputError(
+                f"{path}: tensor {name!r} has the shape {tuple(tensor.shape)}, not {tuple(wanted.shape)}", remedy
+            )
+        if tensor.dtype != wanted.dtype:
+            raise BrokenInputError(f"{path}: tensor {name!r} is of the type {tensor.dtype}, not {wanted.dtype}", remedy)
+
+
+def _require_covered(folder: Path, name: str, stored: "TensorStorageMetadata") -> None:
     """Refuse a tensor of which the files do not hold every element, once: the library fills in what there is, and the
     rest stays whatever was in memory."""
-    if stored is None:
-        raise BrokenInputError(f"{folder} lacks the tensor {name!r}", _RESTORE)
-    if stored.properties.dtype != tensor.dtype:
-        raise BrokenInputError(
-            f"{folder}: tensor {name!r} is of the type {stored.properties.dtype}, not {tensor.dtype}", _RESTORE
-        )
-    parts = [(tuple(part.offsets), tuple(part.sizes)) for part in stored.chunks if 0 not in part.sizes]
-    numbers = sum(math.prod(sizes) for _, sizes in parts)
-    if stored.size != tensor.shape or numbers != tensor.numel() or any(starmap(_overlap, combinations(parts, 2))):
-        raise BrokenInputError(
-            f"{folder}: of the {tensor.numel():,} numbers of the tensor {name!r} its files hold {numbers:,}, or some "
-            "of them twice: a file is missing, or not its own",
-            _RESTORE,
-        )
+    parts = sorted((tuple(part.offsets), tuple(part.sizes)) for part in stored.chunks if 0 not in part.sizes)
+    wanted, numbers = stored.size.numel(), sum(math.prod(sizes) for _, sizes in parts)
+    cut = sum(len(set(places)) > 1 for places in zip(*(zip(*part, strict=True) for part in parts), strict=True))
+    if any(starmap(_overlap, pairwise(parts) if cut < 2 else combinations(parts, 2))):
+        problem = f"{folder}: its files hold some numbers of the tensor {name!r} twice"
+    elif numbers != wanted:
+        problem = f"{folder}: of the {wanted:,} numbers of the tensor {name!r} its files hold {numbers:,}"
+    else:
+        return
+    raise BrokenInputError(f"{problem}: a file is missing, or not its own", _RESTORE)
 
 
 def _overlap(ours: _Part, theirs: _Part) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import read_json, replacing
 from tfcli.runs.checkpoint import Checkpoint
-from tfcli.runs.parts import ABOUT, divided_as, load_parts, local, whole_parts
+from tfcli.runs.parts import ABOUT, divided_as, load_parts, local, require_form, whole_parts
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -43,8 +43,10 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         UsageError: it is not there.
         BrokenInputError: it is truncated or no safetensors file.
     """
-    if not path.is_file():
+    if not path.exists():
         raise UsageError(f"There are no weights at {path}", "restore the file, or train again")
+    if not path.is_file():
+        raise BrokenInputError(f"{path} is no plain file", "restore it, or resume from a checkpoint")
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
@@ -104,18 +106,9 @@ def require_tensors(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], p
     Raises:
         BrokenInputError: one is missing, wrongly shaped, of another type or not finite; names it and the file.
     """
-    remedy = "the file is damaged or belongs to another run: restore the run's own"
-    for name, wanted in like.items():
-        if name not in tensors:
-            raise BrokenInputError(f"{path} lacks the tensor {name!r}", remedy)
-        tensor = tensors[name]
-        if tensor.shape != wanted.shape:
-            raise BrokenInputError(
-                f"{path}: tensor {name!r} has the shape {tuple(tensor.shape)}, not {tuple(wanted.shape)}", remedy
-            )
-        if tensor.dtype != wanted.dtype:
-            raise BrokenInputError(f"{path}: tensor {name!r} is of the type {tensor.dtype}, not {wanted.dtype}", remedy)
-        if tensor.is_floating_point() and not _is_finite(local(tensor)):
+    require_form(tensors, like, path)
+    for name in like:
+        if tensors[name].is_floating_point() and not _is_finite(local(tensors[name])):
             raise BrokenInputError(
                 f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint"
             )

@@ -37,7 +37,10 @@ def load_tokenizer(path: Path) -> Tokenizer:
         raise UsageError(
             f"The folder {path} holds no {FILE_NAME}", "name a run, or a file made by 'tfcli tokenize train'"
         )
-    roles = _validated(record, values["roles"]) if isinstance(values.get("roles"), dict) else None
+    roles = None
+    if isinstance(values.get("roles"), dict):
+        recorded = {"roles": values["roles"]}
+        roles = files.validated(dict[str, TokenRoles], recorded, record, "restore the file from a copy")["roles"]
     tokenizer = Tokenizer(read_backend(file), str(file), roles)
     if "tokenizer_fingerprint" in values and tokenizer.fingerprint != values["tokenizer_fingerprint"]:
         which, remedy = RECORDS[record.name]
@@ -56,16 +59,3 @@ def _record(folder: Path) -> tuple[Path, dict[str, Any]]:
         if isinstance(values, dict) and "format_version" in values:
             return record, values
     return folder, {}
-
-
-def _validated(record: Path, roles: dict[str, Any]) -> TokenRoles:
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        return TypeAdapter(TokenRoles).validate_python(roles)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, ("roles", *first["loc"])))
-        raise BrokenInputError(
-            f"{record} is damaged at {where} ({first['msg']})", "restore the file from a copy"
-        ) from error

@@ -2,12 +2,10 @@
 train.skip_nonfinite allows it, goes on without that step."""
 
 import math
-from pathlib import Path
 
 import torch
 
 from tfcli.errors import TfcliError
-from tfcli.runs.weights import load_tensors
 from tfcli.training.job import TrainingJob
 from tfcli.training.window import Window
 
@@ -46,21 +44,8 @@ def count_left_out(job: TrainingJob, loss: float, norm: float) -> None:
 
 def _diverged(job: TrainingJob, problem: str) -> TfcliError:
     rate = job.recipe.train.learning_rate
-    checkpoints = job.run.checkpoints()
-    last = checkpoints[max(checkpoints)] if checkpoints else None
-    if last is not None and not _holds_numbers(last):
-        return TfcliError(
-            f"{problem}, for {last} holds moments that are not finite", "remove it, or begin a new run with --init"
-        )
     return TfcliError(
         f"{problem} ({job.run.kept()})",
         f"lower train.learning_rate (now {rate:g}) in a new run, or from that checkpoint on: "
         f"`tfcli train --resume {job.run.path} --set train.learning_rate={min(rate / 10, 1e-3):g}`",
     )
-
-
-def _holds_numbers(checkpoint: Path) -> bool:
-    """Whether the optimizers' moments in a checkpoint are finite; those that several processes share out are taken to
-    be."""
-    tensors = load_tensors(checkpoint / "optimizer.safetensors")[0]
-    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values() if tensor.is_floating_point())

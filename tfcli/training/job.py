@@ -1,6 +1,7 @@
 """Everything one training needs, put together fresh or from a checkpoint."""
 
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,7 +23,7 @@ from tfcli.runs.config import RunConfig, read_config, write_config
 from tfcli.runs.data import write_run_data
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
-from tfcli.runs.metrics import read_metrics, truncate_metrics
+from tfcli.runs.metrics import truncate_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training.assembly import assemble, decide_for_machine
@@ -121,11 +122,12 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
         job.progress = load_checkpoint(
             last, config.run_id, job.model, job.optimizers, job.average, workers, recipe.train.seed
         )
-    job.best_is_later = workers.any(workers.is_first and _has_later_best(run, job.progress.step))
+    abandoned: list[dict[str, Any]] = []
     if workers.is_first:
         run.sweep()
-        lines = truncate_metrics(run.metrics, job.progress.step)
+        lines, abandoned = truncate_metrics(run.metrics, job.progress.step)
         job.lost_lines, job.progress.lines = max(0, job.progress.lines - lines), lines
+    job.best_is_later = workers.any(any(line.get("best") for line in abandoned))
     return job
 
 
@@ -134,10 +136,6 @@ def forget_abandoned_best(job: TrainingJob) -> None:
     from there, the next evaluation is the best one again."""
     if job.best_is_later:
         job.progress.best_loss, job.progress.best_step = None, None
-
-
-def _has_later_best(run: RunDirectory, step: int) -> bool:
-    return any(line["step"] > step and line.get("best") for line in read_metrics(run.metrics))
 
 
 def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recipe:

@@ -1,5 +1,6 @@
 """The training loop: a generator of events. It neither prints nor draws."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -171,7 +172,7 @@ def _scored(job: TrainingJob, clock: Clock, of: Scored) -> Evaluated:
     progress, began = job.progress, time.perf_counter()
     with gathered(job.objective):
         totals = total_loss(job.model, job.workers.shares(job.validation.whole()), job.device, job.workers.sum)
-    best = progress.best_loss is None or totals.loss < progress.best_loss
+    best = math.isfinite(totals.loss) and (progress.best_loss is None or totals.loss < progress.best_loss)
     if best:
         progress.best_loss, progress.best_step = totals.loss, progress.step
         save_best(job)
