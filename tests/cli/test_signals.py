@@ -13,8 +13,8 @@ import pytest
 
 from tests.cli.commands import process, tfcli
 from tfcli.cli.signals import Stopped, StopRequest, stop_on_signals
+from tfcli.runs.checkpoint import last_checkpoint
 from tfcli.runs.directory import RunDirectory
-from tfcli.training.state import read_progress
 
 # Hundreds of short steps: the signal comes long before the last one.
 LONG = [
@@ -70,9 +70,9 @@ def test_training_finishes_its_step_saves_it_and_says_how_to_go_on(
     assert resumed.stdout == "runs/my run\n"
     assert "resume" in resumed.stderr
     assert f"train.steps: 3000 → {step + 5}" in resumed.stderr
-    progress = read_progress(run)
-    assert progress is not None
-    assert (progress.step, progress.finished) == (step + 5, True)
+    checkpoint = last_checkpoint(run)
+    assert checkpoint is not None
+    assert (checkpoint.step, checkpoint.progress.finished) == (step + 5, True)
 
 
 def test_a_second_ctrl_c_stops_at_once_and_the_run_still_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -181,9 +181,9 @@ def test_a_stderr_that_fails_stops_no_training(how: str, tmp_path: Path, monkeyp
         )
     os.close(writer)
     assert (done.returncode, done.stdout) == (0, "run\n")
-    progress = read_progress(RunDirectory(Path("run")))
-    assert progress is not None
-    assert progress.finished
+    checkpoint = last_checkpoint(RunDirectory(Path("run")))
+    assert checkpoint is not None
+    assert checkpoint.progress.finished
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from tests.support.workers import in_workers, resume_among, train_among
 from tfcli.errors import TfcliError, UsageError
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.training import CheckpointSaved, Evaluated, StepsDone
+from tfcli.runs.checkpoint import last_checkpoint
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
 from tfcli.runs.metrics import read_metrics
 from tfcli.runs.weights import model_tensors
-from tfcli.training.state import read_progress
 
 BUSY: Settings = {
     "model": {"num_layers": 2},
@@ -102,7 +102,7 @@ def test_interrupted_processes_end_where_unbroken_ones_do(tmp_path: Path, cache:
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     in_workers(2, train_among, recipe, unbroken)
     in_workers(2, train_among, recipe, broken, 2)
-    assert read_progress(RunDirectory(broken)).step == 2  # type: ignore[union-attr]
+    assert last_checkpoint(RunDirectory(broken)).step == 2  # type: ignore[union-attr]
     in_workers(2, resume_among, broken)
     assert figures(broken) == figures(unbroken)
     assert same(weights(broken / "model.safetensors"), weights(unbroken / "model.safetensors"))
@@ -187,7 +187,7 @@ def test_a_folder_that_cannot_be_written_ends_all_with_the_same_sentence(tmp_pat
     assert "the checkpoint of step 1 is kept" in str(results[0])
     assert all(isinstance(result, TfcliError) for result in results), results
     in_workers(2, resume_among, run)
-    assert read_progress(RunDirectory(run)).finished  # type: ignore[union-attr]
+    assert last_checkpoint(RunDirectory(run)).progress.finished  # type: ignore[union-attr]
 
 
 def _without_room(workers: Any, run: Path) -> Any:

@@ -31,7 +31,6 @@ from tfcli.training.ending import finished_event, reason_of, reason_to_end
 from tfcli.training.initial import require_same_model
 from tfcli.training.job import TrainingJob, forget_abandoned_best, resume, start
 from tfcli.training.loop import train
-from tfcli.training.state import read_progress
 from tfcli.training.workers import ALONE, Workers, require_work_for_all
 
 ShouldStop = Callable[[], bool]
@@ -130,7 +129,7 @@ def resume_run(
         BrokenInputError: a file of the run is damaged, or does not belong to it.
     """
     run = existing_run(path)
-    recorded, recipe = load_recorded(run.recipe), changed_recipe(run.recipe, settings or {})
+    recorded, recipe = changed_recipe(run.recipe, settings or {})
     if recipe.is_imported:
         raise UsageError(
             f"The run {path} was imported, and there is no training to go on with", "begin one with --init"
@@ -233,9 +232,9 @@ def goes_on(path: Path, settings: Settings, processes: int) -> bool:
         UsageError: there is no run, or there are more processes than a batch has rows.
     """
     run = existing_run(path)
-    progress, recipe = read_progress(run), changed_recipe(run.recipe, settings)
+    checkpoint, (_, recipe) = last_checkpoint(run), changed_recipe(run.recipe, settings)
     require_work_for_all(recipe.train, processes)
-    return bool(settings) or progress is None or not progress.finished
+    return bool(settings) or checkpoint is None or not checkpoint.progress.finished
 
 
 def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> TrainSection:

@@ -52,8 +52,8 @@ class Change(NamedTuple):
     after: Any
 
 
-def changed_recipe(path: Path, settings: Settings) -> Recipe:
-    """A run's recipe with some settings changed, checked as a whole.
+def changed_recipe(path: Path, settings: Settings) -> tuple[Recipe, Recipe]:
+    """A run's recipe, and the same with some settings changed, checked as a whole.
 
     Raises:
         UsageError: a key is unknown or may not change (names it and those that may), or a value is out of range.
@@ -61,7 +61,7 @@ def changed_recipe(path: Path, settings: Settings) -> Recipe:
     """
     recorded = load_recorded(path)
     if not settings:
-        return recorded
+        return recorded, recorded
     recipe = build_recipe(recorded_settings(path), settings)
     for key, before, after in changes_between(recorded, recipe):
         if not may_change(key):
@@ -71,7 +71,7 @@ def changed_recipe(path: Path, settings: Settings) -> Recipe:
                 f"{key} is {was} in this run, and with {wanted} it would be another one",
                 f"begin a new one with --init, or change only {may}",
             )
-    return recipe
+    return recorded, recipe
 
 
 def settings_that_decide(recipe: Recipe) -> dict[str, dict[str, Any]]:

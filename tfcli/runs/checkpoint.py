@@ -6,7 +6,7 @@ settings it was trained by. Checkpoints of before there was a digest are read wi
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -139,17 +139,10 @@ def or_an_older_one(run: RunDirectory) -> Iterator[None]:
         *older, last = run.steps().items()
         remedy = f"{_RESTORE}, or begin a new one from the run's weights with --init"
         for step, folder in older:
-            if _opens(folder):
+            with suppress(TfcliError):
+                open_checkpoint(folder)
                 remedy = f"{_RESTORE}, or remove {last[1]} to go on from step {step}"
         raise type(error)(error.problem, remedy) from error
-
-
-def _opens(folder: Path) -> bool:
-    try:
-        open_checkpoint(folder)
-    except TfcliError:
-        return False
-    return True
 
 
 def _damaged(path: Path, how: str) -> BrokenInputError:

@@ -36,8 +36,8 @@ def read_config(path: Path) -> RunConfig:
         BrokenInputError: it is damaged, or of a format version this tfcli does not read.
     """
     values = read_versioned(path, FORMAT_VERSION, remedy=_RESTORE)[1]
-    config: RunConfig = validated(RunConfig, values, path, _RESTORE)
     try:
+        config: RunConfig = validated(RunConfig, values, path, _RESTORE)
         model = build_recipe({"model": {k: v for k, v in values["model"].items() if v is not None}}).model
     except UsageError as error:
         raise BrokenInputError(f"{path} is damaged ({error.problem})", _RESTORE) from error

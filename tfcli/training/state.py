@@ -21,7 +21,7 @@ from torch.optim import AdamW, Optimizer
 from tfcli.errors import BrokenInputError
 from tfcli.files import replacing_folder, write_json
 from tfcli.models.transformer import Transformer
-from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, last_checkpoint, write_state
+from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, write_state
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.parts import ABOUT, is_divided, local, save_parts
 from tfcli.runs.weights import checkpoint_tensors, fill_model, model_tensors, require_tensors, save_tensors
@@ -125,16 +125,6 @@ def load_checkpoint(
     if progress.updates > 0:  # there are no moments before the first update
         _restore_moments(model, optimizers, stored)
     return progress
-
-
-def read_progress(run: RunDirectory) -> Progress | None:
-    """The counters of a run's last checkpoint; None where it has none.
-
-    Raises:
-        BrokenInputError: they are damaged.
-    """
-    checkpoint = last_checkpoint(run)
-    return checkpoint.progress if checkpoint is not None else None
 
 
 def _optimizer_tensors(model: Transformer, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
