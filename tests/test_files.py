@@ -351,8 +351,10 @@ def test_json_that_is_none_is_broken_input(tmp_path: Path, content: bytes):
 def test_json_that_is_not_there_or_a_folder_is_a_usage_error(tmp_path: Path):
     with pytest.raises(UsageError, match=r"There is no file .*gone\.json"):
         read_json(tmp_path / "gone.json")
-    with pytest.raises(UsageError, match="Cannot read"):
-        read_json(tmp_path)
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for path in (tmp_path, tmp_path / "endless"):
+        with pytest.raises(UsageError, match=r"Cannot read .*: it is no plain file"):
+            read_json(path)
 
 
 def test_a_digest_by_its_definition():

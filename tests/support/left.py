@@ -24,7 +24,7 @@ def what_is_left(run: Path) -> Left:
     left = Left(metrics=lines, best=weights(run / "model.safetensors"))
     for step, folder in RunDirectory(run).checkpoints().items():
         state = json.loads((folder / "state.json").read_text())
-        left[f"state {step}"] = {k: v for k, v in state.items() if k not in TIMES}
+        left[f"state {step}"] = {k: v for k, v in state.items() if k not in (*TIMES, "digest")}  # it is of times, too
         left[f"weights {step}"] = weights(folder / "model.safetensors")
         left[f"moments {step}"] = weights(folder / "optimizer.safetensors")
     return left
