@@ -27,6 +27,7 @@ from tfcli.evaluation.loss import Totals
 from tfcli.pipeline.datasets import obtain_data
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.training import CheckpointSaved, Evaluated, StepsDone, TrainingFinished, TrainingStarted
+from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
 from tfcli.runs.metrics import read_metrics
@@ -243,6 +244,15 @@ def test_a_run_that_stopped_early_is_finished(tmp_path: Path, monkeypatch: pytes
     assert events.names() == ["StageStarted"]
     assert events[0].reused
     assert finished.step == 6
+
+
+def test_a_score_that_is_no_number_is_never_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """No later one would be less than it."""
+    scripted(monkeypatch, [math.nan, 3.0, math.inf, 2.0])
+    run = RunDirectory(tmp_path / "run")
+    events = trained(tiny_recipe("decoder", {"train": {"steps": 8, "evaluate_every": 2}}), run.path)
+    assert [event.best for event in events.of(Evaluated)] == [False, True, False, True]
+    assert open_checkpoint(run.checkpoint(8)).progress.best_loss == 2.0
 
 
 def test_without_patience_it_goes_on_whatever_the_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
