@@ -9,10 +9,10 @@
 Importing it is cheap: PyTorch is loaded by the first call.
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # nothing is imported here, so that `__main__` comes at once to answer signals
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
     from tfcli.recipe.model import WeightPrecision
     from tfcli.records.attention import AttentionRecord
@@ -39,7 +39,7 @@ def load_run(
     return load(path, checkpoint, device, precision)
 
 
-def generate(run: "LoadedRun", prompt: str = "", **settings: Any) -> "list[Generated] | Filled":
+def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "list[Generated] | Filled":
     """Continue a prompt (decoder), fill its masks (encoder) or translate it (encoder-decoder).
 
     Args:

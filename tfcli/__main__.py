@@ -1,20 +1,21 @@
 """``tfcli`` and ``python -m tfcli``: signals are answered before anything is loaded, then the command line is run."""
 
+import _signal  # type: ignore[import-not-found]  # built in; `signal` loads others, from the working folder too
 import os
-import signal
 import sys
 
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback until `main` answers
+_signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback until `main` answers
 
 
 def main() -> None:
     """Run the command line and exit with the documented code."""
+    first = sys.path[0]
+    if not sys.flags.safe_path and os.path.isdir(first) and os.path.samefile(first, "."):  # noqa: PTH112, PTH121
+        del sys.path[0]  # by `python -m`: files of the working folder are no modules
+    os.environ["PYTHONSAFEPATH"] = "1"  # nor are they for processes that a library starts
     from tfcli.cli.signals import leave_on_signals
 
     leave_on_signals()
-    if not sys.flags.safe_path and sys.path[0] in ("", os.getcwd()):  # noqa: PTH109
-        del sys.path[0]  # by `python -m`: files of the working folder are no modules
-    os.environ["PYTHONSAFEPATH"] = "1"  # nor are they for processes that a library starts
     from tfcli.cli.main import main as run
 
     code: object = 0

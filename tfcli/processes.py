@@ -1,25 +1,29 @@
-"""Child processes of tfcli: modules of its own, started in one way, which end with whoever started them."""
+"""Child processes and temporary folders: made in one way, and gone with whoever made them."""
 
+import atexit
 import ctypes
 import os
 import runpy
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import IO
 
-__all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "TimeoutExpired", "child", "python_command"]
+__all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "TimeoutExpired", "child", "python_command", "temporary_folder"]
 
 LAUNCH = "TFCLI_LAUNCH"
 """The environment variable that names a private folder between the workers of a training and what started them."""
 
 _PR_SET_PDEATHSIG = 1
-"""Of Linux: the signal that a process gets when the one that has started it ends."""
+"""Of Linux: the signal that a process gets when the thread that has started it ends."""
 
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -49,7 +53,7 @@ def child(
     environment: Mapping[str, str] | None = None,
 ) -> Iterator["Popen[str]"]:
     """Run a module as a program, in a session of its own: Ctrl-C is for this process alone. Whatever ends the block, or
-    this process, ends the child and what it has started.
+    the thread that entered it, ends the child, and what it has started unless it has come to a good end itself.
 
     Args:
         environment: variables beside those of this process.
@@ -66,7 +70,7 @@ def child(
     try:
         yield process
     finally:
-        if process.poll() is None:
+        if process.poll() != 0:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -74,6 +78,23 @@ def child(
             if stream is not None:
                 with suppress(BrokenPipeError):
                     stream.close()
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that goes with the block, also where a signal comes while it is made or removed."""
+    folder = Path(tempfile.gettempdir(), f"tfcli-{os.urandom(8).hex()}")
+    remove = partial(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(remove)
+    try:
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        try:
+            remove()
+        finally:
+            remove()  # if a signal has cut it short
+            atexit.unregister(remove)
 
 
 def _end_with(parent: int) -> None:

@@ -1,12 +1,10 @@
 """How fast a recipe's model generates: tokens a second, share of the memory's speed, memory; alone or against another
 library."""
 
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from itertools import zip_longest
-from pathlib import Path
 from typing import NamedTuple
 
 from tfcli.bench.against_transformers import require_transformers
@@ -19,6 +17,7 @@ from tfcli.bench.protocol import Answer
 from tfcli.bench.synthetic_model import weights_of_a_token
 from tfcli.errors import UsageError
 from tfcli.models.build import weightless
+from tfcli.processes import temporary_folder
 from tfcli.recipe.model import ModelSection, WeightPrecision
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.bench import Difference, GenerationSide, GenerationSpeed
@@ -73,7 +72,7 @@ def bench_generation(
     recipe = _decided(recipe, work, transformers)
     opposite = _opposite(recipe.model) if transformers else _Opposite(False, ())
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tfcli-")))
+        folder = stack.enter_context(temporary_folder())
         common: Answer = {"recipe": asdict(recipe), "work": asdict(work), "folder": None}
         if opposite.is_same:
             tell("writing the weights")

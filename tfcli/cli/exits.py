@@ -1,4 +1,4 @@
-"""Where a command ends: what it raises becomes one sentence on stderr and the documented exit code."""
+"""Exit codes: what a command raises becomes one sentence on stderr and the documented code."""
 
 import errno
 import os

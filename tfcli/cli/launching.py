@@ -1,9 +1,9 @@
-"""Several processes on this machine for one training, which find each other through a file and talk over loopback."""
+"""Launcher of the workers of `--nproc`: processes on this machine, which find each other through a file and talk over
+loopback."""
 
 import os
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,7 +15,7 @@ from tfcli.cli.exits import explained
 from tfcli.cli.signals import StopRequest, exit_code_of, stop_on_signals
 from tfcli.cli.terminal import Terminal
 from tfcli.errors import TfcliError
-from tfcli.processes import LAUNCH, Popen, child
+from tfcli.processes import LAUNCH, Popen, child, temporary_folder
 
 if TYPE_CHECKING:
     from tfcli.training.workers import Workers
@@ -40,9 +40,9 @@ def launch(command: Sequence[str], processes: int) -> None:
         SystemExit: with the first worker's exit code, if that is not 0.
     """
     died = 0
-    with tempfile.TemporaryDirectory(prefix="tfcli-") as private:
+    with temporary_folder() as private:
         for restart in range(RESTARTS + 1):
-            folder = Path(private, str(restart))
+            folder = private / str(restart)
             folder.mkdir()
             ended = folder / _ENDED
             try:

@@ -197,18 +197,17 @@ def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
     """Train the proposal in a process and a folder of its own, which goes afterwards."""
     import os
     import sys
-    import tempfile
     import time
 
     from tfcli.errors import TfcliError
     from tfcli.files import write_text
-    from tfcli.processes import child
+    from tfcli.processes import child, temporary_folder
     from tfcli.recipe.saving import to_toml
     from tfcli.records.planning import Measured
 
     terminal.note("Training it …")
-    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "errors.txt").open("w+b") as errors:
-        file, run = Path(folder) / "plan.toml", Path(folder) / "run"
+    with temporary_folder() as folder, (folder / "errors.txt").open("w+b") as errors:
+        file, run = folder / "plan.toml", folder / "run"
         write_text(file, to_toml(proposal))
         began = time.perf_counter()
         words = ["train", "--recipe", str(file), "--out", str(run), "--quiet"]

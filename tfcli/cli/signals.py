@@ -45,8 +45,9 @@ def exit_code_of(stopped: KeyboardInterrupt) -> int:
 
 
 def stopped() -> Stopped | None:
-    """The signal that is ending this command, whatever a library has made of it on the way."""
-    return _Stopping.stopped
+    """The signal that is ending this command, whatever a library has made of it on the way; not one that a library has
+    swallowed some time ago."""
+    return _Stopping.stopped if time.monotonic() - _Stopping.since < _PATIENCE else None
 
 
 class StopRequest:
@@ -117,6 +118,7 @@ def leave_on_signals(code: Any = None) -> None:
     """
 
     def leave(number: int, frame: FrameType | None) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _EXIT_CODES)  # one sentence, however often it is sent
         if code is None:
             with suppress(OSError):
                 os.write(2, f"tfcli: {NOTHING_LEFT}\n".encode())

@@ -1,5 +1,5 @@
-"""A stdout that says when it cannot be written, and a stderr that is lost instead: what is said there is beside the
-work, and no reason to stop it."""
+"""Standard streams: a stdout that says when it cannot be written, and a stderr that is lost instead, for what is said
+there is no reason to stop the work."""
 
 from contextlib import suppress
 from typing import IO, Any

@@ -7,7 +7,6 @@ JSON.
 import importlib
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from tfcli.errors import TfcliError
-from tfcli.processes import PIPE, child
+from tfcli.processes import PIPE, child, temporary_folder
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.saving import to_toml
 from tfcli.records.planning import Probe
@@ -87,8 +86,8 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
             break
     evaluation = (time.perf_counter() - before) / scored * data.record().validation.tokens
     before = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        save_tensors(Path(folder) / "model.safetensors", model_tensors(model), {})
+    with temporary_folder() as folder:
+        save_tensors(folder / "model.safetensors", model_tensors(model), {})
     saved = time.perf_counter() - before
     return {
         "parameters": model.num_parameters(),

@@ -7,14 +7,13 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from tfcli.errors import UsageError
 from tfcli.interop.exporting import export_run
+from tfcli.processes import temporary_folder
 from tfcli.verification.check import RELATIVE, Finding, Skipped, at_most, difference, proof, worst
 from tfcli.verification.subject import Subject
 
@@ -34,8 +33,8 @@ def exported(subject: Subject) -> Finding:
     run = subject.run
     if importlib.util.find_spec("transformers") is None:
         raise Skipped("transformers is not installed")
-    with TemporaryDirectory() as folder, _silently():
-        out = Path(folder) / "exported"
+    with temporary_folder() as folder, _silently():
+        out = folder / "exported"
         try:
             record = export_run(run, out)
         except UsageError as error:

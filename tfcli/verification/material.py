@@ -6,8 +6,6 @@ Made-up documents are random words of the run's own vocabulary, prepared as any 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -16,6 +14,7 @@ from tfcli.corpora.source import Document, Kind, Pair, Source
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import prepare
 from tfcli.files import digest
+from tfcli.processes import temporary_folder
 from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.runs.load import LoadedRun
@@ -34,8 +33,8 @@ def dataset(subject: Subject) -> Iterator[PreparedDataset]:
     if subject.data is not None:
         yield subject.data
         return
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "dataset"
+    with temporary_folder() as folder:
+        path = folder / "dataset"
         training, validation = (_source(subject, seed) for seed in (1, 2))
         prepare(Division(training, "file", 0.5, validation=validation), subject.run.tokenizer, path)
         yield PreparedDataset.open(path)

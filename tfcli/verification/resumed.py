@@ -8,8 +8,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -19,6 +17,7 @@ from tfcli.data.batch import Batch
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import UsageError
 from tfcli.evaluation.batches import Batches, build_batches
+from tfcli.processes import temporary_folder
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.runs.directory import RunDirectory
@@ -58,8 +57,8 @@ def resumed_training(subject: Subject) -> Finding:
     """Weights, moments, moving average, random numbers and counters, from the run's last checkpoint on. Where that or
     its text is gone, a training begins from its weights."""
     _require_trainable(subject.run)
-    with TemporaryDirectory() as folder, dataset(subject) as data, _undisturbed():
-        broken, unbroken = (RunDirectory(Path(folder) / name) for name in ("broken", "unbroken"))
+    with temporary_folder() as folder, dataset(subject) as data, _undisturbed():
+        broken, unbroken = (RunDirectory(folder / name) for name in ("broken", "unbroken"))
         recipe = _begun(subject, data, unbroken)
         shutil.copytree(unbroken.path, broken.path)
         steps = _STEPS if subject.run.model.num_parameters() <= _SMALL else _FEWEST

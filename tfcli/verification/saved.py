@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from torch import nn
@@ -11,6 +10,7 @@ from torch import nn
 from tfcli.errors import TfcliError
 from tfcli.files import read_json, write_text
 from tfcli.models.build import ARCHITECTURES
+from tfcli.processes import temporary_folder
 from tfcli.recipe.saving import to_toml
 from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.config import write_config
@@ -29,8 +29,8 @@ from tfcli.verification.subject import Subject
 def saved_and_loaded(subject: Subject) -> Finding:
     """The run is written to a temporary folder as any run is written, and read as any run is read."""
     run = subject.run
-    with TemporaryDirectory() as folder, torch.random.fork_rng(range(torch.cuda.device_count())):
-        copy = RunDirectory(Path(folder))
+    with temporary_folder() as folder, torch.random.fork_rng(range(torch.cuda.device_count())):
+        copy = RunDirectory(folder)
         _write(run, copy)
         again = load_run(copy.path)
         stored, _ = load_tensors(copy.weights)
