@@ -1,6 +1,9 @@
 """Child processes: none runs what lies in the working folder, and none outlives whoever started it."""
 
+import ast
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import tfcli
 from tests.cli.commands import SHRUNK, hears_signals
-from tfcli.processes import PIPE, child
+from tfcli.processes import PIPE, child, python_command, temporary_folder
 
 SLEEP = ("timeit", "-n1", "-r1", "__import__('time').sleep(600)")
 PLANTED = "torch json numpy typing tfcli sitecustomize usercustomize random typer rich runpy ctypes datasets tokenizers"
@@ -40,7 +44,10 @@ def plant(folder: Path, names: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["bench", "train", "--size", "tiny", "--steps", "1", *SHRUNK, "--threads", "1"],
+        ["inspect", "cost", "--size", "tiny"],
+        pytest.param(
+            ["bench", "train", "--size", "tiny", "--steps", "1", *SHRUNK, "--threads", "1"], marks=pytest.mark.slow
+        ),
         pytest.param(["bench", "generate", "--size", "tiny", "--rounds", "1"], marks=pytest.mark.slow),
         pytest.param(["train", *TINY, "--nproc", "2", "--out", "new"], marks=pytest.mark.slow),
         pytest.param(["plan", "--minutes", "0.5", "--check", "--device", "cpu", *SHRUNK[4:6]], marks=pytest.mark.slow),
@@ -49,16 +56,14 @@ def plant(folder: Path, names: str) -> None:
 )
 def test_files_of_the_working_folder_are_no_modules(words: list[str], tmp_path: Path):
     plant(tmp_path, PLANTED)
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "tfcli", *words], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(python_command("tfcli", *words), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
 
 
 def test_python_m_loads_no_library_from_the_working_folder(tmp_path: Path):
     """What Python itself imports before tfcli begins is not in its hands: `python -P -m tfcli` is."""
-    plant(tmp_path, "torch numpy typer rich pydantic")
+    plant(tmp_path, "torch numpy typer rich pydantic signal typing")
     words = ["inspect", "cost", "--size", "tiny"]
     done = subprocess.run([sys.executable, "-m", "tfcli", *words], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -72,6 +77,66 @@ def test_what_a_child_starts_is_isolated_too(tmp_path: Path, monkeypatch: pytest
     with child("timeit", "-n1", "-r1", code, stdout=PIPE) as process:
         out, _ = process.communicate()
     assert str(tmp_path) not in out and "random.py" in out
+
+
+def test_python_m_works_in_a_folder_that_has_been_removed(tmp_path: Path):
+    command = f"mkdir gone && cd gone && rmdir ../gone && {shlex.quote(sys.executable)} -m tfcli --version"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_temporary_folders_are_made_in_one_way():
+    """And the package imports nothing before `__main__` answers signals."""
+    package = Path(tfcli.__file__).parent
+    others = {"TemporaryDirectory", "mkdtemp"}
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = {getattr(node, "attr", None), getattr(node, "name", None), getattr(node, "id", None)}
+            assert not names & others, f"{path}:{node.lineno}"  # type: ignore[attr-defined]
+    imports = (ast.Import, ast.ImportFrom)
+    assert not any(isinstance(node, imports) for node in ast.parse(Path(tfcli.__file__).read_text()).body)
+
+
+def test_a_temporary_folder_goes_though_a_signal_comes_while_it_is_removed(monkeypatch: pytest.MonkeyPatch):
+    removed, rmtree = [], shutil.rmtree
+
+    def interrupted(folder: Path, **_: object) -> None:
+        removed.append(folder)
+        if len(removed) == 1:
+            raise KeyboardInterrupt
+        rmtree(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), temporary_folder() as folder:
+        (folder / "file").touch()
+    assert removed == [folder, folder] and not folder.exists()
+
+
+def test_a_temporary_folder_goes_though_a_signal_comes_while_it_is_made(monkeypatch: pytest.MonkeyPatch):
+    made, mkdir = [], Path.mkdir
+
+    def interrupted(folder: Path, **_: int) -> None:
+        mkdir(folder)
+        made.append(folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt), temporary_folder():
+        pass
+    assert len(made) == 1 and not made[0].exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_what_a_child_has_started_ends_with_it_though_the_child_has_died_before():
+    code = (
+        "import os, subprocess, sys; p = subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL); "
+        "print(p.pid, flush=True); os._exit(3)"
+    )
+    with child("timeit", "-n1", "-r1", code, stdout=PIPE) as process:
+        assert process.stdout is not None
+        grandchild = int(process.stdout.readline())
+        assert process.wait() == 3
+    assert ended(grandchild)
 
 
 def test_a_child_ends_with_the_block():

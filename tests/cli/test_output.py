@@ -212,15 +212,21 @@ def _helps() -> list[list[str]]:
 
 
 SAYS = [["--version"], ["-h"], [], ["recipes"], ["recipes", "list"], ["recipes", "show", "pt-en"]]
-SAYS += [["runs", "show", "decoder"], ["inspect", "positions", "--length", "4"], ["inspect", "positions", "--json"]]
-SAYS += [["inspect", "positions", "--length", "2000", "--csv"]]
+SAYS += [["runs", "show", "decoder"], ["recipes", "list", "--json"]]
+POSITIONS = ["inspect", "positions"]
+COMPUTES = [[*POSITIONS, "--length", "4"], [*POSITIONS, "--json"], [*POSITIONS, "--length", "2000", "--csv"]]
 
 
-@pytest.mark.parametrize("how", ["full", "gone"])
-def test_every_command_ends_well_where_its_output_cannot_be_written(how: str, trained: Callable[[str], Path]):
+@pytest.mark.parametrize(
+    ("how", "computes"),
+    [("full", False), *(pytest.param(how, True, marks=pytest.mark.slow) for how in ("full", "gone"))],
+)
+def test_every_command_ends_well_where_its_output_cannot_be_written(
+    how: str, computes: bool, trained: Callable[[str], Path]
+):
     """A full disk is one sentence and exit 1, a reader that has left is success; nothing is heard of Python's own flush
     at its exit."""
-    commands = [*_helps(), *SAYS]
+    commands = [*_helps(), *SAYS, *(COMPUTES if computes else [])]
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.outputs", how],
         input=json.dumps(commands),

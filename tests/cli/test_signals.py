@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.cli.commands import process, tfcli
-from tfcli.cli.signals import Stopped, StopRequest, stop_on_signals
+from tfcli.cli.signals import Stopped, StopRequest, stop_on_signals, stopped
 from tfcli.runs.checkpoint import last_checkpoint
 from tfcli.runs.directory import RunDirectory
 
@@ -252,6 +253,15 @@ def test_signals_are_ignored_while_a_command_tidies_up():
     assert len(tidied) == 10
     with pytest.raises(Stopped), stop_on_signals():  # another command of this process hears them again
         os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_stop_that_a_library_has_swallowed_is_not_what_a_later_fault_is_called(monkeypatch: pytest.MonkeyPatch):
+    with stop_on_signals():
+        with suppress(Stopped):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert stopped()
+        monkeypatch.setattr("tfcli.cli.signals._PATIENCE", 0.0)
+        assert not stopped()
 
 
 def test_a_training_whose_output_cannot_be_written_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

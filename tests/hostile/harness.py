@@ -22,6 +22,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +35,6 @@ from typing import Any, Literal
 import pytest
 
 from tests.cli.commands import snapshot
-from tfcli.processes import python_command
 from tfcli.render.safe import UNSAFE
 
 Step = Callable[[Path], object]
@@ -149,7 +149,7 @@ class Place:
         for name in ("FORCE_COLOR", "PY_COLORS", "PYTEST_CURRENT_TEST"):
             settings.setdefault(name, None)
         process = subprocess.Popen(
-            python_command("tfcli", *words),
+            [sys.executable, "-P", "-m", "tfcli", *words],  # as people do
             cwd=self.here,
             env={name: value for name, value in settings.items() if value is not None},
             start_new_session=True,

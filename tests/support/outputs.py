@@ -4,6 +4,7 @@ lines on stdin. Prints, for each, its exit code and what it said on stderr.
 Every command is a fork of this process, which has loaded the command line, and ends as any Python does.
 """
 
+import gc
 import json
 import os
 import sys
@@ -37,6 +38,7 @@ def _run(how: str, answers: int) -> list[str] | None:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # a fork need not look through what it has inherited
     command = _run(sys.argv[1], os.dup(1))
     if command is not None:
         sys.argv = command
