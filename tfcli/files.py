@@ -42,14 +42,11 @@ def replacing(path: Path) -> Iterator[Path]:
         TfcliError: the folder cannot be written to, or the disk is full.
     """
     temporary = _temporary(path.parent, path.name)
-    try:
+    try:  # from before it is made: a signal that comes while the disk is waited for is heard behind that
         # The system takes the umask off; safetensors would write a file that its owner alone can read.
         made = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
         mode = stat.S_IMODE(os.fstat(made).st_mode)
         os.close(made)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
         yield temporary
         temporary.chmod(mode)
         flush(temporary)
@@ -58,7 +55,8 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise _unwritable(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where it could not even be made, that is the error to tell
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -78,11 +76,11 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
         made = [folder for folder in path.parents if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _temporary(path, "") if filled else _temporary(path.parent, path.name)
-        temporary.mkdir()
     except OSError as error:
         raise _unwritable(path, error) from error
+    temporary = _temporary(path, "") if filled else _temporary(path.parent, path.name)
     try:
+        temporary.mkdir()
         yield temporary
         for inside in (*temporary.rglob("*"), temporary):  # a folder's own flush keeps the names in it
             flush(inside)
@@ -148,9 +146,13 @@ def _held(path: Path, made: list[Path], new: bool, lacks: str) -> int:
             require_writable(path)
             for folder in (*reversed(path.parents), path):
                 if not folder.is_dir():
-                    with suppress(FileExistsError):  # made by another process just now
+                    made.append(folder)  # before: a signal that comes while the disk is waited for is heard behind that
+                    try:
                         folder.mkdir()
-                        made.append(folder)
+                    except OSError as error:
+                        made.remove(folder)
+                        if not isinstance(error, FileExistsError):  # made by another process just now
+                            raise
             if new and path not in made:
                 raise Taken(f"{path} is there already", "choose another --out")
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
