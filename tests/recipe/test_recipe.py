@@ -36,7 +36,7 @@ odd_text = st.text(max_size=8) | st.sampled_from(
         "\ufeff",
     ]
 )
-some_text = odd_text.filter(bool)
+some_text = odd_text.filter(str.strip)  # blanks alone name nothing
 positive = st.floats(min_value=0, exclude_min=True, **FINITE)
 fraction = st.floats(0, 1, exclude_min=True, exclude_max=True)
 
