@@ -322,8 +322,11 @@ def test_a_run_that_is_trained_into_is_not_trained_into_again(place: Place):
         ["train", "--resume", "untied", "--set", "train.steps=100000", "--set", "train.log_every=1"], **pipes
     )
     assert first.stderr is not None
-    lines = (line for line in first.stderr if line.startswith(b"step"))
-    _ = [next(lines) for _ in range(3)]  # the first one tells of the change, which is then written down
+    checkpoints = place.here / "untied/checkpoints"
+    before = {path.name for path in checkpoints.iterdir()}
+    for line in first.stderr:  # until its last checkpoint is no longer that of the finished run
+        if line.startswith(b"step") and any(path.name not in before for path in checkpoints.glob("step-*")):
+            break
     try:
         first.send_signal(signal.SIGSTOP)
         check(place, Case("second", "train --resume untied", 2, r"Another process trains into untied; "))
