@@ -22,6 +22,10 @@ class TokenRoles:
     """What a source begins with, in an encoder-decoder: nothing here, ``<s>`` in BART. It always ends with eos."""
     target_start: tuple[int, ...] | None = None
     """What a target begins with: BART has ``</s> <s>``, T5 and Marian the pad token. None: bos."""
+    text_start: tuple[int, ...] | None = None
+    """What a decoder's or an encoder's text begins with: nothing in GPT-2, ``<s>`` in Llama. None: bos."""
+    more_ends: tuple[int, ...] = ()
+    """Further tokens that end a text, beside eos: ``<|eot_id|>`` in Llama 3."""
 
     def ids(self) -> list[int]:
         """The ids of all the roles that there are."""
@@ -31,6 +35,16 @@ class TokenRoles:
     def target_prefix(self) -> tuple[int, ...]:
         """The tokens before a target's first word."""
         return (self.bos,) if self.target_start is None else self.target_start
+
+    @property
+    def text_prefix(self) -> tuple[int, ...]:
+        """The tokens before the first word of a decoder's or an encoder's text."""
+        return (self.bos,) if self.text_start is None else self.text_start
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end a text, whichever comes first."""
+        return frozenset((self.eos, *self.more_ends))
 
     def source(self, ids: Sequence[int]) -> list[int]:
         """A text as the encoder of an encoder-decoder reads it: begun as it was in training, and ended."""
