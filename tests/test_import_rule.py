@@ -32,7 +32,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("corpora", "tokenization", "layers"),
     ("recipe",),
     ("outputs",),
-    ("records", "errors", "files", "processes"),
+    ("records", "errors", "files", "processes", "threads"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
 

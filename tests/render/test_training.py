@@ -36,7 +36,7 @@ def view(*more: TrainingEvent) -> TrainingView:
 
 def test_the_view_at_eighty_columns() -> None:
     lines = printed(view()).splitlines()
-    assert lines[0] == "decoder · 813 k parameters · cpu, float32 · runs/decoder-1"
+    assert lines[0] == "decoder · 813 k parameters · cpu, float32, 1 thread · runs/decoder-1"
     assert lines[1].endswith("  20.0 %")  # 20,480 of 102,400 tokens
     assert [line.split("  ")[0] for line in lines[2:6]] == ["step", "tokens", "speed", "time"]
     assert lines[2].startswith("step    20 of 100")
@@ -82,7 +82,9 @@ def test_plain_lines_are_aligned() -> None:
         i for i, letter in enumerate(second) if letter == "l"
     ]
     assert event_line(EVENTS[3]) == "evaluate      20  loss   3.2500  accuracy 12.5 %  best"
-    assert event_line(STARTED).startswith("start    decoder, 813 k parameters, cpu float32, 100 steps of 1,024 tokens")
+    assert event_line(STARTED).startswith(
+        "start    decoder, 813 k parameters, cpu float32, 1 thread, 100 steps of 1,024 tokens"
+    )
 
 
 def test_every_event_has_a_single_line() -> None:

@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import importlib.util
-import os
 import platform
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import torch
 
 from tfcli.errors import UsageError
 from tfcli.records.bench import Machine
+from tfcli.threads import cores
 
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -25,11 +25,6 @@ def describe_machine(device: str, threads: int) -> Machine:
         torch=torch.__version__,
         transformers=importlib.metadata.version("transformers") if has_transformers else None,
     )
-
-
-def cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def require_cores(threads: int) -> None:

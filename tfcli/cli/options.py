@@ -37,7 +37,7 @@ Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"],
     typer.Option("--device", help="Where to compute; auto: CUDA, MPS, else CPU."),
 ]
-Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help="CPU threads; 0: as PyTorch chooses.")]
+Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help="CPU threads; 0: one a free core.")]
 Checkpoint = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run.")]
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)]
 Target = Annotated[
@@ -139,11 +139,13 @@ def _require_utf8(value: Any) -> None:
 
 
 def use_threads(threads: int) -> None:
-    """Limit PyTorch's CPU threads; 0 leaves its choice."""
-    if threads:
-        import torch
+    """Compute with so many CPU threads; 0: one a free core."""
+    from tfcli.threads import choose_threads, wait_asleep_if_busy
 
-        torch.set_num_threads(threads)
+    wait_asleep_if_busy(threads)
+    import torch
+
+    torch.set_num_threads(choose_threads(threads))
 
 
 def open_run(

@@ -7,6 +7,7 @@ import typer
 from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Log, Out
+from tfcli.threads import wait_asleep_if_busy
 
 Name = Annotated[
     str,
@@ -45,7 +46,6 @@ def run(
     from tfcli.cli.reporting import reporting
     from tfcli.cli.settings import recipe_from, require_own_text
     from tfcli.errors import TfcliError, UsageError
-    from tfcli.pipeline.recipe import run_recipe
     from tfcli.recipe.check import CheckSection
     from tfcli.recipe.saving import to_toml
     from tfcli.tracking.tracking import tracking
@@ -56,6 +56,9 @@ def run(
             f"The recipe {recipe} has no [check] limits", "leave --check out, or set one: --set check.max_loss=3"
         )
     require_own_text(recipe, settings)
+    wait_asleep_if_busy(settings.train.threads)
+    from tfcli.pipeline.recipe import run_recipe
+
     terminal.detail(to_toml(settings.resolved()))
     again = ["tfcli", "run", recipe, *(word for one in assignments or [] for word in ("--set", one))]
     again += ["--check"] if check else []

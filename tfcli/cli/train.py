@@ -1,5 +1,6 @@
 """``tfcli train``: train a model, or go on with a run."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -7,6 +8,7 @@ import typer
 
 from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
 from tfcli.cli.terminal import Terminal
+from tfcli.threads import wait_asleep_if_busy
 
 Arch = Annotated[
     Literal["decoder", "encoder", "encoder-decoder"] | None,
@@ -132,6 +134,7 @@ def train(
         show_plan(terminal, settings, init, json)
         return
     require_own_text(recipe, settings)
+    wait_asleep_if_busy(settings.train.threads)
     from tfcli.cli.launching import working
     from tfcli.cli.reporting import reporting
     from tfcli.pipeline.training import begin_run, train_recipe
@@ -155,16 +158,21 @@ def train(
 def _resume(terminal: Terminal, path: Path, assignments: list[str], log: Log, json: bool) -> None:
     from tfcli.cli.launching import working
     from tfcli.cli.reporting import reporting
-    from tfcli.pipeline.training import resume_run
-    from tfcli.recipe.loading import parse_assignments
+    from tfcli.errors import TfcliError
+    from tfcli.recipe.loading import load_recorded, parse_assignments
+    from tfcli.runs.directory import RunDirectory
     from tfcli.tracking.tracking import tracking
 
     settings = parse_assignments(assignments)
+    with suppress(TfcliError):  # a run that cannot be read is refused below
+        wait_asleep_if_busy(load_recorded(RunDirectory(path).recipe).train.threads)
     with (
         working(terminal) as workers,
         reporting(terminal, json=json, stream=True) as reporter,
         tracking(log if workers.is_first else None, reporter, terminal.note) as report,
     ):
+        from tfcli.pipeline.training import resume_run  # loads PyTorch
+
         reporter.close(resume_run(path, report, reporter.should_stop, settings, workers))
 
 

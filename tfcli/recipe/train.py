@@ -125,7 +125,7 @@ class TrainSection:
     """auto: CUDA, else MPS, else CPU."""
 
     threads: Annotated[int, Ge(0)] = 0
-    """CPU threads; 0: as PyTorch chooses."""
+    """CPU threads; 0: one a core that nothing else uses when the run begins, at most as many as PyTorch would."""
 
     precision: Precision = "auto"
     """bfloat16 is autocast over float32 weights. auto: bfloat16 on a GPU that has it, and on a CPU with bfloat16 matrix

@@ -25,6 +25,10 @@ class TrainingStarted:
     validation_tokens: int
     device: str
     precision: str
+    threads: int = 1
+    """Of the CPU."""
+    busy_cores: int = 0
+    """That other programs were found to use."""
     left_out: int = 0
     """Pairs that are too long for the context and take no part."""
     lost_lines: int = 0

@@ -18,7 +18,7 @@ from tfcli.records.training import (
     TrainingStarted,
 )
 from tfcli.render.curve import Plot, Series
-from tfcli.render.numbers import duration, exact, percent, short, speed
+from tfcli.render.numbers import duration, exact, percent, plural, short, speed
 from tfcli.render.safe import printable
 
 _CURVE_LINES = 8
@@ -82,7 +82,7 @@ class TrainingView:
     def _title(self, started: TrainingStarted) -> Text:
         parts = (
             f"{short(started.parameters)} parameters",
-            f"{started.device}, {started.precision}",
+            f"{started.device}, {started.precision}, {plural(started.threads, 'thread')}",
             printable(started.run),
         )
         return Text.assemble((started.architecture, "bold"), (" · " + " · ".join(parts), "dim"))
@@ -226,9 +226,13 @@ def _value(value: Any) -> str:
 
 
 def _begun_with(event: TrainingStarted) -> list[str]:
-    """What there is to say of the checkpoint that a training goes on from."""
+    """What there is to say of the machine, and of the checkpoint that a training goes on from."""
     old = "its checkpoint has no digest yet, so that not every edit of the run would be seen"
-    return ([_lost(event)] if event.lost_lines else []) + ([old] if event.without_digest else [])
+    busy = (
+        f"other programs use {plural(event.busy_cores, 'core')}, so it computes with {plural(event.threads, 'thread')}"
+    )
+    said = {busy: event.busy_cores, _lost(event): event.lost_lines, old: event.without_digest}
+    return [sentence for sentence, holds in said.items() if holds]
 
 
 def _lost(event: TrainingStarted) -> str:
@@ -244,5 +248,6 @@ def _start(event: TrainingStarted) -> str:
     notes = "".join(f"; {note}" for note in _begun_with(event))
     return (
         f"{event.architecture}, {short(event.parameters)} parameters, {event.device} {event.precision}, "
+        f"{plural(event.threads, 'thread')}, "
         f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens, {printable(event.run)}{notes}"
     )

@@ -12,6 +12,7 @@ from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
+from tfcli.threads import choose_threads
 from tfcli.training.attention_path import choose_attention, take_attention_path
 from tfcli.training.compilation import choose_compile, compile_layers
 from tfcli.training.objective import TrainingLoss
@@ -44,7 +45,7 @@ def decide_for_machine(model: ModelSection, train: TrainSection) -> TrainSection
         precision=precision,
         attention=choose_attention(train.attention, device, precision, train.context or model.max_seq_len),
         compile=choose_compile(train.compile, device, train.steps),
-        threads=train.threads or torch.get_num_threads(),
+        threads=choose_threads(train.threads) if device.type == "cpu" else train.threads or torch.get_num_threads(),
     )
 
 

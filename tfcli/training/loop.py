@@ -19,6 +19,7 @@ from tfcli.records.training import (
     TrainingStarted,
 )
 from tfcli.runs.metrics import read_metrics
+from tfcli.threads import busy_cores
 from tfcli.training.averaging import exchanged, mean_of_weights
 from tfcli.training.checkpoints import checkpoints_to_average
 from tfcli.training.ending import finished_event, reason_to_end
@@ -117,6 +118,8 @@ def _started(job: TrainingJob) -> TrainingStarted:
         validation_tokens=job.data.validation.tokens,
         device=str(job.device),
         precision=section.precision,
+        threads=torch.get_num_threads(),
+        busy_cores=busy_cores(),
         left_out=job.left_out,
         lost_lines=job.lost_lines,
         without_digest=job.without_digest,

@@ -1,0 +1,91 @@
+"""As many threads as there are free cores; with more, those that wait sleep."""
+
+import itertools
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.support.runs import tiny_recipe
+from tfcli import threads
+from tfcli.records.training import TrainingStarted
+from tfcli.render.training import event_line
+from tfcli.training.assembly import decide_for_machine
+
+
+@pytest.fixture(autouse=True)
+def asked_anew() -> Iterator[None]:
+    before = torch.get_num_threads()
+    threads.free_cores.cache_clear()
+    yield
+    threads.free_cores.cache_clear()
+    torch.set_num_threads(before)
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, shares: list[float]) -> None:
+    """A machine with a core a share, of which a busy thread gets that share."""
+    own, numbers = threading.local(), itertools.count()
+
+    def wall() -> float:
+        if not hasattr(own, "share"):
+            own.share, own.now = shares[next(numbers)], 0.0
+        own.now += 0.001
+        return float(own.now)
+
+    clock = SimpleNamespace(perf_counter=wall, thread_time=lambda: own.now * own.share)
+    monkeypatch.setattr(threads, "time", clock)
+    monkeypatch.setattr(threads, "cores", lambda: len(shares))
+
+
+@pytest.mark.parametrize(
+    ("shares", "free"),
+    [([1, 1], 2), ([0.99, 0.93], 2), ([1, 0.5], 1), ([0.5, 0.5], 1), ([0.2, 0.3], 1), ([1] * 7 + [0.5], 7)],
+)
+def test_free_cores_are_those_that_busy_threads_get(
+    shares: list[float], free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert threads.busy_cores() == 0
+    machine(monkeypatch, shares)
+    assert threads.free_cores() == free
+    assert threads.busy_cores() == len(shares) - free
+
+
+def test_on_a_real_machine_there_is_a_core_at_least() -> None:
+    assert 1 <= threads.free_cores() <= threads.cores()
+
+
+def test_a_run_takes_the_free_cores_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, [1, 1, 0.4, 1])
+    torch.set_num_threads(4)
+    recipe = tiny_recipe("decoder")
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert threads.choose_threads() == 4
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    assert threads.choose_threads(4) == 4
+    train = decide_for_machine(recipe.model, replace(recipe.train, threads=0))
+    assert (train.threads, threads.busy_cores()) == (3, 1)
+    started = TrainingStarted("runs/a", "decoder", 9, 0, 9, 9, 9, 9, "cpu", "float32", train.threads, 1)
+    assert "float32, 3 threads, 9 steps" in event_line(started)
+    assert event_line(started).endswith("; other programs use 1 core, so it computes with 3 threads")
+
+
+@pytest.mark.parametrize(
+    ("free", "told", "waits"), [(1, {}, "passive"), (2, {}, "None"), (1, {"OMP_WAIT_POLICY": "active"}, "active")]
+)
+def test_more_threads_than_free_cores_sleep_while_they_wait(free: int, told: dict[str, str], waits: str) -> None:
+    code = (
+        f"import os\nfrom tfcli import threads\nthreads.free_cores = lambda: {free}\nthreads.wait_asleep_if_busy(2)\n"
+        "print(os.environ.get('OMP_WAIT_POLICY'))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**environment, **told}
+    )
+    assert done.stdout.split() == [waits]
