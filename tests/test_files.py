@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tfcli import files
+from tfcli import files, locks
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import (
     Taken,
@@ -461,7 +461,7 @@ def test_where_a_folder_cannot_be_locked_one_of_two_still_makes_it(tmp_path: Pat
     def refused(*_: object) -> None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
-    monkeypatch.setattr(files.fcntl, "flock", refused)
+    monkeypatch.setattr(locks.fcntl, "flock", refused)
     path = tmp_path / "run"
     with pytest.raises(TfcliError, match="Directory not empty"), claimed(path), replacing_folder(path) as later:
         (later / "who").write_text("later")

@@ -32,25 +32,28 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("corpora", "tokenization", "layers"),
     ("recipe",),
     ("outputs",),
-    ("records", "errors", "files", "processes", "threads"),
+    ("records", "errors", "files", "locks", "processes", "threads", "windows"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
 
-# What the rows do not say: `render` stands beside them, and four neighbours may be read.
+# What the rows do not say: `render` stands beside them, and some neighbours may be read.
 ALSO = {
     "cli": {"render", "explorer"},
     "explorer": {"render"},
     "tokenization": {"corpora"},
-    "files": {"errors"},
-    "processes": {"errors"},
+    "files": {"errors", "locks"},
+    "locks": {"windows"},
+    "processes": {"errors", "windows"},
     "render": {"records", "errors"},
 }
 SEES_MODEL_SECTION_ALONE = {"layers", "models"}
 TORCH_FREE = {
     "errors",
     "files",
+    "locks",
     "outputs",
     "processes",
+    "windows",
     "records",
     "recipe",
     "corpora",

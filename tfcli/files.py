@@ -1,7 +1,6 @@
 """Files and folders that are never half-written: atomic writes, and folders that one process claims."""
 
 import errno
-import fcntl
 import functools
 import hashlib
 import json
@@ -10,18 +9,22 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
+from tfcli.locks import Lock
 
 _MARKERS = ("recipe.toml", "manifest.json")
 """What a run and a prepared dataset are known by. Where a folder is filled name by name, they come last."""
 
 _LONGEST_NAME = 200
 """Bytes of a name that go into that of its temporary file; file systems take 255."""
+
+_OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
+"""Windows opens none, and flushes only what it may write to; its file system keeps the order of names by itself."""
 
 _ATTEMPTS = 20
 """To make a folder that other processes make and remove at the same time."""
@@ -44,7 +47,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = _temporary(path.parent, path.name)
     try:  # from before it is made: a signal that comes while the disk is waited for is heard behind that
         # The system takes the umask off; safetensors would write a file that its owner alone can read.
-        made = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        made = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         mode = stat.S_IMODE(os.fstat(made).st_mode)
         os.close(made)
         yield temporary
@@ -106,8 +109,8 @@ def claimed(path: Path, *, new: bool = False, lacks: str = "") -> Iterator[None]
     """Hold an empty folder until what it is for is in it: it is made at once, and locked, so that no other process can
     take it however long the work before the first file. What is left empty goes again, if it was made here.
 
-    The lock is on the folder itself and goes with the process, however that ends. A file system that locks no folders
-    (NFS) leaves the making: only one process can make it, and only one can put it in its place.
+    The lock (`locks.py`) goes with the process, however that ends. A file system that locks no folders (NFS) leaves the
+    making: only one process can make it, and only one can put it in its place.
 
     Args:
         new: refuse even an empty folder that is there already, as for a name that the program chooses.
@@ -118,69 +121,73 @@ def claimed(path: Path, *, new: bool = False, lacks: str = "") -> Iterator[None]
         UsageError: it is a file, or cannot be made or written to.
     """
     made: list[Path] = []
-    descriptor = None
+    lock: Lock | None = None
     try:
-        descriptor = _held(path, made, new, lacks)
+        try:
+            lock = _held(path, made, new, lacks)
+        except Taken:
+            made.clear()  # they are the other process's by now
+            raise
         if path in made:
             _made.add(path)
         yield
-    except Taken:
-        if descriptor is None:
-            made.clear()  # they are the other process's by now
-        raise
     finally:
         _made.discard(path)
-        for folder in reversed(made):
-            with suppress(OSError):  # something is in it
-                folder.rmdir()
-        if descriptor is not None:
-            os.close(descriptor)
+        _remove_empty(made[-1:])
+        if lock is not None:
+            lock.release()  # before what the file of a lock may lie in
+        _remove_empty(made[-2::-1])
 
 
-def _held(path: Path, made: list[Path], new: bool, lacks: str) -> int:
-    """Make the folder and those that lead to it, noting them in `made`, and lock it."""
+def _held(path: Path, made: list[Path], new: bool, lacks: str) -> Lock | None:
+    """Make the folder and those that lead to it, noting them in `made`, and lock it; None where nothing can be."""
     for _ in range(_ATTEMPTS):
-        try:
-            if os.path.lexists(path) and not path.is_dir():
-                raise Taken(f"{path} is a file", "choose another --out")
-            require_writable(path)
-            for folder in (*reversed(path.parents), path):
-                if not folder.is_dir():
-                    made.append(folder)  # before: a signal that comes while the disk is waited for is heard behind that
-                    try:
-                        folder.mkdir()
-                    except OSError as error:
-                        made.remove(folder)
-                        if not isinstance(error, FileExistsError):  # made by another process just now
-                            raise
-            if new and path not in made:
-                raise Taken(f"{path} is there already", "choose another --out")
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:  # it has gone again: another process made it, and has failed
-            continue
-        except OSError as error:
-            raise UsageError(f"Cannot make {path}: {error.strerror}", "choose another --out") from error
-        try:
+        with ExitStack() as unlocking:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _sweep(path)
-            except BlockingIOError as error:
-                raise Taken(
-                    f"Another process is making {path}", "wait until it has ended, or choose another --out"
-                ) from error
-            except OSError:  # of a file system that locks no folders
-                pass
-            if any(path.iterdir()):
-                raise Taken(f"The folder {path} is not empty{lacks}", "choose another --out")
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
-                return descriptor
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)  # of a folder that is not at this path any more
+                if os.path.lexists(path) and not path.is_dir():
+                    raise Taken(f"{path} is a file", "choose another --out")
+                require_writable(path)
+                for folder in (*reversed(path.parents), path):
+                    if not folder.is_dir():
+                        made.append(folder)  # before: a signal while the disk is waited for is heard behind that
+                        try:
+                            folder.mkdir()
+                        except OSError as error:
+                            made.remove(folder)
+                            if not isinstance(error, FileExistsError):  # made by another process just now
+                                raise
+                if new and path not in made:
+                    raise Taken(f"{path} is there already", "choose another --out")
+                lock = _locked(path)
+                if lock is not None:
+                    unlocking.callback(lock.release)
+                    _sweep(path)
+                if any(path.iterdir()):
+                    raise Taken(f"The folder {path} is not empty{lacks}", "choose another --out")
+                if lock is None or lock.is_of(path):
+                    unlocking.pop_all()
+                    return lock
+            except FileNotFoundError:  # it has gone again: another process made it, and has failed
+                continue
+            except OSError as error:
+                raise UsageError(f"Cannot make {path}: {error.strerror}", "choose another --out") from error
     raise UsageError(f"Cannot make {path}: other processes keep removing it", "choose another --out")
+
+
+def _locked(path: Path) -> Lock | None:
+    """The lock of a folder; None on a file system that has none."""
+    try:
+        return Lock(path)
+    except BlockingIOError as error:
+        raise Taken(f"Another process is making {path}", "wait until it has ended, or choose another --out") from error
+    except OSError:
+        return None
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):  # something is in it
+            folder.rmdir()
 
 
 def _sweep(path: Path) -> None:
@@ -220,7 +227,7 @@ def _move_up(temporary: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write `text` as UTF-8 to `path`, whole or not at all."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -350,7 +357,9 @@ def file_digest(path: Path) -> str:
 
 def flush(path: Path) -> None:
     """Wait until a file's bytes, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    if not _OPENS_FOLDERS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY if _OPENS_FOLDERS else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

@@ -92,7 +92,7 @@ def writing(path: Path, option: str) -> Iterator[Path]:
 def write_output(path: Path, option: str, text: str) -> None:
     """Write `text` as UTF-8 to the user's `path`, whole or not at all."""
     with writing(path, option) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _place(path: Path) -> Path:

@@ -6,6 +6,7 @@ import os
 import runpy
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -16,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import IO
+
+from tfcli import windows
 
 __all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "TimeoutExpired", "child", "python_command", "temporary_folder"]
 
@@ -30,6 +33,8 @@ _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 def machine_memory() -> int:
     """Bytes of memory that all processes have together, on this machine or in this container."""
+    if not hasattr(os, "sysconf"):
+        return windows.machine_memory()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = _CONTAINER_LIMIT.read_text().strip() if _CONTAINER_LIMIT.is_file() else "max"
     return min(memory, int(limit)) if limit.isdecimal() else memory
@@ -66,13 +71,17 @@ def child(
         encoding="utf-8",
         env={**os.environ, **(environment or {}), "PYTHONSAFEPATH": "1"},  # as -P, for what it starts
         start_new_session=True,
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # a session, in Windows' words
     )
     try:
         yield process
     finally:
         if process.poll() != 0:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                if hasattr(os, "killpg") and hasattr(signal, "SIGKILL"):
+                    os.killpg(process.pid, signal.SIGKILL)
+                else:
+                    process.kill()  # what it has started ends with it (`_end_with`)
         process.wait()
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
@@ -99,6 +108,9 @@ def temporary_folder() -> Iterator[Path]:
 
 def _end_with(parent: int) -> None:
     """Die when the process with this number does, also of a kill; at once if it has gone already."""
+    if sys.platform == "win32":  # where the parent of a process is the launcher of a virtual environment
+        threading.Thread(target=windows.exit_after, args=[parent], daemon=True).start()
+        return
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     else:

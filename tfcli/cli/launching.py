@@ -2,6 +2,7 @@
 loopback."""
 
 import os
+import signal
 import socket
 import sys
 import time
@@ -127,7 +128,7 @@ class _PassedOn(StopRequest):
             super().receive(number, frame)
         self.passed += 1
         for worker in self.workers:
-            worker.send_signal(number)
+            worker.send_signal(getattr(signal, "CTRL_BREAK_EVENT", number))  # all that Windows passes to a group
 
 
 def _register(terminal: Terminal, is_first: bool) -> None:

@@ -1,6 +1,7 @@
 """The lines of a file or a pipe, as they come and in bounded memory."""
 
 import select
+import sys
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol, cast
 
@@ -71,7 +72,10 @@ def _line(line: bytes, number: int, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _has_more(stream: BinaryIO) -> bool:
-    """Whether reading on would not wait. What is no file of the system, such as a test's, never does."""
+    """Whether reading on would not wait. What is no file of the system, such as a test's, never does; of a pipe of
+    Windows nothing is known, and each piece is answered as it comes."""
+    if sys.platform == "win32":
+        return False
     try:
         return bool(select.select([stream], [], [], 0)[0])
     except (OSError, ValueError):

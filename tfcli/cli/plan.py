@@ -212,10 +212,15 @@ def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
         began = time.perf_counter()
         words = ["train", "--recipe", str(file), "--out", str(run), "--quiet"]
         with child("tfcli", *words, stderr=errors) as process:
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
+            most = None  # Windows does not say it
+            if hasattr(os, "wait4"):
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                most = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+            else:
+                process.wait()
         if process.returncode:
             errors.seek(0)
             said = errors.read().decode(errors="replace").strip()[-300:] or f"exit code {process.returncode}"
             raise TfcliError(f"The proposed training failed ({said})", "train it with `tfcli train`")
-        return Measured(time.perf_counter() - began, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+        return Measured(time.perf_counter() - began, most)

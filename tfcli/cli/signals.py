@@ -1,5 +1,6 @@
 """Ctrl-C, SIGTERM, a closed terminal and a closed pipe during training: finish the step, save, and say how to go on."""
 
+import _thread
 import os
 import signal
 import sys
@@ -10,7 +11,11 @@ from types import FrameType
 from typing import Any
 
 INTERRUPTED, TERMINATED, HUNG_UP, UNREAD = 130, 143, 129, 1
-_EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: HUNG_UP}
+_ANSWERED = {"SIGINT": INTERRUPTED, "SIGBREAK": INTERRUPTED, "SIGTERM": TERMINATED, "SIGHUP": HUNG_UP}
+_EXIT_CODES = {getattr(signal, name): code for name, code in _ANSWERED.items() if hasattr(signal, name)}
+"""Of the signals that this system has: no SIGBREAK but on Windows, where there is no SIGHUP."""
+
+_HANG_UP = getattr(signal, "SIGHUP", None)
 
 NOTHING_LEFT = "Stopped; nothing is left half-written."
 
@@ -68,9 +73,9 @@ class StopRequest:
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
-        if self.asked() and number == signal.SIGHUP:
+        if self.asked() and number == _HANG_UP:
             return  # a terminal that closes says so twice: by the shell, and by the system
-        exit_code = _EXIT_CODES[signal.Signals(number)]
+        exit_code = _EXIT_CODES[number]
         if not self.armed or self.asked():
             raise Stopped(exit_code)
         self.exit_code = exit_code
@@ -118,18 +123,19 @@ def leave_on_signals(code: Any = None) -> None:
     """
 
     def leave(number: int, frame: FrameType | None) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, _EXIT_CODES)  # one sentence, however often it is sent
+        for other in _EXIT_CODES:
+            signal.signal(other, signal.SIG_IGN)  # one sentence, however often it is sent
         if code is None:
             with suppress(OSError):
                 os.write(2, f"tfcli: {NOTHING_LEFT}\n".encode())
-        os._exit(code if isinstance(code, int) else _EXIT_CODES[signal.Signals(number)])
+        os._exit(code if isinstance(code, int) else _EXIT_CODES[number])
 
     for number in _answered():
         signal.signal(number, leave)
 
 
-def _answered() -> list[signal.Signals]:
-    return [n for n in _EXIT_CODES if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
+def _answered() -> list[int]:
+    return [n for n in _EXIT_CODES if n != _HANG_UP or signal.getsignal(n) != signal.SIG_IGN]
 
 
 def _loads(frame: FrameType | None) -> bool:
@@ -142,8 +148,13 @@ def _loads(frame: FrameType | None) -> bool:
 
 def _again(number: int) -> None:
     """Send a signal to this process once more, soon."""
-    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
-    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    if sys.platform == "win32" or not hasattr(signal, "setitimer"):
+        from threading import Timer
+
+        Timer(0.02, _thread.interrupt_main, [number]).start()  # a `kill` of Windows would end the process
+    else:
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
 
 
 def _unraisable(lost: Any) -> None:

@@ -89,10 +89,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the proposal's real training took."""
+    """What the proposal's real training took. `memory` is None where the system does not say it."""
 
     seconds: float
-    memory: int
+    memory: int | None
 
 
 @dataclass(frozen=True)

@@ -155,9 +155,11 @@ def _checked(plan: Plan) -> Table:
     for name in ("", "predicted", "measured", "apart"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     chosen, measured = plan.chosen, plan.measured
-    apart = [a / b - 1 for a, b in ((chosen.seconds, measured.seconds), (chosen.memory, measured.memory))]
-    table.add_row("time", duration(chosen.seconds), duration(measured.seconds), f"{apart[0]:+.1%}")
-    table.add_row("memory", short(chosen.memory, "B"), short(measured.memory, "B"), f"{apart[1]:+.1%}")
+    apart = f"{chosen.seconds / measured.seconds - 1:+.1%}"
+    table.add_row("time", duration(chosen.seconds), duration(measured.seconds), apart)
+    if measured.memory is not None:
+        apart = f"{chosen.memory / measured.memory - 1:+.1%}"
+        table.add_row("memory", short(chosen.memory, "B"), short(measured.memory, "B"), apart)
     return table
 
 

@@ -1,12 +1,11 @@
 """One process trains into a run at a time."""
 
-import fcntl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
 
 from tfcli.errors import TfcliError, UsageError
+from tfcli.locks import Lock
 from tfcli.runs.directory import RunDirectory
 
 _ATTEMPTS = 3
@@ -22,24 +21,20 @@ def held(run: RunDirectory) -> Iterator[None]:
         UsageError: another process holds it.
         TfcliError: the run cannot be written to.
     """
+    lock = _taken(run)
+    if lock is None:
+        raise UsageError(f"Another process trains into {run.path}", "wait until it has ended, or choose another --out")
     try:
-        file = run.config.open("r+")
-    except OSError as error:
-        raise TfcliError(f"Cannot write {run.config}: {error.strerror}", "check its permissions") from error
-    with file:
-        if not _taken(file):
-            raise UsageError(
-                f"Another process trains into {run.path}", "wait until it has ended, or choose another --out"
-            )
         yield
+    finally:
+        lock.release()
 
 
 def is_held(run: RunDirectory) -> bool:
     """Whether a process trains into a run now. It is asked with a shared lock, let go of at once, which one who is
     about to train waits for."""
     try:
-        with run.config.open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        Lock(run.config, shared=True).release()
     except BlockingIOError:
         return True
     except OSError:
@@ -47,13 +42,14 @@ def is_held(run: RunDirectory) -> bool:
     return False
 
 
-def _taken(file: IO[str]) -> bool:
-    """Whether the lock could be had, at once or after the instant that `is_held` takes."""
+def _taken(run: RunDirectory) -> Lock | None:
+    """The lock, if it could be had, at once or after the instant that `is_held` takes."""
     for attempt in range(_ATTEMPTS):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
+            return Lock(run.config)
         except BlockingIOError:
             if attempt + 1 < _ATTEMPTS:
                 time.sleep(0.02)
-    return False
+        except OSError as error:
+            raise TfcliError(f"Cannot write {run.config}: {error.strerror}", "check its permissions") from error
+    return None

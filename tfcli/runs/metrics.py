@@ -25,7 +25,7 @@ def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) ->
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
     line = json.dumps({"event": _NAMES[type(event)], **finite}, allow_nan=False) + "\n"
     try:
-        with path.open("a", encoding="utf-8") as file:
+        with path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(line)
     except OSError as error:
         raise _unwritable(path, error) from error

@@ -6,7 +6,6 @@ is wrong, or nothing.
 
 import json
 import re
-import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,9 @@ from tokenizers import Tokenizer as Backend
 from tfcli.errors import TfcliError
 from tfcli.processes import PIPE, TimeoutExpired, child
 from tfcli.tokenization.checks import components
+from tfcli.windows import of_unix
 
+resource = of_unix("resource")
 _SECONDS, _BYTES = 5, 1 << 30
 _PATIENCE = 120
 """Seconds on the clock, in which a busy machine surely has spent those of the processor."""
@@ -52,10 +53,14 @@ def try_out(state: Mapping[str, Any], doubtful: Sequence[str]) -> None:
     tried = {**state, "model": _MODEL, "post_processor": None}
     asked, answer, told = json.dumps({"state": tried, "texts": list(_texts(doubtful))}), "", ""
     trial = child("tfcli.tokenization.trial", stdin=PIPE, stdout=PIPE, stderr=PIPE)
-    with trial as process, suppress(TimeoutExpired):
-        answer, told = process.communicate(asked, timeout=_PATIENCE)
+    is_late = False
+    with trial as process:
+        try:
+            answer, told = process.communicate(asked, timeout=_PATIENCE)
+        except TimeoutExpired:
+            is_late = True
     last = (told.splitlines() or [""])[-1]
-    if process.returncode < 0 or last == "MemoryError":
+    if is_late or process.returncode < 0 or last == "MemoryError":
         raise ValueError(f"a text of {_LENGTH:,} characters takes it more than {_SECONDS} seconds or too much memory")
     if process.returncode:
         problem = f"A tokenizer could not be tried: {last or f'exit code {process.returncode}'}"
@@ -78,6 +83,8 @@ def _texts(doubtful: Sequence[str]) -> Iterator[str]:
 
 
 def _limit() -> None:
+    if resource is None:  # Windows has the clock alone for a limit
+        return
     for what, most in ((resource.RLIMIT_AS, _BYTES), (resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_CORE, 0)):
         with suppress(OSError, ValueError):  # macOS does not limit memory
             resource.setrlimit(what, (most, most))

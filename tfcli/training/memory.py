@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from tfcli import windows
 from tfcli.errors import UsageError
 from tfcli.models.build import weightless
 from tfcli.models.transformer import Transformer
@@ -111,8 +112,8 @@ def _status(name: str) -> int:
 
 
 def _most_held() -> int:
-    import resource
-
+    if (resource := windows.of_unix("resource")) is None:
+        return windows.most_held()
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest if platform.system() == "Darwin" else largest * 1024
 

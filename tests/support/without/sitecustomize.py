@@ -1,0 +1,15 @@
+"""A Python that lacks what ``TFCLI_TEST_WITHOUT`` names: modules, and names of modules, as Windows' Python does.
+
+With this folder in ``PYTHONPATH`` it holds for pytest, its workers and every process that a test starts.
+"""
+
+import importlib
+import os
+import sys
+
+for name in os.environ.get("TFCLI_TEST_WITHOUT", "").split():
+    module, _, attribute = name.rpartition(".")
+    if module:
+        delattr(importlib.import_module(module), attribute)
+    else:
+        sys.modules[name] = None  # type: ignore[assignment]

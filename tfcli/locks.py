@@ -1,0 +1,64 @@
+"""File locks: of one process at a time, let go of by the system when that ends, however it ends.
+
+Where Python has `fcntl`, a file or a folder is locked itself (flock). Where it has not, as on Windows, it is a hidden
+file beside it (`.NAME.lock`), in the way that the filelock library finds right for the system: on Windows a lock of the
+system's own; where there is none, a file that names the process, which the next one removes if that has gone.
+"""
+
+import os
+import stat
+import warnings
+from pathlib import Path
+
+from tfcli.windows import of_unix
+
+fcntl = of_unix("fcntl")
+
+
+class Lock:
+    """A file or a folder that this process has locked, until `release`.
+
+    Args:
+        shared: with others that want no more than this, where the system has such locks.
+
+    Raises:
+        BlockingIOError: another process holds it.
+        FileNotFoundError: it is not there.
+        OSError: the file system locks none, or may not be written to.
+    """
+
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
+        path = Path(os.path.abspath(path))  # noqa: PTH100 (it may be ".", which has no name)
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+        if fcntl is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of systems that have no locks of their own
+                from filelock import FileLock, Timeout
+            self._beside = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
+            try:
+                self._beside.acquire()
+            except Timeout as error:
+                raise BlockingIOError from error
+            return
+        self._descriptor = os.open(path, os.O_RDONLY if shared or is_folder else os.O_RDWR)
+        try:
+            fcntl.flock(self._descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def is_of(self, path: Path) -> bool:
+        """Whether what is locked is at this path now.
+
+        Raises:
+            FileNotFoundError: nothing is.
+        """
+        there = path.stat()
+        return fcntl is None or os.path.samestat(os.fstat(self._descriptor), there)
+
+    def release(self) -> None:
+        """Let go."""
+        if fcntl is None:
+            self._beside.release()
+        else:
+            os.close(self._descriptor)
