@@ -24,6 +24,10 @@ class TfcliError(Exception):
         super().__init__(f"{problem}; {remedy}." if remedy else f"{problem}.")
 
 
+class Remark(UserWarning):
+    """What a command says beside its result, on stderr, of a choice that was made deep inside."""
+
+
 class UsageError(TfcliError):
     """Wrong before any work began: the command line, the recipe, a missing path, a taken output folder."""
 

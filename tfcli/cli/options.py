@@ -4,6 +4,7 @@ import copy
 import functools
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -35,7 +36,7 @@ TextSeed = Annotated[
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"],
-    typer.Option("--device", help="Where to compute; auto: CUDA, MPS, else CPU."),
+    typer.Option("--device", help="Where to compute; auto: CUDA, else CPU."),
 ]
 Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help="CPU threads; 0: one a free core.")]
 Checkpoint = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run.")]
@@ -84,7 +85,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapper(**values: Any) -> None:
         terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
-        with stop_on_signals(), exit_codes(terminal, debug=values.pop("debug")):
+        debug = values.pop("debug")
+        with stop_on_signals(), exit_codes(terminal, debug=debug), warnings.catch_warnings():
+            warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning)
             began = time.perf_counter()
             begin_command()
             for name, value in values.items():
@@ -97,6 +100,16 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapper
+
+
+def _remark(terminal: Terminal, show: Callable[..., None], message: Warning, *where: Any, **more: Any) -> None:
+    """Say a `Remark` of tfcli's own as a note; show any other warning as Python does."""
+    from tfcli.errors import Remark
+
+    if isinstance(message, Remark):
+        terminal.note(str(message))
+    else:
+        show(message, *where, **more)
 
 
 def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -56,5 +56,5 @@ def _on(array: object, device: torch.device) -> Tensor:
     tensor = torch.as_tensor(array)
     if device.type == "cuda" and type(tensor) is Tensor:  # the tensors of a rehearsal have no memory to pin
         # From other memory than pinned one, a copy to a GPU waits for all that the GPU has still to do.
-        tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=True)
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)

@@ -88,7 +88,7 @@ def sum_cells(
             kept = target.labels != IGNORED
             places = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
             where = places if cell_of is None else np.searchsorted(cell_of, places, side="right") - 1
-            np.add.at(sums.nats, where, nats[kept].double().cpu().numpy())
+            np.add.at(sums.nats, where, nats[kept].cpu().double().numpy())
             np.add.at(sums.correct, where, correct[kept].cpu().numpy())
             np.add.at(sums.tokens, where, 1)
             if unknown is not None:

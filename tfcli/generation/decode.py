@@ -160,7 +160,7 @@ def _chosen(logits: Tensor, live: Sequence[_Text], settings: GenerateSection) ->
     if settings.temperature == 0:
         return logits.argmax(-1)
     uniforms = torch.tensor([text.random.random() for text in live if text.random], dtype=torch.float64)
-    return draw(chances(logits, settings), uniforms.to(logits.device))
+    return draw(chances(logits, settings), uniforms)
 
 
 def _options(

@@ -130,14 +130,16 @@ def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
         tensor([0, 2])
 
     Shape:
-        probabilities: (R, Vocab); uniforms: (R,), float64
+        probabilities: (R, Vocab); uniforms: (R,), float64, wherever
         returns: (R,)
     """
-    reached = probabilities.double().cumsum(-1)
-    ids = torch.searchsorted(reached, uniforms[:, None] * reached[:, -1:], right=True).squeeze(-1)
+    no_float64 = probabilities.device.type == "mps"
+    reached = (probabilities.cpu() if no_float64 else probabilities).double().cumsum(-1)
+    beyond = uniforms.to(reached.device)[:, None] * reached[:, -1:]
+    ids = torch.searchsorted(reached, beyond, right=True).squeeze(-1)
     # Rounding may put u · total at the total itself: then the last token that has a chance.
     last = probabilities.shape[-1] - 1 - (probabilities.flip(-1) > 0).byte().argmax(-1)
-    return torch.minimum(ids, last)
+    return torch.minimum(ids.to(last.device), last)
 
 
 def log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:

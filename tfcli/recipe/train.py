@@ -122,7 +122,7 @@ class TrainSection:
     """Seed of the initial weights, the order of the data, masks and dropout."""
 
     device: Device = "auto"
-    """auto: CUDA, else MPS, else CPU."""
+    """auto: CUDA, else CPU."""
 
     threads: Annotated[int, Ge(0)] = 0
     """CPU threads; 0: one a core that nothing else uses when the run begins, at most as many as PyTorch would."""

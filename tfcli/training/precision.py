@@ -1,11 +1,12 @@
 """Which device and which precision, where the recipe says "auto". Decided once, at the start of a run, and recorded."""
 
+import warnings
 from pathlib import Path
 from typing import Literal
 
 import torch
 
-from tfcli.errors import UsageError
+from tfcli.errors import Remark, UsageError
 from tfcli.recipe.model import ModelSection
 
 _BFLOAT16_UNITS = {"amx_bf16", "avx512_bf16"}
@@ -13,14 +14,16 @@ _SMALLEST_BFLOAT16_D_MODEL = 128
 
 
 def choose_device(wanted: str) -> torch.device:
-    """CUDA where there is one, else Apple's MPS, else the CPU.
+    """CUDA where there is one, else the CPU; a `Remark` where Apple's MPS has been left aside.
 
     Raises:
         UsageError: the device that is asked for is not there.
     """
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
-        wanted = next(name for name, available in there.items() if available)
+        wanted = "cuda" if there["cuda"] else "cpu"
+        if wanted == "cpu" and there["mps"]:
+            warnings.warn("--device mps is untried: the CPU is used; name it to try it.", Remark, stacklevel=2)
     if not there[wanted]:
         raise UsageError(f"There is no {wanted} device on this machine", "use --device auto")
     return torch.device(wanted)

@@ -104,8 +104,9 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
     assert ours.shape == theirs.shape, f"shapes {tuple(ours.shape)} and {tuple(theirs.shape)}"
     if not ours.numel():
         return 0.0
-    gap = (ours.to(torch.float64) - theirs.to(torch.float64)).abs().max()
-    scale = theirs.to(torch.float64).abs().max().clamp(min=torch.finfo(torch.float32).tiny)
+    ours, theirs = ours.cpu().double(), theirs.cpu().double()  # some devices have no float64
+    gap = (ours - theirs).abs().max()
+    scale = theirs.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
     return float(gap / scale)
 
 

@@ -123,7 +123,7 @@ def _score(subject: Subject, prompt: Sequence[int], text: Continuation) -> torch
     ids = torch.tensor([*before, *text.token_ids], device=device)
     logits = predict(subject.model, Reading(ids[None, :-1], source))[0, len(before) - 1 :]
     new = ids[len(before) :, None]
-    return logits.double().log_softmax(-1).gather(-1, new).sum().cpu()[None]
+    return logits.cpu().double().log_softmax(-1).gather(-1, new.cpu()).sum()[None]
 
 
 def _number(score: float) -> torch.Tensor:

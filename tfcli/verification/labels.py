@@ -141,7 +141,7 @@ def _nats(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch, row: i
     else:
         read = Reading(torch.from_numpy(batch.input_ids[row, :length])[None].to(device))
         after = [*(asked[:length] if subject.run.architecture == "encoder" else texts[row][1:])]
-    scores = predict(subject.model, read)[0].double().log_softmax(-1)
+    scores = predict(subject.model, read)[0].cpu().double().log_softmax(-1)
     for place, token in enumerate(after):
         is_begin = batch.decoder_input_ids is None and token == subject.roles.bos != subject.roles.eos
         if token != IGNORED and not is_begin:

@@ -6,6 +6,10 @@ With this folder in ``PYTHONPATH`` it holds for pytest, its workers and every pr
 import importlib
 import os
 import sys
+from contextlib import suppress
+
+with suppress(ImportError):
+    import portalocker  # noqa: F401 (of sacrebleu: it asks for the system's name, and then for that system's modules)
 
 for name in os.environ.get("TFCLI_TEST_WITHOUT", "").split():
     module, _, attribute = name.rpartition(".")

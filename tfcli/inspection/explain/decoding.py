@@ -202,8 +202,8 @@ def _step(
     if uniform is None:
         chosen = int(allowed.argmax())
     else:
-        chosen = int(draw(shares, torch.tensor([uniform], dtype=torch.float64, device=shares.device)))
-    ends = shares[0].double().cumsum(-1)
+        chosen = int(draw(shares, torch.tensor([uniform], dtype=torch.float64)))
+    ends = shares[0].cpu().double().cumsum(-1)
     possible = int((allowed > -torch.inf).sum())
     shown = allowed[0].sort(descending=True, stable=True).indices[: min(CANDIDATES, possible)].tolist()
     if chosen not in shown:
@@ -222,7 +222,7 @@ def _step(
             after_top_p=stages[3][token],
             after_min_p=stages[4][token],
             chance=float(shares[0, token]),
-            begin=float(ends[token] - shares[0, token].double()) / float(ends[-1]),
+            begin=float(ends[token] - shares[0, token].cpu().double()) / float(ends[-1]),
             end=float(ends[token] / ends[-1]),
         )
         for token, label in zip(shown, labels(shown), strict=True)

@@ -55,7 +55,7 @@ def _scores(
     """Means over the sequences."""
     scores: dict[str, list[PerHead]] = {"induction": [], "duplicate": []}
     for one, sequence in zip(passes, twice, strict=True):
-        weights = one.attentions(kind)[layer].weights.double().cpu().numpy()
+        weights = one.attentions(kind)[layer].weights.cpu().double().numpy()
         start = sequence.encoder_start if kind == "encoder_self" else sequence.decoder_start
         scores["induction"].append(measure.induction(weights, start, sequence.period))
         scores["duplicate"].append(measure.duplicate(weights, start, sequence.period))

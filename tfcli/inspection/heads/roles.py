@@ -120,7 +120,7 @@ def _of_kind(
     found = []
     for layer in range(len(texts[0].attentions(kind))):
         passes = [text.attentions(kind)[layer] for text in texts]
-        weights = [one.weights.double().cpu().numpy() for one in passes]
+        weights = [one.weights.cpu().double().numpy() for one in passes]
         columns = _columns(kind, weights, [one.mask.cpu().numpy() for one in passes])
         columns |= copied.of(kind, layer)
         favourites = _favourites(weights, labels)
