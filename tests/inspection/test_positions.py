@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from tests.layers.references import whole_rotation
 from tests.models.small import model
 from tests.support.runs import weights
 from tfcli.errors import UsageError
+from tfcli.inspection.positions.requirements import requirements
+from tfcli.inspection.positions.shift import shift
 from tfcli.inspection.positions.tables import positions_table, run_positions, similarity_by_distance
-from tfcli.layers.rotary import rotate, rotation
+from tfcli.layers.rotary import rotate
 from tfcli.layers.span import Span
 from tfcli.runs.load import load_run
 
@@ -56,7 +59,7 @@ def test_the_rotary_table_says_how_a_layout_turns_its_pairs(layout: Any, pair: t
     record = positions_table("rotary", 9, 8, 100.0, layout=layout)
     first, second = pair
     unit = torch.eye(8)[first].expand(1, 1, 9, 8)
-    turned = rotate(unit, rotation(torch.arange(9), 8, 100.0, layout=layout))[0, 0].numpy()
+    turned = rotate(unit, whole_rotation(torch.arange(9), 8, 100.0, layout=layout))[0, 0].numpy()
     np.testing.assert_allclose(turned[:, [first, second]], record.table[:, [4, 5]], atol=1e-7)
     assert np.abs(np.delete(turned, pair, axis=1)).max() == 0
     assert record.layout == layout
@@ -226,6 +229,19 @@ def test_a_run_s_layout_and_scaling_are_taken():
     rotary = run_positions(model("decoder", positions="rotary", position_layout="interleaved", position_scaling=4.0))
     assert (rotary.layout, rotary.merge) == ("interleaved", None)
     np.testing.assert_allclose(rotary.table[4], positions_table("rotary", 2, 8).table[1], atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["llama3", "yarn", "dynamic"])
+def test_a_stretched_run_is_shown_as_it_turns(kind: str):
+    """The table is the model's own, and the rotation by k that carries it is made of its angles."""
+    network = model("decoder", positions="rotary", position_scaling_kind=kind, position_scaling=4.0, position_dim=4)
+    record = run_positions(network)
+    own = network.get_submodule("stack.positions")
+    np.testing.assert_array_equal(record.table[:, 0::2], own.cosines[:, :2].float().numpy())  # type: ignore[index]
+    assert (record.d_model, record.stretching, record.scaling) == (4, kind, 4.0)
+    assert shift(record, 3).residual < 1e-6
+    consistent = requirements(record, lambda n: run_positions(network, n)).requirements[3]
+    assert (consistent.name, consistent.met) == ("consistent distance", True)
 
 
 def test_each_side_has_learned_its_own():

@@ -8,7 +8,16 @@ from torch import Tensor, nn
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import PositionSignal
-from tfcli.recipe.model import ModelSection
+from tfcli.layers.rotary import Rotation, rotary_frequencies, rotation
+from tfcli.recipe.model import ModelSection, PositionLayout
+
+
+def whole_rotation(
+    positions: Tensor, size: int, base: float, *, layout: PositionLayout = "halves", scaling: float = 1.0
+) -> Rotation:
+    """The rotation of a head of so many dimensions, all of them turned and stretched alike."""
+    section = ModelSection(head_dim=size, position_base=base, position_scaling=scaling)
+    return rotation(positions, rotary_frequencies(section), layout)
 
 
 def randomize(module: nn.Module, seed: int = 0) -> None:
@@ -134,10 +143,11 @@ def _placed(
         x = x + state.get(f"{name}.bias", 0.0)
     if positions.rotation is None:
         return x
-    half, turned = len(x) // 2, x.clone()
+    size = section.position_dim or len(x)
+    half, turned = size // 2, x.clone()
     for i in range(half):
         first, second = (i, i + half) if section.layout == "halves" else (2 * i, 2 * i + 1)
-        angle = at / section.position_scaling * section.position_base ** (-2 * i / len(x))
+        angle = at / section.position_scaling * section.position_base ** (-2 * i / size)
         turned[first] = x[first] * math.cos(angle) - x[second] * math.sin(angle)
         turned[second] = x[second] * math.cos(angle) + x[first] * math.sin(angle)
     return turned

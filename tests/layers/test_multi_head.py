@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from tfcli.errors import UsageError
 from tfcli.layers.multi_head import KeysValues, MultiHeadAttention
 from tfcli.layers.positions import PositionSignal, attention_positions
-from tfcli.layers.rotary import rotation
 from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection
 
-from .references import attention_by_definition, attention_reference, draw, randomize
+from .references import attention_by_definition, attention_reference, draw, randomize, whole_rotation
 
 SECTION = ModelSection(
     d_model=12, num_heads=4, head_dim=3, positions="learned", attention_bias=True, query_key_norm=False
@@ -91,9 +90,9 @@ def test_rotation_turns_queries_and_keys_and_leaves_the_values():
     """At one and the same position every angle is the same, distances are 0, and nothing may change."""
     module = attention(replace(SECTION, num_heads=3, head_dim=4))
     x = draw(1, 5, 12)
-    still = PositionSignal(rotation=rotation(torch.full((5,), 7), 4, 100.0))
+    still = PositionSignal(rotation=whole_rotation(torch.full((5,), 7), 4, 100.0))
     torch.testing.assert_close(module(x, positions=still), module(x), atol=1e-5, rtol=0)
-    turning = PositionSignal(rotation=rotation(torch.arange(5), 4, 100.0))
+    turning = PositionSignal(rotation=whole_rotation(torch.arange(5), 4, 100.0))
     assert not torch.allclose(module(x, positions=turning), module(x), atol=1e-3)
 
 
@@ -169,6 +168,8 @@ def attentions(pick: st.DrawFn) -> ModelSection:
         chosen |= {"position_buckets": 4, "position_max_distance": 4}
     if chosen["attention_score"] != "parameter_free":
         chosen["head_dim"] = pick(st.sampled_from([None, 2, 4]))
+        if positions == "rotary":
+            chosen["position_dim"] = pick(st.sampled_from([None, 2]))
         chosen["num_kv_heads"] = pick(st.sampled_from([None, 1]))
         chosen["attention_bias"] = pick(st.booleans())
         chosen["attention_output_bias"] = pick(st.sampled_from([None, True, False]))

@@ -7,12 +7,11 @@ import torch
 
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.positions import AttentionPositions, PositionSignal, attention_positions
-from tfcli.layers.rotary import rotation
 from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection
 
-from .references import randomize
+from .references import randomize, whole_rotation
 
 
 def positions(kind: str, *, bidirectional: bool = False, **settings: Any) -> AttentionPositions:
@@ -40,7 +39,7 @@ def test_none_says_nothing():
 def test_rotary_positions_are_those_of_the_rows(layout: Any):
     """With the recipe's base, layout and scaling, for heads of 4."""
     signal = positions("rotary", position_layout=layout, position_base=50.0, position_scaling=2.0)(Span(3, 5))
-    expected = rotation(torch.tensor([3, 4]), 4, 50.0, layout=layout, scaling=2.0)
+    expected = whole_rotation(torch.tensor([3, 4]), 4, 50.0, layout=layout, scaling=2.0)
     assert signal.bias is signal.added is None and signal.rotation is not None
     assert signal.rotation.layout == layout
     assert torch.equal(signal.rotation.cosines, expected.cosines)

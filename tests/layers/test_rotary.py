@@ -1,6 +1,7 @@
 """Rotary positions, by hand, as complex multiplication, and by the property they are chosen for."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -8,16 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tfcli.layers.rotary import Rotation, rotate, rotation
+from tfcli.layers.rotary import Rotation, rotary_frequencies, rotate, rotation
 from tfcli.layers.span import Span
-from tfcli.recipe.model import PositionLayout
+from tfcli.recipe.model import ModelSection, PositionLayout
+
+from .references import whole_rotation
 
 LAYOUTS: tuple[PositionLayout, ...] = ("halves", "interleaved")
 
 
 def turn(x: Tensor, position: int, base: float = 10_000.0, layout: PositionLayout = "halves") -> Tensor:
     """One vector, turned as at one position."""
-    table = rotation(torch.tensor([position]), x.numel(), base, layout=layout)
+    table = whole_rotation(torch.tensor([position]), x.numel(), base, layout=layout)
     return rotate(x.view(1, 1, 1, -1), table).flatten()
 
 
@@ -52,7 +55,7 @@ def test_turning_is_complex_multiplication(layout: PositionLayout):
     expected = (
         torch.cat((turned.real, turned.imag), -1) if layout == "halves" else torch.view_as_real(turned).flatten(-2)
     )
-    actual = rotate(x, rotation(torch.arange(5), 8, 50.0, layout=layout))
+    actual = rotate(x, whole_rotation(torch.arange(5), 8, 50.0, layout=layout))
     torch.testing.assert_close(actual, expected, atol=1e-6, rtol=0)
 
 
@@ -61,30 +64,30 @@ def test_the_layouts_are_one_up_to_the_order_of_the_dimensions():
     neighbours' turn reordered."""
     x = torch.randn(1, 2, 6, 8, generator=torch.Generator().manual_seed(0))
     order = [0, 2, 4, 6, 1, 3, 5, 7]
-    halves, neighbours = (rotation(torch.arange(6), 8, 100.0, layout=layout) for layout in LAYOUTS)
+    halves, neighbours = (whole_rotation(torch.arange(6), 8, 100.0, layout=layout) for layout in LAYOUTS)
     torch.testing.assert_close(rotate(x[..., order], halves), rotate(x, neighbours)[..., order])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_scaling_squeezes_positions_into_a_trained_range(layout: PositionLayout):
     """Divided by 4, position 8 turns as 2 did, and position 1 by a quarter."""
-    squeezed = rotation(torch.arange(9), 6, 100.0, layout=layout, scaling=4.0)
-    plain = rotation(torch.arange(9), 6, 100.0, layout=layout)
+    squeezed = whole_rotation(torch.arange(9), 6, 100.0, layout=layout, scaling=4.0)
+    plain = whole_rotation(torch.arange(9), 6, 100.0, layout=layout)
     torch.testing.assert_close(squeezed.cosines[8], plain.cosines[2])
     torch.testing.assert_close(squeezed.sines[8], plain.sines[2])
     assert squeezed.sines[1, 0].item() == pytest.approx(math.sin(0.25))
 
 
 def test_a_part_of_the_table_is_that_of_its_positions():
-    table = rotation(torch.arange(9), 4, 100.0, layout="interleaved").at(Span(3, 7))
-    expected = rotation(torch.arange(3, 7), 4, 100.0, layout="interleaved")
+    table = whole_rotation(torch.arange(9), 4, 100.0, layout="interleaved").at(Span(3, 7))
+    expected = whole_rotation(torch.arange(3, 7), 4, 100.0, layout="interleaved")
     assert table.layout == "interleaved"
     assert torch.equal(table.cosines, expected.cosines) and torch.equal(table.sines, expected.sines)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_gradient_of_a_turn(layout: PositionLayout):
-    table = rotation(torch.arange(3), 4, 100.0, layout=layout)
+    table = whole_rotation(torch.arange(3), 4, 100.0, layout=layout)
     exact = Rotation(table.cosines.double(), table.sines.double(), layout)
     x = torch.randn(1, 2, 3, 4, generator=torch.Generator().manual_seed(0)).double().requires_grad_()
     assert torch.autograd.gradcheck(lambda x: rotate(x, exact), [x])
@@ -115,3 +118,50 @@ def test_a_product_does_depend_on_the_distance():
     products = [(turn(x, 0) @ turn(x, distance)).item() for distance in (0, 1, 2)]
     assert products[0] == pytest.approx(8)
     assert products[0] > products[1] > products[2]
+
+
+def scaled(kind: str, **settings: Any) -> list[float]:
+    """Each pair's angle a position, of 8 dimensions, base 10,000 and a trained context of 100, stretched 4-fold."""
+    section = ModelSection(head_dim=8, max_seq_len=400, position_scaling_kind=kind, position_scaling=4.0, **settings)
+    return rotary_frequencies(section, settings.get("max_seq_len", 0)).tolist()
+
+
+def test_llama3_stretches_what_turns_seldom_by_hand():
+    """Pairs turn 1, 1/10, 1/100 and 1/1000 radians a position: in 100 positions 15.9, 1.59, 0.159 and 0.0159 times.
+    Between 1 and 4 turns, a share (1.59 − 1) / 3 = 0.197 stays: 0.1 · (0.197 + 0.803 / 4)."""
+    kept = (100 * 0.1 / (2 * math.pi) - 1) / 3
+    expected = [1, 0.1 * (kept + (1 - kept) / 4), 0.01 / 4, 0.001 / 4]
+    assert scaled("llama3", position_trained_len=100) == pytest.approx(expected, rel=1e-12)
+
+
+def test_yarn_stretches_along_the_pairs_by_hand():
+    """A pair i turns 100 · 10^−i / 2π times: 8 times at i = 0.30, 0.04 times at i = 2.60. From pair 0 to pair 3 the
+    stretched share grows by thirds."""
+    expected = [1, 0.1 * (2 / 3 + 1 / 12), 0.01 * (1 / 3 + 2 / 12), 0.001 / 4]
+    found = scaled("yarn", position_trained_len=100, position_low_turns=0.04, position_high_turns=8.0)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_dynamic_positions_have_a_larger_base_the_longer_the_text():
+    """4 · 600/400 − 3 = 3: the base grows by 3^(8/6). Within the context nothing is stretched."""
+    section = ModelSection(head_dim=8, max_seq_len=400, position_scaling_kind="dynamic", position_scaling=4.0)
+    plain = [10.0**-i for i in range(4)]
+    assert rotary_frequencies(section, 400).tolist() == pytest.approx(plain, rel=1e-12)
+    grown = [(10_000 * 3 ** (8 / 6)) ** (-2 * i / 8) for i in range(4)]
+    assert rotary_frequencies(section, 600).tolist() == pytest.approx(grown, rel=1e-12)
+
+
+def test_a_part_of_a_head_is_turned_and_the_rest_stays():
+    x = torch.arange(1.0, 7.0).view(1, 1, 1, 6)
+    part = rotate(x, whole_rotation(torch.tensor([3]), 4, 100.0))
+    torch.testing.assert_close(part[..., :4], rotate(x[..., :4], whole_rotation(torch.tensor([3]), 4, 100.0)))
+    assert torch.equal(part[..., 4:], x[..., 4:])
+
+
+def test_a_gain_lengthens_what_is_turned():
+    x = torch.randn(1, 1, 5, 4, generator=torch.Generator().manual_seed(0))
+    angles = rotary_frequencies(ModelSection(head_dim=4))
+    positions = torch.arange(5)
+    torch.testing.assert_close(
+        rotate(x, rotation(positions, angles, gain=1.5)), 1.5 * rotate(x, rotation(positions, angles))
+    )

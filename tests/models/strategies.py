@@ -35,6 +35,11 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "position_base": (10_000.0, 20.0),
     "position_offset": (0, 2),
     "position_scaling": (1.0, 2.5),
+    "position_scaling_kind": get_args(recipe.PositionScaling),
+    "position_trained_len": (None, 9),
+    "position_low_turns": (1.0, 0.5),
+    "position_high_turns": (None, 3.0),
+    "position_gain": (None, 1.5),
     "position_dim": (None, 2, 3),
     "position_buckets": (32, 6, 4),
     "position_max_distance": (128, 7, 2),
@@ -100,14 +105,20 @@ def _clashes(drawn: dict[str, Any]) -> list[tuple[str, ...]]:
     clashes: list[tuple[str, ...]] = []
     positions = drawn["positions"]
     if positions not in ("sinusoidal", "learned"):
-        clashes.append(("position_merge", "position_offset", "position_dim"))
+        clashes.append(("position_merge", "position_offset"))
+    if positions not in ("sinusoidal", "learned", "rotary"):
+        clashes.append(("position_dim",))
+    if positions != "rotary":
+        clashes.append(("position_scaling_kind", "position_gain"))
+    if positions != "rotary" or drawn["position_scaling_kind"] not in ("llama3", "yarn"):
+        clashes.append(("position_trained_len", "position_low_turns", "position_high_turns"))
     if positions not in ("sinusoidal", "rotary"):
         clashes.append(("position_layout", "position_base", "position_scaling"))
     if positions != "t5":
         clashes.append(("position_buckets", "position_max_distance"))
     elif drawn["position_max_distance"] <= drawn["position_buckets"] // 2:
         clashes.append(("position_max_distance",))
-    if drawn["position_merge"] != "concat":
+    if positions != "rotary" and drawn["position_merge"] != "concat":
         clashes.append(("position_dim",))
     if drawn["architecture"] != "encoder-decoder":
         clashes.append(("num_decoder_layers", "share_embeddings"))

@@ -43,6 +43,29 @@ REFUSED: list[tuple[Settings, list[str], Settings]] = [
     ),
     ({"positions": "alibi", "position_base": 9.0}, ["model.position_base = 9.0", "'alibi'"], {"positions": "rotary"}),
     ({"positions": "learned", "position_scaling": 2.0}, ["model.position_scaling = 2.0"], {"positions": "sinusoidal"}),
+    (
+        {"positions": "sinusoidal", "position_scaling_kind": "yarn"},
+        ["model.position_scaling_kind = 'yarn'"],
+        {"positions": "rotary"},
+    ),
+    (
+        {"positions": "learned", "position_gain": 2.0},
+        ["model.position_gain = 2.0", "'learned'"],
+        {"positions": "rotary"},
+    ),
+    (
+        {"position_trained_len": 9},
+        ["model.position_trained_len = 9", "'linear'"],
+        {"position_scaling_kind": "llama3"},
+    ),
+    (
+        {"position_scaling_kind": "yarn", "position_low_turns": 40.0},
+        ["model.position_low_turns = 40", "32"],
+        {"position_low_turns": 31.0},
+    ),
+    ({"position_scaling_kind": "dynamic", "position_dim": 2}, ["base that could grow"], {"position_dim": 4}),
+    ({"position_dim": 3}, ["model.position_dim = 3", "pairs"], {"position_dim": 2}),
+    ({"position_dim": 10, "head_dim": 8}, ["model.position_dim = 10", "a head of 8"], {"position_dim": 8}),
     ({"position_buckets": 8}, ["model.position_buckets = 8", "choose t5"], {"positions": "t5"}),
     ({"position_max_distance": 99}, ["model.position_max_distance = 99", "choose t5"], {"positions": "t5"}),
     (

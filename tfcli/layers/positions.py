@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.relative_bias import RelativeBias
-from tfcli.layers.rotary import Rotation, rotation
+from tfcli.layers.rotary import Rotation, rotary_frequencies, rotation
 from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection, PositionLayout
@@ -21,7 +21,7 @@ class PositionSignal:
     """What every self-attention of a stack is told about positions; at most one of the three.
 
     Shape:
-        rotation: tables of (T, Dh) or (B, 1, T, Dh), which turn queries and keys
+        rotation: tables of (T, R) or (B, 1, T, R), which turn the first R dimensions of queries and keys
         bias: (1, H, T, S), added to the scores
         added: (T, D) or (B, T, D), added to what queries and keys are projected from
     """
@@ -63,11 +63,17 @@ class RotaryPositions(AttentionPositions):
         self.register_buffer("sines", table.sines, persistent=False)
 
     def forward(self, span: Span) -> PositionSignal:
+        if span.end > self.section.max_seq_len and self.section.position_scaling_kind == "dynamic":
+            table = _rotation(self.section, span.end)  # of this length alone: a longer text has other angles
+            cosines, sines = table.cosines.to(self.cosines), table.sines.to(self.sines)
+            return PositionSignal(rotation=Rotation(cosines, sines, self.layout).at(span))
         if len(self.cosines) < span.end <= self.section.max_seq_len:
             self.extend(self.section, min(2 * span.end, self.section.max_seq_len))
         return PositionSignal(rotation=Rotation(self.cosines, self.sines, self.layout).at(span))
 
     def extend(self, model: ModelSection, length: int) -> None:
+        if model.position_scaling_kind == "dynamic":
+            length = min(length, model.max_seq_len)
         if length > len(self.cosines):
             with torch.inference_mode(False):  # the tables stay in the model, which may be trained on
                 table = _rotation(model, length)
@@ -165,13 +171,7 @@ def _sinusoids(model: ModelSection, length: int) -> Tensor:
 
 
 def _rotation(model: ModelSection, length: int) -> Rotation:
-    return rotation(
-        torch.arange(length),
-        model.size_per_head,
-        model.position_base,
-        layout=model.layout,
-        scaling=model.position_scaling,
-    )
+    return rotation(torch.arange(length), rotary_frequencies(model, length), model.layout, model.rotary_gain)
 
 
 def attention_positions(model: ModelSection, *, bidirectional: bool) -> AttentionPositions:

@@ -5,21 +5,22 @@ Pairs of dimensions are turned: pair i by the angle position · base^(−2i/Dh).
 of the rows of W^q and W^k.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from tfcli.layers.span import Span
-from tfcli.recipe.model import PositionLayout
+from tfcli.recipe.model import ModelSection, PositionLayout
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """Cosines and sines for every dimension.
+    """Cosines and sines for every dimension of a head that is turned, the first R of its Dh.
 
     Shape:
-        cosines, sines: (T, Dh), or (B, 1, T, Dh) where every text has positions of its own
+        cosines, sines: (T, R), or (B, 1, T, R) where every text has positions of its own
     """
 
     cosines: Tensor
@@ -34,26 +35,52 @@ class Rotation:
         return Rotation(cosines, sines, self.layout)
 
 
-def rotation(
-    positions: Tensor, head_dim: int, base: float, *, layout: PositionLayout = "halves", scaling: float = 1.0
-) -> Rotation:
-    """Cosines and sines of the angles at some positions (Su et al. 2021, equation 15).
-
-    Args:
-        scaling: what positions are divided by.
+def rotation(positions: Tensor, frequencies: Tensor, layout: PositionLayout = "halves", gain: float = 1.0) -> Rotation:
+    """Cosines and sines of the angles position · frequency (Su et al. 2021, equation 15), all times `gain`.
 
     Shape:
         positions: (T,)
-        returns: two tables of (T, Dh), float32
+        frequencies: (R / 2,), float64
+        returns: two tables of (T, R), float32
     """
-    exponents = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float64) / head_dim
-    angles = positions.double()[:, None] / scaling * base**-exponents
+    angles = positions.double()[:, None] * frequencies
     angles = angles.repeat(1, 2) if layout == "halves" else angles.repeat_interleave(2, dim=1)
-    return Rotation(angles.cos().float(), angles.sin().float(), layout)
+    return Rotation((gain * angles.cos()).float(), (gain * angles.sin()).float(), layout)
+
+
+def rotary_frequencies(model: ModelSection, length: int = 0) -> Tensor:
+    """The angle by which each pair of dimensions turns from one position to the next.
+
+    Shape:
+        returns: (R / 2,), float64
+
+    Args:
+        length: of the text, where "dynamic" positions go beyond the context.
+    """
+    size, base, factor = model.turned_size, model.position_base, model.position_scaling
+    if model.position_scaling_kind == "linear":
+        return _plain(size, base) / factor
+    if model.position_scaling_kind == "dynamic":
+        growth = factor * max(length, model.max_seq_len) / model.max_seq_len - (factor - 1)
+        return _plain(size, base * growth ** (size / (size - 2)))
+    frequencies = _plain(size, base)
+    context, (low, high) = model.position_trained_len or model.max_seq_len, model.turns
+    if model.position_scaling_kind == "llama3":  # from low to high, in even steps of turns
+        kept = ((context * frequencies / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+    else:  # yarn: from the pair that turns low times to the one that does high times, in even steps of pairs
+        first, last = (size * math.log(context / (2 * math.pi * n)) / (2 * math.log(base)) for n in (high, low))
+        begin, end = max(math.floor(first), 0), min(math.ceil(last), size - 1)
+        kept = 1 - ((torch.arange(size // 2).double() - begin) / (end - begin or 0.001)).clamp(0, 1)
+    return frequencies * (kept + (1 - kept) / factor)
+
+
+def _plain(size: int, base: float) -> Tensor:
+    exponents: Tensor = torch.arange(0, size, 2, dtype=torch.float64) / size
+    return base**-exponents
 
 
 def rotate(x: Tensor, by: Rotation | None) -> Tensor:
-    """Turn each pair (a, b) into (a cos − b sin, b cos + a sin); unchanged where there is no rotation.
+    """Turn each pair (a, b) into (a cos − b sin, b cos + a sin); unchanged where there is no rotation, or beyond it.
 
     Shape:
         x: (B, H, T, Dh)
@@ -61,6 +88,8 @@ def rotate(x: Tensor, by: Rotation | None) -> Tensor:
     """
     if by is None:
         return x
+    if (size := by.cosines.shape[-1]) < x.shape[-1]:
+        return torch.cat((rotate(x[..., :size], by), x[..., size:]), dim=-1)
     if by.layout == "halves":
         first, second = x.chunk(2, dim=-1)
         turned = torch.cat((-second, first), dim=-1)

@@ -1,5 +1,6 @@
 """``[model]``: the transformer's shape. The one section that layers and models see."""
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ Architecture = Literal["decoder", "encoder", "encoder-decoder"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 PositionMerge = Literal["add", "concat", "query_key"]
 PositionLayout = Literal["interleaved", "halves"]
+PositionScaling = Literal["linear", "dynamic", "yarn", "llama3"]
 Norm = Literal["layernorm", "rmsnorm"]
 NormPlacement = Literal["pre", "post"]
 AttentionScore = Literal["scaled_dot", "dot", "additive", "parameter_free"]
@@ -87,8 +89,26 @@ class ModelSection:
     position_scaling: Annotated[float, Gt(0)] = 1.0
     """Position n stands where n / position_scaling would: stretches a trained context (Chen et al. 2023)."""
 
+    position_scaling_kind: PositionScaling = "linear"
+    """Which wavelengths of rotary positions position_scaling stretches. linear: all. llama3 (Grattafiori et al. 2024)
+    and yarn (Peng et al. 2023): those that turn seldom within the trained context. dynamic (Peng et al. 2023, B.2):
+    those of a text beyond max_seq_len, the more the longer it is."""
+
+    position_trained_len: Annotated[int, Ge(2), Le(LARGEST_SIZE)] | None = None
+    """Context in which llama3 and yarn count turns. None: max_seq_len."""
+
+    position_low_turns: Annotated[float, Gt(0)] = 1.0
+    """What turns less often than this in the trained context is stretched wholly, by llama3 and yarn."""
+
+    position_high_turns: Annotated[float, Gt(0)] | None = None
+    """What turns more often than this is not stretched at all. None: 4 for llama3, 32 for yarn."""
+
+    position_gain: Annotated[float, Gt(0)] | None = None
+    """Factor of turned queries and keys (Peng et al. 2023, 3.4). None: 1 + ln(position_scaling) / 10 for yarn, or 1."""
+
     position_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
-    """Dimensions that concatenated positions take of d_model. None: a quarter."""
+    """Dimensions that positions take: of d_model, where they are concatenated (None: a quarter), or of a head, where
+    they turn it (None: all; a quarter in Black et al. 2022)."""
 
     position_buckets: Annotated[int, Ge(4), Le(LARGEST_SIZE)] = 32
     """Buckets of distances with a learned bias each, for t5 positions."""
@@ -223,6 +243,25 @@ class ModelSection:
     def layout(self) -> PositionLayout:
         """Which dimensions of sinusoidal and rotary positions share a wavelength."""
         return self.position_layout or ("halves" if self.positions == "rotary" else "interleaved")
+
+    @property
+    def turned_size(self) -> int:
+        """Dimensions of a head that rotary positions turn."""
+        return self.position_dim or self.size_per_head
+
+    @property
+    def rotary_gain(self) -> float:
+        """What turned queries and keys are multiplied by."""
+        if self.position_gain is not None:
+            return self.position_gain
+        return 1 + 0.1 * max(0.0, math.log(self.position_scaling)) if self.position_scaling_kind == "yarn" else 1.0
+
+    @property
+    def turns(self) -> tuple[float, float]:
+        """How often a pair of dimensions turns within the trained context where stretching begins and ends."""
+        return self.position_low_turns, self.position_high_turns or {"llama3": 4.0}.get(
+            self.position_scaling_kind, 32.0
+        )
 
     @property
     def concatenated_size(self) -> int:

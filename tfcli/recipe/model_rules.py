@@ -66,18 +66,20 @@ def _positions(model: "ModelSection") -> Iterator[Refusal]:
     from tfcli.recipe.model import JOINED_TO_EMBEDDINGS
 
     positions = model.positions
-    if positions == "rotary" and model.size_per_head % 2:
-        yield (
-            f"Rotary positions turn pairs of dimensions, and the head size {model.size_per_head} is odd",
-            "choose an even model.head_dim, or model.positions = 'sinusoidal'",
-        )
+    if positions == "rotary":
+        yield from _rotation(model)
     takers = {
         "position_merge": JOINED_TO_EMBEDDINGS,
         "position_offset": JOINED_TO_EMBEDDINGS,
-        "position_dim": JOINED_TO_EMBEDDINGS,
+        "position_dim": JOINED_TO_EMBEDDINGS | {"rotary"},
         "position_layout": {"sinusoidal", "rotary"},
         "position_base": {"sinusoidal", "rotary"},
         "position_scaling": {"sinusoidal", "rotary"},
+        "position_scaling_kind": {"rotary"},
+        "position_trained_len": {"rotary"},
+        "position_low_turns": {"rotary"},
+        "position_high_turns": {"rotary"},
+        "position_gain": {"rotary"},
         "position_buckets": {"t5"},
         "position_max_distance": {"t5"},
     }
@@ -87,7 +89,7 @@ def _positions(model: "ModelSection") -> Iterator[Refusal]:
                 f"model.{name} = {getattr(model, name)!r} says nothing about model.positions = {positions!r}",
                 f"leave it out, or choose {' or '.join(sorted(who))} positions",
             )
-    if model.position_dim is not None and model.position_merge != "concat":
+    if model.position_dim is not None and positions != "rotary" and model.position_merge != "concat":
         yield (
             f"model.position_dim = {model.position_dim} is for concatenated positions",
             "leave it out, or set model.position_merge = 'concat'",
@@ -104,6 +106,31 @@ def _positions(model: "ModelSection") -> Iterator[Refusal]:
         )
     if positions == "t5":
         yield from _buckets(model)
+
+
+def _rotation(model: "ModelSection") -> Iterator[Refusal]:
+    if model.position_dim is None and model.size_per_head % 2:
+        yield (
+            f"Rotary positions turn pairs of dimensions, and the head size {model.size_per_head} is odd",
+            "choose an even model.head_dim, or model.positions = 'sinusoidal'",
+        )
+    if model.turned_size % 2 or model.turned_size > model.size_per_head:
+        yield (
+            f"model.position_dim = {model.turned_size} of a head of {model.size_per_head} cannot be turned in pairs",
+            "choose an even number of at most the head size",
+        )
+    kind = model.position_scaling_kind
+    for name in ("position_trained_len", "position_low_turns", "position_high_turns"):
+        if kind not in ("llama3", "yarn") and _is_set(model, name):
+            yield (
+                f"model.{name} = {getattr(model, name)!r} says nothing about model.position_scaling_kind = {kind!r}",
+                "leave it out, or choose 'llama3' or 'yarn'",
+            )
+    low, high = model.turns
+    if kind in ("llama3", "yarn") and low >= high:
+        yield f"model.position_low_turns = {low:g} is not below {high:g} high ones", "choose fewer"
+    if kind == "dynamic" and model.turned_size < 4:
+        yield "A single pair of dimensions has no base that could grow", "choose another model.position_scaling_kind"
 
 
 def _buckets(model: "ModelSection") -> Iterator[Refusal]:

@@ -37,7 +37,11 @@ class PositionsRecord:
     layout: Literal["interleaved", "halves"] | None = None
     """Which dimensions share a wavelength. None: none do. A rotary table is the same for both."""
     scaling: float = 1.0
-    """What positions are divided by."""
+    """What positions are divided by; where not all are, that of `stretching`."""
+    stretching: str = "linear"
+    """Which wavelengths of a run's rotary positions are stretched (`model.position_scaling_kind`)."""
+    frequencies: NDArray[np.float64] | None = None
+    """Angle by which each pair of dimensions turns from one position to the next. None: not rotary."""
     merge: Literal["add", "concat", "query_key"] | None = None
     """How a run joins its vectors to its tokens. None: they act on the scores, or there is no run."""
     side: Literal["source", "target"] | None = None

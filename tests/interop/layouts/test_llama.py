@@ -9,14 +9,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tfcli.generation.caches import DecodingCache
 from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.layout import Inexpressible, Layout
 from tfcli.interop.layouts import llama
 from tfcli.interop.tensors import canonical_names, take
+from tfcli.models.extend import extend_context
 from tfcli.recipe.model import ModelSection
 
-from . import reference
-from .families.llama import EXPORTS, FAMILIES, LAYOUTS
+from . import comparison, reference
+from .families.llama import EXPORTS, FAMILIES, LAYOUTS, SCALINGS
 from .family import RUN, Family, transformers
 
 STORIES = Path(__file__).parents[4] / "shared" / "weights" / "stories260K"
@@ -68,6 +70,25 @@ def test_old_files_say_how_positions_rotate_in_another_way() -> None:
         old = LLAMA.file(rope_theta=500, rope_scaling=scaling)
         del old["rope_parameters"]
         assert reference.read_config(llama.LAYOUT, old) == new
+
+
+@pytest.mark.parametrize("scaling", SCALINGS, ids=str)
+def test_positions_are_stretched_beyond_the_context(scaling: dict[str, Any]) -> None:
+    """Of a context of 9: 20 tokens at once, and the last 3 of them one by one behind a cache. The angles of dynamic
+    positions then change with every token, and keys stay as they were turned."""
+    theirs = LLAMA.model(rope_parameters={"rope_theta": 100.0, **scaling})
+    ours = reference.ours_of(llama.LAYOUT, theirs)
+    extend_context(ours, 40)
+    ids = comparison.random_ids(11, 2, 20)
+    with torch.no_grad():
+        comparison.assert_same(ours(ids), theirs(ids).logits)
+        theirs = LLAMA.model(rope_parameters={"rope_theta": 100.0, **scaling})  # which remembers no longer text
+        wanted = theirs(ids[:, :17], use_cache=True)
+        cache = DecodingCache(ours, rows=2, capacity=20)
+        comparison.assert_same(ours(ids[:, :17], cache=cache), wanted.logits)
+        for at in range(17, 20):
+            wanted = theirs(ids[:, at : at + 1], past_key_values=wanted.past_key_values, use_cache=True)
+            comparison.assert_same(ours(ids[:, at : at + 1], cache=cache), wanted.logits)
 
 
 def test_settings_of_a_published_file_that_change_nothing() -> None:

@@ -146,9 +146,9 @@ def _consistent(
 
 def _rotary_scores(record: PositionsRecord) -> NDArray[np.float64]:
     """q_m · k_n of one random q and k of length 1, turned by what the model turns with: (1, N, N)."""
-    assert record.d_model is not None and record.base is not None and record.layout is not None
+    assert record.d_model is not None and record.frequencies is not None and record.layout is not None
     length = min(record.length, BIASES)
-    by = rotation(torch.arange(length), record.d_model, record.base, layout=record.layout, scaling=record.scaling)
+    by = rotation(torch.arange(length), torch.tensor(record.frequencies), record.layout)
     draw = torch.randn(2, record.d_model, generator=torch.Generator().manual_seed(0))
     draw = draw / draw.norm(dim=1, keepdim=True)
     query, key = (rotate(one.expand(1, 1, length, -1), by)[0, 0].double() for one in draw)

@@ -35,7 +35,10 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
         return ShiftRecord(record.encoding, k, frozen(matrix), None, None, residual)
     size = rows.shape[1]
     pairs = _pairs(record)
-    angles = k / record.scaling * record.base ** (-2.0 * np.arange(len(pairs)) / size)
+    if record.frequencies is None:
+        angles = k / record.scaling * record.base ** (-2.0 * np.arange(len(pairs)) / size)
+    else:
+        angles = k * record.frequencies
     matrix = _rotation(size, pairs, angles if record.encoding == "sinusoidal" else -angles)
     paired = pairs.ravel()
     residual = _residual(rows[k:], rows[:-k] @ matrix.T, paired)

@@ -11,7 +11,7 @@ from torch import Tensor
 from tfcli.errors import UsageError, shortened
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.relative_bias import relative_buckets
-from tfcli.layers.rotary import Rotation, rotation
+from tfcli.layers.rotary import Rotation, rotary_frequencies, rotation
 from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection, PositionLayout, PositionMerge
@@ -58,7 +58,10 @@ def positions_table(
     if not base > 1:
         raise UsageError(f"A base of {base:g} gives no growing wavelengths", "choose a base above 1")
     if encoding == "rotary":
-        return _rotary(length, size, base, layout or "halves", scaling)
+        if size % 2:
+            raise UsageError(f"Rotary positions turn pairs of dimensions, and {size} is odd", "choose an even size")
+        whole = ModelSection(head_dim=size, position_base=base, position_layout=layout, position_scaling=scaling)
+        return _rotary(whole, length)
     return _sinusoidal(length, size, base, layout or "interleaved", scaling, offset)
 
 
@@ -79,11 +82,12 @@ def run_positions(model: Transformer, length: int | None = None, side: Side | No
     if section.positions in ("learned", "t5"):
         side = (side or "source") if has_sides else None
         return (_learned if section.positions == "learned" else _relative)(model, length, side)
-    sizes = {"rotary": section.size_per_head, "alibi": section.num_heads}
+    if section.positions == "rotary" and length > 0:
+        return _rotary(section, length)
     record = positions_table(
         section.positions,
         length,
-        sizes.get(section.positions, section.position_size),
+        section.num_heads if section.positions == "alibi" else section.position_size,
         section.position_base,
         layout=section.layout,
         scaling=section.position_scaling,
@@ -129,11 +133,17 @@ def _alibi(length: int, heads: int) -> PositionsRecord:
     return _biases("alibi", length, bias)
 
 
-def _rotary(length: int, head_dim: int, base: float, layout: PositionLayout, scaling: float) -> PositionsRecord:
-    if head_dim % 2:
-        raise UsageError(f"Rotary positions turn pairs of dimensions, and {head_dim} is odd", "choose an even size")
-    table = _pairs(rotation(torch.arange(length), head_dim, base, layout=layout, scaling=scaling))
-    return _vectors("rotary", table, base=base, layout=layout, scaling=scaling)
+def _rotary(section: ModelSection, length: int) -> PositionsRecord:
+    frequencies = rotary_frequencies(section, length)
+    return _vectors(
+        "rotary",
+        _pairs(rotation(torch.arange(length), frequencies, section.layout, section.rotary_gain)),
+        base=section.position_base,
+        layout=section.layout,
+        scaling=section.position_scaling,
+        stretching=section.position_scaling_kind,
+        frequencies=frozen(frequencies.numpy(), np.float64),
+    )
 
 
 def _sinusoidal(

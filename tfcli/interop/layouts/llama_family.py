@@ -1,14 +1,15 @@
 """What the families of Llama's layout have in common: settings, tensors, and how they are written."""
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.layout import Inexpressible, Layout, TensorMap, require
 from tfcli.interop.layouts.parts import gain, written_tokens
 from tfcli.interop.layouts.plain import PLAIN, check_plain
-from tfcli.recipe.model import Activation, ModelSection
+from tfcli.recipe.model import Activation, ModelSection, PositionScaling
 from tfcli.records.roles import TokenRoles
 
 WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")
@@ -21,6 +22,7 @@ _ACTIVATIONS: dict[str, Activation] = {
     "swish": "swiglu",
     "gelu_new": "geglu_tanh",
 }
+_SCALINGS = {name: name for name in ("default", *get_args(PositionScaling))}
 _WRITTEN: dict[Activation, str] = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_pytorch_tanh"}
 
 
@@ -54,10 +56,10 @@ def read(config: CheckpointConfig, kv_heads: int | None = None, head_dim: int | 
     config.fixed("pretraining_tp", 1, reason="tfcli computes each product in one piece")
     config.fixed("rope_interleaved", False, reason="the layout rotates dimensions that lie half a head apart")
     d_model, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-    base, scaling = _read_rotation(config)
     said = config.says("num_key_value_heads")
     return replace(
         PLAIN,
+        **read_rotation(config),
         architecture="decoder",
         vocab_size=config.integer("vocab_size"),
         max_seq_len=config.integer("max_position_embeddings"),
@@ -67,10 +69,6 @@ def read(config: CheckpointConfig, kv_heads: int | None = None, head_dim: int | 
         num_kv_heads=config.integer("num_key_value_heads", heads if said else kv_heads or heads),
         head_dim=config.integer("head_dim", head_dim or d_model // heads),
         d_ff=config.integer("intermediate_size"),
-        positions="rotary",
-        position_layout="halves",
-        position_base=base,
-        position_scaling=scaling,
         norm="rmsnorm",
         norm_bias=False,
         norm_placement="pre",
@@ -88,19 +86,60 @@ def read(config: CheckpointConfig, kv_heads: int | None = None, head_dim: int | 
     )
 
 
-def _read_rotation(config: CheckpointConfig) -> tuple[float, float]:
-    """Base and scaling: from `rope_parameters`, or `rope_theta` and `rope_scaling` of older files."""
+def read_rotation(config: CheckpointConfig) -> dict[str, Any]:
+    """The settings of rotary positions: from `rope_parameters`, or `rope_theta` and `rope_scaling` of older files."""
     theta = config.number("rope_theta", 10_000.0)
     if config.has("rope_parameters"):
         config.fixed("rope_scaling", reason="rope_parameters already says how positions are rotated")
     rope = CheckpointConfig(config.mapping("rope_parameters") or config.mapping("rope_scaling"), config.file)
     for settings in (config, rope):
         settings.fixed("partial_rotary_factor", 1, reason="tfcli rotates whole heads")
-    kinds = {"default": "default", "linear": "linear"}
-    kind = rope.choice("rope_type", kinds, rope.choice("type", kinds, "default"))
-    base, scaling = rope.number("rope_theta", theta), rope.number("factor") if kind == "linear" else 1.0
+    kind = rope.choice("rope_type", _SCALINGS, rope.choice("type", _SCALINGS, "default"))
+    found: dict[str, Any] = {
+        "positions": "rotary",
+        "position_layout": "halves",
+        "position_base": rope.number("rope_theta", theta),
+    }
+    if kind != "default":
+        found |= {"position_scaling_kind": kind, "position_scaling": rope.number("factor")}
+    if kind in ("llama3", "yarn"):
+        context = rope.integer("original_max_position_embeddings", config.integer("max_position_embeddings"))
+        found["position_trained_len"] = context
+    if kind == "llama3":
+        found["position_low_turns"] = rope.number("low_freq_factor")
+        found["position_high_turns"] = rope.number("high_freq_factor")
+    if kind == "yarn":
+        rope.fixed("truncate", True, reason="tfcli's ramp begins and ends at a pair of dimensions")
+        found["position_low_turns"] = rope.number("beta_slow", 1.0) or 1.0
+        found["position_high_turns"] = rope.number("beta_fast", 32.0) or 32.0
+        found["position_gain"] = _gain(rope, rope.number("factor"))
     rope.finish()
-    return base, scaling
+    return found
+
+
+def _gain(rope: CheckpointConfig, factor: float) -> float:
+    """What yarn multiplies turned queries and keys by: said, or made from the factor."""
+    usual = 1 + 0.1 * math.log(max(factor, 1))
+    above, below = rope.number("mscale", 0.0), rope.number("mscale_all_dim", 0.0)
+    if above and below:
+        usual = (1 + above * (usual - 1)) / (1 + below * (usual - 1))
+    return rope.number("attention_factor", usual)
+
+
+def write_rotation(section: ModelSection) -> dict[str, Any]:
+    """`rope_parameters`."""
+    kind = section.position_scaling_kind
+    rope: dict[str, Any] = {"rope_theta": section.position_base, "rope_type": "default"}
+    if kind != "linear" or section.position_scaling != 1:
+        rope |= {"rope_type": kind, "factor": section.position_scaling}
+    low, high = section.turns
+    if kind in ("llama3", "yarn"):
+        rope["original_max_position_embeddings"] = section.position_trained_len or section.max_seq_len
+    if kind == "llama3":
+        rope |= {"low_freq_factor": low, "high_freq_factor": high}
+    if kind == "yarn":
+        rope |= {"beta_slow": low, "beta_fast": high, "attention_factor": section.rotary_gain}
+    return rope
 
 
 def _tensors(section: ModelSection) -> list[TensorMap]:
@@ -154,6 +193,9 @@ def check(section: ModelSection, family: str, own: Collection[str] = ()) -> None
     """
     require(section, f"{family} has rotary positions", positions="rotary")
     require(section, f"{family} rotates dimensions that lie half a head apart", position_layout="halves")
+    require(section, f"{family} rotates whole heads", position_dim=(None, section.size_per_head))
+    if section.position_scaling_kind != "yarn":
+        require(section, f"{family} does not lengthen queries and keys", rotary_gain=1.0)
     require(section, f"{family} has RMSNorm", norm="rmsnorm")
     require(section, f"{family} normalises before every sublayer and after the last", norm_placement="pre")
     require(section, f"{family} has a gate in its feed-forward", activation=tuple(_WRITTEN))
@@ -174,9 +216,7 @@ def check_whole_heads(section: ModelSection, family: str) -> None:
 
 def write(section: ModelSection, roles: TokenRoles, model_type: str, architecture: str) -> dict[str, Any]:
     """The part of config.json that all families share."""
-    rope: dict[str, Any] = {"rope_theta": section.position_base, "rope_type": "default"}
-    if section.position_scaling != 1:
-        rope |= {"rope_type": "linear", "factor": section.position_scaling}
+    rope = write_rotation(section)
     return {
         "architectures": [architecture],
         "attention_dropout": section.attention_dropout_rate,

@@ -103,7 +103,9 @@ def _title(record: PositionsRecord) -> str:
         parts.append(record.layout)
     if record.base is not None:
         parts.append(f"base {record.base:g}")
-    if record.scaling != 1:
+    if record.stretching != "linear":
+        parts.append(f"stretched {record.scaling:g}-fold by {printable(record.stretching)}")
+    elif record.scaling != 1:
         parts.append(f"n divided by {record.scaling:g}")
     if record.side:
         parts.append(f"{record.side} side")

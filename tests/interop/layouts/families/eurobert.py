@@ -50,7 +50,7 @@ FAMILY = Family(
         ({"hidden_act": "relu"}, "hidden_act"),
         ({"hidden_dropout": 0.1}, "hidden_dropout"),
         ({"pretraining_tp": 2}, "pretraining_tp"),
-        ({"rope_parameters": None, "rope_scaling": {"type": "yarn", "factor": 2.0}}, "type = 'yarn'"),
+        ({"rope_parameters": None, "rope_scaling": {"type": "longrope", "factor": 2.0}}, "type = 'longrope'"),
         ({"sliding_window": 4}, "sliding_window"),
         ({"is_causal": True}, "is_causal"),
         ({"mlp_bias": 1}, "mlp_bias"),

@@ -53,6 +53,9 @@ EXPORTS: list[tuple[dict[str, Any], str]] = [
     ({"attention_bias": True, "attention_output_bias": False}, "qwen2"),
     ({"attention_bias": True, "attention_output_bias": False, "sliding_window": 3}, "qwen2"),
     ({"sliding_window": 3, "position_scaling": 2.0}, "mistral"),
+    ({"position_scaling_kind": "llama3", "position_scaling": 8.0, "position_low_turns": 0.5}, "llama mistral granite"),
+    ({"position_scaling_kind": "yarn", "position_scaling": 4.0, "position_trained_len": 7}, "llama mistral granite"),
+    ({"position_scaling_kind": "dynamic", "position_scaling": 2.0}, "llama mistral granite"),
     ({"query_key_norm": True, "activation": "geglu", "norm_affine": False}, "qwen3"),
     ({"query_key_norm": True, "attention_bias": True, "sliding_window": 3, "norm_eps": 1e-2}, "qwen3"),
     ({"num_heads": 5, "head_dim": 2, "activation": "geglu_tanh"}, "mistral granite"),
@@ -64,6 +67,8 @@ INEXPRESSIBLE: list[tuple[str, dict[str, Any], Mapping[str, Any] | tuple[str, ..
     ("architecture", {"architecture": "encoder"}, LAYOUTS),
     ("positions", {"positions": "alibi"}, LAYOUTS),
     ("position_layout", {"position_layout": "interleaved"}, LAYOUTS),
+    ("position_dim", {"position_dim": 2}, LAYOUTS),
+    ("rotary_gain", {"position_gain": 1.5}, LAYOUTS),
     ("norm", {"norm": "layernorm"}, LAYOUTS),
     ("norm_placement", {"norm_placement": "post"}, LAYOUTS),
     ("attention_score", {"attention_score": "dot"}, ("llama", "mistral")),
@@ -85,12 +90,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("llama", {"rope_interleaved": True}, "rope_interleaved"),
     ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
     ("llama", {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
-    ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "rope_type = 'llama3'"),
+    ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor"),
+    ("llama", {"rope_parameters": {"rope_type": "yarn", "factor": 8.0, "truncate": False}}, "truncate"),
+    ("llama", {"original_max_position_embeddings": 5}, "original_max_position_embeddings"),
     ("llama", {"rope_parameters": {"rope_type": "default", "factor": 8.0}}, "factor"),
     ("llama", {"rope_parameters": {"rope_type": "linear"}}, "factor"),
     ("llama", {"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "full_attention"),
-    ("llama", {"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, "type = 'dynamic'"),
-    ("llama", {"rope_parameters": None, "rope_scaling": {"rope_type": "yarn"}}, "rope_type = 'yarn'"),
+    ("llama", {"rope_parameters": None, "rope_scaling": {"type": "dynamic"}}, "factor"),
+    ("llama", {"rope_parameters": None, "rope_scaling": {"rope_type": "yarn"}}, "factor"),
     ("llama", {"rope_parameters": None, "rope_scaling": {"type": "longrope"}}, "type = 'longrope'"),
     ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling"),
     ("llama", {"sliding_window": 4}, "sliding_window"),
@@ -125,14 +132,32 @@ BROKEN: list[tuple[dict[str, Any], dict[str, torch.Tensor | None], str]] = [
 WINDOWS = [{"use_sliding_window": used, "sliding_window": 4, "max_window_layers": 0} for used in (False, True)]
 
 
+SCALINGS: list[dict[str, Any]] = [
+    {"rope_type": "linear", "factor": 1.5},
+    {"rope_type": "dynamic", "factor": 4.0},
+    {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 0.25,
+        "high_freq_factor": 1.5,
+        "original_max_position_embeddings": 7,
+    },
+    {"rope_type": "yarn", "factor": 4.0},
+    {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 100, "attention_factor": 1.5},
+    {"rope_type": "yarn", "factor": 8.0, "beta_fast": 3.0, "beta_slow": 0.2, "original_max_position_embeddings": 40},
+    {"rope_type": "yarn", "factor": 40.0, "mscale": 0.5, "mscale_all_dim": 1.2},
+]
+"""What stretches positions."""
+
+
 @st.composite
 def common_settings(draw: st.DrawFn) -> dict[str, Any]:
     """Sizes and variants that all families have."""
     kv_heads = draw(st.integers(1, 3))
     heads = kv_heads * draw(st.integers(1, 3))
     rope = {"rope_theta": draw(st.sampled_from([100.0, 10_000.0, 5e5])), "rope_type": "default"}
-    if draw(st.booleans()):
-        rope |= {"rope_type": "linear", "factor": draw(st.sampled_from([1.5, 4.0]))}
+    rope |= draw(st.sampled_from([{"rope_type": "default"}, *SCALINGS]))
     return {
         "vocab_size": draw(st.integers(2, 30)),
         "hidden_size": heads * draw(st.integers(8, 12)),
@@ -140,7 +165,8 @@ def common_settings(draw: st.DrawFn) -> dict[str, Any]:
         "num_hidden_layers": draw(st.integers(1, 3)),
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
-        "head_dim": 2 * draw(st.integers(1, 5)),
+        # One pair of dimensions has no base that could grow.
+        "head_dim": 2 * draw(st.integers(2 if rope["rope_type"] == "dynamic" else 1, 5)),
         "hidden_act": draw(st.sampled_from(["silu", "gelu", "gelu_new", "gelu_pytorch_tanh"])),
         "max_position_embeddings": draw(st.integers(2, 19)),
         "rms_norm_eps": draw(st.sampled_from([1e-6, 1e-5, 1e-2])),
