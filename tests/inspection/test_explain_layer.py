@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.inspection.test_explain_attention import NOTATIONS, close, in_order, matrices
+from tfcli.errors import UsageError
 from tfcli.inspection.explain.attention import explain_attention
 from tfcli.inspection.explain.layer import explain_layer
 from tfcli.inspection.explain.run_layer import of_run
@@ -125,3 +126,11 @@ def test_shapes_of_a_run_that_shares_keys(trained: Callable[[str], Path]):
     section = load_run(trained("decoder")).config.model
     assert shapes["LN(X)"] == shapes["X̃"] == (len("<Tom"), section.d_model)  # <s>, and a character a token
     assert shapes["W_g"] == (section.d_model, section.inner_size)
+
+
+def test_a_layer_of_parallel_sublayers_is_refused_by_name(trained: Callable[[str], Path]):
+    subject = of_run(load_run(trained("decoder")), "Tom swam")
+    object.__setattr__(subject.section, "parallel_residual", True)
+    for picture in (explain_layer, trace_shapes):
+        with pytest.raises(UsageError, match=r"model\.parallel_residual = true"):
+            picture(subject)

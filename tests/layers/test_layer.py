@@ -134,3 +134,13 @@ def test_dropout_hits_the_sublayer_and_never_the_residual():
     x = torch.ones(50, 2)
     assert (residual(x, lambda h: h) == x).float().mean() > 0.9
     assert (residual.eval()(x, lambda h: h) == x).float().mean() == 0
+
+
+def test_parallel_sublayers_read_the_same_vectors():
+    """x + attention(norm x) + feed-forward(norm' x), each by itself."""
+    ours = TransformerLayer(replace(section("pre"), parallel_residual=True), causal=True).double()
+    randomize(ours)
+    x = draw(2, 5, 8)
+    attended = ours.attention(ours.attention_residual.norm(x), padding_mask=PADDING)
+    worked = ours.feed_forward(ours.feed_forward_residual.norm(x))
+    torch.testing.assert_close(ours(x, padding_mask=PADDING), x + attended + worked, atol=1e-12, rtol=0)

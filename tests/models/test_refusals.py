@@ -66,6 +66,16 @@ REFUSED: list[tuple[Settings, list[str], Settings]] = [
     ({"position_scaling_kind": "dynamic", "position_dim": 2}, ["base that could grow"], {"position_dim": 4}),
     ({"position_dim": 3}, ["model.position_dim = 3", "pairs"], {"position_dim": 2}),
     ({"position_dim": 10, "head_dim": 8}, ["model.position_dim = 10", "a head of 8"], {"position_dim": 8}),
+    (
+        {"parallel_residual": True, "norm_placement": "post"},
+        ["model.parallel_residual", "'post'"],
+        {"norm_placement": "pre"},
+    ),
+    (
+        {"parallel_residual": True, "architecture": "encoder-decoder"},
+        ["model.parallel_residual", "cross-attention"],
+        {"parallel_residual": False},
+    ),
     ({"position_buckets": 8}, ["model.position_buckets = 8", "choose t5"], {"positions": "t5"}),
     ({"position_max_distance": 99}, ["model.position_max_distance = 99", "choose t5"], {"positions": "t5"}),
     (

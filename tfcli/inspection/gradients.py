@@ -47,12 +47,14 @@ class WithoutResidual(nn.Module):
         super().__init__()
         self.placement, self.norm = residual.placement, residual.norm if norms else nn.Identity()
 
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """f(norm(x)) or norm(f(x)), for f the sublayer.
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], source: Tensor | None = None) -> Tensor:
+        """f(norm(x)) or norm(f(x)), for f the sublayer; beside another one that has given x, x + f(norm(source)).
 
         Shape:
-            x: (B, T, D) → (B, T, D)
+            x, source: (B, T, D) → (B, T, D)
         """
+        if source is not None:
+            return x + sublayer(self.norm(source))
         return sublayer(self.norm(x)) if self.placement == "pre" else self.norm(sublayer(x))
 
 
@@ -109,7 +111,8 @@ def _initial(
     section: ModelSection, placement: Placement | None, seed: int, batch: Batch, *, residuals: bool = True
 ) -> GradientProfile:
     # A stack of the post form has no norm at its end, so that without those of its layers there is none.
-    model = build_model(replace(section, norm_placement=placement or "post"), seed)
+    parallel = section.parallel_residual and placement == "pre"
+    model = build_model(replace(section, norm_placement=placement or "post", parallel_residual=parallel), seed)
     if not residuals:
         model = without_residuals(model, norms=placement is not None)
     return _profile(model, batch, placement, residuals=residuals)

@@ -125,16 +125,17 @@ class _Drawn:
 
     def _feed_forward(self, module: FeedForward) -> Block:
         s = self.section
+        beside = ("beside attention: reads what it reads",) if s.parallel_residual else ()
         if module.gate is None:
             matrices = [*self._linear("W₁", module.up), *self._linear("W₂", module.output)]
-            return Block("feed_forward", (f"{s.activation}(X W₁) W₂",), tuple(matrices))
+            return Block("feed_forward", (f"{s.activation}(X W₁) W₂", *beside), tuple(matrices))
         matrices = [
             *self._linear("W gate", module.gate),
             *self._linear("V", module.up),
             *self._linear("W₂", module.output),
         ]
         inner = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}[s.activation]
-        return Block("feed_forward", (f"{s.activation}: ({inner}(X W) ⊙ X V) W₂",), tuple(matrices))
+        return Block("feed_forward", (f"{s.activation}: ({inner}(X W) ⊙ X V) W₂", *beside), tuple(matrices))
 
     def _positions(self, module: nn.Module) -> Block | None:
         s = self.section

@@ -5,11 +5,26 @@ from typing import Any
 
 from tfcli.errors import UsageError, shortened
 from tfcli.interop.layout import Layout
-from tfcli.interop.layouts import bart, bert, eurobert, gpt2, granite, llama, marian, mistral, qwen2, qwen3, t5
-
-LAYOUTS: tuple[Layout, ...] = tuple(
-    module.LAYOUT for module in (gpt2, llama, mistral, qwen2, qwen3, granite, bert, eurobert, bart, marian, t5)
+from tfcli.interop.layouts import (
+    bart,
+    bert,
+    distilbert,
+    eurobert,
+    gpt2,
+    gpt_neox,
+    granite,
+    llama,
+    marian,
+    mistral,
+    qwen2,
+    qwen3,
+    roberta,
+    t5,
 )
+
+_DECODERS = (gpt2, llama, mistral, qwen2, qwen3, granite, gpt_neox)
+_OTHERS = (bert, roberta, distilbert, eurobert, bart, marian, t5)
+LAYOUTS: tuple[Layout, ...] = tuple(module.LAYOUT for module in (*_DECODERS, *_OTHERS))
 """In the order in which export tries them: the best known first."""
 
 

@@ -24,6 +24,7 @@ class TensorMap:
         absent: value and shape to export where the run has no such parameter and this one changes nothing: a bias
             of zeros, a gain of ones. None: the parameter is always there.
         optional: whether a checkpoint may lack the tensor; `absent` then says what it stands for.
+        groups: how often the parameters lie one after the other, a part of each: once, or once a head.
         theirs_shape: its shape in the checkpoint where that is more than the parameter's, as (1, Vocab) for (Vocab,).
     """
 
@@ -33,6 +34,7 @@ class TensorMap:
     absent: tuple[float, tuple[int, ...]] | None = None
     optional: bool = False
     theirs_shape: tuple[int, ...] | None = None
+    groups: int = 1
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,8 @@ def _parts(one: TensorMap, tensor: Tensor | None, wanted: tuple[int, ...], where
             f"{where}: tensor {one.theirs!r} is of the type {tensor.dtype}, and a parameter is floating-point", _REMEDY
         )
     rows = tensor.T if one.transposed else tensor.flatten() if one.theirs_shape else tensor
-    return dict(zip(one.ours, rows.chunk(len(one.ours)), strict=True))
+    parts = rows.unflatten(0, (one.groups, len(one.ours), -1))
+    return {name: parts[:, place].flatten(0, 1) for place, name in enumerate(one.ours)}
 
 
 def _require_layers(section: ModelSection, tensors: Mapping[str, Tensor], where: Path) -> None:
@@ -122,7 +123,8 @@ def give(layout: Layout, section: ModelSection, parameters: Mapping[str, Tensor]
             value, shape = one.absent
             theirs[one.theirs] = torch.full(shape, value)
             continue
-        joined = torch.cat([parameters[name] for name in one.ours])
+        parts = [parameters[name].unflatten(0, (one.groups, -1)) for name in one.ours]
+        joined = torch.stack(parts, dim=1).flatten(0, 2)
         laid_out = joined.T if one.transposed else joined
         theirs[one.theirs] = laid_out.reshape(one.theirs_shape or laid_out.shape).contiguous()
     return theirs

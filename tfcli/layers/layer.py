@@ -15,10 +15,11 @@ from tfcli.recipe.model import ModelSection
 
 
 class Residual(nn.Module):
-    """The road around a sublayer f. pre: x + f(norm(x)); post: norm(x + f(x)) (Xiong et al. 2020, table 1).
+    """The road around a sublayer f. pre: x + f(norm(x)); post: norm(x + f(x)) (Xiong et al. 2020, table 1). With a
+    `source` s beside it, x + f(norm(s)).
 
     Shape:
-        x: (B, T, D) → (B, T, D)
+        x, source: (B, T, D) → (B, T, D)
     """
 
     def __init__(self, model: ModelSection) -> None:
@@ -26,9 +27,9 @@ class Residual(nn.Module):
         self.placement, self.dropout = model.norm_placement, model.dropout
         self.norm = build_norm(model)
 
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], source: Tensor | None = None) -> Tensor:
         if self.placement == "pre":
-            return x + self._dropped(sublayer(for_products(self.norm(x))))
+            return x + self._dropped(sublayer(for_products(self.norm(x if source is None else source))))
         return self.norm(x + self._dropped(sublayer(for_products(x))))
 
     def _dropped(self, x: Tensor) -> Tensor:
@@ -51,6 +52,7 @@ class TransformerLayer(nn.Module):
         self.cross_attention = MultiHeadAttention(model, cross=True) if cross_attention else None
         self.cross_attention_residual = Residual(model) if cross_attention else None
         self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
+        self.is_parallel = model.parallel_residual
 
     def forward(
         self,
@@ -64,7 +66,8 @@ class TransformerLayer(nn.Module):
         self_weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Run the sublayers one after the other, each inside its residual.
+        """Run the sublayers one after the other, each inside its residual; the feed-forward reads what attention does
+        where the recipe has them in parallel.
 
         Shape:
             x: (B, T, D)
@@ -92,7 +95,8 @@ class TransformerLayer(nn.Module):
                 weights=cross_weights,
             )
 
+        source = x if self.is_parallel else None
         x = self.attention_residual(x, self_attend)
         if self.cross_attention_residual is not None:
             x = self.cross_attention_residual(x, cross_attend)
-        return self.feed_forward_residual(x, self.feed_forward)
+        return self.feed_forward_residual(x, self.feed_forward, source)

@@ -134,6 +134,10 @@ class ModelSection:
     norm_placement: NormPlacement = "pre"
     """pre: X + f(norm(X)). post: norm(X + f(X)), as in Vaswani et al. 2017."""
 
+    parallel_residual: bool = False
+    """Attention and feed-forward read the same vectors, and both are added: X + f(norm(X)) + g(norm'(X)) (Wang and
+    Komatsuzaki 2021; Black et al. 2022, 2.1)."""
+
     norm_eps: Annotated[float, Gt(0)] = 1e-5
     """Added to the variance under the root."""
 

@@ -173,6 +173,17 @@ def _norms(model: "ModelSection") -> Iterator[Refusal]:
     if model.norm_bias and (model.norm == "rmsnorm" or not model.norm_affine):
         why = "rmsnorm subtracts no mean" if model.norm == "rmsnorm" else "model.norm_affine is off"
         yield f"model.norm_bias = true adds a bias, and {why}", "leave it out"
+    if model.parallel_residual and model.norm_placement == "post":
+        yield (
+            "With model.parallel_residual two sublayers share a sum, and model.norm_placement = 'post' norms each",
+            "choose 'pre'",
+        )
+    if model.parallel_residual and model.architecture == "encoder-decoder":
+        yield (
+            "model.parallel_residual puts attention and feed-forward side by side, and a decoder's layer has "
+            "cross-attention between them",
+            "leave it out",
+        )
 
 
 def _sides(model: "ModelSection") -> Iterator[Refusal]:

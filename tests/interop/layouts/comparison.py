@@ -1,7 +1,7 @@
 """Two models compared: on drawn batches, after a round trip, and by their tensors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -56,13 +56,22 @@ def random_ids(vocab_size: int, *shape: int, seed: int = 0) -> Tensor:
     return torch.randint(vocab_size, shape, generator=torch.Generator().manual_seed(seed))
 
 
+def text_ids(section: ModelSection, *shape: int, seed: int = 0) -> Tensor:
+    """Token ids as a text has them: RoBERTa takes the one before its first position for padding wherever it stands."""
+    assert section.vocab_size is not None
+    ids = random_ids(section.vocab_size, *shape, seed=seed)
+    if section.architecture != "encoder" or not section.position_offset:
+        return ids
+    return torch.where(ids == section.position_offset - 1, section.position_offset % section.vocab_size, ids)
+
+
 def assert_same_function(ours: Transformer, theirs: Any, batch: Batch) -> None:
     """Logits, with and without collecting attention weights, and the weights of every kind."""
     section = ours.section
     assert section.vocab_size is not None
     rows, longest = len(batch.lengths), max(batch.lengths)
     real = torch.arange(longest)[None, :] < torch.tensor(batch.lengths)[:, None]
-    ids, types, compared = random_ids(section.vocab_size, rows, longest), {}, real
+    ids, types, compared = text_ids(section, rows, longest), {}, real
     inputs, given = [ids, real], {"input_ids": ids, "attention_mask": real.long()}
     if section.architecture == "encoder-decoder":
         targets = random_ids(section.vocab_size, rows, batch.target_length, seed=1)
@@ -104,7 +113,10 @@ def assert_round_trip(layout: Layout, section: ModelSection, parameters: Mapping
     """
     exported = give(layout, section, parameters)
     named = canonical_names(layout, exported)
-    again = settled_section(layout, reference.read_config(layout, layout.write(section, reference.ROLES)), named)
+    roles = reference.ROLES
+    if section.architecture == "encoder" and section.position_offset:  # RoBERTa's positions begin behind its padding
+        roles = replace(roles, pad=section.position_offset - 1)
+    again = settled_section(layout, reference.read_config(layout, layout.write(section, roles)), named)
     taken = take(layout, again, named, reference.WEIGHTS)
     assert taken.left_over == []
     twice = give(layout, again, taken.parameters)
@@ -136,7 +148,7 @@ def their_outputs(section: ModelSection, theirs: Any) -> Tensor:
 def _inputs(section: ModelSection) -> list[Tensor]:
     assert section.vocab_size is not None
     length = min(section.max_seq_len, 7)
-    ids = random_ids(section.vocab_size, 2, length)
+    ids = text_ids(section, 2, length)
     if section.architecture != "encoder-decoder":
         return [ids]
     return [ids, random_ids(section.vocab_size, 2, max(1, length - 2), seed=1)]

@@ -29,8 +29,13 @@ def perturbation(
         changed: which token, from 0.
 
     Raises:
-        UsageError: there is no such token.
+        UsageError: there is no such token, or the layers have no halves, one after the other.
     """
+    if model.section.parallel_residual:
+        raise UsageError(
+            "With model.parallel_residual = true a layer has no halves, one after the other",
+            "leave --perturb out, or name another run",
+        )
     if not 0 <= changed < len(ids):
         raise UsageError(f"The text has no token {changed}", f"choose 0 to {len(ids) - 1}")
     one = tower(model)

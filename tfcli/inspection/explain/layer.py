@@ -42,7 +42,12 @@ class _Sublayer:
 
 
 def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanation:
-    """What every part of a layer takes and gives, with the numbers that the model computes."""
+    """What every part of a layer takes and gives, with the numbers that the model computes.
+
+    Raises:
+        UsageError: the sublayers are parallel.
+    """
+    subject.require_sublayers_in_turn()
     n = notation(name)
     with torch.inference_mode():
         steps = [_entrance(subject, n)]

@@ -14,7 +14,12 @@ _SPLIT: _Axes = ("heads", "tokens", "head")
 
 
 def trace_shapes(subject: Subject, name: NotationName = "cs224n") -> ShapeTrace:
-    """Every tensor that one text takes through a layer; of a batch of B texts, each has B in front."""
+    """Every tensor that one text takes through a layer; of a batch of B texts, each has B in front.
+
+    Raises:
+        UsageError: the sublayers are parallel.
+    """
+    subject.require_sublayers_in_turn()
     n = notation(name)
     with torch.inference_mode():
         tensors = (*_attention(subject, n), *_rest(subject, n))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from tfcli.errors import UsageError
 from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
@@ -59,6 +60,19 @@ class Subject:
     def has_projections(self) -> bool:
         """Whether queries, keys and values are more than X itself."""
         return self.section.attention_score != "parameter_free"
+
+    def require_sublayers_in_turn(self) -> None:
+        """Refuse what shows a layer as its sublayers one after the other.
+
+        Raises:
+            UsageError: they read the same vectors.
+        """
+        if self.section.parallel_residual:
+            raise UsageError(
+                "With model.parallel_residual = true attention and feed-forward stand side by side, and this picture "
+                "has them one after the other",
+                "see `tfcli explain attention`, or name another run",
+            )
 
     @property
     def is_plain(self) -> bool:

@@ -1,6 +1,6 @@
 """BERT (Devlin et al. 2019): learned positions and token types, norms after the sublayers, a head of two steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from tfcli.interop.layouts.plain import PLAIN, check_plain
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 
-_WITHOUT_EFFECT = (
+WITHOUT_EFFECT = (
     # The head of next-sentence prediction.
     "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type",
     # Written by old versions of the library, read by none.
@@ -26,13 +26,20 @@ _EXPORTED_TYPES = 2
 
 
 def _read(config: CheckpointConfig) -> ModelSection:
+    section = read(config)
+    config.finish(WITHOUT_EFFECT)
+    return section
+
+
+def read(config: CheckpointConfig) -> ModelSection:
+    """The settings that BERT and RoBERTa share."""
     config.fixed("position_embedding_type", "absolute", reason="tfcli knows BERT with learned positions alone")
     config.fixed("is_decoder", False, reason="tfcli knows BERT as an encoder")
     config.fixed("is_encoder_decoder", False, reason="tfcli knows BERT as an encoder")
     config.fixed("add_cross_attention", False, reason="tfcli's encoder has nothing to attend to but its own text")
     config.fixed("directionality", "bidi", reason="tfcli's encoder sees the text on both sides")
     dropout = config.number("hidden_dropout_prob", 0.1)
-    section = replace(
+    return replace(
         PLAIN,
         architecture="encoder",
         vocab_size=config.integer("vocab_size"),
@@ -61,15 +68,18 @@ def _read(config: CheckpointConfig) -> ModelSection:
         initialization="bert",
         init_std=config.number("initializer_range", 0.02),
     )
-    config.finish(_WITHOUT_EFFECT)
-    return section
 
 
 def _tensors(section: ModelSection) -> Sequence[TensorMap]:
+    return body(section, "bert") if section.head == "none" else [*body(section, "bert"), *_head(section)]
+
+
+def body(section: ModelSection, base: str) -> list[TensorMap]:
+    """Embeddings and layers, under names that begin with that of the family."""
     size, types = section.d_model, section.token_types or _EXPORTED_TYPES
-    embeddings = "bert.embeddings"
+    embeddings = f"{base}.embeddings"
     maps = [
-        TensorMap(_WORDS, ("embedding.weight",)),
+        TensorMap(f"{embeddings}.word_embeddings.weight", ("embedding.weight",)),
         TensorMap(f"{embeddings}.position_embeddings.weight", ("embedding.positions",)),
         TensorMap(
             f"{embeddings}.token_type_embeddings.weight", ("embedding.token_types",), absent=(0.0, (types, size))
@@ -77,8 +87,8 @@ def _tensors(section: ModelSection) -> Sequence[TensorMap]:
         *norm(f"{embeddings}.LayerNorm", "embedding.norm", size),
     ]
     for i in range(section.num_layers):
-        maps += _layer(f"bert.encoder.layer.{i}", f"stack.layers.{i}", section)
-    return maps if section.head == "none" else [*maps, *_head(section)]
+        maps += _layer(f"{base}.encoder.layer.{i}", f"stack.layers.{i}", section)
+    return maps
 
 
 def _layer(theirs: str, ours: str, section: ModelSection) -> list[TensorMap]:
@@ -119,10 +129,19 @@ def _copies(section: ModelSection) -> Mapping[str, str]:
 
 
 def _write(section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
-    _check(section)
+    check(section, "BERT")
+    return write(section, roles, "bert", "Bert")
+
+
+def write(section: ModelSection, roles: TokenRoles, model_type: str, classes: str) -> dict[str, Any]:
+    """config.json of BERT or RoBERTa.
+
+    Args:
+        classes: what the names of the family's classes begin with.
+    """
     return {
-        "model_type": "bert",
-        "architectures": ["BertModel" if section.head == "none" else "BertForMaskedLM"],
+        "model_type": model_type,
+        "architectures": [f"{classes}{'Model' if section.head == 'none' else 'ForMaskedLM'}"],
         "vocab_size": section.vocab_size,
         "max_position_embeddings": section.max_seq_len,
         "type_vocab_size": section.token_types or _EXPORTED_TYPES,
@@ -144,14 +163,23 @@ def _write(section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
     }
 
 
-def _check(section: ModelSection) -> None:
-    require(section, "BERT is an encoder", architecture="encoder")
-    require(section, "BERT learns its positions", positions="learned")
-    require(section, "BERT normalises its embeddings", embedding_norm=True)
-    require(section, "BERT has LayerNorm", norm="layernorm")
-    require(section, "BERT normalises after every sublayer", norm_placement="post")
-    require(section, "BERT's head is dense, activation and norm, then the matrix", head=("transform", "none"))
-    check_plain(section, "BERT", own=("token_types", "embedding_norm", "head", "head_bias"))
+def check(section: ModelSection, family: str, own: Collection[str] = ()) -> None:
+    """Refuse what neither BERT nor RoBERTa has.
+
+    Args:
+        family: its name, for the reason.
+        own: settings that it has in another form than most: it checks them itself.
+
+    Raises:
+        Inexpressible: names the first setting in the way.
+    """
+    require(section, f"{family} is an encoder", architecture="encoder")
+    require(section, f"{family} learns its positions", positions="learned")
+    require(section, f"{family} normalises its embeddings", embedding_norm=True)
+    require(section, f"{family} has LayerNorm", norm="layernorm")
+    require(section, f"{family} normalises after every sublayer", norm_placement="post")
+    require(section, f"{family}'s head is dense, activation and norm, then the matrix", head=("transform", "none"))
+    check_plain(section, family, own=("token_types", "embedding_norm", "head", "head_bias", *own))
 
 
 LAYOUT = Layout(

@@ -86,20 +86,39 @@ def read(config: CheckpointConfig, kv_heads: int | None = None, head_dim: int | 
     )
 
 
-def read_rotation(config: CheckpointConfig) -> dict[str, Any]:
-    """The settings of rotary positions: from `rope_parameters`, or `rope_theta` and `rope_scaling` of older files."""
-    theta = config.number("rope_theta", 10_000.0)
+def read_rotation(
+    config: CheckpointConfig,
+    names: tuple[str, str] = ("rope_theta", "partial_rotary_factor"),
+    share: float = 1.0,
+    size: int | None = None,
+) -> dict[str, Any]:
+    """The settings of rotary positions: from `rope_parameters`, or from those and `rope_scaling` of older files.
+
+    Args:
+        names: what the family calls the base and the share of a head that is turned.
+        share: the family's, where the file says none.
+        size: of a head. None: the family turns whole heads.
+    """
+    theta = config.number(names[0], 10_000.0)
     if config.has("rope_parameters"):
         config.fixed("rope_scaling", reason="rope_parameters already says how positions are rotated")
     rope = CheckpointConfig(config.mapping("rope_parameters") or config.mapping("rope_scaling"), config.file)
-    for settings in (config, rope):
-        settings.fixed("partial_rotary_factor", 1, reason="tfcli rotates whole heads")
     kind = rope.choice("rope_type", _SCALINGS, rope.choice("type", _SCALINGS, "default"))
     found: dict[str, Any] = {
         "positions": "rotary",
         "position_layout": "halves",
         "position_base": rope.number("rope_theta", theta),
     }
+    if size is None:
+        for settings in (config, rope):
+            settings.fixed("partial_rotary_factor", 1, reason="tfcli rotates whole heads of this family")
+    else:
+        share = rope.number("partial_rotary_factor", config.number(names[1], share))
+        found["position_dim"] = int(size * share)
+        if found["position_dim"] % 2 or not 0 < found["position_dim"] <= size:
+            said = rope if rope.has("partial_rotary_factor") else config
+            name = "partial_rotary_factor" if said is rope else names[1]
+            said.fixed(name, reason=f"pairs of dimensions of a head of {size} are rotated")
     if kind != "default":
         found |= {"position_scaling_kind": kind, "position_scaling": rope.number("factor")}
     if kind in ("llama3", "yarn"):

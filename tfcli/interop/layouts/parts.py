@@ -16,16 +16,17 @@ def norm(theirs: str, ours: str, size: int) -> list[TensorMap]:
     return [gain(theirs, ours, size), TensorMap(f"{theirs}.bias", (f"{ours}.bias",), absent=(0.0, (size,)))]
 
 
-def affine(theirs: str, *ours: str, size: int, transposed: bool = False) -> list[TensorMap]:
+def affine(theirs: str, *ours: str, size: int, transposed: bool = False, groups: int = 1) -> list[TensorMap]:
     """Matrix and bias of an affine map onto `size` numbers: zeros where a run has no bias there.
 
     Args:
         ours: one map, or those whose results lie side by side in theirs.
         transposed: whether the checkpoint keeps the matrix as (in, out).
+        groups: how often they lie side by side, a part of each.
     """
     return [
-        TensorMap(f"{theirs}.weight", tuple(f"{name}.weight" for name in ours), transposed=transposed),
-        TensorMap(f"{theirs}.bias", tuple(f"{name}.bias" for name in ours), absent=(0.0, (size,))),
+        TensorMap(f"{theirs}.weight", tuple(f"{name}.weight" for name in ours), transposed, groups=groups),
+        TensorMap(f"{theirs}.bias", tuple(f"{name}.bias" for name in ours), absent=(0.0, (size,)), groups=groups),
     ]
 
 

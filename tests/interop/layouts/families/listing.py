@@ -1,12 +1,15 @@
 """Every family, in the order of `tfcli.interop.families`."""
 
-from tests.interop.layouts.families import bart, bert, eurobert, gpt2, llama, marian, t5
+from tests.interop.layouts.families import bart, bert, distilbert, eurobert, gpt2, gpt_neox, llama, marian, roberta, t5
 from tests.interop.layouts.family import Family
 
 FAMILIES: tuple[Family, ...] = (
     gpt2.FAMILY,
     *llama.FAMILIES,
+    gpt_neox.FAMILY,
     bert.FAMILY,
+    roberta.FAMILY,
+    distilbert.FAMILY,
     eurobert.FAMILY,
     bart.FAMILY,
     marian.FAMILY,
