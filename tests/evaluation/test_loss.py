@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from tests.models.small import ARCHITECTURES, model
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.evaluation.loss import Totals, total_loss
-from tfcli.evaluation.objective import target_of
+from tfcli.evaluation.objective import AT_A_TIME, targets_of
+from tfcli.evaluation.placed import Placed
 from tfcli.evaluation.sums import sum_cells
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
@@ -131,7 +132,7 @@ def test_totals_are_pytorch_s_own(architecture: str, ignored: float):
     assert totals.nats == pytest.approx(F.cross_entropy(logits, labels, reduction="sum").item(), rel=1e-5)
     assert totals.tokens == int((labels != IGNORED).sum())
     assert totals.correct == int((logits.argmax(-1) == labels).sum())
-    rows = target_of(network, whole, CPU).logits.shape[0]
+    rows = sum(len(target.logits) for target in targets_of(network, whole, CPU))
     assert rows == (24 if ignored == 0.0 else totals.tokens)
 
 
@@ -142,3 +143,20 @@ def test_splitting_a_set_into_batches_changes_nothing():
     once, by_row = total_loss(network, [whole], CPU), total_loss(network, rows, CPU)
     assert by_row.nats == pytest.approx(once.nats, rel=1e-6)
     assert (by_row.tokens, by_row.correct) == (once.tokens, once.correct)
+
+
+def test_the_logits_of_a_long_text_are_never_held_all_at_once():
+    """700 tokens by 256, and the sums are those of all at once, in float64 here."""
+    network, draw = model("decoder"), np.random.default_rng(1)
+    long = Batch(draw.integers(0, 11, (70, 10)), draw.integers(0, 11, (70, 10)))
+    places, held = np.arange(700).reshape(70, 10), list[int]()
+    network.head.register_forward_hook(lambda head, inputs, logits: held.append(len(logits)))
+    totals, cells = total_loss(network, [long], CPU), sum_cells(network, [Placed(long, places)], None, 700, None, CPU)
+    assert held == 2 * [256, 256, 188] and AT_A_TIME["cpu"] == 256
+    with torch.no_grad():
+        logits = network.hidden(torch.as_tensor(long.input_ids)).flatten(0, 1).double() @ network.head.weight.double().T
+    labels = torch.as_tensor(long.labels).flatten()
+    of_each = F.cross_entropy(logits, labels, reduction="none").numpy()
+    assert totals.nats == pytest.approx(of_each.sum(), rel=1e-6)
+    np.testing.assert_allclose(cells.nats, of_each, rtol=1e-5)
+    assert totals.correct == cells.correct.sum() == int((logits.argmax(-1) == labels).sum())

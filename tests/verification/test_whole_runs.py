@@ -16,7 +16,7 @@ from tests.support.runs import one_thread
 from tests.verification.trained import ARCHITECTURES, subject_of, train
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.causal import CausalBatches
-from tfcli.evaluation import loss
+from tfcli.evaluation import objective
 from tfcli.files import read_json, write_json
 from tfcli.interop import exporting
 from tfcli.records.verification import Check
@@ -217,13 +217,13 @@ def test_an_evaluation_that_ends_dropout_for_good_is_found(subject: Subject, mon
 def test_padding_that_counts_in_the_loss_is_found(
     architecture: str, runs: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ):
-    true = loss.target_of
+    true = objective.targets_of
 
     def counting(*arguments: Any) -> Any:
-        target = true(*arguments)
-        return replace(target, labels=target.labels.where(target.labels != IGNORED, 0))
+        for target in true(*arguments):
+            yield replace(target, labels=target.labels.where(target.labels != IGNORED, 0))
 
-    monkeypatch.setattr(loss, "target_of", counting)
+    monkeypatch.setattr(objective, "targets_of", counting)
     failed(evaluated.evaluation_by_batches, subject_of(runs(architecture)))
 
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from tfcli.data.batch import Batch
-from tfcli.evaluation.objective import target_of
+from tfcli.evaluation.objective import scores_of_labels
 from tfcli.evaluation.scoring import perplexity, require_tokens, scoring
 from tfcli.models.transformer import Transformer
 
@@ -55,9 +54,9 @@ def total_loss(
     nats, tokens, correct = 0.0, 0, 0
     with scoring(model):
         for batch in batches:
-            target = target_of(model, batch, device)
-            nats += F.cross_entropy(target.logits.float(), target.labels, reduction="sum").item()
-            correct += int((target.logits.argmax(-1) == target.labels).sum())
+            of_each, right, _ = scores_of_labels(model, batch, device)
+            nats += of_each.cpu().double().sum().item()
+            correct += int(right.sum())
             tokens += batch.target_tokens
     sums = combined(torch.tensor([nats, tokens, correct], dtype=torch.float64))
     nats, tokens, correct = float(sums[0]), int(sums[1]), int(sums[2])

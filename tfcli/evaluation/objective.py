@@ -1,21 +1,32 @@
-"""What each architecture is asked for: the logits at labelled positions.
+"""What each architecture is asked for: the logits at labelled positions, some tokens at a time.
+
+The logits of 8,192 tokens over 50,257 words take 1.6 GB in float32, and their softmax as much again.
 
 Shape legend: B batch, S source length, T target length, D model, N labelled positions of the batch.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.models.transformer import Transformer
 
+AT_A_TIME = {"cpu": 256}
+"""Tokens whose logits are held at a time, by device: a CPU is fastest so, whatever the vocabulary (measured, by 10 to
+30 %), for the matrix is still read seldom and the logits soon again."""
+
+_AT_MOST = 2048
+"""The same for GPUs, which are slowed by many small products."""
+
 
 @dataclass(frozen=True)
 class Target:
-    """Predictions and the tokens that were right; `IGNORED` where there is nothing to predict.
+    """Predictions of some tokens, and the tokens that were right; `IGNORED` where there is nothing to predict.
 
     Shape:
         logits: (N, Vocab)
@@ -26,10 +37,27 @@ class Target:
     labels: Tensor
 
 
-def target_of(model: Transformer, batch: Batch, device: torch.device) -> Target:
-    """The logits of a batch at its labelled positions. clm, seq2seq and mlm differ in their labels alone."""
+def targets_of(model: Transformer, batch: Batch, device: torch.device) -> Iterator[Target]:
+    """The logits of a batch at its labelled positions, in order. clm, seq2seq and mlm differ in their labels alone."""
     hidden, labels = labelled_hidden(model, batch, device)
-    return Target(model.head(hidden), labels)
+    size = AT_A_TIME.get(device.type, _AT_MOST)
+    for some, their_labels in zip(hidden.split(size), labels.split(size), strict=True):
+        yield Target(model.head(some), their_labels)
+
+
+def scores_of_labels(model: Transformer, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each labelled position of a batch −log p of the right token, whether that was the likeliest, and the label:
+    0 and False where it is `IGNORED`.
+
+    Shape:
+        returns: (N,) float32, (N,) and (N,)
+    """
+    nats, correct, labels = [], [], []
+    for target in targets_of(model, batch, device):
+        nats.append(F.cross_entropy(target.logits.float(), target.labels, reduction="none"))
+        correct.append(target.logits.argmax(-1) == target.labels)
+        labels.append(target.labels)
+    return torch.cat(nats), torch.cat(correct), torch.cat(labels)
 
 
 def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional as F
 
 from tfcli.data.batch import IGNORED
-from tfcli.evaluation.objective import target_of
+from tfcli.evaluation.objective import scores_of_labels
 from tfcli.evaluation.placed import Placed
 from tfcli.evaluation.scoring import require_tokens, scoring
 from tfcli.models.transformer import Transformer
@@ -82,10 +81,8 @@ def sum_cells(
             scored = (labels != IGNORED).ravel()
             if not scored.any():
                 continue
-            target = target_of(model, placed.batch, device)
-            nats = F.cross_entropy(target.logits.float(), target.labels, reduction="none")
-            correct = target.logits.argmax(-1) == target.labels
-            kept = target.labels != IGNORED
+            nats, correct, right = scores_of_labels(model, placed.batch, device)
+            kept = right != IGNORED
             places = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
             where = places if cell_of is None else np.searchsorted(cell_of, places, side="right") - 1
             np.add.at(sums.nats, where, nats[kept].cpu().double().numpy())

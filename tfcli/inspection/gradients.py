@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.errors import UsageError
-from tfcli.evaluation.objective import target_of
+from tfcli.evaluation.objective import labelled_hidden
 from tfcli.inspection.reading import Inputs
 from tfcli.layers.layer import Residual, TransformerLayer
 from tfcli.models.build import build_model, weightless
@@ -137,8 +137,8 @@ def _profile(
     for stack in stacks.values():
         for layer in stack.layers:
             layer.register_forward_pre_hook(keep)
-    target = target_of(model, batch, model.device)
-    loss = F.cross_entropy(target.logits, target.labels, ignore_index=IGNORED)
+    hidden, labels = labelled_hidden(model, batch, model.device)
+    loss = F.cross_entropy(model.head(hidden), labels, ignore_index=IGNORED)
     loss.backward()
     value = float(loss.detach())
     found = tuple(

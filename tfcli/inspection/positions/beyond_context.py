@@ -4,10 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from torch.nn import functional as F
+from numpy.typing import NDArray
 
+from tfcli.data.batch import Batch
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import UsageError
+from tfcli.evaluation.objective import scores_of_labels
 from tfcli.models.decoder import Decoder
 from tfcli.models.extend import extend_context
 from tfcli.records.arrays import frozen
@@ -46,7 +48,7 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
         extend_context(run.model, longest)
     starts = np.linspace(0, len(view) - longest - 1, texts).astype(np.int64)
     tokens = view.padded(starts, np.full(texts, longest + 1), run.config.roles.pad)
-    losses = _losses(run, torch.from_numpy(tokens))
+    losses = _losses(run, tokens)
     edges = [0, *(times * context for times in _TIMES if times * context <= longest)]
     bands = tuple(LossBand(a, b, float(np.nanmean(losses[:, a:b]))) for a, b in pairwise(edges))
     size = -(-longest // _BINS)
@@ -66,7 +68,7 @@ def require_decoder(run: LoadedRun) -> None:
         )
 
 
-def _losses(run: LoadedRun, tokens: torch.Tensor) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def _losses(run: LoadedRun, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
     """−log p of every token but the first; a document's beginning follows the end of another always, and is left out
     (NaN).
 
@@ -75,10 +77,9 @@ def _losses(run: LoadedRun, tokens: torch.Tensor) -> np.ndarray[tuple[int, int],
         returns: (texts, N)
     """
     rows = []
-    for text in tokens.to(run.device):
-        logits = run.model(text[None, :-1])[0]
-        loss = F.cross_entropy(logits.float(), text[1:], reduction="none")
+    for text in tokens:
+        loss, _, right = scores_of_labels(run.model, Batch(text[None, :-1], text[None, 1:]), run.device)
         if run.config.roles.bos != run.config.roles.eos:
-            loss = loss.masked_fill(text[1:] == run.config.roles.bos, torch.nan)
+            loss = loss.masked_fill(right == run.config.roles.bos, torch.nan)
         rows.append(loss.cpu())
     return torch.stack(rows).numpy()

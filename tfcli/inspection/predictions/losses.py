@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.views import TokenStreamView
 from tfcli.errors import UsageError
-from tfcli.evaluation.objective import target_of
+from tfcli.evaluation.objective import targets_of
 from tfcli.evaluation.placed import Placed
 from tfcli.evaluation.pseudo import LoneMasks
 from tfcli.evaluation.scoring import perplexity
@@ -102,17 +102,18 @@ class _Scores:
         scored = (labels != IGNORED).ravel()
         if not scored.any():
             return
-        target = target_of(run.model, placed.batch, run.device)
-        kept = target.labels != IGNORED
-        logits, right = target.logits[kept].float(), target.labels[kept]
-        known: Tensor = named(run, logits.softmax(-1))
-        own = known.gather(-1, right[:, None])
-        highest, best = known.max(-1)
-        places = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
-        self.nats[places] = F.cross_entropy(logits, right, reduction="none").cpu().numpy()
-        self.ranks[places] = 1 + (known > own).sum(-1).cpu().numpy()
-        self.best[places] = best.cpu().numpy()
-        self.probabilities[places] = highest.cpu().numpy()
+        left = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
+        for target in targets_of(run.model, placed.batch, run.device):
+            kept = target.labels != IGNORED
+            logits, right = target.logits[kept].float(), target.labels[kept]
+            known: Tensor = named(run, logits.softmax(-1))
+            own = known.gather(-1, right[:, None])
+            highest, best = known.max(-1)
+            places, left = left[: len(right)], left[len(right) :]
+            self.nats[places] = F.cross_entropy(logits, right, reduction="none").cpu().numpy()
+            self.ranks[places] = 1 + (known > own).sum(-1).cpu().numpy()
+            self.best[places] = best.cpu().numpy()
+            self.probabilities[places] = highest.cpu().numpy()
 
 
 def _context(run: LoadedRun) -> int:
