@@ -109,6 +109,13 @@ def test_logits_are_told_from_a_feed_forward_of_the_same_size():
     assert rehearsal.rehearse(alike.model, alike.train, 4)["logits"] <= 1.1 * plain["logits"]
 
 
+def test_the_logits_of_an_evaluation_are_counted_by_hand():
+    """Of 16 · 32 tokens 256 at a time, 20,000 numbers of 4 bytes each, and their log-probabilities beside them. A step
+    holds less, in blocks of the vocabulary."""
+    recipe = decided({"model": {"vocab_size": 20_000}})
+    assert rehearsal.rehearse(recipe.model, recipe.train, 16)["logits"] == 2 * 256 * 20_000 * 4
+
+
 def test_checkpointing_of_activations_leaves_little_of_them():
     deep = {"model": {"num_layers": 8}}
     plain = memory.predict_memory(decided(deep))
@@ -119,20 +126,23 @@ def test_checkpointing_of_activations_leaves_little_of_them():
 MEASURE = """
 import sys, torch
 from tests.training.test_memory import measured_recipe
+from tfcli.evaluation.loss import total_loss
 from tfcli.training.memory import peak_memory, predict_memory
+from tfcli.training.synthetic import synthetic_batches
 from tfcli.training.trial import open_trial
 recipe = measured_recipe(*sys.argv[1:])
 predicted = predict_memory(recipe).peak
 trial = open_trial(recipe)
 for _ in range(3):
     float(trial.step())
+total_loss(trial.parts.model, [next(synthetic_batches(recipe))], torch.device("cpu"))
 print(predicted, peak_memory(torch.device("cpu")))
 """
 
 
-def measured_recipe(architecture: str, d_model: str, precision: str) -> Recipe:
+def measured_recipe(architecture: str, d_model: str, precision: str, vocab_size: str = "2000") -> Recipe:
     """Large enough that the model is seen beside the interpreter."""
-    size = {"d_model": int(d_model), "num_layers": 4, "num_heads": 4, "max_seq_len": 128, "vocab_size": 2000}
+    size = {"d_model": int(d_model), "num_layers": 4, "num_heads": 4, "max_seq_len": 128, "vocab_size": int(vocab_size)}
     return decided({"model": size, "train": {"batch_size": 16, "precision": precision}}, architecture=architecture)
 
 
@@ -140,10 +150,16 @@ def measured_recipe(architecture: str, d_model: str, precision: str) -> Recipe:
 @pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
 @pytest.mark.parametrize(
     "shape",
-    [("decoder", "256", "float32"), ("encoder", "256", "bfloat16"), ("encoder-decoder", "128", "float32")],
-    ids=lambda shape: shape[0],
+    [
+        ("decoder", "256", "float32"),
+        ("encoder", "256", "bfloat16"),
+        ("encoder-decoder", "128", "float32"),
+        ("decoder", "64", "float32", "40000"),
+    ],
+    ids=lambda shape: "-".join(shape),
 )
-def test_the_peak_of_a_process_is_predicted_within_a_tenth(shape: tuple[str, str, str]):
+def test_the_peak_of_a_process_is_predicted_within_a_tenth(shape: tuple[str, ...]):
+    """Of three steps and an evaluation."""
     done = subprocess.run([sys.executable, "-c", MEASURE, *shape], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     predicted, measured = map(int, done.stdout.split())

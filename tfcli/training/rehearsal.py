@@ -1,4 +1,5 @@
-"""A training step on shapes without numbers: how many bytes live at each instant, at no memory and hardly any time.
+"""A training step and an evaluation on shapes without numbers: how many bytes live at each instant, at no memory and
+hardly any time.
 
 PyTorch's fake tensors run the model's own code, so that what is counted is what autograd really keeps, whatever the
 variant, the attention path or the precision. A second look at the same code would only go stale.
@@ -19,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tfcli.data.batch import Batch
+from tfcli.evaluation.objective import scores_of_labels
 from tfcli.models.build import ARCHITECTURES
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
@@ -38,7 +40,8 @@ REHEARSED_TOKENS = MOST_TOKENS
 
 
 def rehearse(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
-    """Bytes of a forward and backward pass: the most that live of each kind, and "peak", the most of all at once.
+    """Bytes of a forward and backward pass, and then of scoring such a batch: the most that live of each kind, and
+    "peak", the most of all at once.
 
     "weights" hold buffers too; "copies" are the weights that autocast casts; "activations" are all that lies between
     embedding and head, and what the kernels need for a moment; "logits" all that has a number for every token of
@@ -90,7 +93,11 @@ def _rehearsed(section: ModelSection, train: TrainSection, sequences: int) -> Co
         if train.activation_checkpointing:
             forget_activations(model)
         TrainingLoss(model, train)(batch).backward()
-        return ledger.totals(model)
+        ledger.name_gradients(model)
+        model.zero_grad()
+        with torch.no_grad():
+            scores_of_labels(model.eval(), batch, model.device)
+        return ledger.totals()
 
 
 class _Ledger(TorchDispatchMode):
@@ -109,11 +116,14 @@ class _Ledger(TorchDispatchMode):
         for tensor in [*model.parameters(), *model.buffers()]:
             self.kinds[self._number(tensor)] = "weights"
 
-    def totals(self, model: nn.Module) -> Counter[str]:
-        """The most bytes that lived of each kind, and of all."""
+    def name_gradients(self, model: nn.Module) -> None:
+        """Call those so that the weights have now."""
         for parameter in model.parameters():
             if parameter.grad is not None:
                 self.kinds[self._number(parameter.grad)] = "gradients"
+
+    def totals(self) -> Counter[str]:
+        """The most bytes that lived of each kind, and of all."""
         live: Counter[str] = Counter()
         most: Counter[str] = Counter()
         for number, change in self.moves:
