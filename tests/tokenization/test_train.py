@@ -2,14 +2,19 @@
 
 import hashlib
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
 from tfcli.errors import UsageError
 from tfcli.recipe.tokenizer import TokenizerSection
+from tfcli.tokenization import learn
+from tfcli.tokenization import train as trained_by
 from tfcli.tokenization.learn import canonical_scores
 from tfcli.tokenization.pieces import pieces
 from tfcli.tokenization.train import train_tokenizer
@@ -85,7 +90,65 @@ def test_documents_are_opened_as_often_as_promised(algorithm: str) -> None:
             yield text
 
     train_tokenizer(texts, TokenizerSection(algorithm=algorithm, vocab_size=400))  # type: ignore[arg-type]
-    assert opened == ([1, 2, 2, 2] if algorithm in ("wordpiece", "unigram") else [1, 2, 2])
+    first = 1 if algorithm == "char" else 2  # the others see whether their words can be held
+    assert opened == ([2, 2, 2, 2] if algorithm in ("wordpiece", "unigram") else [first, 2, 2])
+
+
+def unspaced(size: int, seed: int = 1) -> str:
+    """Sentences of words without spaces between them, as Chinese has it: no sentence comes twice."""
+    draw = random.Random(seed)
+    words = ["".join(draw.choices(CHARACTERS, k=draw.choice((1, 2, 2, 3)))) for _ in range(800)]
+    sentences = ("".join(draw.choices(words, range(800, 0, -1), k=draw.randint(6, 20))) + "。" for _ in range(size))
+    return "".join(sentences)
+
+
+CHARACTERS = [chr(0x4E00 + number) for number in range(300)]
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "wordpiece", "unigram"])
+def test_text_without_spaces_is_learned_from_in_part(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of it, from everywhere: a tokenizer nearly as good as that of all, and every time the same."""
+    texts, held_out = [unspaced(3000), "and some words of spaced text"], unspaced(300)
+    section = TokenizerSection(algorithm=algorithm, vocab_size=1200)  # type: ignore[arg-type]
+    whole, _ = train_tokenizer(lambda: iter(texts), section)
+    monkeypatch.setitem(trained_by.STRETCHES, algorithm, len("".join(texts).encode()) // 10)
+    learned: list[int] = []
+    true = learn.LEARNERS[algorithm]  # type: ignore[index]
+
+    def counting(backend: Any, text: learn.Pieces, section: TokenizerSection) -> Any:
+        learned.append(sum(len(piece.encode()) for piece in text()))
+        return true(backend, text, section)
+
+    monkeypatch.setitem(learn.LEARNERS, algorithm, counting)  # type: ignore[misc]
+    part, again = (train_tokenizer(lambda: iter(texts), section)[0] for _ in range(2))
+    assert part.to_json() == again.to_json()
+    assert learned[0] == pytest.approx(trained_by.STRETCHES[algorithm], rel=0.2)
+    assert len(part.encode(held_out)) < 1.25 * len(whole.encode(held_out))
+
+
+def test_spaced_text_is_learned_from_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words that come again take no memory; a bound that their sum exceeds and their number does not changes nothing."""
+    text = " ".join(f"{'long' * 5}{n % 50}" for n in range(4000))
+    before = train("bpe", text)
+    monkeypatch.setitem(trained_by.STRETCHES, "bpe", 50 * 22)
+    assert train("bpe", text).to_json() == before.to_json()
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "wordpiece", "unigram", "word"])
+def test_more_words_than_memory_are_refused_with_both_numbers(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 words of 8 letters, all different: their 160 kB as often as `HELD` says."""
+    words = (f"{n:08d}" for n in range(20_000))
+    needed = trained_by.HELD[algorithm] * 160_000
+    monkeypatch.setattr(trained_by, "machine_memory", lambda: needed - 1)
+    text = " ".join(words)
+    with pytest.raises(
+        UsageError, match=rf"takes {needed / 1e9:.3g} GB or more.*0.16 MB of different words.*GB"
+    ) as caught:
+        train(algorithm, text)
+    assert caught.value.exit_code == 2
+    monkeypatch.setattr(trained_by, "machine_memory", lambda: needed)
+    with pytest.raises(UsageError, match=r"No word|too small") if algorithm == "word" else nullcontext():
+        train(algorithm, text)
 
 
 def test_lowercase_folds_before_anything_else() -> None:

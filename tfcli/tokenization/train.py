@@ -1,8 +1,16 @@
-"""Learn a tokenizer from text. The same text gives the same tokenizer.json, byte for byte."""
+"""Learn a tokenizer from text. The same text gives the same tokenizer.json, byte for byte.
 
+The library holds every different word, letter by letter. Text with spaces soon has no new ones. Text without (Chinese,
+Japanese, encoded data) has nothing else, and so of its stretches no more are learned from than memory bears, drawn from
+all of the text.
+"""
+
+import re
+import zlib
 from collections.abc import Callable, Iterator
 
 from tfcli.errors import UsageError
+from tfcli.processes import machine_memory
 from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.records.tokenization import TokenizerReport
 from tfcli.tokenization import learn
@@ -12,23 +20,34 @@ from tfcli.tokenization.tokenizer import Tokenizer
 
 Texts = Callable[[], Iterator[str]]
 
+_WORD = 16
+"""Characters without white space that may still be a word; more of them are a stretch."""
+
+_STRETCH = re.compile(rf"\S{{{_WORD + 1},64}}")
+
+STRETCHES = {"bpe": 1 << 21, "wordpiece": 1 << 21, "unigram": 1 << 18}
+"""Bytes of different stretches that an algorithm learns from at most; `char` and `word` have few or count all."""
+
+HELD = {"bpe": 115, "wordpiece": 130, "unigram": 400, "word": 30}
+"""Bytes of memory that a byte of different words takes (measured with tokenizers 0.23)."""
+
 
 def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer, TokenizerReport]:
     """Learn a tokenizer and count what it makes of its own training text.
 
     Args:
-        texts: opens the documents anew. They are opened three times, for wordpiece and unigram four times: up to the
-            first text, to learn, and to count. They are never held in memory together.
+        texts: opens the documents anew. They are opened three times, for wordpiece and unigram four times: to see how
+            many words there are, to learn, and to count. They are never held in memory together.
         section: the algorithm, the vocabulary's size and what is too rare to learn.
 
     Raises:
-        UsageError: there is no text, or the vocabulary is too small for the alphabet.
+        UsageError: there is no text, its words take more memory than there is, or the vocabulary is too small for the
+            alphabet.
     """
-    if not any(text and not text.isspace() for text in texts()):
-        raise UsageError("There is no text to train a tokenizer on", "name a source that holds text")
+    share = _share_of_stretches(texts, section)
     learner = learn.LEARNERS[section.algorithm]
     cutter = pipeline(section.algorithm, lowercase=section.lowercase)
-    model = learner(cutter, lambda: _training_pieces(texts(), section), section)
+    model = learner(cutter, lambda: _training_pieces(texts(), section, share), section)
     tokenizer = Tokenizer(pipeline(section.algorithm, lowercase=section.lowercase, model=model))
     return tokenizer, report(tokenizer, texts)
 
@@ -62,8 +81,48 @@ def report(tokenizer: Tokenizer, texts: Texts) -> TokenizerReport:
     )
 
 
-def _training_pieces(documents: Iterator[str], section: TokenizerSection) -> Iterator[str]:
+def _share_of_stretches(texts: Texts, section: TokenizerSection) -> float:
+    """The share of the stretches that can be learned from: 1 where all can."""
+    most, held, there = STRETCHES.get(section.algorithm, 0), HELD.get(section.algorithm, 0), machine_memory()
+    seen: set[str] = set()
+    words = stretches = 0
+    is_blank = True
+    for text in texts():
+        is_blank = is_blank and (not text or text.isspace())
+        if not is_blank and not held:
+            break
+        for piece in pieces(text):
+            new = set(piece.split()) - seen
+            long = {word for word in new if most and len(word) > _WORD}
+            stretches += len("".join(long).encode())
+            words += len("".join(new - long).encode())
+            seen |= new if stretches <= most else new - long
+            needed = held * (words + min(stretches, most))
+            if needed > there:
+                raise UsageError(
+                    f"Learning a {section.algorithm} tokenizer from this text takes {needed / 1e9:.3g} GB or more, for "
+                    f"it has {words / 1e6:.3g} MB of different words, and the machine has a memory of "
+                    f"{there / 1e9:.3g} GB",
+                    "learn from a part of the text, or choose --algorithm char, which takes none",
+                )
+    if is_blank:
+        raise UsageError("There is no text to train a tokenizer on", "name a source that holds text")
+    return min(1.0, most / max(1, stretches))
+
+
+def _training_pieces(documents: Iterator[str], section: TokenizerSection, share: float) -> Iterator[str]:
     for document in documents:
         for piece in pieces(document):
             # U+FFFD stands for the unknown and must stay out of every vocabulary that has one.
-            yield piece if section.algorithm == "bpe" else piece.replace(REPLACEMENT, " ")
+            text = piece if section.algorithm == "bpe" else piece.replace(REPLACEMENT, " ")
+            yield from [text] if share >= 1 or section.algorithm not in STRETCHES else _thinned(text, share)
+
+
+def _thinned(text: str, share: float) -> Iterator[str]:
+    """What is left between the stretches that are left out. A stretch is in by what it says, wherever it stands."""
+    start = 0
+    for stretch in _STRETCH.finditer(text):
+        if zlib.crc32(stretch[0].encode()) >= share * (1 << 32):
+            yield text[start : stretch.start()]
+            start = stretch.end()
+    yield text[start:]
