@@ -127,7 +127,7 @@ def test_text_without_spaces_is_learned_from_in_part(algorithm: str, monkeypatch
 
 
 def test_spaced_text_is_learned_from_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words that come again take no memory; a bound that their sum exceeds and their number does not changes nothing."""
+    """Words that come again take no memory: 50 different ones are within a bound that all 4,000 together exceed."""
     text = " ".join(f"{'long' * 5}{n % 50}" for n in range(4000))
     before = train("bpe", text)
     monkeypatch.setitem(trained_by.STRETCHES, "bpe", 50 * 22)
