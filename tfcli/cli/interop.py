@@ -27,6 +27,15 @@ def import_(
         Path | None,
         typer.Option("--tokenizer", metavar="FILE", help="A tokenizer.json to use.", show_default="the checkpoint's"),
     ] = None,
+    ignore_setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore-setting",
+            metavar="KEY",
+            help="Read config.json without this setting, which tfcli lacks; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Turn a Hugging Face checkpoint into a run.
@@ -44,7 +53,7 @@ def import_(
     from tfcli.render.as_json import to_json
     from tfcli.render.interop import imported_view
 
-    record = import_run(source, out, tokenizer)
+    record = import_run(source, out, tokenizer, ignore_setting or ())
     if json:
         terminal.json(to_json(record))
         return

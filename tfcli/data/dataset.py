@@ -118,10 +118,11 @@ def _open_shards(folder: Path, manifest: Manifest) -> _Shards:
         documents, tokens = set(), 0
         for side in SIDES[manifest.kind]:
             before = manifest.begins_with(side)
+            shortest = before + len(manifest.roles.end)
             shards = opened[part, side]
             for shard in manifest.part(part).shards:
                 ids = ShardTokens(folder, shard[array_name(side, "tokens")], manifest.vocab_size)
-                shards.append((ids, ShardOffsets(folder, shard[array_name(side, "offsets")], ids, before + 1)))
+                shards.append((ids, ShardOffsets(folder, shard[array_name(side, "offsets")], ids, shortest)))
             lengths = tuple(len(offsets) - 1 for _, offsets in shards)
             documents.add(lengths)
             tokens += sum(len(ids) for ids, _ in shards) - before * sum(lengths)

@@ -70,7 +70,8 @@ class Manifest:
 
     def begins_with(self, side: str) -> int:
         """The special tokens before a document's first word; after its last one there is one more."""
-        return {"source": len(self.roles.source_start), "target": len(self.roles.target_prefix)}.get(side, 1)
+        roles = self.roles
+        return len({"source": roles.source_start, "target": roles.target_prefix}.get(side, roles.text_prefix))
 
     def record(self, path: Path, *, reused: bool = False) -> DatasetRecord:
         """The numbers that travel up to whoever shows them."""

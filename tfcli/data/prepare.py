@@ -153,7 +153,7 @@ class _Tally:
     def add(self, piece: Piece, ids: list[int], tokenizer: Tokenizer) -> None:
         roles = tokenizer.roles
         self.unknown += tokenizer.count_unknown(ids)
-        self.tokens += len(ids) + piece.last
+        self.tokens += len(ids) + len(roles.end) * piece.last
         self.writer.append(piece.side, _framed(piece, ids, roles))
         if piece.side != "source":
             self.characters += len(piece.text)
@@ -176,6 +176,6 @@ class _Tally:
 
 def _framed(piece: Piece, ids: list[int], roles: TokenRoles) -> list[int]:
     starts = {"source": roles.source_start, "target": roles.target_prefix}
-    before = starts.get(piece.side, (roles.bos,)) if piece.first else ()
-    after = (roles.eos,) if piece.last else ()
+    before = starts.get(piece.side, roles.text_prefix) if piece.first else ()
+    after = roles.end if piece.last else ()
     return [*before, *ids, *after]

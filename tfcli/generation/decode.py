@@ -122,7 +122,7 @@ def decode(
             text.held.append(token)
             yield NewToken(text.number, token, score, others)
             is_full = len(text.new) == reader.limits[place]
-            if token != roles.eos and not is_full and not (ends is not None and ends(text.new)):
+            if token not in roles.ends and not is_full and not (ends is not None and ends(text.new)):
                 going.append(place)
         if not going:
             return
@@ -193,6 +193,6 @@ def finish_of(token_ids: Sequence[int], roles: TokenRoles, max_new_tokens: int, 
     """Why a text ended, told by its tokens and by whether a stop text appeared."""
     if stopped:
         return "stop"
-    if token_ids and token_ids[-1] == roles.eos:
+    if token_ids and token_ids[-1] in roles.ends:
         return "end"
     return "length" if len(token_ids) == max_new_tokens else "context"

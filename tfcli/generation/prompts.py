@@ -15,11 +15,14 @@ def prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str) -> list[in
     """``<s> prompt`` for a decoder; the bare source for an encoder-decoder, whose end is added later.
 
     Raises:
-        UsageError: there is nothing to translate.
+        UsageError: there is nothing to translate, or nothing to go on from.
     """
     ids = tokenizer.encode(prompt)
     if isinstance(model, Decoder):
-        return [tokenizer.roles.bos, *ids]
+        read = [*tokenizer.roles.text_prefix, *ids]
+        if not read:
+            raise UsageError("The prompt is empty, and no token of this run begins a text", "give it a text")
+        return read
     if not ids:
         raise UsageError(f"The prompt {prompt!r} is empty, and this run translates", "give it a sentence")
     return ids

@@ -70,9 +70,9 @@ def framed(run: LoadedRun, ids: Sequence[int], target: Sequence[int] = ()) -> In
     """
     roles = run.config.roles
     if run.architecture == "decoder":
-        return Inputs(decoder=(roles.bos, *ids))
+        return Inputs(decoder=(*roles.text_prefix, *ids))
     if run.architecture == "encoder":
-        return Inputs(encoder=(roles.bos, *ids, roles.eos))
+        return Inputs(encoder=(*roles.text_prefix, *ids, *roles.end))
     return Inputs(tuple(roles.source(list(ids))), (*roles.target_prefix, *target))
 
 

@@ -1,5 +1,6 @@
 """``config.json`` of a checkpoint, read setting by setting: what is not understood is refused by name."""
 
+import shlex
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,11 +18,10 @@ WITHOUT_EFFECT = frozenset(
         "finetuning_task", "id2label", "is_encoder_decoder", "label2id", "model_type", "num_labels", "problem_type",
         "task_specific_params", "tokenizer_class", "torch_dtype", "transformers_version", "use_cache",
         "gradient_checkpointing", "return_dict", "output_attentions", "output_hidden_states", "torchscript",
-        "attn_implementation", "_attn_implementation", "_attn_implementation_autoset", "_num_labels", "prefix",
-        "transformers.js_config", "unsloth_fixed", "unsloth_version",
+        "attn_implementation", "prefix", "transformers.js_config", "unsloth_fixed", "unsloth_version",
         "initializer_range", "vocab_size",
         # Special tokens and defaults of generation, which are read with the tokenizer.
-        "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "mask_token_id",
+        "bos_token_id", "eos_token_id", "eos_token_ids", "pad_token_id", "sep_token_id", "cls_token_id", "mask_token_id",
         "unk_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id", "bad_words_ids",
         "max_length", "min_length", "num_beams", "do_sample", "temperature", "top_k", "top_p", "length_penalty",
         "early_stopping", "no_repeat_ngram_size", "repetition_penalty", "suppress_tokens", "begin_suppress_tokens",
@@ -31,7 +31,7 @@ WITHOUT_EFFECT = frozenset(
         "tf_legacy_loss",
     }
 )  # fmt: skip
-"""Settings that change nothing about a language model's function."""
+"""Settings that change nothing about a language model's function; nor do those whose names begin with _."""
 
 
 class CheckpointConfig:
@@ -40,10 +40,11 @@ class CheckpointConfig:
     Args:
         values: the parsed JSON object.
         file: how to name it in errors.
+        inside: the setting whose object this is, where it is not the whole file.
     """
 
-    def __init__(self, values: Mapping[str, Any], file: Path) -> None:
-        self.file = file
+    def __init__(self, values: Mapping[str, Any], file: Path, inside: str = "") -> None:
+        self.file, self._inside = file, inside
         self._values = dict(values)
         self._read: set[str] = set()
 
@@ -88,7 +89,7 @@ class CheckpointConfig:
         """
         value = self._value(name, default)
         if not isinstance(value, str) or value not in known:
-            raise self._refusal(name, value, f"tfcli knows {', '.join(known)}")
+            raise self._lacking(name, value, f"tfcli knows {', '.join(known)}")
         return known[value]
 
     def fixed(self, name: str, *allowed: object, reason: str) -> None:
@@ -99,7 +100,7 @@ class CheckpointConfig:
         """
         self._read.add(name)
         if self.has(name) and self._values[name] not in allowed:
-            raise self._refusal(name, self._values[name], reason)
+            raise self._lacking(name, self._values[name], reason)
 
     def mapping(self, name: str) -> Mapping[str, Any]:
         """A nested object, empty where there is none."""
@@ -121,8 +122,9 @@ class CheckpointConfig:
                 and name not in self._read
                 and name not in WITHOUT_EFFECT
                 and name not in without_effect
+                and not name.startswith("_")
             ):
-                raise self._refusal(name, value, "tfcli does not know this setting of the family")
+                raise self._lacking(name, value, "tfcli does not know this setting of the family")
 
     def _value(self, name: str, default: Any) -> Any:
         self._read.add(name)
@@ -133,8 +135,13 @@ class CheckpointConfig:
             )
         return default if value is None else value
 
-    def _refusal(self, name: str, value: object, why: str) -> UsageError:
-        return UsageError(
-            f"{self.file} has {shortened(name)} = {shortened(repr(value))}, and {why}",
-            "correct the file, or choose another checkpoint",
-        )
+    def _refusal(
+        self, name: str, value: object, why: str, remedy: str = "correct the file, or choose another checkpoint"
+    ) -> UsageError:
+        return UsageError(f"{self.file} has {shortened(name)} = {shortened(repr(value))}, and {why}", remedy)
+
+    def _lacking(self, name: str, value: object, why: str) -> UsageError:
+        """The file may be right, and it is tfcli that lacks the setting."""
+        key = f"{self._inside}.{name}" if self._inside else name
+        remedy = f"where the model is the same without it, read it so: --ignore-setting {shlex.quote(key)}"
+        return self._refusal(name, value, why, remedy)

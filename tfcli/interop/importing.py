@@ -2,16 +2,18 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from torch import Tensor
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.files import digest, replacing_folder, write_text
 from tfcli.interop.checkpoint import Checkpoint, read_checkpoint
+from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.families import layout_of
 from tfcli.interop.hub import fetch, is_hub_name
 from tfcli.interop.layout import Layout
@@ -41,13 +43,16 @@ class _Model:
     taken: Taken
 
 
-def import_run(source: str, out: Path | None = None, tokenizer_file: Path | None = None) -> ImportedRun:
+def import_run(
+    source: str, out: Path | None = None, tokenizer_file: Path | None = None, ignored: Sequence[str] = ()
+) -> ImportedRun:
     """Read a checkpoint and write it as a run: weights in float32, its tokenizer, and where it comes from.
 
     Args:
         source: a folder, or hf:owner/name[@revision].
         out: where the run is to be; None: `runs/<name>-<n>`.
         tokenizer_file: a tokenizer.json to use instead of the checkpoint's own tokenizer.
+        ignored: settings of config.json to read it without; one of a nested object as "rope_parameters.factor".
 
     Raises:
         UsageError: there is no checkpoint, a setting of it is not tfcli's, or the folder is taken.
@@ -58,11 +63,22 @@ def import_run(source: str, out: Path | None = None, tokenizer_file: Path | None
         folder = fetch(source) if is_hub_name(source) else Path(source)
         if RunDirectory(folder).holds_run():
             raise UsageError(f"{source} is a run already", "use it as it is")
-        checkpoint = read_checkpoint(folder)
+        checkpoint = _without(read_checkpoint(folder), ignored)
         model = _read_model(checkpoint)
         tokenizer = _read_tokenizer(checkpoint, model.section, tokenizer_file)
-        _write(run, model, tokenizer, name, source)
+        _write(run, model, tokenizer, name, OriginSection(source, model.layout.name, ignored=tuple(ignored)))
     return _record(run, model, tokenizer, source)
+
+
+def _without(checkpoint: Checkpoint, ignored: Sequence[str]) -> Checkpoint:
+    """The checkpoint as if its config.json did not have these settings."""
+    values, file = deepcopy(checkpoint.values), checkpoint.config.file
+    for name in ignored:
+        outer, _, inner = name.partition(".")
+        nested = name not in values and isinstance(values.get(outer), dict)
+        if (values[outer] if nested else values).pop(inner if nested else name, None) is None:
+            raise UsageError(f"{file} has no setting {shortened(repr(name))} to ignore", "name one that it has")
+    return replace(checkpoint, config=CheckpointConfig(values, file), values=values)
 
 
 def _name_of(source: str) -> str:
@@ -78,10 +94,7 @@ def _read_model(checkpoint: Checkpoint) -> _Model:
     with _bounds_of(checkpoint.config.file):
         section = settled_section(layout, layout.read(checkpoint.config), tensors)
         section = build_recipe({"model": asdict(section)}).model  # a run with another could not be loaded
-    taken = take(layout, section, tensors, checkpoint.weights_file)
-    # Named as they are in the file.
-    left_over = [name if name in checkpoint.tensors else name.removeprefix(layout.prefix) for name in taken.left_over]
-    return _Model(layout, section, replace(taken, left_over=left_over))
+    return _Model(layout, section, take(layout, section, tensors, checkpoint.weights_file, checkpoint.tensors))
 
 
 @contextmanager
@@ -115,21 +128,30 @@ def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | 
     )
 
 
-def _write(run: RunDirectory, model: _Model, tokenizer: Tokenizer, name: str, source: str) -> None:
+def _write(run: RunDirectory, model: _Model, tokenizer: Tokenizer, name: str, origin: OriginSection) -> None:
     """The folder appears whole, or not at all."""
     weights = _fingerprint(model.taken.parameters)
-    run_id = digest(source, weights, tokenizer.fingerprint)
+    run_id = digest(origin.source, weights, tokenizer.fingerprint)
     settings = GenerateSection(max_new_tokens=min(GenerateSection.max_new_tokens, model.section.max_seq_len - 1))
-    origin = OriginSection(source=source, layout=model.layout.name, weights=weights)
-    recipe = Recipe(name=name, model=model.section, generate=settings, origin=origin)
+    recipe = Recipe(name=name, model=model.section, generate=settings, origin=replace(origin, weights=weights))
     config = RunConfig(model.section, tokenizer.roles, tokenizer.fingerprint, run_id)
     with replacing_folder(run.path) as temporary:
         inside = RunDirectory(temporary)
         tokenizer.save(inside.tokenizer)
         write_config(inside.config, config)
         save_tensors(inside.weights, model.taken.parameters, {"run_id": run_id})
-        write_text(inside.readme, imported_card(recipe, model.taken.left_over))
+        write_text(inside.readme, _card(recipe, model, tokenizer))
         write_text(inside.recipe, to_toml(recipe))
+
+
+def _card(recipe: Recipe, model: _Model, tokenizer: Tokenizer) -> str:
+    """With a text that fits: one that all vocabularies of letters spell, else a token of this one."""
+    section, unknown, mask = model.section, tokenizer.roles.unk, tokenizer.roles.mask
+    texts = ("One day", "day", *map(tokenizer.decode, ([token] for token in sorted(tokenizer.ordinary_ids))))
+    room = range(1, max(2, section.max_seq_len // 2))
+    fitting = (text for text in texts if unknown not in (ids := tokenizer.encode(text)) and len(ids) in room)
+    names = tokenizer.labels([] if mask is None else [mask])
+    return imported_card(recipe, model.taken.left_over, next(fitting, texts[0]), names[0] if names else None)
 
 
 def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str) -> ImportedRun:

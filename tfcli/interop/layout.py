@@ -54,7 +54,8 @@ class Layout:
             unless the checkpoint holds two different ones.
         copies: names of tensors that may repeat another one: {"lm_head.weight": "model.embed_tokens.weight"}.
         constants: patterns (`re.fullmatch`) of tensors that hold what the code computes by itself, not read.
-        heads: patterns of heads for other tasks; they are left over, and listed.
+        heads: patterns of heads for other tasks that lie within parts of the model; they are left over, and listed, as
+            is whatever lies outside of them.
         renames: old endings of names and today's: {"LayerNorm.gamma": "LayerNorm.weight"}.
     """
 

@@ -1,7 +1,7 @@
 """The tensors of a checkpoint as parameters of a model, and back."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ _REMEDY = "the file is damaged, or config.json belongs to another checkpoint"
 
 @dataclass(frozen=True)
 class Taken:
-    """A checkpoint's tensors under tfcli's names, and the heads of other tasks that were left over."""
+    """A checkpoint's tensors under tfcli's names, and those that were left over, which the model does not need."""
 
     parameters: dict[str, Tensor]
     left_over: list[str]
@@ -58,34 +58,47 @@ def settled_section(layout: Layout, section: ModelSection, tensors: Mapping[str,
     return section
 
 
-def take(layout: Layout, section: ModelSection, tensors: Mapping[str, Tensor], where: Path) -> Taken:
+def take(
+    layout: Layout, section: ModelSection, tensors: Mapping[str, Tensor], where: Path, names: Collection[str] = ()
+) -> Taken:
     """Read a checkpoint's tensors as the parameters of a model of this section.
 
     Args:
         tensors: under canonical names.
+        names: as the file has them; empty: the same.
 
     Raises:
-        BrokenInputError: one is missing, belongs to no part of the model, or contradicts the one it repeats; names the
-            file and the tensor.
+        BrokenInputError: one is missing, or contradicts the one it repeats; or a part of the model has one more. Names
+            the file and the tensor.
     """
     _require_layers(section, tensors, where)
     shapes = parameter_shapes(section)
     parameters: dict[str, Tensor] = {}
     left = dict(tensors)
-    for one in layout.tensors(section):
+    maps = layout.tensors(section)
+    for one in maps:
         if one.theirs not in left and not one.optional:
             raise BrokenInputError(f"{where} lacks the tensor {one.theirs!r}", _REMEDY)
         parameters |= _parts(one, left.pop(one.theirs, None), _their_shape(one, shapes), where)
     for name, original in layout.copies(section).items():
         if name in left and not torch.equal(left.pop(name), tensors[original]):
             raise BrokenInputError(f"{where}: tensor {name!r} is not {original!r}, as config.json says", _REMEDY)
-    unknown = [name for name in left if not _matches(name, layout.constants)]
-    for name in unknown:
-        if not _matches(name, layout.heads):
+    parts = {_part(layout, name) for name in (*(one.theirs for one in maps), *layout.copies(section))}
+    left_over = []
+    for name in sorted(name for name in left if not _matches(name, layout.constants)):
+        in_file = name if not names or name in names else name.removeprefix(layout.prefix)
+        within = _part(layout, name) in parts or (layout.prefix and in_file.startswith(layout.prefix))
+        if within and not _matches(name, layout.heads):
             raise BrokenInputError(
-                f"{where} has a tensor {shortened(repr(name))} that a {layout.name} model does not", _REMEDY
+                f"{where} has a tensor {shortened(repr(in_file))} that a {layout.name} model does not", _REMEDY
             )
-    return Taken(parameters, sorted(unknown))
+        left_over.append(in_file)
+    return Taken(parameters, left_over)
+
+
+def _part(layout: Layout, name: str) -> str:
+    """The part of the model that has a tensor: its layers, its embeddings, its head."""
+    return name.removeprefix(layout.prefix).partition(".")[0]
 
 
 def _parts(one: TensorMap, tensor: Tensor | None, wanted: tuple[int, ...], where: Path) -> dict[str, Tensor]:

@@ -52,7 +52,7 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
         where: how to name the tokenizer in an error.
 
     Raises:
-        UsageError: no token can end a text.
+        UsageError: no token can end a text of an encoder-decoder.
         BrokenInputError: a file is damaged, or an entry is no token id.
     """
     files = [(folder / "config.json", values)]
@@ -74,9 +74,10 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
     told = {role: found for role, settings in _SETTINGS.items() if (found := of(*settings)) is not None}
     if told.get("unk") in (told.get("bos"), told.get("eos")):
         told.pop("unk", None)  # GPT-2 names its one special token so, and knows every byte
-    roles = find_roles(backend.token_to_id, where, told)
     family = values.get("model_type")
-    if values.get("is_encoder_decoder") is not True and family not in ENCODER_DECODERS:
+    is_pair = values.get("is_encoder_decoder") is True or family in ENCODER_DECODERS
+    roles = find_roles(backend.token_to_id, where, told, may_be_endless=not is_pair)
+    if not is_pair:
         return roles
     source_start = _put_in_front(backend, roles.eos)
     start, forced = of("decoder_start"), of("forced_bos")

@@ -86,9 +86,8 @@ def _wordpiece(folder: Path) -> Backend:
     vocabulary = {token: token_id for token_id, (_, token) in enumerate(_lines(file))}
     settings = _settings(folder)
     names = {"unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]"} | special_names(folder)
-    for name in ("unk", "cls", "sep"):
-        if names[name] not in vocabulary:
-            raise BrokenInputError(f"{file} lacks the token {names[name]!r}", "restore the file")
+    if names["unk"] not in vocabulary:  # which the algorithm cannot do without
+        raise BrokenInputError(f"{file} lacks the token {names['unk']!r}", "restore the file")
     cls, sep = names["cls"], names["sep"]
     strip_accents = settings.get("strip_accents")
     with library_refusals(file):
@@ -101,11 +100,12 @@ def _wordpiece(folder: Path) -> Backend:
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = decoders.WordPiece(prefix="##")
         _declare(backend, folder, vocabulary)
-        backend.post_processor = processors.TemplateProcessing(
-            single=f"{cls}:0 $A:0 {sep}:0",
-            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
-            special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
-        )
+        if cls in vocabulary and sep in vocabulary:
+            backend.post_processor = processors.TemplateProcessing(
+                single=f"{cls}:0 $A:0 {sep}:0",
+                pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+                special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
+            )
         return tried(backend)
 
 

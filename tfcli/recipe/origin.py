@@ -17,3 +17,6 @@ class OriginSection:
 
     weights: str = ""
     """Fingerprint of all tensors as they were read."""
+
+    ignored: tuple[str, ...] = ()
+    """Settings of the checkpoint that it was read without, as --ignore-setting named them."""

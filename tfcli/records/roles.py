@@ -26,9 +26,14 @@ class TokenRoles:
     """What a decoder's or an encoder's text begins with: nothing in GPT-2, ``<s>`` in Llama. None: bos."""
     more_ends: tuple[int, ...] = ()
     """Further tokens that end a text, beside eos: ``<|eot_id|>`` in Llama 3."""
+    endless: bool = False
+    """Whether no token ends a text, as in a vocabulary without special tokens. The ids of pad, bos and eos then fill up
+    batches, masked; one that is an ordinary token stays that."""
 
     def ids(self) -> list[int]:
         """The ids of all the roles that there are."""
+        if self.endless:
+            return [token for token in (self.mask, self.unk) if token is not None]
         return [token for token in (self.pad, self.bos, self.eos, self.mask, self.unk) if token is not None]
 
     @property
@@ -44,8 +49,13 @@ class TokenRoles:
     @property
     def ends(self) -> frozenset[int]:
         """The tokens that end a text, whichever comes first."""
-        return frozenset((self.eos, *self.more_ends))
+        return frozenset((*self.end, *self.more_ends))
+
+    @property
+    def end(self) -> tuple[int, ...]:
+        """What is put behind a text."""
+        return () if self.endless else (self.eos,)
 
     def source(self, ids: Sequence[int]) -> list[int]:
         """A text as the encoder of an encoder-decoder reads it: begun as it was in training, and ended."""
-        return [*self.source_start, *ids, self.eos]
+        return [*self.source_start, *ids, *self.end]

@@ -4,6 +4,7 @@ The commands are those of someone who stands inside the folder, so that they sta
 """
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
@@ -41,20 +42,34 @@ def run_card(recipe: Recipe, finished: TrainingFinished) -> str:
     return _page(recipe.name, about, {**_shape(model), **facts}, after, (*_USE[model.architecture], "tfcli evaluate ."))
 
 
-def imported_card(recipe: Recipe, left_over: Sequence[str]) -> str:
-    """The page of an imported run, as Markdown."""
+def imported_card(recipe: Recipe, left_over: Sequence[str], text: str, mask: str | None) -> str:
+    """The page of an imported run, as Markdown.
+
+    Args:
+        text: one that the run's tokenizer and context have room for.
+        mask: the mask token's name, if the tokenizer has one.
+    """
     model, origin = recipe.model, recipe.origin
     facts = {"imported from": _name(origin.source), "family": origin.layout}
     if left_over:
         facts["left over"] = ", ".join(left_over)
-    use = _USE[model.architecture] if model.head != "none" else _USE[model.architecture][1:]
+    if origin.ignored:
+        facts["read without"] = ", ".join(origin.ignored)
+    fills = model.architecture == "encoder" and mask is not None and model.head != "none"
+    shown = shlex.quote(f"{text} {mask}" if fills else text)
+    use = [f"tfcli generate . {shown}"] if fills or model.architecture != "encoder" else []
+    use.append(f"tfcli inspect attention . {shown}" + " --kind cross" * (model.architecture == "encoder-decoder"))
+    if model.architecture != "encoder" or mask is not None:
+        source = "builtin:pt-en" if model.architecture == "encoder-decoder" else "builtin:stories"
+        head = " --set model.head=transform" if model.head == "none" else ""
+        use.append(f"tfcli train --init . --data {source}{head} --out ../trained-on")
     after = "`recipe.toml` holds the model; its training happened elsewhere."
     return _page(
         recipe.name,
         f"{_ARTICLE[model.architecture]} {model.architecture} imported with tfcli.",
         {**_shape(model), **facts},
         after,
-        (*use, "tfcli train --init . --data SOURCE"),
+        use,
     )
 
 

@@ -19,7 +19,11 @@ ROLE_NAMES = {"pad": PAD_NAMES, "bos": BOS_NAMES, "eos": EOS_NAMES, "mask": MASK
 
 
 def find_roles(
-    token_to_id: Callable[[str], int | None], where: str, known: Mapping[str, int] | None = None
+    token_to_id: Callable[[str], int | None],
+    where: str,
+    known: Mapping[str, int] | None = None,
+    *,
+    may_be_endless: bool = False,
 ) -> TokenRoles:
     """Find the special tokens of a vocabulary.
 
@@ -30,9 +34,10 @@ def find_roles(
         token_to_id: the id of a token, or None.
         where: how to name the tokenizer in an error.
         known: ids of roles ("pad", "bos", "eos", "mask", "unk") that are told otherwise, and not looked for.
+        may_be_endless: whether it will do without a token that ends a text.
 
     Raises:
-        UsageError: no token can end a text; names what was looked for.
+        UsageError: no token can end a text, and it will not do without; names what was looked for.
     """
 
     def first(role: str) -> int | None:
@@ -41,12 +46,17 @@ def find_roles(
         return next((found for name in ROLE_NAMES[role] if (found := token_to_id(name)) is not None), None)
 
     eos = first("eos")
+    pad, bos = first("pad"), first("bos")
+    if eos is None and may_be_endless:
+        filler = next((token for token in (pad, bos) if token is not None), 0)
+        begins = filler if bos is None else bos
+        start = () if bos is None else (bos,)
+        return TokenRoles(filler, begins, filler, first("mask"), first("unk"), text_start=start, endless=True)
     if eos is None:
         raise UsageError(
             f"{where} has no special token that can serve as pad, bos or eos (no {', '.join(EOS_NAMES)})",
             f"add {PAD}, {BOS} and {EOS} to it, or train one with 'tfcli tokenize train'",
         )
-    pad, bos = first("pad"), first("bos")
     if bos is None:
         bos = eos if pad is None else pad
     return TokenRoles(pad=eos if pad is None else pad, bos=bos, eos=eos, mask=first("mask"), unk=first("unk"))

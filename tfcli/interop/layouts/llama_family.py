@@ -102,7 +102,8 @@ def read_rotation(
     theta = config.number(names[0], 10_000.0)
     if config.has("rope_parameters"):
         config.fixed("rope_scaling", reason="rope_parameters already says how positions are rotated")
-    rope = CheckpointConfig(config.mapping("rope_parameters") or config.mapping("rope_scaling"), config.file)
+    inside = "rope_parameters" if config.mapping("rope_parameters") else "rope_scaling"
+    rope = CheckpointConfig(config.mapping(inside), config.file, inside)
     kind = rope.choice("rope_type", _SCALINGS, rope.choice("type", _SCALINGS, "default"))
     found: dict[str, Any] = {
         "positions": "rotary",
