@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -59,6 +60,85 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
         return path if path.exists() else save_checkpoint(path, family)
 
     return made
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GPT-2 of letters, whose vocabulary has no special token."""
+    import transformers
+    from tokenizers import Tokenizer, decoders, models
+
+    folder = tmp_path_factory.mktemp("endless") / "letters"
+    letters = {letter: number for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz .O")}
+    backend = Tokenizer(models.BPE(letters, []))
+    backend.decoder = decoders.Fuse()
+    sizes = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 40, "vocab_size": len(letters)}
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(**sizes, bos_token_id=None, eos_token_id=None, initializer_range=0.5)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    backend.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_a_vocabulary_without_special_tokens(endless: Path, corpus: Path, tmp_path: Path):
+    """Nothing begins a text and nothing ends it, whatever id comes: the first letter's too."""
+    run = tmp_path / "run"
+    done("import", endless, "--out", run)
+    for text in ("a cat", "One day", "z"):
+        ids = load_run(run).tokenizer.encode(text)
+        read = {"attention_mask": torch.ones(1, len(ids)), "pad_token_id": 0, "eos_token_id": None}
+        assert ours(run, text, 30) == their_ids(endless, ids, 30, **read)
+    assert "The prompt is empty" in refused(2, "generate", run, "")
+    done("train", "--init", run, "--data", corpus / "text.txt", "--out", tmp_path / "tuned", *SHORT)
+
+
+def test_what_the_model_does_not_need_is_left_over(checkpoint: Checkpoints, tmp_path: Path):
+    """Other heads, metadata, and settings that the user says to be without effect."""
+    folder, run = tmp_path / "llama", tmp_path / "run"
+    shutil.copytree(checkpoint("llama"), folder)
+    tensors = load_file(folder / "model.safetensors")
+    extra = {"v_head.summary.weight": torch.zeros(1, 16), "medusa.0.weight": torch.zeros(2)}
+    save_file(tensors | extra, folder / "model.safetensors", {"format": "pt"})
+    odd = {"my_app": {"a": 1}, "scale_depth": 1.4}
+    edit_json(folder / "config.json", _model_name_or_path="x", _any={"of": "mine"}, eos_token_ids=[2, 5], **odd)
+    for name in odd:
+        assert refused(2, "import", folder, "--out", run).endswith(f"--ignore-setting {name}.") or name != "my_app"
+    assert "no setting 'nope' to ignore" in refused(2, "import", folder, "--out", run, "--ignore-setting", "nope")
+    ignoring = ["--ignore-setting", "my_app", "--ignore-setting", "scale_depth"]
+    record = json.loads(done("import", folder, "--out", run, *ignoring, "--json"))
+    assert record["left_over"] == ["medusa.0.weight", "v_head.summary.weight"]
+    assert load_run(run).recipe.origin.ignored == ("my_app", "scale_depth")
+    assert "| read without | my_app, scale_depth |" in (run / "README.md").read_text()
+    save_file(tensors | {"lm_head.bias": torch.ones(269)}, folder / "model.safetensors", {"format": "pt"})
+    assert "'lm_head.bias'" in refused(1, "import", folder, "--out", tmp_path / "other", *ignoring)
+
+
+def test_a_setting_inside_another_is_ignored_by_its_path(checkpoint: Checkpoints, tmp_path: Path):
+    shutil.copytree(checkpoint("llama"), tmp_path / "llama")
+    rope = {"rope_theta": 500.0, "rope_type": "default", "mystery": 2}
+    edit_json(tmp_path / "llama/config.json", rope_parameters=rope)
+    key = "rope_parameters.mystery"
+    assert f"--ignore-setting {key}." in refused(2, "import", tmp_path / "llama", "--out", tmp_path / "run")
+    done("import", tmp_path / "llama", "--out", tmp_path / "run", "--ignore-setting", key)
+    assert load_run(tmp_path / "run").config.model.position_base == 500
+
+
+@pytest.mark.parametrize("kind", ["endless", "headless", "gpt2", "llama", "bert", "eurobert", "bart", "marian", "t5"])
+def test_the_commands_of_its_readme_work(
+    kind: str, request: pytest.FixtureRequest, checkpoint: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Training is looked at as far as --dry-run goes; the builtin sources take their time."""
+    if kind == "headless":
+        request.getfixturevalue(kind)  # which imports it
+    else:
+        folder = request.getfixturevalue(kind) if kind == "endless" else checkpoint(kind)
+        done("import", folder, "--out", tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    page = Path("README.md").read_text()
+    commands = [shlex.split(line)[1:] for line in page.split("```")[1].splitlines() if line.startswith("tfcli ")]
+    assert [words[0] for words in commands] == ["generate"] * (kind != "headless") + ["inspect", "train"]
+    for words in commands:
+        done(*words, *(["--dry-run"] if words[0] == "train" else []))
 
 
 @pytest.fixture(scope="module")
@@ -342,8 +422,8 @@ BAD_TENSORS: dict[str, tuple[Mapping[str, Tensor | None], str]] = {
     "whole numbers": ({NORM: torch.ones(16, dtype=torch.int64)}, f"tensor '{NORM}' is of the type torch.int64"),
     "NaN": ({NORM: torch.full((16,), float("nan"))}, f"tensor '{NORM}' holds a value that is not finite"),
     "infinite": ({UP: torch.full((24, 16), float("-inf"))}, f"tensor '{UP}' holds a value that is not finite"),
-    "control characters": ({"a\x1b[2J\n\u202eb": torch.ones(1)}, r"has a tensor 'a\x1b[2J\n\u202eb'"),
-    "a very long name": ({"x" * 9999: torch.ones(1)}, f"has a tensor '{'x' * 79}…"),
+    "control characters": ({"model.\x1b[2J\n\u202eb": torch.ones(1)}, r"has a tensor 'model.\x1b[2J\n\u202eb'"),
+    "a very long name": ({"model." + "x" * 9999: torch.ones(1)}, f"has a tensor 'model.{'x' * 73}…"),
 }
 
 

@@ -66,7 +66,7 @@ def test_an_imported_run_has_its_roles_and_says_what_it_is(family: str, tmp_path
         assert (roles.bos, roles.eos, roles.unk) == (1, 2, 0)
     card = (tmp_path / "run/README.md").read_text()
     assert f"| family | {family} |" in card and "| imported from | mine |" in card and str(tmp_path) not in card
-    assert "tfcli train --init . --data SOURCE" in card
+    assert "tfcli train --init . --data builtin:" in card
 
 
 def test_left_over_heads_are_listed(tmp_path: Path):

@@ -306,10 +306,12 @@ def test_an_id_that_is_none(tmp_path: Path, value: Any) -> None:
 
 
 def test_no_token_to_end_a_text(tmp_path: Path) -> None:
-    backend = Backend(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
-    refusal(
-        UsageError, saved(tmp_path, backend), "tokenizer.json has no special token that can serve as pad, bos or eos"
-    )
+    """A text then ends nowhere; an encoder-decoder, whose sides need an end, is refused."""
+    folder = saved(tmp_path, Backend(models.WordLevel({"a": 0, "b": 1}, unk_token="a")))
+    roles = read_tokenizer(folder, {}).roles
+    assert (roles.endless, roles.text_prefix, roles.end, roles.ends, roles.ids()) == (True, (), (), frozenset(), [])
+    reason = "tokenizer.json has no special token that can serve as pad, bos or eos"
+    refusal(UsageError, folder, reason, model_type="t5")
 
 
 def test_what_is_no_tokenizer(tmp_path: Path) -> None:
@@ -384,7 +386,7 @@ def test_broken_byte_level_files(tmp_path: Path) -> None:
 
 def test_broken_wordpiece_files(tmp_path: Path) -> None:
     refusal(BrokenInputError, write(tmp_path / "empty", vocab=""), "vocab.txt lacks the token '[UNK]'")
-    refusal(BrokenInputError, write(tmp_path / "short", vocab="[UNK]\n[CLS]\n"), "vocab.txt lacks the token '[SEP]'")
+    assert read_tokenizer(write(tmp_path / "short", vocab="[UNK]\n[CLS]\n"), {}).roles.text_prefix == (1,)
     folder = bert(tmp_path / "names", special_tokens_map={"cls_token": 7})
     refusal(BrokenInputError, folder, "special_tokens_map.json has cls_token = 7")
 

@@ -64,6 +64,7 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
         auto_class=AUTO_CLASSES[run.architecture] if run.config.model.head != "none" else "AutoModel",
         parameters=sum(tensor.numel() for tensor in tensors.values()),
         files=tuple(files),
+        lacks=layout.headless_lacks if section.head == "none" else (),
     )
 
 

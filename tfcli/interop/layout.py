@@ -56,6 +56,7 @@ class Layout:
         constants: patterns (`re.fullmatch`) of tensors that hold what the code computes by itself, not read.
         heads: patterns of heads for other tasks that lie within parts of the model; they are left over, and listed, as
             is whatever lies outside of them.
+        headless_lacks: tensors that the library's headless class has and tfcli's models do not, as "pooler.dense.weight".
         renames: old endings of names and today's: {"LayerNorm.gamma": "LayerNorm.weight"}.
     """
 
@@ -70,6 +71,7 @@ class Layout:
     copies: Callable[[ModelSection], Mapping[str, str]] = lambda _: {}
     constants: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
+    headless_lacks: tuple[str, ...] = ()
     renames: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -37,3 +37,5 @@ class ExportedRun:
     """AutoModelForCausalLM, AutoModelForMaskedLM or AutoModelForSeq2SeqLM."""
     parameters: int
     files: tuple[str, ...]
+    lacks: tuple[str, ...] = ()
+    """Tensors that the class has and the run does not; `transformers` draws them at random."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Status = Literal["passed", "failed", "skipped"]
+Status = Literal["passed", "noted", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
@@ -12,6 +12,7 @@ class Check:
 
     `measured` is in `unit` and passes up to `limit`; both are None where the check was skipped, or failed before
     anything was measured. `reason` says why it was skipped, or where it failed; it is empty for what passed.
+    A check that holds is noted where the checkpoint itself has a property that one should know, which `reason` says.
     """
 
     name: str

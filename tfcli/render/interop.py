@@ -34,6 +34,9 @@ def exported_view(record: ExportedRun) -> Facts:
         Fact("files", exact(len(record.files)), ", ".join(record.files)),
         Fact("load with", record.auto_class, f'from_pretrained("{printable(record.path)}")'),
     ]
+    if record.lacks:
+        random = f"{', '.join(record.lacks)}: transformers draws them at random; the last hidden states are the run's"
+        facts.append(Fact("not in it", exact(len(record.lacks)), random))
     return Facts(f"{printable(record.path)} · from {printable(record.run)}", facts)
 
 

@@ -13,12 +13,13 @@ from tfcli.render.safe import printable
 
 _MARKS: dict[Status, tuple[str, str, str]] = {
     "passed": ("✓", "ok", "bold green"),
+    "noted": ("•", "..", "bold yellow"),
     "failed": ("✗", "NO", "bold red"),
     "skipped": ("–", "--", "dim"),
 }
 """A sign, what stands for it where there are no such signs, and its style."""
 
-_WORDS: dict[Status, str] = {"passed": "proved", "failed": "failed", "skipped": "skipped"}
+_WORDS: dict[Status, str] = {"passed": "proved", "noted": "noted", "failed": "failed", "skipped": "skipped"}
 
 _ASCII = str.maketrans({"≤": "<=", "−": "-", "—": "-", "·": "-", "√": "sqrt ", "ᵀ": "^T", "ₕ": "_h", "…": "..."})
 """What claims have for signs that a terminal may lack."""
@@ -58,7 +59,7 @@ class CheckRow:
         name = Text(printable(check.name), "dim" if off else "bold")
         claim = Text(_spelled(printable(check.claim), options), "dim")
         figure = Text(_spelled(_figure(check), options), style.removeprefix("bold "))
-        why = Text(_spelled(printable(check.reason), options), "yellow" if off else "bold red")
+        why = Text(_spelled(printable(check.reason), options), "bold red" if check.status == "failed" else "yellow")
         wide = options.max_width >= _WIDE
         grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
         grid.add_column(width=2, no_wrap=True)

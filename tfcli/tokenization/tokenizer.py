@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
+from tokenizers import pre_tokenizers
 
 from tfcli import files
 from tfcli.errors import BrokenInputError, UsageError
@@ -98,7 +99,15 @@ class Tokenizer:
         """Whether every text decodes to itself: its letters are bytes, and nothing rewrites a text before."""
         before = json.dumps(self._state["pre_tokenizer"])
         rewritten = self._state["normalizer"] is not None or '"add_prefix_space": true' in before
-        return '"ByteLevel"' in before and not rewritten
+        return '"ByteLevel"' in before and not rewritten and not self.missing_bytes
+
+    @cached_property
+    def missing_bytes(self) -> frozenset[str]:
+        """The letters of a byte-level alphabet that the vocabulary lacks: text with these bytes loses them."""
+        if '"ByteLevel"' not in json.dumps(self._state["pre_tokenizer"]):
+            return frozenset()
+        letters = pre_tokenizers.ByteLevel.alphabet()
+        return frozenset(letter for letter in letters if self._backend.token_to_id(letter) is None)
 
     @property
     def special_ids(self) -> frozenset[int]:

@@ -32,13 +32,15 @@ class Skipped(Exception):
 class Finding:
     """What a check has measured. It holds where `measured` is a number and not above `limit`.
 
-    `where` says what was looked at when the worst was found; it is shown where the check fails.
+    `where` says what was looked at when the worst was found; it is shown where the check fails. `note` is a property of
+    the checkpoint that the run was made from, in words, which is no slip of tfcli's.
     """
 
     measured: float
     limit: float
     unit: str
     where: str = ""
+    note: str = ""
 
     @property
     def holds(self) -> bool:
@@ -64,7 +66,8 @@ class Proof:
             return Check(self.name, self.claim, "failed", reason=error.problem)
         except Exception as error:
             return Check(self.name, self.claim, "failed", reason=f"{type(error).__name__}: {first_lines(error)}")
-        status, reason = ("passed", "") if finding.holds else ("failed", finding.where)
+        held = ("noted" if finding.note else "passed", finding.note)
+        status, reason = held if finding.holds else ("failed", finding.where)
         return Check(self.name, self.claim, status, finding.measured, finding.limit, finding.unit, reason)  # type: ignore[arg-type]
 
 

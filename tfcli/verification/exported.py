@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -43,16 +44,20 @@ def exported(subject: Subject) -> Finding:
 
         auto = getattr(transformers, record.auto_class)
         model, loading = auto.from_pretrained(out, output_loading_info=True, dtype=torch.float32)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(out)
-        left = [name for names in loading.values() for name in names]
-        model = model.eval().to(run.device)
-        return worst(
-            (
-                _same_logits(subject, model),
-                _same_tokens(subject, tokenizer),
-                at_most(len(left), 0, "tensors", f"{left[0]} is missing or left over" if left else ""),
+        tokens = _same_tokens(subject, transformers.AutoTokenizer.from_pretrained(out))
+        notes = [f"transformers draws {', '.join(record.lacks)}, which the run does not have"] * bool(record.lacks)
+        if not tokens.holds:  # some families have a class of their own, which takes the vocabulary alone from the file
+            tokens = _same_tokens(subject, transformers.PreTrainedTokenizerFast.from_pretrained(out))
+            notes.append(
+                f"AutoTokenizer cuts texts as {record.layout} does, and PreTrainedTokenizerFast as this run does"
             )
+        left = [name for names in loading.values() for name in names if name not in record.lacks]
+        findings = (
+            _same_logits(subject, model.eval().to(run.device)),
+            tokens,
+            at_most(len(left), 0, "tensors", f"{left[0]} is missing or left over" if left else ""),
         )
+        return replace(worst(findings), note="; ".join(notes))
 
 
 @torch.inference_mode()

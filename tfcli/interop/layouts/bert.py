@@ -193,5 +193,6 @@ LAYOUT = Layout(
     copies=_copies,
     constants=(r"bert\.embeddings\.(position_ids|token_type_ids)",),
     heads=(r"bert\.pooler\..*", r"cls\.seq_relationship\..*", r"classifier\..*", r"qa_outputs\..*"),
+    headless_lacks=("pooler.dense.weight", "pooler.dense.bias"),
     renames={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )
