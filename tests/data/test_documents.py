@@ -15,6 +15,7 @@ from tfcli.data.causal import CausalBatches
 from tfcli.data.documents import DocumentPlan, _windows
 from tfcli.data.masking import MaskedBatches
 from tfcli.data.views import TokenStreamView
+from tfcli.errors import UsageError
 
 FIRST = 5  # the first id that is no special token
 lengths = st.lists(st.integers(2, 25), min_size=1, max_size=30)
@@ -82,26 +83,33 @@ def in_one_document(places: list[int], documents: list[int]) -> bool:
 
 
 # Documents of 2, 4, 3 and 8 tokens, and windows of 3.
-OFFSETS = np.array([0, 2, 6, 9, 17])
+DOCUMENTS = np.array([[0, 2, 6, 9], [2, 6, 9, 17]])
 
 
 def test_windows_by_hand_where_the_token_after_the_last_is_a_label() -> None:
     # 1, 3, 2 and 7 tokens have a successor in their document: shorter than a window, as long, shorter, and longer.
-    starts, sizes = _windows(OFFSETS, 1, 3)
+    starts, sizes = _windows(DOCUMENTS, 1, 3)
     assert starts.tolist() == [0, 2, 6, 9, 12, 15]
     assert sizes.tolist() == [1, 3, 2, 3, 3, 1]
 
 
 def test_windows_by_hand_where_a_token_is_its_own_label() -> None:
     # 2, 4, 3 and 8 tokens: shorter than a window, one longer, as long, and longer.
-    starts, sizes = _windows(OFFSETS, 0, 3)
+    starts, sizes = _windows(DOCUMENTS, 0, 3)
     assert starts.tolist() == [0, 2, 5, 6, 9, 12, 15]
     assert sizes.tolist() == [2, 3, 1, 3, 3, 3, 2]
 
 
+def test_a_document_of_one_token_has_nothing_to_predict() -> None:
+    starts, sizes = _windows(np.array([[0, 1, 4], [1, 4, 5]]), 1, 3)
+    assert (starts.tolist(), sizes.tolist()) == ([1], [2])
+    with pytest.raises(UsageError, match="No document has a token behind its first one"):
+        DocumentPlan(np.array([[0, 1], [1, 2]]), 1, context=3, batch_size=2, seed=0)
+
+
 def test_a_plan_goes_through_its_windows_by_length() -> None:
     # Six windows of 13 tokens: three batches of 2, of 2 x 13 / 6 = 4.33 tokens on average.
-    plan = DocumentPlan(OFFSETS, 1, context=3, batch_size=2, seed=0)
+    plan = DocumentPlan(DOCUMENTS, 1, context=3, batch_size=2, seed=0)
     spans = [(span.starts.tolist(), span.lengths.tolist(), span.padding) for span in plan.whole()]
     assert spans == [([0, 15], [1, 1], 0), ([6, 2], [2, 3], 1), ([9, 12], [3, 3], 0)]
     assert (plan.batches_per_epoch, plan.tokens_per_batch) == (3, 4)

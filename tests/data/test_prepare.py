@@ -46,6 +46,27 @@ def test_text_is_stored_between_bos_and_eos(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("start", "stream", "documents"),
+    [
+        ((), [5, 6, 2, 7, 2, 4, 2], [[0, 3, 5], [3, 5, 7]]),
+        ((2,), [2, 5, 6, 2, 7, 2, 4, 2], [[0, 3, 5], [4, 6, 8]]),
+        ((3, 1), [3, 1, 5, 6, 2, 3, 1, 7, 2, 3, 1, 4, 2], [[0, 5, 9], [5, 9, 13]]),
+    ],
+    ids=["nothing in front", "begin = end", "two tokens in front"],
+)
+def test_text_is_framed_as_its_tokenizer_does(
+    start: tuple[int, ...], stream: list[int], documents: list[list[int]], tmp_path: Path
+) -> None:
+    """ "ab", "c" and "é": where one token begins and ends a text, one of them parts two documents."""
+    roles = replace(ROLES, text_start=start)
+    record = prepared(TEXT, tmp_path / "data", FakeTokenizer(roles=roles), shard_tokens=4)
+    assert record.train.tokens == 7
+    view = PreparedDataset.open(tmp_path / "data").text("train")
+    assert view.padded(np.array([0]), np.array([len(view)]), 0)[0].tolist() == stream
+    assert view.documents.tolist() == documents
+
+
 def test_pairs_are_stored_side_by_side(tmp_path: Path) -> None:
     record = prepared(PAIRS, tmp_path / "data")
     assert load(tmp_path / "data/train-00000.source.tokens.npy") == [5, 2, 5, 6, 2]
@@ -218,7 +239,7 @@ def test_of_two_that_prepare_the_same_the_later_takes_what_is_there(tmp_path: Pa
 def test_manifest_is_plain_json(tmp_path: Path) -> None:
     prepared(TEXT, tmp_path / "data")
     manifest = json.loads((tmp_path / "data/manifest.json").read_text())
-    assert manifest["format_version"] == 1
+    assert manifest["format_version"] == 2
     assert {"pad": 0, "bos": 1, "eos": 2, "mask": 3, "unk": 4}.items() <= manifest["roles"].items()
     tokens = manifest["train"]["shards"][0]["tokens"]
     assert tokens["file"] == "train-00000.tokens.npy"

@@ -120,6 +120,25 @@ def test_arrays_are_ready_for_tensors() -> None:
     assert batch.padding_mask is None and batch.decoder_input_ids is None
 
 
+@pytest.mark.parametrize(
+    ("start", "stream", "labels"),
+    [
+        ((), [7, 8, 2, 2, 9, 2], [8, 2, IGNORED, 9, 2]),
+        ((2,), [2, 7, 8, 2, 2, 9, 2], [7, 8, 2, IGNORED, 9, 2]),
+        ((3, 1), [3, 1, 7, 2, 3, 1, 2], [IGNORED, 7, 2, IGNORED, IGNORED, 2]),
+        (None, [2, 7, 2, 2, 9, 2], [7, 2, 2, 9, 2]),
+    ],
+    ids=["nothing in front", "begin = end", "two tokens in front", "begin = end by the old rule"],
+)
+def test_what_stands_between_documents_is_no_news_behind_an_end(
+    start: tuple[int, ...] | None, stream: list[int], labels: list[int]
+) -> None:
+    """The word behind an end is: the text of another document. An empty document leaves two ends side by side."""
+    roles = replace(ROLES, bos=ROLES.eos, text_start=start)
+    (batch,) = CausalBatches(TokenStreamView([np.array(stream)]), roles, batch_size=1, context=9, seed=0).whole()
+    assert batch.labels.tolist() == [labels]
+
+
 def test_the_begin_token_is_read_but_never_predicted() -> None:
     # <s> a b </s> <s> c </s>: what follows </s> is always <s>, and saying so is no merit.
     bos, eos = ROLES.bos, ROLES.eos

@@ -139,7 +139,7 @@ def theirs(folder: Path, family: str) -> Any:
 def test_byte_level_files_of_gpt2(tmp_path: Path) -> None:
     tokenizer = read_tokenizer(gpt2(tmp_path), {"model_type": "gpt2", "eos_token_id": 50256})
     end = tokenizer.vocab_size - 1  # 50256 is no id of so small a vocabulary: the name decides
-    assert tokenizer.roles == TokenRoles(pad=end, bos=end, eos=end)
+    assert tokenizer.roles == TokenRoles(pad=end, bos=end, eos=end, text_start=())
     other = theirs(tmp_path, "gpt2")
     assert tokenizer.encode(TEXT) == other(TEXT)["input_ids"]
     assert tokenizer.decode(tokenizer.encode(TEXT)) == TEXT
@@ -193,7 +193,7 @@ def test_added_tokens_are_behind_the_vocabulary(tmp_path: Path) -> None:
     size = len(json.loads((folder / "vocab.json").read_text()))
     (folder / "added_tokens.json").write_text(json.dumps({"<fill>": size}))
     tokenizer = read_tokenizer(folder, {})
-    assert tokenizer.roles == TokenRoles(pad=size, bos=size, eos=size - 1)
+    assert tokenizer.roles == TokenRoles(pad=size, bos=size, eos=size - 1, text_start=())
     assert tokenizer.decode([*tokenizer.encode("The"), size]) == "The"
 
 
@@ -290,7 +290,9 @@ def test_where_ids_come_from(tmp_path: Path) -> None:
         special_tokens_map={"eos_token": "<d>", "pad_token": "<d>", "bos_token": "<d>", "mask_token": "<d>"},
     )
     roles = read_tokenizer(folder, {"eos_token_id": ids["a"], "pad_token_id": None}).roles
-    assert roles == TokenRoles(pad=ids["b"], bos=ids["c"], eos=ids["a"], mask=ids["d"], unk=0)
+    # The tokenizer puts <s> in front, whatever the files name; and each file may name what ends a text.
+    told = {"text_start": (1,), "more_ends": (ids["b"],)}
+    assert roles == TokenRoles(pad=ids["b"], bos=ids["c"], eos=ids["a"], mask=ids["d"], unk=0, **told)
 
 
 def test_ids_of_ordinary_words_are_no_roles(tmp_path: Path) -> None:

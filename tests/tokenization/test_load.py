@@ -52,7 +52,7 @@ def test_the_fingerprint_is_of_what_the_tokenizer_does(trained: dict[str, Tokeni
     [
         (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], TokenRoles(pad=0, bos=2, eos=3, mask=4, unk=1)),
         (["<s>", "<pad>", "</s>", "<unk>", "<mask>"], TokenRoles(pad=1, bos=0, eos=2, mask=4, unk=3)),
-        (["!", "<|endoftext|>"], TokenRoles(pad=1, bos=1, eos=1)),
+        (["!", "<|endoftext|>"], TokenRoles(pad=1, bos=1, eos=1, text_start=(1,))),
         (["<pad>", "</s>", "<unk>"], TokenRoles(pad=0, bos=0, eos=1, unk=2)),
     ],
     ids=["bert", "roberta", "gpt2", "t5"],
@@ -109,7 +109,7 @@ def test_known_roles_go_before_names() -> None:
     tokens = {"<pad>": 0, "<s>": 1, "</s>": 2, "x": 3}
     assert find_roles(tokens.get, "It", {"eos": 3, "unk": 3}) == TokenRoles(pad=0, bos=1, eos=3, unk=3)
     # Neither padding nor a beginning: the end, which is known, serves as both.
-    assert find_roles({"x": 3}.get, "It", {"eos": 3}) == TokenRoles(pad=3, bos=3, eos=3)
+    assert find_roles({"x": 3}.get, "It", {"eos": 3}) == TokenRoles(pad=3, bos=3, eos=3, text_start=(3,))
 
 
 def test_the_fingerprint_knows_what_is_put_around_texts(trained: dict[str, Tokenizer]) -> None:

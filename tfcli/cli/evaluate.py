@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -28,6 +28,18 @@ Stride = Annotated[
         show_default="the context: windows side by side",
     ),
 ]
+Windows = Annotated[
+    Literal["documents", "stream"] | None,
+    typer.Option(
+        "--windows",
+        help="What is read at a time: a document, or all text in a row.",
+        show_default="as in training; imported: documents",
+    ),
+]
+Context = Annotated[
+    int | None,
+    typer.Option("--context", min=1, metavar="N", help="Tokens read at a time.", show_default="as in training"),
+]
 Pseudo = Annotated[bool, typer.Option("--pseudo", help="Pseudo-perplexity of an encoder: each token masked alone.")]
 Beam = Annotated[
     int | None, typer.Option("--beam", min=1, help="Beams to translate with; 1: greedy.", show_default="the run's own")
@@ -45,11 +57,13 @@ Compare = Annotated[
 ]
 
 _MEANT_FOR = {
-    "--stride": "decoder",
-    "--pseudo": "encoder",
-    "--beam": "encoder-decoder",
-    "--outputs": "encoder-decoder",
-    "--references": "encoder-decoder",
+    "--stride": ("decoder",),
+    "--windows": ("decoder", "encoder"),
+    "--context": ("decoder", "encoder"),
+    "--pseudo": ("encoder",),
+    "--beam": ("encoder-decoder",),
+    "--outputs": ("encoder-decoder",),
+    "--references": ("encoder-decoder",),
 }
 
 
@@ -59,6 +73,8 @@ def evaluate(
     run: Run,
     sources: Sources = None,
     stride: Stride = None,
+    windows: Windows = None,
+    context: Context = None,
     pseudo: Pseudo = False,
     beam: Beam = None,
     compare: Compare = None,
@@ -86,7 +102,7 @@ def evaluate(
     from tfcli.cli.reporting import reporting
     from tfcli.evaluation.compare import compared, require_comparable
     from tfcli.evaluation.evaluate import scores_of
-    from tfcli.evaluation.measure import measure, require_stride
+    from tfcli.evaluation.measure import measure, read_as_asked
     from tfcli.evaluation.settings import EvaluationSettings
     from tfcli.models.head import require_head
     from tfcli.pipeline.comparison import data_to_compare, notes_on_text
@@ -97,9 +113,11 @@ def evaluate(
     names = tuple(sources or ())
     _require_places(outputs, references, names)
     use_threads(threads)
-    settings = EvaluationSettings(stride, pseudo, beam)
+    settings = EvaluationSettings(stride, windows, context, pseudo, beam)
     given = {
         "--stride": stride,
+        "--windows": windows,
+        "--context": context,
         "--pseudo": pseudo,
         "--beam": beam,
         "--outputs": outputs,
@@ -109,11 +127,11 @@ def evaluate(
         loaded = open_run(run, checkpoint, device, precision)
         require_head(loaded.config.model)
         _require_meaning(loaded, given)
-        require_stride(loaded, stride)
+        read_as_asked(loaded, settings)
         other = None if compare is None else load_run(compare, device=loaded.device, precision="float32")
         if other is not None:
             require_comparable(loaded, other)
-            require_stride(other, stride)
+            read_as_asked(other, settings)
         if names:
             data = dataset_for_evaluation(loaded, names, reporter)
         else:
@@ -145,9 +163,10 @@ def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
     from tfcli.errors import UsageError
 
     for option, value in given.items():
-        if value and run.architecture != _MEANT_FOR[option]:
+        if value and run.architecture not in _MEANT_FOR[option]:
+            meant = " or ".join(map(_a, _MEANT_FOR[option]))
             raise UsageError(
-                f"{option} is for {_a(_MEANT_FOR[option])}, and {run.directory.path} holds {_a(run.architecture)}",
+                f"{option} is for {meant}, and {run.directory.path} holds {_a(run.architecture)}",
                 "leave it out",
             )
 

@@ -36,6 +36,15 @@ def import_(
             show_default=False,
         ),
     ] = None,
+    bos: Annotated[
+        str | None,
+        typer.Option(
+            "--bos",
+            metavar="TOKEN|none",
+            help="What every text begins with.",
+            show_default="what its tokenizer puts there",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Turn a Hugging Face checkpoint into a run.
@@ -53,7 +62,7 @@ def import_(
     from tfcli.render.as_json import to_json
     from tfcli.render.interop import imported_view
 
-    record = import_run(source, out, tokenizer, ignore_setting or ())
+    record = import_run(source, out, tokenizer, ignore_setting or (), bos)
     if json:
         terminal.json(to_json(record))
         return

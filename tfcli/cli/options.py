@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+import shlex
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -93,6 +94,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             for name, value in values.items():
                 _require_utf8(value)
                 _require_countable(name, value)
+                if isinstance(value, Path):
+                    _note_old_import(terminal, value)
             function(terminal=terminal, **values)
             terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
 
@@ -128,6 +131,19 @@ def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
 
     info.parser = parse
     return parameter.replace(annotation=Annotated[_PATH if annotation in (Path, Path | None) else annotation, info])
+
+
+def _note_old_import(terminal: Terminal, path: Path) -> None:
+    """Say of a run that its texts are begun as the one that imported it begins them."""
+    if not (path / "config.json").is_file():
+        return
+    from tfcli.runs.config import imported_by_old_rule
+
+    if source := imported_by_old_rule(path):
+        terminal.note(
+            f"{path} was imported by the old rule: one token begins every text and one ends it, whatever the "
+            f"checkpoint says; to import it again: tfcli import {shlex.quote(source)} --out NEW"
+        )
 
 
 def _require_countable(name: str, value: Any) -> None:

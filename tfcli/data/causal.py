@@ -3,12 +3,28 @@
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.spans import Spans
 from tfcli.data.views import TokenStreamView
 from tfcli.data.window_batches import WindowBatches
 from tfcli.records.roles import TokenRoles
+
+
+def are_news(tokens: NDArray[np.integer], roles: TokenRoles) -> NDArray[np.bool_]:
+    """Which tokens but the first of each row are predicted: not those that every text begins with, which would only
+    flatter the loss, and no end right behind another one.
+
+    Shape: tokens (…, 1 + T); result (…, T)
+    """
+    following = tokens[..., 1:]
+    news = np.ones(following.shape, dtype=bool)
+    for token in {*roles.text_prefix} - {roles.eos}:
+        news &= following != token
+    if roles.text_start is not None and not roles.endless:
+        news &= (following != roles.eos) | (tokens[..., :-1] != roles.eos)
+    return news
 
 
 class CausalBatches(WindowBatches):
@@ -42,8 +58,7 @@ class CausalBatches(WindowBatches):
             seed=seed,
             documents=documents,
         )
-        # A document's <s> follows </s> always: predicting it would only flatter the loss.
-        self._never_news = roles.bos if roles.bos != roles.eos else None
+        self._roles = roles
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Batches without end, from number `start` on."""
@@ -60,5 +75,5 @@ class CausalBatches(WindowBatches):
         present = spans.present()
         # Padding stands at the end, where the causal mask hides it from every real token.
         inputs = np.where(present, tokens[:, :-1], self._pad)
-        scored = present if self._never_news is None else present & (tokens[:, 1:] != self._never_news)
+        scored = present & are_news(tokens, self._roles)
         return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=spans.lengths)

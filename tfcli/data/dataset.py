@@ -90,7 +90,8 @@ class PreparedDataset:
         """
         self._require_kind("text")
         tokens, offsets = zip(*self._shards[part, ""], strict=True)
-        return TokenStreamView(tokens, offsets)
+        roles = self.manifest.roles
+        return TokenStreamView(tokens, offsets, roles.eos if roles.is_shared else None)
 
     def pairs(self, part: Part) -> PairsView:
         """A part of a dataset of pairs.

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tfcli.data.buckets import plan_by_length
 from tfcli.data.draws import endless
 from tfcli.data.spans import Spans
+from tfcli.errors import UsageError
 
 
 class DocumentPlan:
@@ -16,16 +17,19 @@ class DocumentPlan:
     A document of more than `context` positions is cut into windows of that many, side by side.
 
     Args:
-        offsets: where each document begins in the stream, and where the last one ends.
+        documents: where each begins in the stream, and where it ends.
         label_offset: 1 where the token after a window's last is needed as well, for its label; else 0.
         batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
 
-    Shape: offsets (documents + 1,)
+    Raises:
+        UsageError: no document has enough tokens for a window.
+
+    Shape: documents (2, documents)
     """
 
     def __init__(
         self,
-        offsets: NDArray[np.int64],
+        documents: NDArray[np.int64],
         label_offset: int,
         *,
         context: int,
@@ -33,7 +37,11 @@ class DocumentPlan:
         batch_tokens: int | None = None,
         seed: int,
     ) -> None:
-        self._starts, self._lengths = _windows(offsets, label_offset, context)
+        self._starts, self._lengths = _windows(documents, label_offset, context)
+        if not len(self._starts):
+            raise UsageError(
+                "No document has a token behind its first one", "give longer texts, or set train.windows = 'stream'"
+            )
         numbers = np.arange(len(self._starts))
         self._plan = plan_by_length(
             numbers, self._lengths[None], batch_size=batch_size, batch_tokens=batch_tokens, seed=seed
@@ -64,15 +72,16 @@ class DocumentPlan:
 
 
 def _windows(
-    offsets: NDArray[np.int64], label_offset: int, context: int
+    documents: NDArray[np.int64], label_offset: int, context: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Start and length of every window.
+    """Start and length of every window; a document of no positions has none.
 
-    >>> _windows(np.array([0, 4, 9]), 1, 3)
+    >>> _windows(np.array([[0, 4], [4, 9]]), 1, 3)
     (array([0, 4, 7]), array([3, 3, 1]))
     """
-    positions = np.diff(offsets) - label_offset
-    pieces = np.maximum(1, -(-positions // context))
+    starts, ends = documents
+    positions = ends - starts - label_offset
+    pieces = -(-positions // context)
     document = np.repeat(np.arange(len(positions)), pieces)
     piece = np.arange(len(document)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    return offsets[document] + piece * context, np.minimum(context, positions[document] - piece * context)
+    return starts[document] + piece * context, np.minimum(context, positions[document] - piece * context)

@@ -11,7 +11,9 @@ from tfcli.files import read_versioned, validated, write_json
 from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.roles import TokenRoles
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_BEFORE_TEXT_START = 1
+"""Where every text begins with bos, even where that is the end of another one."""
 MANIFEST_NAME = "manifest.json"
 SIDES: dict[Kind, tuple[str, ...]] = {"text": ("",), "pairs": ("source", "target")}
 _MOST_IDS = 1 << 32
@@ -70,8 +72,7 @@ class Manifest:
 
     def begins_with(self, side: str) -> int:
         """The special tokens before a document's first word; after its last one there is one more."""
-        roles = self.roles
-        return len({"source": roles.source_start, "target": roles.target_prefix}.get(side, roles.text_prefix))
+        return len(self.roles.stored_start(side))
 
     def record(self, path: Path, *, reused: bool = False) -> DatasetRecord:
         """The numbers that travel up to whoever shows them."""
@@ -107,7 +108,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_NAME
     if not path.exists():
         raise UsageError(f"{folder} is no prepared dataset, it has no {MANIFEST_NAME}", "make one with `tfcli prepare`")
-    values = read_versioned(path, FORMAT_VERSION, remedy=_RESTORE, refusal=UsageError)[1]
+    values = read_versioned(path, FORMAT_VERSION, _BEFORE_TEXT_START, remedy=_RESTORE, refusal=UsageError)[1]
     manifest: Manifest = validated(Manifest, values, path, _RESTORE)
     for problem in _contradictions(manifest):
         raise BrokenInputError(f"{path} {problem}", _RESTORE)

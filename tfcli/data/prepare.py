@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tfcli.corpora.source import PARTS, Part
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.manifest import FORMAT_VERSION, MANIFEST_NAME, SIDES, Manifest, PartManifest, write_manifest
+from tfcli.data.manifest import MANIFEST_NAME, SIDES, Manifest, PartManifest, write_manifest
 from tfcli.data.pieces import Piece, batched, document_pieces
 from tfcli.data.shards import SHARD_TOKENS, PartWriter, token_dtype
 from tfcli.errors import TfcliError, UsageError
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tfcli.tokenization.tokenizer import Tokenizer
 
 TOKENIZER_NAME = "tokenizer.json"
+_VERSION = 1
+"""Of what is stored: a number that changes would make every dataset anew."""
 
 
 def prepare(
@@ -35,7 +37,8 @@ def prepare(
     """Encode a corpus into `out`, with the tokenizer beside it, or find it there already.
 
     A text document is stored as ``<s> ids </s>``; of a pair the source as ``ids </s>`` and the target as
-    ``<s> ids </s>``, or as the roles of the tokenizer say: ``<s> ids </s>`` and ``</s> <s> ids </s>`` for BART's.
+    ``<s> ids </s>``, or as the roles of the tokenizer say: ``ids </s>`` for GPT-2's text, ``<s> ids </s>`` and
+    ``</s> <s> ids </s>`` for BART's pairs.
     `progress` receives the documents and tokens done so far.
 
     The counts of a part: `tokens` are the stored ids but those that begin a document, which are never news (a
@@ -61,7 +64,7 @@ def prepare(
 
 def dataset_fingerprint(division: Division, tokenizer: Tokenizer) -> str:
     """What a dataset of this text, this division and this tokenizer is known by."""
-    return digest("prepared dataset", FORMAT_VERSION, division.fingerprint, tokenizer.fingerprint)
+    return digest("prepared dataset", _VERSION, division.fingerprint, tokenizer.fingerprint)
 
 
 def _existing(division: Division, tokenizer: Tokenizer, out: Path) -> DatasetRecord | None:
@@ -175,7 +178,6 @@ class _Tally:
 
 
 def _framed(piece: Piece, ids: list[int], roles: TokenRoles) -> list[int]:
-    starts = {"source": roles.source_start, "target": roles.target_prefix}
-    before = starts.get(piece.side, roles.text_prefix) if piece.first else ()
+    before = roles.stored_start(piece.side) if piece.first else ()
     after = roles.end if piece.last else ()
     return [*before, *ids, *after]

@@ -21,13 +21,19 @@ class Stored(Protocol):
 
 
 class TokenStreamView:
-    """All documents of a part, ``<s> ids </s> <s> ids </s> …``, as one stream of tokens over its shards."""
+    """All documents of a part, ``<s> ids </s> <s> ids </s> …``, as one stream of tokens over its shards.
 
-    def __init__(self, shards: Sequence[Stored], offsets: Sequence[Stored] = ()) -> None:
-        """`offsets` are those of the documents of each shard, one more than there are."""
-        self._shards = shards
-        self._offsets = offsets
-        self._ends = np.cumsum([len(shard) for shard in shards])
+    Args:
+        offsets: those of the documents of each shard, one more than there are.
+        between: the one token that stands between two documents, and then before the first one as well:
+            ``</s> ids </s> ids </s> …``. None: each has a beginning of its own, or none.
+    """
+
+    def __init__(self, shards: Sequence[Stored], offsets: Sequence[Stored] = (), between: int | None = None) -> None:
+        self._shared = between is not None
+        self._shards = shards if between is None else [np.array([between]), *shards]
+        self._offsets = offsets if between is None else [np.zeros(1, np.int64), *offsets]
+        self._ends = np.cumsum([len(shard) for shard in self._shards])
 
     def __len__(self) -> int:
         """The number of ids, special ones included."""
@@ -42,6 +48,15 @@ class TokenStreamView:
         firsts = self._ends - [len(shard) for shard in self._shards]
         begins = [first + offsets[:-1] for first, offsets in zip(firsts, self._offsets, strict=True)]
         return np.concatenate([*begins, self._ends[-1:]])
+
+    @property
+    def documents(self) -> NDArray[np.int64]:
+        """Where a model begins to read each document, and where that one ends.
+
+        Shape: (2, documents)
+        """
+        offsets = self.offsets
+        return np.stack([offsets[:-1] - self._shared, offsets[1:]])
 
     def padded(self, starts: IntArray, lengths: IntArray, pad: int) -> NDArray[np.int64]:
         """The tokens from each of `starts` on, filled up on the right with `pad`.

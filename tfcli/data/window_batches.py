@@ -34,7 +34,7 @@ class WindowBatches:
         self._plan: Plan
         if documents:
             self._plan = DocumentPlan(
-                view.offsets,
+                view.documents,
                 label_offset,
                 context=context,
                 batch_size=batch_size,

@@ -3,7 +3,7 @@
 Shape legend: C cells, in the order of the text.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tfcli.data.views import PairsView, SequencesView, TokenStreamView
 from tfcli.records.dataset import PartCounts
 from tfcli.records.evaluation import Unit
+from tfcli.tokenization.stream import INCOMPLETE
 from tfcli.tokenization.tokenizer import Tokenizer
 
 FEWEST_DOCUMENTS = 30
@@ -69,8 +70,9 @@ def text_cells(view: TokenStreamView) -> Cells:
     if len(documents) >= FEWEST_DOCUMENTS:
         return Cells(offsets[:-1], documents, documents, "documents")
     stretch = min(max(len(view) // _STRETCHES, _SHORTEST), _LONGEST)
-    firsts = np.unique(np.concatenate([offsets[:-1], np.arange(0, len(view), stretch)]))
-    return Cells(firsts, np.searchsorted(offsets, firsts, side="right") - 1, firsts // stretch, "stretches")
+    firsts = np.unique(np.concatenate([offsets[:-1], np.arange(offsets[0], len(view), stretch)]))
+    units = (firsts - offsets[0]) // stretch
+    return Cells(firsts, np.searchsorted(offsets, firsts, side="right") - 1, units, "stretches")
 
 
 def pair_cells(pairs: PairsView) -> Cells:
@@ -79,12 +81,26 @@ def pair_cells(pairs: PairsView) -> Cells:
     return Cells(None, numbers, numbers, "pairs")
 
 
-def text_extent(view: TokenStreamView, cells: Cells, tokenizer: Tokenizer, counts: PartCounts) -> Extent:
-    """The text of each cell of a part whose counts are known."""
+def text_extent(
+    view: TokenStreamView, cells: Cells, tokenizer: Tokenizer, counts: PartCounts, unscored: NDArray[np.int64]
+) -> Extent:
+    """The text of each cell of a part whose counts are known, without that of the tokens that nothing predicts.
+
+    Args:
+        unscored: where these tokens stand, each at the beginning of a cell.
+    """
     assert cells.firsts is not None
     lengths = np.diff(np.append(cells.firsts, len(view)))
-    ids = (view.padded(cells.firsts[n : n + 1], lengths[n : n + 1], 0)[0].tolist() for n in range(len(cells)))
-    return extent([tokenizer.decode(one) for one in ids], counts)
+    ids = [view.padded(cells.firsts[n : n + 1], lengths[n : n + 1], 0)[0].tolist() for n in range(len(cells))]
+    whole = extent([tokenizer.decode(one) for one in ids], counts)
+    # A character that a token only begins is that of the tokens that end it.
+    first = [tokenizer.decode(one[:1]).rstrip(INCOMPLETE) for one in ids]
+    left_out = np.isin(cells.firsts, unscored)
+    return replace(
+        whole,
+        bytes=whole.bytes - left_out * [len(text.encode()) for text in first],
+        characters=whole.characters - left_out * [len(text) for text in first],
+    )
 
 
 def extent(texts: list[str], counts: PartCounts) -> Extent:

@@ -114,12 +114,15 @@ def _notes(first: Measured, second: Measured) -> Iterator[str]:
         yield "The tokenizers differ, so that losses a token are not compared; bits of the same text are."
     if not _same_cells(first, second):
         yield "The runs leave different pairs out of the loss, so that it is not compared."
-    if (first.context, first.stride) != (second.context, second.stride):
+    if _windows(first) != _windows(second):
         yield f"The contexts differ: {_windows(first)} and {_windows(second)}."
+    if first.unscored != second.unscored:
+        yield "The runs do not score the same first tokens: nothing stands before those that are left out."
     if not _units_agree(first, second):
         yield "There are too few documents to resample the two together, so that there is no p-value."
 
 
 def _windows(measured: Measured) -> str:
     stride = "" if measured.stride in (None, measured.context) else f" at a stride of {measured.stride}"
-    return f"{measured.context} tokens{stride}"
+    stream = ", over all texts in a row" if measured.run.recipe.train.windows == "stream" else ""
+    return f"{measured.context} tokens{stride}{stream}"

@@ -1,6 +1,7 @@
 """Score a run on the whole of a prepared part."""
 
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -29,8 +30,8 @@ def evaluate(
         targets: of pairs, as they are read from their source; asked where the tokenizer does not give them back.
 
     Raises:
-        UsageError: the dataset was made with another tokenizer, or holds the wrong kind; the stride is longer than
-            the context.
+        UsageError: the dataset was made with another tokenizer, or holds the wrong kind; the context is longer than
+            the model's, or the stride than the context.
     """
     return scores_of(measure(run, data, settings, report, targets=targets))
 
@@ -62,6 +63,8 @@ def scores_of(measured: Measured) -> Scores:
         unknown=int(sums.unknown.sum()),
         context=measured.context,
         stride=measured.stride,
+        **_frame(run),
+        unscored=measured.unscored,
         beam=None if translated is None else translated.beam,
         references_exact=None if translated is None else translated.exact,
         pseudo_perplexity=None if pseudo is None else perplexity(pseudo.loss),
@@ -71,6 +74,13 @@ def scores_of(measured: Measured) -> Scores:
         intervals=_intervals(table),
         buckets=buckets(measured),
     )
+
+
+def _frame(run: LoadedRun) -> dict[str, Any]:
+    if run.architecture == "encoder-decoder":
+        return {}
+    names = run.tokenizer.labels(run.config.roles.text_prefix)
+    return {"windows": run.recipe.train.windows or "stream", "text_start": tuple(names)}
 
 
 def _intervals(table: ScoreTable) -> Intervals:

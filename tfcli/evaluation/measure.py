@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.masking import MaskedBatches
 from tfcli.data.pairs import PairBatches
+from tfcli.data.views import TokenStreamView
 from tfcli.errors import UsageError
 from tfcli.evaluation.batches import build_batches
 from tfcli.evaluation.cells import Cells, Extent, extent, pair_cells, text_cells, text_extent, without_frame
@@ -21,6 +22,7 @@ from tfcli.evaluation.sums import Sums, sum_cells
 from tfcli.evaluation.translated import Translated, translated
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.pipeline import StageStarted
+from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 
 Report = Callable[[Any], None]
@@ -33,7 +35,8 @@ Targets = Callable[[], list[str] | None]
 @dataclass(frozen=True, eq=False)
 class Measured:
     """Sums over the cells of a text. `extent` is None where the nats do not cover the text; `lengths` are the tokens
-    of each document, or of each pair's source, without those that frame it.
+    of each document, or of each pair's source, without those that frame it. `unscored` are first tokens before which
+    nothing stands.
 
     Shape: lengths (documents,)
     """
@@ -47,6 +50,7 @@ class Measured:
     stride: int | None = None
     extent: Extent | None = None
     left_out: int = 0
+    unscored: int = 0
     pseudo: Sums | None = None
     translated: Translated | None = None
 
@@ -67,10 +71,11 @@ def measure(
         like: what it is to be compared with: the same share of tokens is masked, and the references are the same.
 
     Raises:
-        UsageError: the dataset was made with another tokenizer, or holds the wrong kind; the stride is longer than
-            the context.
+        UsageError: the dataset was made with another tokenizer, or holds the wrong kind; the context is longer than
+            the model's, or the stride than the context.
     """
     data.require_tokenizer(run.tokenizer)
+    run = read_as_asked(run, settings)
     if run.config.model.objective == "clm":
         return _text(run, data, settings)
     if run.config.model.objective == "mlm":
@@ -78,29 +83,40 @@ def measure(
     return _pairs(run, data, settings, targets, like)
 
 
-def require_stride(run: LoadedRun, stride: int | None) -> None:
-    """Refuse windows with gaps between them.
+def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
+    """The run with the windows that it is scored in: those of its training, unless others are asked for. What was
+    imported reads a document at a time, for nobody knows how it was trained.
 
     Raises:
-        UsageError: the stride is longer than the context.
+        UsageError: the context is longer than the model's, or there would be gaps between the windows.
     """
+    train, longest, stride = run.recipe.train, run.config.model.max_seq_len, settings.stride
+    if settings.context is not None and settings.context > longest:
+        raise UsageError(
+            f"--context {settings.context} is longer than the {longest} tokens that {run.directory.path} can read",
+            f"choose at most {longest}",
+        )
+    own = "documents" if run.recipe.is_imported else train.windows
+    train = replace(train, windows=settings.windows or own, context=settings.context or train.context)
+    run = replace(run, recipe=replace(run.recipe, train=train))
     if stride is not None and stride > _context(run):
         raise UsageError(
             f"--stride {stride} is longer than the context of {_context(run)} tokens that {run.directory.path} has",
             "choose a stride of at most the context; half of it is usual",
         )
+    return run
 
 
 def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -> Measured:
-    require_stride(run, settings.stride)
-    view, context = data.text("validation"), _context(run)
+    view, context, roles = data.text("validation"), _context(run), run.config.roles
     stride = settings.stride or context
     documents = run.recipe.train.windows == "documents"
-    windows = SlidingWindows(view, run.config.roles, context, stride, documents, _tokens_at_a_time(run))
+    windows = SlidingWindows(view, roles, context, stride, documents, _tokens_at_a_time(run))
     cells = text_cells(view)
-    sums = sum_cells(run.model, windows, cells.firsts, len(cells), run.config.roles.unk, run.device)
-    spread = text_extent(view, cells, run.tokenizer, data.record().validation)
-    return Measured(run, data, cells, sums, np.diff(view.offsets) - 2, context, stride, spread)
+    sums = sum_cells(run.model, windows, cells.firsts, len(cells), roles.unk, run.device)
+    firsts = view.offsets[: (-1 if documents else 1) if not roles.text_prefix else 0]
+    spread = text_extent(view, cells, run.tokenizer, data.record().validation, firsts)
+    return Measured(run, data, cells, sums, _lengths(view, roles), context, stride, spread, unscored=len(firsts))
 
 
 def _masked(
@@ -115,7 +131,7 @@ def _masked(
     view = data.text("validation")
     cells = text_cells(view)
     sums = sum_cells(run.model, placed_masks(batches), cells.firsts, len(cells), None, run.device)
-    measured = Measured(run, data, cells, sums, np.diff(view.offsets) - 2, _context(run))
+    measured = Measured(run, data, cells, sums, _lengths(view, run.config.roles), _context(run))
     if not settings.pseudo:
         return measured
     masks = lone_masks(view, run.config.roles, batches, _tokens_at_a_time(run))
@@ -151,6 +167,11 @@ def _pairs(
         left_out=batches.left_out,
         translated=translated(run, pairs, references, original is not None, settings.beam),
     )
+
+
+def _lengths(view: TokenStreamView, roles: TokenRoles) -> NDArray[np.int64]:
+    """The tokens of each document, without those that frame it."""
+    return np.diff(view.offsets) - len(roles.stored_start()) - 1
 
 
 def _context(run: LoadedRun) -> int:

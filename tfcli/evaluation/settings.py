@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tfcli.recipe.train import Windows
+
 
 @dataclass(frozen=True)
 class EvaluationSettings:
@@ -10,6 +12,12 @@ class EvaluationSettings:
     stride: int | None = None
     """Tokens between the starts of a decoder's windows, each scored in the first that holds it; None: the context, so
     that windows do not overlap."""
+
+    windows: Windows | None = None
+    """What a decoder or an encoder reads at a time; None: as it was trained, and an imported run a document."""
+
+    context: int | None = None
+    """Tokens of a window; None: as in training."""
 
     pseudo: bool = False
     """Score an encoder's tokens masked one by one as well."""

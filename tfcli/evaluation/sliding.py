@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.budget import BudgetPlan
+from tfcli.data.causal import are_news
 from tfcli.data.spans import present
 from tfcli.data.views import TokenStreamView
 from tfcli.evaluation.placed import Placed
@@ -45,6 +46,8 @@ class SlidingWindows:
     def __iter__(self) -> Iterator[Placed]:
         starts, lengths, skipped = self._windows()
         budget = max(self.tokens, self.context)
+        if not len(lengths):
+            return
         plan = BudgetPlan(np.arange(len(lengths)), lengths[None], budget=budget, seed=0)
         for numbers in plan.whole():
             yield self._batch(starts[numbers], lengths[numbers], skipped[numbers])
@@ -56,9 +59,7 @@ class SlidingWindows:
         inputs = np.where(there, tokens[:, :-1], self.roles.pad)
         columns = np.arange(inputs.shape[1])
         scored = there & (columns >= skipped[:, None])
-        if self.roles.bos != self.roles.eos:
-            # A document's <s> follows </s> always: predicting it would only flatter the loss.
-            scored &= tokens[:, 1:] != self.roles.bos
+        scored &= are_news(tokens, self.roles)
         batch = Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=lengths)
         return Placed(batch, starts[:, None] + columns + 1)
 
@@ -67,9 +68,9 @@ class SlidingWindows:
 
         Shape: each (windows,)
         """
-        offsets = self.view.offsets if self.documents else np.array([0, len(self.view)])
-        firsts, readable = offsets[:-1], np.diff(offsets) - 1  # nothing follows the last token
-        counts = 1 + np.maximum(0, -(-(readable - self.context) // self.stride))
+        firsts, ends = self.view.documents if self.documents else np.array([[0], [len(self.view)]])
+        readable = ends - firsts - 1  # nothing follows the last token
+        counts = (readable > 0) + np.maximum(0, -(-(readable - self.context) // self.stride))
         segment = np.repeat(np.arange(len(firsts)), counts)
         number = np.arange(len(segment)) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = number * self.stride

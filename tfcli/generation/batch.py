@@ -35,7 +35,7 @@ class PromptBatch:
         self._model, self._tokenizer, self._settings = model, tokenizer, settings
         self._ids = [prompt_ids(model, tokenizer, prompt) for prompt in prompts]
         self._prefix = prefix_ids(model, tokenizer, settings)
-        self._continued = continued(model, self._ids)
+        self._continued = continued(model, self._ids, tokenizer.roles)
         self._ends = stop_finder(tokenizer, settings.stop, self._continued)
 
     def tokens(self, options: int = 0) -> Iterator[NewToken]:

@@ -115,7 +115,7 @@ class _Predictions:
         self, reader: Reader, roles: TokenRoles, settings: GenerateSection, texts: Sequence[Sequence[int]], most: int
     ) -> None:
         self._settings, self._most = settings, most
-        self._not_repeated = continued(reader.model, texts)
+        self._not_repeated = continued(reader.model, texts, roles)
         self._banned = ruled_out(never_generated(roles, reader.logits.shape[-1]), reader.logits)
         self._has_penalties = is_against_repetition(settings)
 

@@ -105,7 +105,7 @@ def decode(
     reader.select([row for row in range(len(texts)) for _ in range(copies)])
     live = [
         _Text(row * copies + sample, settings, text, sample, list(before))
-        for row, (text, before) in enumerate(zip(texts, continued(reader.model, texts), strict=True))
+        for row, (text, before) in enumerate(zip(texts, continued(reader.model, texts, roles), strict=True))
         for sample in range(copies)
     ]
     banned = ruled_out(never_generated(roles, reader.logits.shape[-1]), reader.logits)

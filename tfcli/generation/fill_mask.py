@@ -84,7 +84,7 @@ def masked(model: Encoder, tokenizer: Tokenizer, prompt: str) -> _Masked:
         UsageError: it holds no mask, or is longer than the context.
     """
     roles = tokenizer.roles
-    ids = [roles.bos, *tokenizer.encode_masked(prompt), roles.eos]
+    ids = roles.text(tokenizer.encode_masked(prompt))
     masks = [place for place, token in enumerate(ids) if token == roles.mask]
     if not masks:
         assert roles.mask is not None
@@ -98,7 +98,7 @@ def masked(model: Encoder, tokenizer: Tokenizer, prompt: str) -> _Masked:
         raise UsageError(
             f"The prompt has {len(ids)} tokens, those of beginning and end included, "
             f"and the model's context is {context}",
-            f"shorten it to {context - 2} tokens at most",
+            f"shorten it to {context - len(roles.text(()))} tokens at most",
         )
     return _Masked(prompt, ids, masks)
 

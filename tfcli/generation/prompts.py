@@ -12,14 +12,14 @@ from tfcli.tokenization.tokenizer import Tokenizer
 
 
 def prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str) -> list[int]:
-    """``<s> prompt`` for a decoder; the bare source for an encoder-decoder, whose end is added later.
+    """``<s> prompt`` for a decoder, begun as its texts are; the bare source for an encoder-decoder, ended later.
 
     Raises:
         UsageError: there is nothing to translate, or nothing to go on from.
     """
     ids = tokenizer.encode(prompt)
     if isinstance(model, Decoder):
-        read = [*tokenizer.roles.text_prefix, *ids]
+        read = tokenizer.roles.prompt(ids)
         if not read:
             raise UsageError("The prompt is empty, and no token of this run begins a text", "give it a text")
         return read

@@ -131,9 +131,15 @@ class Reader:
         return columns >= left[:, None]
 
 
-def continued(model: Transformer | None, prompts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-    """What new texts go on from: a decoder's prompts; for translations, which begin anew, nothing."""
-    return [()] * len(prompts) if isinstance(model, EncoderDecoder) else prompts
+def continued(
+    model: Transformer | None, prompts: Sequence[Sequence[int]], roles: TokenRoles
+) -> Sequence[Sequence[int]]:
+    """What new texts go on from: a decoder's prompts, without what tfcli put before them; for translations, which begin
+    anew, nothing."""
+    if isinstance(model, EncoderDecoder):
+        return [()] * len(prompts)
+    begun = roles.prompt(())
+    return [prompt[len(begun) :] if list(prompt[: len(begun)]) == begun else prompt for prompt in prompts]
 
 
 def open_reader(

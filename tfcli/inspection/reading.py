@@ -40,8 +40,8 @@ def read_text(
 ) -> Inputs:
     """The ids that a model reads of a text.
 
-    A decoder reads ``<s> text``, an encoder ``<s> text </s>``, an encoder-decoder ``text </s>`` and ``<s> target``;
-    without a target it reads its own translation, as its recipe's `[generate]` has it.
+    A decoder reads ``<s> text``, an encoder ``<s> text </s>``, an encoder-decoder ``text </s>`` and ``<s> target``, as
+    their texts begin and end; without a target it reads its own translation, as its recipe's `[generate]` has it.
 
     Args:
         beam: follow a search with so many beams: the target is the best text that it finds, and a decoder reads the
@@ -70,9 +70,9 @@ def framed(run: LoadedRun, ids: Sequence[int], target: Sequence[int] = ()) -> In
     """
     roles = run.config.roles
     if run.architecture == "decoder":
-        return Inputs(decoder=(*roles.text_prefix, *ids))
+        return Inputs(decoder=tuple(roles.prompt(ids)))
     if run.architecture == "encoder":
-        return Inputs(encoder=(*roles.text_prefix, *ids, *roles.end))
+        return Inputs(encoder=tuple(roles.text(ids)))
     return Inputs(tuple(roles.source(list(ids))), (*roles.target_prefix, *target))
 
 
@@ -105,7 +105,7 @@ def _inputs(run: LoadedRun, text: str, target: str | None, beam: int | None, max
     roles, tokenizer = run.config.roles, run.tokenizer
     if run.architecture == "decoder":
         ids = tokenizer.encode(text)
-        return framed(run, ids if beam is None else ids + _best(run, [roles.bos, *ids], beam, max_new_tokens))
+        return framed(run, ids if beam is None else ids + _best(run, roles.prompt(ids), beam, max_new_tokens))
     if run.architecture == "encoder":
         return framed(run, tokenizer.encode_masked(text))
     source = tokenizer.encode(text)
@@ -150,4 +150,4 @@ def _best(run: LoadedRun, ids: list[int], beam: int, max_new_tokens: int | None)
         beyond_context="stop",
     )
     [[best]] = prompt_beams(run.model, [ids], run.config.roles, settings)
-    return [token for token in best.token_ids if token != run.config.roles.eos]
+    return [token for token in best.token_ids if token not in run.config.roles.ends]

@@ -9,6 +9,7 @@ from tfcli.files import claimed, replacing_folder, write_json
 from tfcli.generation.sampling import never_generated
 from tfcli.interop.families import LAYOUTS
 from tfcli.interop.layout import Inexpressible, Layout
+from tfcli.interop.layouts.parts import written_tokens
 from tfcli.interop.rewriting import Parameters, same_functions
 from tfcli.interop.tensors import give
 from tfcli.interop.tokenizer_export import write_tokenizer
@@ -100,11 +101,7 @@ def _in_the_way(obstacles: Mapping[str, Inexpressible]) -> str:
 def _generation(roles: TokenRoles, model: Transformer) -> dict[str, Any]:
     """What `generate` of transformers must know to choose the tokens that tfcli would."""
     assert model.section.vocab_size is not None
-    settings: dict[str, Any] = {
-        "bos_token_id": roles.bos,
-        "eos_token_id": roles.eos,
-        "pad_token_id": roles.pad,
-    }
+    settings = written_tokens(roles)
     suppressed = never_generated(roles, model.section.vocab_size)
     if model.section.architecture == "encoder-decoder":
         start, *forced = roles.target_prefix

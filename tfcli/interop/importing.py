@@ -44,7 +44,11 @@ class _Model:
 
 
 def import_run(
-    source: str, out: Path | None = None, tokenizer_file: Path | None = None, ignored: Sequence[str] = ()
+    source: str,
+    out: Path | None = None,
+    tokenizer_file: Path | None = None,
+    ignored: Sequence[str] = (),
+    bos: str | None = None,
 ) -> ImportedRun:
     """Read a checkpoint and write it as a run: weights in float32, its tokenizer, and where it comes from.
 
@@ -53,6 +57,7 @@ def import_run(
         out: where the run is to be; None: `runs/<name>-<n>`.
         tokenizer_file: a tokenizer.json to use instead of the checkpoint's own tokenizer.
         ignored: settings of config.json to read it without; one of a nested object as "rope_parameters.factor".
+        bos: the token that every text begins with, or "none"; None: what the tokenizer puts there.
 
     Raises:
         UsageError: there is no checkpoint, a setting of it is not tfcli's, or the folder is taken.
@@ -66,7 +71,9 @@ def import_run(
         checkpoint = _without(read_checkpoint(folder), ignored)
         model = _read_model(checkpoint)
         tokenizer = _read_tokenizer(checkpoint, model.section, tokenizer_file)
-        _write(run, model, tokenizer, name, OriginSection(source, model.layout.name, ignored=tuple(ignored)))
+        if bos is not None:
+            tokenizer = _begun_with(tokenizer, bos, model.section.architecture)
+        _write(run, model, tokenizer, name, OriginSection(source, model.layout.name, ignored=tuple(ignored), bos=bos))
     return _record(run, model, tokenizer, source)
 
 
@@ -128,6 +135,23 @@ def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | 
     )
 
 
+def _begun_with(tokenizer: Tokenizer, bos: str, architecture: str) -> Tokenizer:
+    """The same tokenizer, its texts begun with another token, or with none."""
+    if architecture == "encoder-decoder":
+        raise UsageError(
+            "--bos is for a decoder or an encoder, and this is an encoder-decoder", "leave it out: its files say it"
+        )
+    if bos == "none":
+        return tokenizer.with_roles(replace(tokenizer.roles, text_start=()))
+    token = tokenizer.token_id(bos)
+    if token is None:
+        raise UsageError(
+            f"--bos {shortened(bos)} is no token of the checkpoint", "name one of its special tokens, or none"
+        )
+    start = (token,) if token == tokenizer.roles.eos else None
+    return tokenizer.with_roles(replace(tokenizer.roles, bos=token, text_start=start))
+
+
 def _write(run: RunDirectory, model: _Model, tokenizer: Tokenizer, name: str, origin: OriginSection) -> None:
     """The folder appears whole, or not at all."""
     weights = _fingerprint(model.taken.parameters)
@@ -155,8 +179,9 @@ def _card(recipe: Recipe, model: _Model, tokenizer: Tokenizer) -> str:
 
 
 def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str) -> ImportedRun:
-    section = model.section
+    section, roles = model.section, tokenizer.roles
     assert section.vocab_size is not None
+    pairs = section.architecture == "encoder-decoder"
     return ImportedRun(
         path=str(run.path),
         source=source,
@@ -166,6 +191,9 @@ def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str)
         vocab_size=section.vocab_size,
         tokens=tokenizer.vocab_size,
         context=section.max_seq_len,
+        begins=tuple(tokenizer.labels(roles.target_prefix if pairs else roles.text_prefix)),
+        ends=tuple(tokenizer.labels((roles.eos, *roles.more_ends))),
+        pads=tokenizer.labels([roles.pad])[0],
         left_over=tuple(model.taken.left_over),
         has_head=section.head != "none",
     )

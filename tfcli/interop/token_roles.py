@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import takewhile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
-from tfcli.errors import BrokenInputError
+from tfcli.errors import BrokenInputError, shortened
 from tfcli.interop.json_files import read_optional
 from tfcli.records.roles import TokenRoles
 from tfcli.tokenization.roles import ROLE_NAMES, find_roles
@@ -45,7 +45,8 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
 
     An id in config.json comes first, then one in generation_config.json, then a name in tokenizer_config.json and
     special_tokens_map.json, at last a well-known name. Ids count where the tokenizer has declared the token, or knows
-    it by such a name: configs that were copied from another model name ordinary words, or nothing at all.
+    it by such a name: configs that were copied from another model name ordinary words, or nothing at all. Both files
+    may list several tokens that end a text. What stands before one is what the tokenizer itself puts there.
 
     Args:
         values: of config.json.
@@ -62,9 +63,12 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
     known |= {token_id for token_id in well_known if token_id is not None}
     names = special_names(folder)
 
+    def all_of(setting: str) -> list[int]:
+        return [token_id for token_id in _ids(files, setting) if token_id in known]
+
     def of(*settings: str) -> int | None:
         for setting in settings:
-            candidates = [token_id for token_id in _ids(files, setting) if token_id in known]
+            candidates = all_of(setting)
             if setting in names and (named := backend.token_to_id(names[setting])) is not None:
                 candidates.append(named)
             if candidates:
@@ -77,32 +81,39 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
     family = values.get("model_type")
     is_pair = values.get("is_encoder_decoder") is True or family in ENCODER_DECODERS
     roles = find_roles(backend.token_to_id, where, told, may_be_endless=not is_pair)
+    more_ends = [token for token in dict.fromkeys(all_of("eos")) if token != roles.eos]
+    front = put_in_front(backend)
+    is_plain = front == (roles.bos,) and roles.bos != roles.eos
+    roles = replace(roles, more_ends=tuple(more_ends), text_start=None if is_plain else front)
     if not is_pair:
         return roles
-    source_start = _put_in_front(backend, roles.eos)
     start, forced = of("decoder_start"), of("forced_bos")
     if start is None:
         start = roles.eos if _STARTS_WITH.get(str(family)) == "eos" else roles.pad
-    first = source_start if forced is None else (forced,)
-    return replace(roles, source_start=source_start, target_start=(start, *first))
+    first = front if forced is None else (forced,)
+    return replace(roles, source_start=front, target_start=(start, *first), text_start=None)
 
 
 def _ids(files: list[tuple[Path, Mapping[str, Any]]], setting: str) -> Iterator[int]:
     for file, values in files:
         value = values.get(f"{setting}_token_id")
-        first = value[0] if isinstance(value, list) and value else value
-        if first is None:
-            continue
-        if isinstance(first, bool) or not isinstance(first, int):
-            raise BrokenInputError(
-                f"{file} has {setting}_token_id = {value!r}, and the id of a token is needed", "restore the file"
-            )
-        yield first
+        for token in value if isinstance(value, list) else () if value is None else (value,):
+            if isinstance(token, bool) or not isinstance(token, int):
+                given = shortened(repr(value))
+                raise BrokenInputError(
+                    f"{file} has {setting}_token_id = {given}, and the id of a token is needed", "restore the file"
+                )
+            yield token
 
 
-def _put_in_front(backend: Backend, eos: int) -> tuple[int, ...]:
-    """What the tokenizer puts before a text: ``<s>`` for BART, nothing for T5, seen on an empty one."""
-    encoding = backend.encode("", add_special_tokens=True)
-    pairs = zip(encoding.ids, encoding.special_tokens_mask, strict=True)
-    ids = [token_id for token_id, _ in takewhile(lambda pair: pair[1] == 1, pairs)]
-    return tuple(ids[:-1] if ids and ids[-1] == eos else ids)
+def put_in_front(backend: Backend) -> tuple[int, ...]:
+    """What the tokenizer puts before a text: ``<s>`` for Llama and BART, nothing for GPT-2 and T5."""
+    backend.no_truncation()
+    backend.no_padding()
+    words = (backend.decode([token_id]) for token_id in range(backend.get_vocab_size()))
+    for text in chain("a", words):
+        if own := backend.encode(text, add_special_tokens=False).ids:
+            ids = backend.encode(text, add_special_tokens=True).ids
+            before = next((n for n in range(len(ids)) if ids[n : n + len(own)] == own), 0)
+            return tuple(ids[:before])
+    return ()

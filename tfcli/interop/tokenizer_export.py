@@ -10,6 +10,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
 from tfcli.files import write_json, write_text
+from tfcli.interop.token_roles import put_in_front
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.backend import copied
 
@@ -42,7 +43,9 @@ def _backend(run: LoadedRun) -> Backend:
             token["lstrip"] = True
     backend = copied(json.dumps(state))
     backend.encode_special_tokens = False
-    if not run.recipe.is_imported:
+    roles = run.config.roles
+    front = roles.source_start if run.architecture == "encoder-decoder" else roles.text_prefix
+    if not run.recipe.is_imported or put_in_front(backend) != front:
         backend.post_processor = _framing(run, backend)
     return backend
 
@@ -51,8 +54,8 @@ def _framing(run: LoadedRun, backend: Backend) -> TemplateProcessing:
     """``<s> text`` for a decoder, ``<s> text </s>`` for an encoder, ``text </s>`` for a source."""
     roles = run.config.roles
     before, after = {
-        "decoder": ((roles.bos,), ()),
-        "encoder": ((roles.bos,), (roles.eos,)),
+        "decoder": (roles.text_prefix, ()),
+        "encoder": (roles.text_prefix, (roles.eos,)),
         "encoder-decoder": (roles.source_start, (roles.eos,)),
     }[run.architecture]
     first, last = ([backend.id_to_token(token) for token in side] for side in (before, after))

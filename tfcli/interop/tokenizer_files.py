@@ -71,13 +71,31 @@ def _byte_level(folder: Path) -> Backend:
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
         backend.decoder = decoders.ByteLevel()
         _declare(backend, folder, vocabulary)
-        if "<s>" in vocabulary and "</s>" in vocabulary:
+        if settings.keys() & {"add_bos_token", "add_eos_token"}:
+            backend.post_processor = _asked_for(backend, settings, special_names(folder))
+        elif "<s>" in vocabulary and "</s>" in vocabulary:
             backend.post_processor = processors.RobertaProcessing(
                 ("</s>", vocabulary["</s>"]), ("<s>", vocabulary["<s>"]), add_prefix_space=prefix_space
             )
         else:
             backend.post_processor = processors.ByteLevel(trim_offsets=False)
         return tried(backend)
+
+
+def _asked_for(
+    backend: Backend, settings: Mapping[str, Any], names: Mapping[str, str]
+) -> processors.TemplateProcessing:
+    """What such files put around a text where tokenizer_config.json says it; a tokenizer.json says it itself, whatever
+    stands beside it, as transformers 5 has it."""
+    ids = {role: backend.token_to_id(names[role]) for role in ("bos", "eos") if role in names}
+    around = {
+        role: [names[role]] if settings.get(f"add_{role}_token") and ids.get(role) is not None else []
+        for role in ("bos", "eos")
+    }
+    return processors.TemplateProcessing(
+        single=[*around["bos"], "$A", *around["eos"]],
+        special_tokens=[(names[role], ids[role]) for role in ids if around[role]],
+    )
 
 
 def _wordpiece(folder: Path) -> Backend:

@@ -20,3 +20,5 @@ class OriginSection:
 
     ignored: tuple[str, ...] = ()
     """Settings of the checkpoint that it was read without, as --ignore-setting named them."""
+    bos: str | None = None
+    """What texts begin with, a token or none, where `--bos` said it."""

@@ -78,6 +78,8 @@ class Scores:
     `bytes` (UTF-8) and `characters` are those of the text that was scored; `unknown` counts the scored tokens that
     are the unknown one. Windows have `context` tokens, each `stride` behind the last (None: none overlap as there
     are no windows, or they must not). `precision` is that of the weights.
+    `text_start` are the tokens that stood before each text, and `unscored` counts first tokens that nothing stood
+    before: they are in no score.
     `pseudo_perplexity` is that of `pseudo_tokens` tokens, each masked alone.
     """
 
@@ -102,6 +104,10 @@ class Scores:
     context: int | None = None
     precision: str = "float32"
     stride: int | None = None
+    windows: Literal["documents", "stream"] | None = None
+    """What was read at a time (not of pairs)."""
+    text_start: tuple[str, ...] | None = None
+    unscored: int = 0
     beam: int | None = None
     references_exact: bool | None = None
     """Whether the references are the text itself; else they are as the tokenizer writes it (of pairs alone)."""

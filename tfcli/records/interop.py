@@ -18,6 +18,11 @@ class ImportedRun:
     tokens: int
     """Ids that the tokenizer knows."""
     context: int
+    begins: tuple[str, ...]
+    """The tokens before every text; of an encoder-decoder, before every target."""
+    ends: tuple[str, ...]
+    """Any of them ends a text; the first stands behind a document."""
+    pads: str
     left_over: tuple[str, ...]
     """Tensors of heads for other tasks, which the run does not have."""
     has_head: bool

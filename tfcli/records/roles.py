@@ -23,7 +23,8 @@ class TokenRoles:
     target_start: tuple[int, ...] | None = None
     """What a target begins with: BART has ``</s> <s>``, T5 and Marian the pad token. None: bos."""
     text_start: tuple[int, ...] | None = None
-    """What a decoder's or an encoder's text begins with: nothing in GPT-2, ``<s>`` in Llama. None: bos."""
+    """What a decoder's or an encoder's text begins with: nothing in GPT-2, ``<s>`` in Llama. Where that is eos itself,
+    the end of a document begins the next one. None: bos, each document with its own."""
     more_ends: tuple[int, ...] = ()
     """Further tokens that end a text, beside eos: ``<|eot_id|>`` in Llama 3."""
     endless: bool = False
@@ -31,10 +32,10 @@ class TokenRoles:
     batches, masked; one that is an ordinary token stays that."""
 
     def ids(self) -> list[int]:
-        """The ids of all the roles that there are."""
-        if self.endless:
-            return [token for token in (self.mask, self.unk) if token is not None]
-        return [token for token in (self.pad, self.bos, self.eos, self.mask, self.unk) if token is not None]
+        """The ids of all the roles that there are, and of what else begins or ends a text."""
+        fillers = () if self.endless else (self.pad, self.bos, self.eos)
+        roles = (*fillers, self.mask, self.unk, *(self.text_start or ()), *self.more_ends)
+        return list(dict.fromkeys(token for token in roles if token is not None))
 
     @property
     def target_prefix(self) -> tuple[int, ...]:
@@ -47,6 +48,16 @@ class TokenRoles:
         return (self.bos,) if self.text_start is None else self.text_start
 
     @property
+    def is_shared(self) -> bool:
+        """Whether one token stands between two documents: the end of the first, and the beginning of the second."""
+        return self.text_start == self.end != ()
+
+    def stored_start(self, side: str = "") -> tuple[int, ...]:
+        """What a prepared dataset has before each document of a side: "source", "target", or "" for text."""
+        text = () if self.is_shared else self.text_prefix
+        return {"source": self.source_start, "target": self.target_prefix}.get(side, text)
+
+    @property
     def ends(self) -> frozenset[int]:
         """The tokens that end a text, whichever comes first."""
         return frozenset((*self.end, *self.more_ends))
@@ -55,6 +66,14 @@ class TokenRoles:
     def end(self) -> tuple[int, ...]:
         """What is put behind a text."""
         return () if self.endless else (self.eos,)
+
+    def text(self, ids: Sequence[int]) -> list[int]:
+        """A document as a decoder or an encoder reads it: begun as it was in training, and ended."""
+        return [*self.text_prefix, *ids, *self.end]
+
+    def prompt(self, ids: Sequence[int]) -> list[int]:
+        """What a decoder goes on from. Where nothing begins a text, an empty prompt is the end of another one."""
+        return [*self.text_prefix, *ids] or [*self.end]
 
     def source(self, ids: Sequence[int]) -> list[int]:
         """A text as the encoder of an encoder-decoder reads it: begun as it was in training, and ended."""

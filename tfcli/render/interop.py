@@ -11,6 +11,7 @@ _SHOWN = 4
 
 def imported_view(record: ImportedRun) -> Facts:
     """A checkpoint that has become a run."""
+    text = "target" if record.architecture == "encoder-decoder" else "text"
     unused = record.vocab_size - record.tokens
     rows = f"{exact(unused)} rows of the embedding have no token" if unused else "the tokenizer has as many"
     facts = [
@@ -18,6 +19,9 @@ def imported_view(record: ImportedRun) -> Facts:
         Fact("parameters", exact(record.parameters), "numbers in the weights, float32"),
         Fact("vocabulary", exact(record.vocab_size), rows),
         Fact("context", exact(record.context), "tokens at most"),
+        Fact("begins with", _tokens(record.begins), f"every {text}"),
+        Fact("ends with", _tokens(record.ends[:1]), _further_ends(record.ends[1:])),
+        Fact("pads with", _tokens((record.pads,)), "the end of batches"),
     ]
     if not record.has_head:
         facts.append(Fact("head", "none", "the checkpoint has no masked-LM head: it predicts no tokens"))
@@ -38,6 +42,14 @@ def exported_view(record: ExportedRun) -> Facts:
         random = f"{', '.join(record.lacks)}: transformers draws them at random; the last hidden states are the run's"
         facts.append(Fact("not in it", exact(len(record.lacks)), random))
     return Facts(f"{printable(record.path)} · from {printable(record.run)}", facts)
+
+
+def _tokens(names: tuple[str, ...]) -> str:
+    return " ".join(map(printable, names)) or "nothing"
+
+
+def _further_ends(names: tuple[str, ...]) -> str:
+    return f"every document; {', '.join(map(printable, names))} ends a text too" if names else "every document"
 
 
 def _names(names: tuple[str, ...]) -> str:

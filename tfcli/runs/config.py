@@ -1,15 +1,18 @@
 """``config.json``: what a model needs to be built again."""
 
+import tomllib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import read_versioned, validated, write_json
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+_BEFORE_TEXT_START = 2
+"""Where every text begins with bos, whatever the tokenizer of an imported run puts there, and one token ends it."""
 _RESTORE = "restore the file from a copy of the run"
 
 
@@ -21,6 +24,18 @@ class RunConfig:
     roles: TokenRoles
     tokenizer_fingerprint: str
     run_id: str
+
+
+def imported_by_old_rule(run: Path) -> str | None:
+    """Where a run comes from that was imported before a checkpoint's own tokenizer said what begins a text; None: it is
+    no such run, or cannot be read."""
+    try:
+        if read_versioned(run / "config.json", _BEFORE_TEXT_START, remedy=_RESTORE):
+            origin = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8")).get("origin", {})
+            return str(origin["source"]) if "source" in origin else None
+    except (TfcliError, OSError, ValueError, AttributeError):
+        return None
+    return None
 
 
 def write_config(path: Path, config: RunConfig) -> None:
@@ -35,7 +50,7 @@ def read_config(path: Path) -> RunConfig:
         UsageError: it is not there.
         BrokenInputError: it is damaged, or of a format version this tfcli does not read.
     """
-    values = read_versioned(path, FORMAT_VERSION, remedy=_RESTORE)[1]
+    values = read_versioned(path, FORMAT_VERSION, _BEFORE_TEXT_START, remedy=_RESTORE)[1]
     try:
         config: RunConfig = validated(RunConfig, values, path, _RESTORE)
         model = build_recipe({"model": {k: v for k, v in values["model"].items() if v is not None}}).model

@@ -5,7 +5,7 @@ from typing import Any
 from tfcli.files import digest
 from tfcli.records.roles import TokenRoles
 
-Framing = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+Framing = tuple[int | tuple[int, ...], ...]
 
 # Truncation and padding are switched off on load, and tfcli places special tokens itself.
 _WITHOUT_EFFECT = ("version", "truncation", "padding", "post_processor")
@@ -22,8 +22,9 @@ def fingerprint(state: dict[str, Any], framing: Framing | None = None) -> str:
 
 
 def framing(roles: TokenRoles) -> Framing:
-    """What a prepared dataset has around its texts: bos, eos, and how sources and targets begin."""
-    return roles.bos, roles.eos, roles.source_start, roles.target_prefix
+    """What a prepared dataset has around its texts: bos, eos, and how sources, targets and other texts begin."""
+    before = roles.bos, roles.eos, roles.source_start, roles.target_prefix
+    return before if roles.text_start is None else (*before, roles.text_start)
 
 
 def _canonical(value: Any) -> Any:

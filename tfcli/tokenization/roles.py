@@ -28,7 +28,8 @@ def find_roles(
     """Find the special tokens of a vocabulary.
 
     Where no token begins a text, the padding does it (as T5 and Marian start their decoder), else the token
-    that ends one (as in GPT-2). Where there is no padding, the token that ends a text fills up batches.
+    that ends one (as in GPT-2): then one of them stands between two documents. Where there is no padding, the token
+    that ends a text fills up batches.
 
     Args:
         token_to_id: the id of a token, or None.
@@ -59,4 +60,11 @@ def find_roles(
         )
     if bos is None:
         bos = eos if pad is None else pad
-    return TokenRoles(pad=eos if pad is None else pad, bos=bos, eos=eos, mask=first("mask"), unk=first("unk"))
+    return TokenRoles(
+        pad=eos if pad is None else pad,
+        bos=bos,
+        eos=eos,
+        mask=first("mask"),
+        unk=first("unk"),
+        text_start=(eos,) if bos == eos else None,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,11 @@ class Tokenizer:
         tokens = [(token_id, self._backend.id_to_token(token_id) or "") for token_id in self._checked(ids)]
         return [token if token_id in named else label(token) for token_id, token in tokens]
 
+    def token_id(self, name: str) -> int | None:
+        """The id of a token by its name, a special one's too; None where there is none."""
+        found: int | None = self._backend.token_to_id(name)
+        return found
+
     def encoding(self, text: str) -> Encoding:
         """A text's ids with their labels."""
         ids = self.encode(text)
@@ -241,7 +247,8 @@ class Tokenizer:
 
     def _is_framed_by_name(self) -> bool:
         try:
-            return framing(self.roles) == framing(find_roles(self._backend.token_to_id, self._where))
+            named = find_roles(self._backend.token_to_id, self._where)
+            return framing(self.roles) == framing(replace(named, text_start=None))
         except UsageError:
             return False
 

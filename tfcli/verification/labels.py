@@ -5,7 +5,7 @@ Shape legend: B rows, T tokens.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 import torch
@@ -89,14 +89,19 @@ def _wrong_of_text(subject: Subject, texts: list[NDArray[np.int64]], batch: Batc
     wrong = 0
     for inputs, asked, text in zip(batch.input_ids, batch.labels, texts, strict=True):
         length, wanted = len(text) - 1, np.full_like(asked, IGNORED)
-        wanted[:length] = np.where(_is_news(subject, text[1:]), text[1:], IGNORED)
+        wanted[:length] = np.where(_is_news(subject, text), text[1:], IGNORED)
         wrong += int(np.count_nonzero(inputs[:length] != text[:-1]) + np.count_nonzero(asked != wanted))
     return wrong
 
 
-def _is_news(subject: Subject, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """All but begin tokens, which follow an end token always."""
-    return (tokens != subject.roles.bos) | (subject.roles.bos == subject.roles.eos)
+def _is_news(subject: Subject, tokens: NDArray[np.int64]) -> list[bool]:
+    """Of every token but the first: neither begins texts, nor is an end behind an end."""
+    roles = subject.roles
+    begins = set(roles.text_prefix) - {roles.eos}
+    has_beginning = roles.text_start is None
+    return [
+        b not in begins and (has_beginning or (a, b) != (roles.eos, roles.eos)) for a, b in pairwise(tokens.tolist())
+    ]
 
 
 def _wrong_of_masks(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch, probability: float) -> int:
@@ -140,11 +145,11 @@ def _nats(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch, row: i
         after = [*batch.decoder_input_ids[row, 1:length], subject.roles.eos]
     else:
         read = Reading(torch.from_numpy(batch.input_ids[row, :length])[None].to(device))
-        after = [*(asked[:length] if subject.run.architecture == "encoder" else texts[row][1:])]
+        is_encoder = subject.run.architecture == "encoder"
+        after = [*(asked[:length] if is_encoder else np.where(_is_news(subject, texts[row]), texts[row][1:], IGNORED))]
     scores = predict(subject.model, read)[0].cpu().double().log_softmax(-1)
     for place, token in enumerate(after):
-        is_begin = batch.decoder_input_ids is None and token == subject.roles.bos != subject.roles.eos
-        if token != IGNORED and not is_begin:
+        if token != IGNORED:
             yield -float(scores[place, token])
 
 

@@ -115,7 +115,7 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
         labels=run.tokenizer.labels,
         vocabulary=run.tokenizer.vocab_size,
         prefix=prefix_ids(model, run.tokenizer, settings),
-        ends=stop_finder(run.tokenizer, settings.stop, continued(model, [ids])),
+        ends=stop_finder(run.tokenizer, settings.stop, continued(model, [ids], roles)),
     )
     return _explained(begun, settings)
 
@@ -160,7 +160,7 @@ def _steps(begun: _Begun, settings: GenerateSection) -> list[DecodingStep]:
     """The first sample of `decode`: the same logits, the same stages, the same random numbers."""
     reader = begun.read(1)
     random = random_numbers(settings, begun.ids, 0)
-    held = list(continued(reader.model, [begun.ids])[0])
+    held = list(continued(reader.model, [begun.ids], begun.roles)[0])
     new: list[int] = []
     steps = []
     while len(new) < reader.limits[0]:

@@ -32,7 +32,7 @@ def repeated_sequences(run: LoadedRun) -> list[Repeated]:
     The tokens of a copy all differ while the vocabulary allows it, so that each has one earlier copy.
     """
     roles, ids = run.config.roles, np.array(sorted(run.tokenizer.ordinary_ids))
-    before = max(len(roles.source_start) + 1, len(roles.target_prefix) + 1)
+    before = 1 + max(map(len, (roles.source_start, roles.target_prefix, roles.text_prefix)))
     period = min(_LONGEST, len(ids), (run.config.model.max_seq_len - before) // 2)
     if period < _SHORTEST:
         return []
@@ -42,6 +42,7 @@ def repeated_sequences(run: LoadedRun) -> list[Repeated]:
 
 def _twice(run: LoadedRun, copy: list[int]) -> Repeated:
     roles, twice = run.config.roles, copy * 2
-    starts = {"decoder": (0, 1), "encoder": (1, 0)}
+    before = len(roles.text_prefix)
+    starts = {"decoder": (0, before), "encoder": (before, 0)}
     both = len(roles.source_start), len(roles.target_prefix)
     return Repeated(framed(run, twice, twice), len(copy), *starts.get(run.architecture, both))

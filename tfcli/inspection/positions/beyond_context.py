@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from tfcli.data.batch import Batch
+from tfcli.data.causal import are_news
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import UsageError
 from tfcli.evaluation.objective import scores_of_labels
@@ -48,7 +49,7 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
         extend_context(run.model, longest)
     starts = np.linspace(0, len(view) - longest - 1, texts).astype(np.int64)
     tokens = view.padded(starts, np.full(texts, longest + 1), run.config.roles.pad)
-    losses = _losses(run, tokens)
+    losses = np.where(are_news(tokens, run.config.roles), _losses(run, tokens), np.nan)
     edges = [0, *(times * context for times in _TIMES if times * context <= longest)]
     bands = tuple(LossBand(a, b, float(np.nanmean(losses[:, a:b]))) for a, b in pairwise(edges))
     size = -(-longest // _BINS)
@@ -69,8 +70,7 @@ def require_decoder(run: LoadedRun) -> None:
 
 
 def _losses(run: LoadedRun, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-    """−log p of every token but the first; a document's beginning follows the end of another always, and is left out
-    (NaN).
+    """−log p of every token but the first.
 
     Shape:
         tokens: (texts, 1 + N)
@@ -78,8 +78,6 @@ def _losses(run: LoadedRun, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
     """
     rows = []
     for text in tokens:
-        loss, _, right = scores_of_labels(run.model, Batch(text[None, :-1], text[None, 1:]), run.device)
-        if run.config.roles.bos != run.config.roles.eos:
-            loss = loss.masked_fill(right == run.config.roles.bos, torch.nan)
+        loss, *_ = scores_of_labels(run.model, Batch(text[None, :-1], text[None, 1:]), run.device)
         rows.append(loss.cpu())
     return torch.stack(rows).numpy()

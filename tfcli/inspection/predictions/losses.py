@@ -122,14 +122,14 @@ def _context(run: LoadedRun) -> int:
 
 def _windows(run: LoadedRun, text: str) -> _Passages:
     roles, context = run.config.roles, _context(run)
-    ids = [roles.bos, *run.tokenizer.encode(text), roles.eos]
+    ids, first = roles.text(run.tokenizer.encode(text)), len(roles.text_prefix)
     view = TokenStreamView([np.array(ids)], [np.array([0, len(ids)])])
     if run.architecture == "decoder":
         batches: Iterable[Placed] = SlidingWindows(view, roles, context, context, False, _AT_A_TIME)
-        return _Passages(text, ids, 1, batches, -(-(len(ids) - 1) // context))
+        return _Passages(text, ids, first, batches, -(-(len(ids) - 1) // context))
     starts = np.arange(0, len(ids), context)
     lengths = np.minimum(context, len(ids) - starts)
-    return _Passages(text, ids, 1, LoneMasks(view, roles, starts, lengths, _AT_A_TIME), len(starts))
+    return _Passages(text, ids, first, LoneMasks(view, roles, starts, lengths, _AT_A_TIME), len(starts))
 
 
 def _pair(run: LoadedRun, text: str, target: str | None) -> _Passages:

@@ -32,4 +32,9 @@ def affine(theirs: str, *ours: str, size: int, transposed: bool = False, groups:
 
 def written_tokens(roles: TokenRoles) -> dict[str, Any]:
     """The settings for special tokens that every family has."""
-    return {"bos_token_id": roles.bos, "eos_token_id": roles.eos, "pad_token_id": roles.pad}
+    ends = [roles.eos, *roles.more_ends]
+    return {
+        "bos_token_id": roles.bos,
+        "eos_token_id": ends if roles.more_ends else roles.eos,
+        "pad_token_id": roles.pad,
+    }

@@ -96,6 +96,8 @@ def _notes(scores: Scores) -> Iterator[str]:
     yield f"{plural(scores.tokens, 'token')} scored · {extent}"
     if scores.stride is not None and scores.context is not None:
         yield _windows(scores.context, scores.stride)
+    if scores.text_start is not None:
+        yield _frame(scores, scores.text_start)
     if scores.pseudo_tokens is not None:
         yield f"Masked alone: {plural(scores.pseudo_tokens, 'token')}, in windows spread evenly over the text"
     if scores.beam is not None:
@@ -115,6 +117,14 @@ def _warnings(scores: Scores) -> Iterator[str]:
         count = f"{plural(scores.unknown, 'token')} ({percent(scores.unknown / scores.tokens)})"
         what = "easier to foresee than the text itself, so that bits per byte flatter"
         yield f"{count} unknown to the tokenizer: {what}"
+
+
+def _frame(scores: Scores, start: tuple[str, ...]) -> str:
+    read = "Document by document" if scores.windows == "documents" else "All text in a row"
+    if start:
+        return f"{read}, each begun with {' '.join(map(printable, start))}"
+    unscored = f"; {plural(scores.unscored, 'first token')} not scored" if scores.unscored else ""
+    return f"{read}, with nothing before a text{unscored}"
 
 
 def _windows(context: int, stride: int) -> str:
