@@ -86,12 +86,11 @@ def test_the_length_penalty_by_hand():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(ARCHITECTURES), st.integers(0, 999), st.sampled_from([1.0, 1.7]), st.integers(0, 2))
-def test_a_beam_of_one_is_greedy(architecture: str, seed: int, penalty: float, ngram: int):
+@given(st.sampled_from(ARCHITECTURES), st.integers(0, 999), st.integers(0, 2))
+def test_a_beam_of_one_is_greedy(architecture: str, seed: int, ngram: int):
+    """Without a penalty, which acts on logits there and on log-probabilities here."""
     model = small_model(seed, architecture=architecture)
-    section = GenerateSection(
-        temperature=0, max_new_tokens=9, repetition_penalty=penalty, no_repeat_ngram=ngram and ngram + 1
-    )
+    section = GenerateSection(temperature=0, max_new_tokens=9, no_repeat_ngram=ngram and ngram + 1)
     prompts = [prompt_of(model, body) for body in ([6], [5, 6, 5, 9])]
     greedy = collect(prompt_tokens(model, prompts, ROLES, section), 2)
     found = [text for (text,) in prompt_beams(model, prompts, ROLES, section)]
@@ -172,6 +171,94 @@ def test_no_ngram_comes_twice_in_any_text_of_the_beam():
 
     assert any(repeats(text.token_ids) for text in free)
     assert not any(repeats(text.token_ids) for text in bound)
+
+
+@pytest.mark.parametrize(("penalty", "ngram"), [(1.0, 1), (1.0, 2), (1.0, 3), (1.6, 0), (1.6, 2), (0.7, 2)])
+def test_the_search_of_transformers_finds_the_same_texts(penalty: float, ngram: int):
+    """Without ends, whose definitions differ: every text has all its tokens."""
+    transformers = pytest.importorskip("transformers", reason="the dev extra brings transformers")
+    sizes = {"vocab_size": 14, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
+    config = transformers.LlamaConfig(**sizes, num_attention_heads=4, bos_token_id=1, eos_token_id=None)
+    torch.manual_seed(7)
+    theirs = transformers.LlamaForCausalLM(config).double().eval()
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.mul_(20 if parameter.ndim > 1 else 1)
+
+    class Theirs(ScriptedReader):
+        """Predicts what they predict."""
+
+        def __init__(self, prompt: list[int]) -> None:
+            self.texts, self.limits, self.model = [prompt], [5], None
+            self.read_all()
+
+        def read_all(self) -> None:
+            with torch.no_grad():
+                self.logits = theirs(torch.tensor(self.texts)).logits[:, -1]
+
+        def read(self, ids: torch.Tensor) -> None:
+            self.texts = [[*text, token] for text, token in zip(self.texts, ids.tolist(), strict=True)]
+            self.read_all()
+
+        def select(self, rows: list[int]) -> None:
+            self.texts = [self.texts[row] for row in rows]
+
+    prompt = [ROLES.bos, 6, 9, 6, 7]
+    section = GenerateSection(
+        beam=4, num_samples=4, length_penalty=0, repetition_penalty=penalty, no_repeat_ngram=ngram
+    )
+    endless = replace(ROLES, eos=99)
+    [ours] = beam_search(Theirs(prompt), endless, section, texts=[prompt])  # type: ignore[arg-type]
+    found = theirs.generate(
+        torch.tensor([prompt]),
+        attention_mask=torch.ones(1, 5, dtype=torch.long),
+        num_beams=4,
+        num_return_sequences=4,
+        max_new_tokens=5,
+        do_sample=False,
+        length_penalty=0.0,
+        repetition_penalty=penalty,
+        no_repeat_ngram_size=ngram,
+        suppress_tokens=[0, 1, 3, 4],
+        pad_token_id=0,
+        output_scores=True,
+        return_dict_in_generate=True,
+    )
+    assert ids(ours) == [tuple(text[5:].tolist()) for text in found.sequences]
+    if penalty == 1:
+        assert [text.score for text in ours] == pytest.approx(found.sequences_scores.tolist(), rel=1e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 999), st.sampled_from([(1.0, 1), (1.0, 2), (1.5, 0), (1.5, 2)]))
+def test_what_is_ruled_out_rewards_no_text(seed: int, against: tuple[float, int]):
+    """Of all texts of three ordinary tokens and the end, by the sum of what each token counts: its log-probability in
+    the model, times the penalty where the text holds it already."""
+    penalty, ngram = against
+    model = small_model(seed, vocab_size=8)
+    prompt = [ROLES.bos, 5, 6, 5]
+
+    def counted(text: Text) -> float:
+        value = 0.0
+        for n, token in enumerate(text):
+            held = [*prompt[1:], *text[:n]]
+            grams = list(zip(*(held[start:] for start in range(ngram)), strict=False)) if ngram else []
+            if ngram and (*held[len(held) - ngram + 1 :], token) in grams:
+                return -torch.inf
+            own = next_logits(model, prompt, text[:n]).log_softmax(-1)[token].item()
+            value += own * penalty if token in held else own
+        return value
+
+    texts = list(product((5, 6, 7), repeat=3))
+    texts += [(*text, ROLES.eos) for length in range(3) for text in product((5, 6, 7), repeat=length)]
+    best = sorted((text for text in texts if counted(text) > -torch.inf), key=counted, reverse=True)[:5]
+    section = GenerateSection(
+        beam=40, num_samples=5, max_new_tokens=3, length_penalty=0, repetition_penalty=penalty, no_repeat_ngram=ngram
+    )
+    [found] = prompt_beams(model, [prompt], ROLES, section)
+    assert ids(found) == best
+    expected = [log_probability(model, prompt, text) for text in best]
+    assert [text.score for text in found] == pytest.approx(expected), "the model's own, whatever was counted"
 
 
 def scripted(table: torch.Tensor, start: int, limit: int) -> ScriptedReader:

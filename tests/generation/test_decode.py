@@ -1,6 +1,7 @@
 """Token by token: greedy and sampled decoding against passes over the whole text without a cache."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
 from tfcli.errors import UsageError
+from tfcli.generation.beam import beam_search, prompt_beams
 from tfcli.generation.decode import NewToken, collect, decode, finish_of, prompt_tokens
 from tfcli.generation.reader import read_sources
 from tfcli.recipe.generate import GenerateSection
@@ -122,20 +124,19 @@ def test_the_last_token_is_not_read():
 
 @pytest.mark.parametrize(
     ("prompt_length", "max_new_tokens", "expected", "finish"),
-    [(3, 5, 5, "length"), (3, 13, 13, "length"), (3, 14, 13, "context"), (15, 9, 1, "context")],
+    [(3, 5, 5, "length"), (3, 14, 14, "length"), (3, 15, 14, "context"), (16, 9, 1, "context")],
 )
 def test_prompt_and_text_stay_within_the_context(prompt_length: int, max_new_tokens: int, expected: int, finish: str):
-    """The context is 16: behind 3 tokens there is room for 13."""
+    """The context is 16: behind 3 tokens there is room for 13, and what is predicted behind the last is a token too."""
     settings = GenerateSection(temperature=0, max_new_tokens=max_new_tokens)
     tokens = list(prompt_tokens(small_model(), [[1] * prompt_length], NOTHING_ENDS, settings))
     assert len(tokens) == expected
     assert finish_of([token.token_id for token in tokens], NOTHING_ENDS, max_new_tokens) == finish
 
 
-def test_a_translation_and_its_beginning_stay_within_the_context():
-    """So that it can be read again as a whole, `<s>` in front, by what scores or inspects it."""
+def test_a_translation_may_end_with_what_the_last_place_of_the_context_predicts():
     model = small_model(architecture="encoder-decoder")
-    assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=99).limit == 15
+    assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=99).limit == 16
     assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=9).limit == 9
 
 
@@ -143,9 +144,43 @@ def test_the_end_token_is_a_reason_of_its_own():
     assert finish_of([7, 2], ROLES, max_new_tokens=2) == "end"
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_any_of_several_ends_ends_a_text(beam: int):
+    ends = replace(NOTHING_ENDS, more_ends=(6, 8))
+    settings = GenerateSection(temperature=0, beam=beam, num_samples=beam, max_new_tokens=12)
+    drawn = replace(settings, temperature=1.0, num_samples=8)
+    if beam > 1:
+        [found] = prompt_beams(small_model(2), [[1, 7]], ends, settings)
+    else:
+        found = collect(prompt_tokens(small_model(2), [[1, 7]], ends, drawn), 8)
+    assert {6, 8} & {text.token_ids[-1] for text in found}
+    for text in found:
+        assert not {6, 8} & set(text.token_ids[:-1])
+        assert finish_of(text.token_ids, ends, 12) == ("end" if text.token_ids[-1] in (6, 8) else "length")
+
+
+@pytest.mark.parametrize("front", [None, (), (2,), (1, 9)], ids=str)
+def test_what_was_put_in_front_of_a_prompt_is_not_held(front: tuple[int, ...] | None):
+    """One token that ends and begins, as in GPT-2: it may come, however a text is not to repeat itself."""
+    roles = TokenRoles(pad=0, bos=2, eos=2, text_start=front)
+    before = list(roles.text_prefix or (2,))
+    table = torch.zeros(10, 10)
+    table[:, 2] = 9.0
+    settings = GenerateSection(temperature=0, repetition_penalty=100.0, no_repeat_ngram=1, max_new_tokens=4)
+    reader = ScriptedReader(table, torch.tensor([before[-1]]), limit=4)
+    [text] = collect(decode(reader, roles, settings, texts=[before]), 1)
+    assert text.token_ids == (2,)
+    reader = ScriptedReader(table, torch.tensor([before[-1]]), limit=4)
+    [[best]] = beam_search(reader, roles, replace(settings, beam=2), texts=[before])
+    assert best.token_ids == (2,)
+    reader = ScriptedReader(table, torch.tensor([5]), limit=1)
+    [text] = collect(decode(reader, roles, settings, texts=[[*before, 2, 5]]), 1)
+    assert text.token_ids != (2,), "what the prompt itself holds is held"
+
+
 def test_a_prompt_without_room_for_a_token_is_refused():
-    with pytest.raises(UsageError, match=r"has 16 tokens.*context of 16 .*shorten it to 15 tokens at most"):
-        prompt_tokens(small_model(), [[1] * 16], ROLES, GREEDY)
+    with pytest.raises(UsageError, match=r"has 17 tokens.*context of 16 .*shorten it to 16 tokens at most"):
+        prompt_tokens(small_model(), [[1] * 17], ROLES, GREEDY)
 
 
 def test_a_source_longer_than_the_context_is_refused():

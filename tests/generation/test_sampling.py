@@ -162,4 +162,6 @@ def test_what_is_never_generated():
     # GPT-2 has one token for all: texts must still be able to end
     assert never_generated(TokenRoles(pad=7, bos=7, eos=7), 9) == []
     assert never_generated(TokenRoles(pad=0, bos=1, eos=2, known=7), 9) == [0, 1, 7, 8], "rows without a token"
+    assert never_generated(TokenRoles(pad=0, bos=1, eos=2, known=7, missing=(5,)), 8) == [0, 1, 5, 7]
+    assert never_generated(TokenRoles(pad=0, bos=1, eos=2, more_ends=(1,), suppressed=(6,)), 9) == [0, 6]
     assert kept(rule_out(torch.zeros(2, 4), [0, 3])[1]) == [1, 2]

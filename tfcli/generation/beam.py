@@ -69,7 +69,7 @@ def beam_search(
         observe: is told of every extension that is looked at.
     """
     going = searches = [
-        PromptBeams(settings, roles.eos, number, limit, ends=ends, observe=observe)
+        PromptBeams(settings, roles.ends, number, limit, ends=ends, observe=observe)
         for number, limit in enumerate(reader.limits)
     ]
     # A beam takes no more than this from one row; who looks on also sees what it does not take.
@@ -120,25 +120,23 @@ class _Predictions:
         self._has_penalties = is_against_repetition(settings)
 
     def best(self, logits: Tensor, searches: Sequence[PromptBeams]) -> list[Options]:
-        """The `most` best of each row.
+        """The `most` best of each row. What is ruled out or penalised leaves the others as probable as they are: else
+        a text would win by being blocked.
 
         Shape:
             logits: (R, Vocab)
         """
-        counted = logits + self._banned
+        own = logits.log_softmax(-1)
+        counted = own + self._banned
         if self._has_penalties:
             counted = self._penalised(counted, searches)
         values, ids = best_tokens(counted, self._most)
-        found = [logits.log_softmax(-1).gather(-1, ids)]
-        if self._has_penalties:
-            found.append(counted.log_softmax(-1).gather(-1, ids))
-        found[-1] = found[-1].masked_fill(~(values > -torch.inf), -torch.inf)
         # One transfer to Python: floats hold ids below 2^24 exactly.
-        return torch.stack([ids.to(logits.dtype), found[0], found[-1]], 1).tolist()
+        return torch.stack([ids.to(logits.dtype), own.gather(-1, ids), values], 1).tolist()
 
-    def _penalised(self, logits: Tensor, searches: Sequence[PromptBeams]) -> Tensor:
-        held: list[Sequence[int]] = [()] * len(logits)
+    def _penalised(self, predictions: Tensor, searches: Sequence[PromptBeams]) -> Tensor:
+        held: list[Sequence[int]] = [()] * len(predictions)
         for search in searches:
             for text in search.live:
                 held[text.row] = [*self._not_repeated[search.prompt], *text.token_ids]
-        return against_repetition(logits, held, self._settings)
+        return against_repetition(predictions, held, self._settings)

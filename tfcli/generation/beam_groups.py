@@ -81,6 +81,7 @@ class PromptBeams:
     """The search over one prompt.
 
     Args:
+        stops: the tokens that end a text.
         prompt: its number, and that of the row which has read it.
         limit: how many tokens a text may get.
         ends: is asked with a text's tokens after each of them, whether the text ends there.
@@ -90,7 +91,7 @@ class PromptBeams:
     def __init__(
         self,
         settings: GenerateSection,
-        eos: int,
+        stops: frozenset[int],
         prompt: int,
         limit: int,
         *,
@@ -98,7 +99,7 @@ class PromptBeams:
         observe: Observe | None = None,
     ) -> None:
         self.prompt = prompt
-        self._settings, self._eos, self._limit = settings, eos, limit
+        self._settings, self._stops, self._limit = settings, stops, limit
         self._ends, self._observe = ends, observe
         self._width = settings.beam // settings.beam_groups
         self._groups = [_Group([Beginning((), (), 0.0, prompt, None)], []) for _ in range(settings.beam_groups)]
@@ -175,7 +176,7 @@ class PromptBeams:
 
     def _is_over(self, text: Beginning) -> bool:
         ids = text.token_ids
-        return ids[-1] == self._eos or len(ids) == self._limit or (self._ends is not None and self._ends(ids))
+        return ids[-1] in self._stops or len(ids) == self._limit or (self._ends is not None and self._ends(ids))
 
     def _is_settled(self, group: _Group) -> bool:
         """Whether none of a group's beginnings can overtake the texts found.

@@ -20,24 +20,25 @@ def token_limits(
     """How many tokens each text may get that begins with `lengths` of them.
 
     Raises:
-        UsageError: a beginning leaves no room for one.
+        UsageError: a beginning is longer than the context.
     """
     context = section.max_seq_len
     if beyond != "stop":
         return [max_new_tokens] * len(lengths)
     longest = max(lengths)
-    if longest >= context:
+    if longest > context:
         raise UsageError(
             f"The prompt has {longest} tokens, the beginning-of-text token included, "
             f"and the model's context of {context} leaves no room for a new one",
-            f"shorten it to {context - 1} tokens at most, or choose --beyond-context slide",
+            f"shorten it to {context} tokens at most, or choose --beyond-context slide",
         )
-    return [min(max_new_tokens, context - length) for length in lengths]
+    # The last one need not be read: it is predicted at the context's last position.
+    return [min(max_new_tokens, context - length + 1) for length in lengths]
 
 
 def read_of(prompt: Sequence[int], section: ModelSection, beyond: BeyondContext) -> list[int]:
-    """What is read of a prompt: where texts slide, the last part of one that fills the context."""
-    if beyond == "slide" and len(prompt) >= section.max_seq_len:
+    """What is read of a prompt: where texts slide, the last part of one that is longer than the context."""
+    if beyond == "slide" and len(prompt) > section.max_seq_len:
         return list(prompt[-kept_columns(section.max_seq_len) :])
     return list(prompt)
 

@@ -92,7 +92,7 @@ def decode(
 ) -> Iterator[NewToken]:
     """Extend every row of a reader `num_samples` times until all texts end; those that have ended leave the batch.
 
-    Text number `row · num_samples + sample` continues that row. Pad, bos, mask and unk are never chosen. The
+    Text number `row · num_samples + sample` continues that row. What `never_generated` names is never chosen. The
     log-probability is the model's own all the same: before they are ruled out, before temperature and filters.
 
     Args:
@@ -108,14 +108,17 @@ def decode(
         for row, (text, before) in enumerate(zip(texts, continued(reader.model, texts, roles), strict=True))
         for sample in range(copies)
     ]
-    banned = ruled_out(never_generated(roles, reader.logits.shape[-1]), reader.logits)
+    rows = reader.logits.shape[-1]
+    banned, nameless = (
+        ruled_out(ids, reader.logits) for ids in (never_generated(roles, rows), roles.without_token(rows))
+    )
     for step in count():
         logits = against_repetition(reader.logits + banned, [text.held for text in live], settings)
         ids = _chosen(logits, live, settings)
         if step < len(prefix):
             ids = torch.full_like(ids, prefix[step])
         scores = log_probabilities(reader.logits, ids).tolist()
-        told = _options(reader.logits, logits, ids, settings, options) if options else [()] * len(live)
+        told = _options(reader.logits, logits, nameless, ids, settings, options) if options else [()] * len(live)
         going = []
         for place, (text, token, score, others) in enumerate(zip(live, ids.tolist(), scores, told, strict=True)):
             text.new.append(token)
@@ -164,12 +167,12 @@ def _chosen(logits: Tensor, live: Sequence[_Text], settings: GenerateSection) ->
 
 
 def _options(
-    logits: Tensor, allowed: Tensor, ids: Tensor, settings: GenerateSection, number: int
+    logits: Tensor, allowed: Tensor, nameless: Tensor, ids: Tensor, settings: GenerateSection, number: int
 ) -> list[tuple[IdOption, ...]]:
     """The `number` likeliest tokens of each row under the model itself; the chosen one in the last place if it is none
-    of them."""
+    of them. `nameless` rules out ids that no token has."""
     probabilities, in_draw = logits.softmax(-1), chances(allowed, settings)
-    best = probabilities.topk(min(number, logits.shape[-1])).indices
+    best = (logits + nameless).topk(min(number, int((nameless == 0).sum()))).indices
     missing = ~(best == ids[:, None]).any(-1)
     best[missing, -1] = ids[missing]
     found = zip(*(table.gather(-1, best).tolist() for table in (probabilities, in_draw)), strict=True)

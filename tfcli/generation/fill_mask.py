@@ -65,10 +65,11 @@ def fill_all(
     """
     waiting = texts = [masked(model, tokenizer, prompt) for prompt in prompts]
     assert model.section.vocab_size is not None
-    special = sorted({*tokenizer.roles.ids(), *range(tokenizer.vocab_size, model.section.vocab_size)})
+    roles = tokenizer.of_model(model.section.vocab_size).roles
+    special = sorted({*roles.ids(), *roles.without_token(model.section.vocab_size)})
     count = min(top_k, model.section.vocab_size - len(special))
     while waiting:
-        for text, found in zip(waiting, _best(model, waiting, tokenizer.roles.pad, special, count), strict=True):
+        for text, found in zip(waiting, _best(model, waiting, roles.pad, special, count), strict=True):
             surest = sorted(found, key=lambda place: found[place].probabilities[0], reverse=True)
             for place in surest[:1] if joint else text.masks:
                 text.got[place] = found[place]

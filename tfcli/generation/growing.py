@@ -33,6 +33,8 @@ class GrowingText:
         if self.stopped:
             return ""
         self._tokens.append((token_id, log_probability))
+        if token_id in self._tokenizer.roles.ends:
+            return ""  # nothing of the text, even where it has letters
         return self._kept(self._stops.push(self._stream.push(token_id)))
 
     def finish(self) -> str:

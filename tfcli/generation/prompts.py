@@ -41,10 +41,10 @@ def prefix_ids(model: Transformer, tokenizer: Tokenizer, settings: GenerateSecti
             "shorten it, or raise the limit",
         )
     begun, context = len(tokenizer.roles.target_prefix) + len(ids), model.section.max_seq_len
-    if settings.beyond_context == "stop" and begun >= context:
+    if settings.beyond_context == "stop" and begun > context:
         raise UsageError(
             f"The prefix has {len(ids)} tokens, and the model's context of {context} leaves no room for more",
-            f"shorten it to {context - len(tokenizer.roles.target_prefix) - 1} tokens at most",
+            f"shorten it to {context - len(tokenizer.roles.target_prefix)} tokens at most",
         )
     found = [stop for stop in settings.stop if stop in settings.prefix]
     if ids and found:

@@ -181,7 +181,7 @@ def read_prompts(
         rows: the most texts there will be at once.
 
     Raises:
-        UsageError: a prompt leaves no room for a new token; or the model has no positions beyond its context.
+        UsageError: a prompt is longer than the context; or the model has no positions beyond its context.
     """
     read = [read_of(prompt, model.section, beyond) for prompt in prompts]
     lengths = [len(prompt) for prompt in read]

@@ -1,4 +1,5 @@
-"""Against texts that repeat themselves. Each function maps logits to logits, by what the texts hold already.
+"""Against texts that repeat themselves: a penalty on tokens that a text holds, and no n-gram twice. Each function maps
+logits, or log-probabilities, to the same.
 
 Shape legend: R rows (texts), Vocab.
 """
@@ -20,7 +21,7 @@ def against_repetition(logits: Tensor, texts: Sequence[Sequence[int]], settings:
     """Both ways, where the settings ask for them.
 
     Args:
-        texts: all tokens of each row so far, the prompt's among them.
+        texts: all tokens of each row so far, the prompt's own among them.
 
     Shape:
         logits: (R, Vocab) → (R, Vocab)

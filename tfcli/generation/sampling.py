@@ -14,11 +14,10 @@ from tfcli.records.roles import TokenRoles
 
 
 def never_generated(roles: TokenRoles, vocab_size: int) -> list[int]:
-    """Ids that no text may contain: pad, bos, mask and unk, and those of a model's rows that its tokenizer does not
-    know. Where eos serves as one of them too, it stays."""
-    ids = {roles.pad, roles.bos, roles.mask, roles.unk} - {None, roles.eos}
-    unknown = range(vocab_size if roles.known is None else roles.known, vocab_size)
-    return [*sorted(token for token in ids if token is not None), *unknown]
+    """Ids that no text may contain: pad, bos, mask and unk, those that its checkpoint rules out, and those of a model's
+    rows that no token has. What ends a text stays, whatever else it serves as."""
+    ids = {roles.pad, roles.bos, roles.mask, roles.unk, *roles.suppressed} - roles.ends - {None}
+    return [*sorted(token for token in ids if token is not None), *roles.without_token(vocab_size)]
 
 
 def ruled_out(ids: Sequence[int], like: Tensor) -> Tensor:

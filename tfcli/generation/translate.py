@@ -45,7 +45,7 @@ def translate(
         else:
             texts = [best for [best] in prompt_beams(model, batch, roles, settings, prefix=prefix, ends=ends)]
         for number, text in zip(numbers, texts, strict=True):
-            found[number] = [token for token in text.token_ids if token != roles.eos]
+            found[number] = [token for token in text.token_ids if token not in roles.ends]
     return found
 
 

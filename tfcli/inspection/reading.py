@@ -117,36 +117,29 @@ def _inputs(run: LoadedRun, text: str, target: str | None, beam: int | None, max
         output = _best(run, source, beam, max_new_tokens)
     else:
         assert isinstance(run.model, EncoderDecoder)
-        own = replace(run.recipe.generate, beyond_context="stop")
+        room = run.config.model.max_seq_len - len(roles.target_prefix)
+        most = min(run.recipe.generate.max_new_tokens, room)
+        own = replace(run.recipe.generate, max_new_tokens=most, beyond_context="stop")
         output = translate(run.model, [source], roles, own)[0]
     return framed(run, source, output)
 
 
-def require_room_for_one(run: LoadedRun, ids: Sequence[int]) -> None:
-    """Refuse a decoder's text behind which its context has no room for a token.
-
-    Raises:
-        UsageError: naming both lengths.
-    """
-    longest = run.config.model.max_seq_len
-    if run.architecture == "decoder" and len(ids) >= longest:
+def _best(run: LoadedRun, ids: list[int], beam: int, max_new_tokens: int | None) -> list[int]:
+    """The best text of a beam search, without the end token, as long as it can be read with what it continues."""
+    assert isinstance(run.model, Decoder | EncoderDecoder)
+    own, longest = run.recipe.generate, run.config.model.max_seq_len
+    before = ids if run.architecture == "decoder" else run.config.roles.target_prefix
+    if len(before) >= longest:
         raise UsageError(
-            f"The text has {len(ids)} tokens, and the context of {longest} leaves no room for a new one",
+            f"The text has {len(before)} tokens, and the context of {longest} leaves no room for a new one",
             "shorten the text",
         )
-
-
-def _best(run: LoadedRun, ids: list[int], beam: int, max_new_tokens: int | None) -> list[int]:
-    """The best text of a beam search, without the end token."""
-    assert isinstance(run.model, Decoder | EncoderDecoder)
-    require_room_for_one(run, ids)
-    own = run.recipe.generate
     settings = replace(
         own,
         beam=beam,
         beam_groups=1,
         num_samples=1,
-        max_new_tokens=max_new_tokens or own.max_new_tokens,
+        max_new_tokens=min(max_new_tokens or own.max_new_tokens, longest - len(before)),
         beyond_context="stop",
     )
     [[best]] = prompt_beams(run.model, [ids], run.config.roles, settings)

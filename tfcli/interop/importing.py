@@ -130,9 +130,7 @@ def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | 
             f"{checkpoint.weights_file} has {rows} rows",
             "give the tokenizer it was trained with: --tokenizer FILE",
         )
-    return tokenizer.with_roles(
-        replace(tokenizer.roles, known=tokenizer.vocab_size if tokenizer.vocab_size < rows else None)
-    )
+    return tokenizer.of_model(rows)
 
 
 def _begun_with(tokenizer: Tokenizer, bos: str, architecture: str) -> Tokenizer:

@@ -17,7 +17,11 @@ class TokenRoles:
     unk: int | None = None
     known: int | None = None
     """Ids that the tokenizer knows, where the model has more rows than that (published ones are padded to a round
-    number). None: as many as there are rows."""
+    number). None: as many as there are rows. A loaded run has it from its tokenizer, whatever its config.json says."""
+    missing: tuple[int, ...] = ()
+    """Ids below that have no token either."""
+    suppressed: tuple[int, ...] = ()
+    """Ids that an imported checkpoint itself rules out in generation."""
     source_start: tuple[int, ...] = ()
     """What a source begins with, in an encoder-decoder: nothing here, ``<s>`` in BART. It always ends with eos."""
     target_start: tuple[int, ...] | None = None
@@ -74,6 +78,10 @@ class TokenRoles:
     def prompt(self, ids: Sequence[int]) -> list[int]:
         """What a decoder goes on from. Where nothing begins a text, an empty prompt is the end of another one."""
         return [*self.text_prefix, *ids] or [*self.end]
+
+    def without_token(self, rows: int) -> list[int]:
+        """The ids of a model of so many rows that no token has."""
+        return [*self.missing, *range(rows if self.known is None else self.known, rows)]
 
     def source(self, ids: Sequence[int]) -> list[int]:
         """A text as the encoder of an encoder-decoder reads it: begun as it was in training, and ended."""

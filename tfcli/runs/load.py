@@ -1,6 +1,6 @@
 """Load a run: its recipe, its tokenizer and its model, all checked against each other."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -59,6 +59,7 @@ def load_run(
     recipe = load_recorded(directory.recipe)
     config = read_config(directory.config)
     tokenizer = load_run_tokenizer(directory, config)
+    config = replace(config, roles=tokenizer.roles)
     if recipe.model != config.model:
         raise BrokenInputError(
             f"{directory.recipe} and {directory.config} describe different models", "restore the run's own files"
@@ -91,7 +92,7 @@ def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
             f"{directory.config} has model.vocab_size = {rows}, and the tokenizer has {tokenizer.vocab_size} ids",
             "restore the run's own files",
         )
-    return tokenizer
+    return tokenizer.of_model(rows)
 
 
 def kept_checkpoint(directory: RunDirectory, checkpoint: str) -> Path:

@@ -70,6 +70,18 @@ class Tokenizer:
         """
         return Tokenizer(self._told, self._where, roles)
 
+    def of_model(self, rows: int) -> Tokenizer:
+        """The same tokenizer, whose roles say which ids of a model of so many rows no token has.
+
+        Args:
+            rows: `vocab_size` at least.
+        """
+        named = set(self._backend.get_vocab(with_added_tokens=True).values())
+        missing = tuple(token_id for token_id in range(self.vocab_size) if token_id not in named)
+        known = self.vocab_size if self.vocab_size < rows else None
+        same = (self.roles.known, self.roles.missing) == (known, missing)
+        return self if same else self.with_roles(replace(self.roles, known=known, missing=missing))
+
     @cached_property
     def fingerprint(self) -> str:
         """16 hex digits of the vocabulary, the merges or scores, the pipeline in canonical form, and of what is put

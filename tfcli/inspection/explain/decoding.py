@@ -28,7 +28,7 @@ from tfcli.generation.settings import settled
 from tfcli.generation.stop import stop_finder
 from tfcli.generation.tree import beam_tree
 from tfcli.inspection.explain.toy_language import PROMPT, ROLES, TOKENS, ToyReader, toy_labels
-from tfcli.inspection.reading import require_room_for_one
+from tfcli.inspection.reading import Inputs, require_room
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.head import require_head
@@ -100,8 +100,8 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
     if not isinstance(model, Decoder | EncoderDecoder):
         raise UsageError("An encoder writes no text", "name a decoder or an encoder-decoder, or leave --run out")
     ids, roles = prompt_ids(model, run.tokenizer, prompt), run.config.roles
-    if settings.beyond_context == "stop":
-        require_room_for_one(run, ids)
+    if settings.beyond_context == "stop" and isinstance(model, Decoder):
+        require_room(run, Inputs(decoder=tuple(ids)))
 
     def read(rows: int) -> Reader:
         return open_reader(model, [ids], roles, settings, rows=rows)
@@ -131,7 +131,7 @@ def _explained(begun: _Begun, settings: GenerateSection) -> DecodingRecord:
     [[best]] = beam_search(
         read(settings.beam), roles, beam_settings, **same, observe=lambda _, node: nodes.append(node)
     )
-    text = "".join(labels([token for token in best.token_ids if token != roles.eos]))
+    text = "".join(labels([token for token in best.token_ids if token not in roles.ends]))
     found = Generated(begun.prompt, text, best.token_ids, best.score, best.log_probabilities, "length")
     return DecodingRecord(
         source=begun.source,
@@ -172,7 +172,7 @@ def _steps(begun: _Begun, settings: GenerateSection) -> list[DecodingStep]:
             steps.append(step)
             token = step.token_id
         new.append(token)
-        if token == begun.roles.eos or (begun.ends is not None and begun.ends(new)):
+        if token in begun.roles.ends or (begun.ends is not None and begun.ends(new)):
             break
         reader.read(torch.tensor([token], device=reader.logits.device))
     return steps
