@@ -13,8 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from tests.cli.commands import hears_signals, tfcli
+from tests.support.checkpoints import save_checkpoint
 from tfcli.cli.generate import _stop_text
 from tfcli.cli.lines import LONGEST, lines_as_they_come
 from tfcli.errors import BrokenInputError
@@ -47,6 +51,53 @@ def test_prompts_are_the_same_from_arguments_stdin_a_file_and_json_lines(decoder
     assert [made["token_ids"] for made in in_twos] == [made["token_ids"] for made in given]
 
 
+def padded_run(folder: Path) -> Path:
+    """An imported run whose last three rows of the head, which no token has, are far above all others."""
+    done = tfcli("import", save_checkpoint(folder / "checkpoint", "llama"), "--out", folder / "run")
+    assert done.exit_code == 0, done.stderr
+    file = folder / "run/model.safetensors"
+    with safe_open(file, "pt") as opened:
+        metadata = opened.metadata()
+    tensors = load_file(file)
+    head = tensors["head.weight"]
+    head[-3:] = 50 * torch.stack([head[0].sign(), -head[0].sign(), head[1].sign()])
+    save_file(tensors, file, metadata)
+    return folder / "run"
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["imported", "its config does not say it"])
+def test_ids_that_no_token_has_never_come_and_nothing_dies_of_them(recorded: bool, tmp_path: Path):
+    run = padded_run(tmp_path)
+    if not recorded:
+        config = json.loads((run / "config.json").read_text())
+        config["roles"]["known"] = None
+        (run / "config.json").write_text(json.dumps(config))
+    for settings in (["--temperature", "0"], ["--num-samples", "4"], ["--beam", "3", "--num-samples", "3"]):
+        for made in answers(run, "The cat", "sat", *SHORT, *settings):
+            assert len(made["token_ids"]) == 3 and max(made["token_ids"]) < 266
+    [traced] = answers(run, "The cat", *SHORT, "--trace", "--precision", "int8")
+    assert all(option["token_id"] < 266 for step in traced["steps"] for option in step["options"])
+    [tree] = answers(run, "The cat", *SHORT, "--beam", "2", "--show-beams")
+    assert all(node["token_id"] < 266 for node in tree["nodes"])
+    for inspect in ("predictions", "lens", "losses", "attribution"):
+        result = tfcli("inspect", inspect, run, "The cat")
+        assert result.exit_code == 0, result.stderr
+    assert tfcli("explain", "decoding", "The cat", "--run", run).exit_code == 0
+
+
+def test_the_last_place_of_the_context_predicts_too(decoder: Path):
+    """The context is 32, and a prompt of 26 tokens with the begin token leaves the 27th to the 33rd."""
+    context = 32
+    for settings in ([], ["--beam", "2"], ["--num-samples", "2"], ["--beyond-context", "slide"]):
+        for made in answers(decoder, "a" * 25, "a", "--json", "--max-new-tokens", 50, "--stop", "\n", *settings):
+            if made["finish"] == "context":
+                assert len(made["token_ids"]) == context + 1 - (1 + len(made["prompt"]))
+    [made] = answers(decoder, "a" * 31, "--json", "--max-new-tokens", 9)
+    assert (len(made["token_ids"]), made["finish"] in ("context", "end")) == (1, True)
+    result = tfcli("generate", decoder, "a" * 32)
+    assert result.exit_code == 2 and "leaves no room" in result.stderr
+
+
 def test_a_prompt_of_json_lines_may_hold_line_ends_and_be_empty(decoder: Path, tmp_path: Path):
     (tmp_path / "p.jsonl").write_text('{"prompt": "a\\nb"}\n{"prompt": ""}\n')
     assert [made["prompt"] for made in answers(decoder, "--prompts", tmp_path / "p.jsonl", *SHORT)] == ["a\nb", ""]
@@ -76,7 +127,7 @@ def test_the_line_that_does_not_fit_is_named_before_any_work_or_behind_what_was_
     (tmp_path / "p.txt").write_text(text)
     refused = tfcli("generate", decoder, "--prompts", tmp_path / "p.txt", *SHORT)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert re.search(r"Line 4 of .*p\.txt: the prompt has \d+ tokens, .*; shorten it to 31", refused.stderr)
+    assert re.search(r"Line 4 of .*p\.txt: the prompt has \d+ tokens, .*; shorten it to 32", refused.stderr)
     from_pipe = tfcli("generate", decoder, "-", *SHORT, stdin=text)
     assert from_pipe.exit_code == 1
     assert [json.loads(line)["prompt"] for line in from_pipe.stdout.splitlines()] == ["Tom", "Eva"]

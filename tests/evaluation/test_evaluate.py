@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from tests.pipeline.corpora import write_pairs, write_text
+from tests.support.checkpoints import save_checkpoint
 from tests.support.fakes import FakeDivision, as_any, pairs
 from tests.support.runs import ARCHITECTURES, Events, tiny_recipe, train_tiny
 from tfcli.data.dataset import PreparedDataset
@@ -25,6 +26,7 @@ from tfcli.evaluation.loss import total_loss
 from tfcli.evaluation.measure import measure
 from tfcli.evaluation.settings import EvaluationSettings
 from tfcli.generation.translate import translate
+from tfcli.interop.importing import import_run
 from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, obtain_data
 from tfcli.pipeline.references import original_targets
 from tfcli.recipe.generate import GenerateSection
@@ -116,6 +118,19 @@ def test_letters_that_the_tokenizer_does_not_know_are_counted(tmp_path: Path, tr
     (tmp_path / "text.txt").write_text("the cat sat ДЖЯ")
     scores = evaluate(run, dataset_for_evaluation(run, (str(tmp_path / "text.txt"),), nothing))
     assert (scores.unknown, scores.tokens, scores.characters, scores.bytes) == (3, 16, 15, 18)
+
+
+def test_the_share_on_ids_without_a_token_is_told(tmp_path: Path):
+    """Weights of zeros make all 269 ids of the model equally likely, and three of them have no token."""
+    import_run(str(save_checkpoint(tmp_path / "checkpoint", "llama")), tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    with torch.no_grad():
+        for parameter in run.model.parameters():
+            parameter.zero_()
+    (tmp_path / "text.txt").write_text("the cat sat here")
+    scores = evaluate(run, dataset_for_evaluation(run, (str(tmp_path / "text.txt"),), nothing))
+    assert (scores.ids_without_token, scores.share_without_token) == (3, pytest.approx(3 / 269))
+    assert scores.perplexity == pytest.approx(269), "they are in the denominator as the model has them"
 
 
 def test_each_pair_has_its_own_sums(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):

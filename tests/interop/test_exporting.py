@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from tests.support.checkpoints import edit_json, save_checkpoint
 from tests.support.runs import Settings, preset_recipe, same, tiny_recipe, train_tiny, weights
 from tfcli.errors import TfcliError, UsageError
+from tfcli.generation.sampling import never_generated
 from tfcli.interop import exporting
 from tfcli.interop.exporting import export_run
 from tfcli.interop.importing import import_run
@@ -204,6 +206,18 @@ def test_the_obstacle_that_is_named_is_a_setting_of_the_run_itself(tmp_path: Pat
     with pytest.raises(UsageError, match=r"model.attention_softcap = 5.0 is not in .*granite") as caught:
         export_run(load_run(tmp_path / "run"), tmp_path / "hf")
     assert "tie_embeddings" not in str(caught.value)
+
+
+@pytest.mark.parametrize("own", [{}, {"suppress_tokens": [7], "bad_words_ids": [[9], [3, 4]]}], ids=str)
+def test_an_export_rules_out_what_its_checkpoint_did_and_no_more(own: dict[str, Any], tmp_path: Path):
+    folder = save_checkpoint(tmp_path / "checkpoint", "gpt2")
+    edit_json(folder / "generation_config.json", **own)
+    import_run(str(folder), tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    export_run(run, tmp_path / "out")
+    said = json.loads((tmp_path / "out/generation_config.json").read_text())
+    assert said.get("suppress_tokens", []) == ([7, 9] if own else [])
+    assert {7, 9} <= set(never_generated(run.config.roles, 303)) or not own
 
 
 @pytest.mark.parametrize("what", ["file", "folder", "run", "pipe", "link"])

@@ -44,6 +44,8 @@ def scores_of(measured: Measured) -> Scores:
     whole = {name: float(score(table.sums.sum(0))) for name, score in table.scores.items()}
     translated, spread, pseudo = measured.translated, measured.extent, measured.pseudo
     scored = sums.tokens > 0
+    assert run.config.model.vocab_size is not None
+    nameless = run.config.roles.without_token(run.config.model.vocab_size)
     return Scores(
         run=str(run.directory.path),
         precision=run.precision,
@@ -61,6 +63,8 @@ def scores_of(measured: Measured) -> Scores:
         bytes=None if spread is None else round(float(spread.bytes[scored].sum())),
         characters=None if spread is None else round(float(spread.characters[scored].sum())),
         unknown=int(sums.unknown.sum()),
+        ids_without_token=len(nameless),
+        share_without_token=float(sums.nameless.sum() / sums.tokens.sum()) if nameless else None,
         context=measured.context,
         stride=measured.stride,
         **_frame(run),

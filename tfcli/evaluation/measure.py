@@ -113,7 +113,7 @@ def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -
     documents = run.recipe.train.windows == "documents"
     windows = SlidingWindows(view, roles, context, stride, documents, _tokens_at_a_time(run))
     cells = text_cells(view)
-    sums = sum_cells(run.model, windows, cells.firsts, len(cells), roles.unk, run.device)
+    sums = sum_cells(run.model, windows, cells.firsts, len(cells), roles.unk, run.device, _nameless(run))
     firsts = view.offsets[: (-1 if documents else 1) if not roles.text_prefix else 0]
     spread = text_extent(view, cells, run.tokenizer, data.record().validation, firsts)
     return Measured(run, data, cells, sums, _lengths(view, roles), context, stride, spread, unscored=len(firsts))
@@ -130,7 +130,7 @@ def _masked(
     assert isinstance(batches, MaskedBatches)
     view = data.text("validation")
     cells = text_cells(view)
-    sums = sum_cells(run.model, placed_masks(batches), cells.firsts, len(cells), None, run.device)
+    sums = sum_cells(run.model, placed_masks(batches), cells.firsts, len(cells), None, run.device, _nameless(run))
     measured = Measured(run, data, cells, sums, _lengths(view, run.config.roles), _context(run))
     if not settings.pseudo:
         return measured
@@ -147,7 +147,7 @@ def _pairs(
     batches = build_batches(_scored(run), data, "validation", roles)
     assert isinstance(batches, PairBatches)
     cells = pair_cells(pairs)
-    sums = sum_cells(run.model, placed_pairs(batches), None, len(cells), roles.unk, run.device)
+    sums = sum_cells(run.model, placed_pairs(batches), None, len(cells), roles.unk, run.device, _nameless(run))
     own = [run.tokenizer.decode(ids) for ids in without_frame(pairs.target, roles.target_prefix)]
     spread = extent(own, data.record().validation)
     original = own if spread.exact else targets()
@@ -176,6 +176,11 @@ def _lengths(view: TokenStreamView, roles: TokenRoles) -> NDArray[np.int64]:
 
 def _context(run: LoadedRun) -> int:
     return run.recipe.train.context or run.config.model.max_seq_len
+
+
+def _nameless(run: LoadedRun) -> list[int]:
+    assert run.config.model.vocab_size is not None
+    return run.config.roles.without_token(run.config.model.vocab_size)
 
 
 def _tokens_at_a_time(run: LoadedRun) -> int:

@@ -5,7 +5,7 @@ Shape legend: N labels of a batch, C cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from tfcli.models.transformer import Transformer
 @dataclass(frozen=True, eq=False)
 class Sums:
     """Of each cell: `nats` of −log p of its right tokens, `tokens` labelled, `correct` predicted first, and those of
-    its labels that are the `unknown` token.
+    its labels that are the `unknown` token; `nameless` is the probability that went to ids without a token.
 
     Shape: each (C,)
     """
@@ -31,6 +31,7 @@ class Sums:
     tokens: NDArray[np.int64]
     correct: NDArray[np.int64]
     unknown: NDArray[np.int64]
+    nameless: NDArray[np.float64]
 
     def grouped(self, group: NDArray[np.int64], number: int) -> Sums:
         """The sums of `number` groups, cell c belonging to ``group[c]``."""
@@ -39,6 +40,7 @@ class Sums:
         np.add.at(sums.tokens, group, self.tokens)
         np.add.at(sums.correct, group, self.correct)
         np.add.at(sums.unknown, group, self.unknown)
+        np.add.at(sums.nameless, group, self.nameless)
         return sums
 
     @property
@@ -53,7 +55,7 @@ class Sums:
 
 
 def _nothing(cells: int) -> Sums:
-    return Sums(np.zeros(cells), *(np.zeros(cells, np.int64) for _ in range(3)))
+    return Sums(np.zeros(cells), *(np.zeros(cells, np.int64) for _ in range(3)), np.zeros(cells))
 
 
 @torch.inference_mode()
@@ -64,12 +66,14 @@ def sum_cells(
     cells: int,
     unknown: int | None,
     device: torch.device,
+    nameless: Sequence[int] = (),
 ) -> Sums:
     """Score every labelled token once, in float32 and without dropout, in one pass.
 
     Args:
         cell_of: the first place of each cell, ascending; None: a place is the number of its cell.
         unknown: the id of the unknown token.
+        nameless: the model's ids that no token has. They are in its softmax as the others are.
 
     Raises:
         UsageError: there is no label.
@@ -88,6 +92,10 @@ def sum_cells(
             np.add.at(sums.nats, where, nats[kept].cpu().double().numpy())
             np.add.at(sums.correct, where, correct[kept].cpu().numpy())
             np.add.at(sums.tokens, where, 1)
+            if nameless:
+                logits = target.logits[kept].float()
+                share = (logits[:, list(nameless)].logsumexp(-1) - logits.logsumexp(-1)).exp()
+                np.add.at(sums.nameless, where, share.double().cpu().numpy())
             if unknown is not None:
                 np.add.at(sums.unknown, where, labels.ravel()[scored] == unknown)
     require_tokens(int(sums.tokens.sum()))

@@ -13,10 +13,8 @@ from tfcli.interop.layouts.parts import written_tokens
 from tfcli.interop.rewriting import Parameters, same_functions
 from tfcli.interop.tensors import give
 from tfcli.interop.tokenizer_export import write_tokenizer
-from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.records.interop import ExportedRun
-from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 from tfcli.runs.weights import model_tensors, save_tensors
 
@@ -54,7 +52,7 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
             write_json(temporary / "config.json", config)
             write_tokenizer(temporary, run)
             if run.architecture != "encoder":
-                write_json(temporary / "generation_config.json", _generation(run.config.roles, run.model))
+                write_json(temporary / "generation_config.json", _generation(run))
             save_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
             files = sorted(file.name for file in temporary.iterdir())
     return ExportedRun(
@@ -98,12 +96,14 @@ def _in_the_way(obstacles: Mapping[str, Inexpressible]) -> str:
     return "; ".join(f"{setting} is not in {', '.join(names)}" for setting, names in families.items())
 
 
-def _generation(roles: TokenRoles, model: Transformer) -> dict[str, Any]:
-    """What `generate` of transformers must know to choose the tokens that tfcli would."""
-    assert model.section.vocab_size is not None
+def _generation(run: LoadedRun) -> dict[str, Any]:
+    """What `generate` of transformers must know to choose the tokens that tfcli would. What was imported goes out with
+    the ids that it ruled out itself, and no others."""
+    roles, section = run.config.roles, run.config.model
+    assert section.vocab_size is not None
     settings = written_tokens(roles)
-    suppressed = never_generated(roles, model.section.vocab_size)
-    if model.section.architecture == "encoder-decoder":
+    suppressed = list(roles.suppressed) if run.recipe.is_imported else never_generated(roles, section.vocab_size)
+    if section.architecture == "encoder-decoder":
         start, *forced = roles.target_prefix
         settings["decoder_start_token_id"] = start
         settings |= {"forced_bos_token_id": forced[0]} if forced else {}
@@ -111,4 +111,4 @@ def _generation(roles: TokenRoles, model: Transformer) -> dict[str, Any]:
             # `suppress_tokens` would rule it out even where it is forced; this list is read before.
             settings["bad_words_ids"] = [[token] for token in hidden]
             suppressed = [token for token in suppressed if token not in hidden]
-    return settings | {"suppress_tokens": suppressed}
+    return settings | ({"suppress_tokens": suppressed} if suppressed else {})

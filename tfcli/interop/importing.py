@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
+from operator import index
 from pathlib import Path
 
 from torch import Tensor
 
-from tfcli.errors import UsageError, shortened
+from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import digest, replacing_folder, write_text
 from tfcli.interop.checkpoint import Checkpoint, read_checkpoint
 from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.families import layout_of
 from tfcli.interop.hub import fetch, is_hub_name
+from tfcli.interop.json_files import read_optional
 from tfcli.interop.layout import Layout
 from tfcli.interop.tensors import Taken, canonical_names, settled_section, take
 from tfcli.interop.tokenizer_files import read_roles, read_tokenizer
@@ -130,7 +132,23 @@ def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | 
             f"{checkpoint.weights_file} has {rows} rows",
             "give the tokenizer it was trained with: --tokenizer FILE",
         )
-    return tokenizer.of_model(rows)
+    roles = replace(tokenizer.roles, suppressed=_suppressed(checkpoint, rows))
+    return tokenizer.with_roles(roles).of_model(rows)
+
+
+def _suppressed(checkpoint: Checkpoint, rows: int) -> tuple[int, ...]:
+    """The ids that the checkpoint rules out in generation: `suppress_tokens`, and `bad_words_ids` of one token."""
+    file = checkpoint.folder / "generation_config.json"
+    found: list[int] = []
+    for where, values in ((file, read_optional(file)), (checkpoint.config.file, checkpoint.values)):
+        listed, words = values.get("suppress_tokens") or [], values.get("bad_words_ids") or []
+        try:
+            found += map(index, [*listed, *(word[0] for word in words if len(word) == 1)])
+        except TypeError as error:
+            raise BrokenInputError(
+                f"{where} has suppress_tokens or bad_words_ids that are no lists of ids", "restore the file"
+            ) from error
+    return tuple(dict.fromkeys(token for token in found if 0 <= token < rows))
 
 
 def _begun_with(tokenizer: Tokenizer, bos: str, architecture: str) -> Tokenizer:

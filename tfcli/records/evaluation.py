@@ -101,6 +101,11 @@ class Scores:
     bytes: int | None = None
     characters: int | None = None
     unknown: int = 0
+    ids_without_token: int = 0
+    """Of the model's vocabulary, which may be larger than the tokenizer's."""
+    share_without_token: float | None = None
+    """The probability that the model gives to them, on average over the scored tokens; the loss counts it as the
+    model does. None: there are none."""
     context: int | None = None
     precision: str = "float32"
     stride: int | None = None

@@ -94,6 +94,9 @@ def _notes(scores: Scores) -> Iterator[str]:
     if scores.bytes is not None and scores.characters is not None:
         extent += f" · {exact(scores.bytes)} bytes, {exact(scores.characters)} characters"
     yield f"{plural(scores.tokens, 'token')} scored · {extent}"
+    if scores.share_without_token is not None:
+        share, ids = scores.share_without_token, plural(scores.ids_without_token, "id")
+        yield f"{percent(share)} of the probability is on {ids} without a token; the loss counts it as the model does"
     if scores.stride is not None and scores.context is not None:
         yield _windows(scores.context, scores.stride)
     if scores.text_start is not None:
