@@ -54,7 +54,7 @@ def total_loss(
     nats, tokens, correct = 0.0, 0, 0
     with scoring(model):
         for batch in batches:
-            of_each, right, _ = scores_of_labels(model, batch, device)
+            of_each, right, *_ = scores_of_labels(model, batch, device)
             nats += of_each.cpu().double().sum().item()
             correct += int(right.sum())
             tokens += batch.target_tokens

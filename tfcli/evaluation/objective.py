@@ -5,8 +5,8 @@ The logits of 8,192 tokens over 50,257 words take 1.6 GB in float32, and their s
 Shape legend: B batch, S source length, T target length, D model, N labelled positions of the batch.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,8 +24,7 @@ _AT_MOST = 2048
 """The same for GPUs, which are slowed by many small products."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """Predictions of some tokens, and the tokens that were right; `IGNORED` where there is nothing to predict.
 
     Shape:
@@ -45,19 +44,34 @@ def targets_of(model: Transformer, batch: Batch, device: torch.device) -> Iterat
         yield Target(model.head(some), their_labels)
 
 
-def scores_of_labels(model: Transformer, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each labelled position of a batch −log p of the right token, whether that was the likeliest, and the label:
-    0 and False where it is `IGNORED`.
+class LabelScores(NamedTuple):
+    """Of each labelled position −log p of the right token, whether that was the likeliest, the label, and the
+    probability of the ids that no token has: 0 and False where the label is `IGNORED`.
 
-    Shape:
-        returns: (N,) float32, (N,) and (N,)
+    Shape: each (N,)
     """
-    nats, correct, labels = [], [], []
-    for target in targets_of(model, batch, device):
-        nats.append(F.cross_entropy(target.logits.float(), target.labels, reduction="none"))
-        correct.append(target.logits.argmax(-1) == target.labels)
-        labels.append(target.labels)
-    return torch.cat(nats), torch.cat(correct), torch.cat(labels)
+
+    nats: Tensor
+    correct: Tensor
+    labels: Tensor
+    nameless: Tensor
+
+
+def scores_of_labels(
+    model: Transformer, batch: Batch, device: torch.device, nameless: Sequence[int] = ()
+) -> LabelScores:
+    """Score a batch in float32.
+
+    Args:
+        nameless: the model's ids that no token has. They are in its softmax as the others are.
+    """
+    scores = []
+    for logits, labels in targets_of(model, batch, device):
+        logits, absent = logits.float(), labels == IGNORED
+        nats = F.cross_entropy(logits, labels, reduction="none")
+        share = logits.softmax(-1)[:, nameless].sum(-1).masked_fill(absent, 0) if nameless else torch.zeros_like(nats)
+        scores.append(LabelScores(nats, logits.argmax(-1) == labels, labels, share))
+    return LabelScores(*map(torch.cat, zip(*scores, strict=True)))
 
 
 def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -55,7 +55,8 @@ class Sums:
 
 
 def _nothing(cells: int) -> Sums:
-    return Sums(np.zeros(cells), *(np.zeros(cells, np.int64) for _ in range(3)), np.zeros(cells))
+    tokens, correct, unknown = np.zeros((3, cells), np.int64)
+    return Sums(np.zeros(cells), tokens, correct, unknown, np.zeros(cells))
 
 
 @torch.inference_mode()
@@ -85,17 +86,14 @@ def sum_cells(
             scored = (labels != IGNORED).ravel()
             if not scored.any():
                 continue
-            nats, correct, right = scores_of_labels(model, placed.batch, device)
-            kept = right != IGNORED
+            found = scores_of_labels(model, placed.batch, device, nameless)
+            kept = found.labels != IGNORED
             places = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
             where = places if cell_of is None else np.searchsorted(cell_of, places, side="right") - 1
-            np.add.at(sums.nats, where, nats[kept].cpu().double().numpy())
-            np.add.at(sums.correct, where, correct[kept].cpu().numpy())
+            np.add.at(sums.nats, where, found.nats[kept].cpu().double().numpy())
+            np.add.at(sums.correct, where, found.correct[kept].cpu().numpy())
             np.add.at(sums.tokens, where, 1)
-            if nameless:
-                logits = target.logits[kept].float()
-                share = (logits[:, list(nameless)].logsumexp(-1) - logits.logsumexp(-1)).exp()
-                np.add.at(sums.nameless, where, share.double().cpu().numpy())
+            np.add.at(sums.nameless, where, found.nameless[kept].cpu().double().numpy())
             if unknown is not None:
                 np.add.at(sums.unknown, where, labels.ravel()[scored] == unknown)
     require_tokens(int(sums.tokens.sum()))
