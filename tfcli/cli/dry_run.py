@@ -9,16 +9,20 @@ if TYPE_CHECKING:
     from tfcli.recipe.recipe import Recipe
 
 
-def show_plan(terminal: Terminal, recipe: "Recipe", init: Path | None, json: bool) -> None:
+def show_plan(
+    terminal: Terminal, recipe: "Recipe", init: Path | None, json: bool, preset: str | None, size: str | None
+) -> None:
     """Print the shapes, the parameters, the operations and the memory of a training, and its recipe with --verbose.
 
     What the machine decides is decided as the training would; nothing is begun.
 
     Args:
         init: the run whose weights would be taken, and its tokenizer with them.
+        preset, size: as they were asked for; what of the preset is not its paper's is said.
     """
     from dataclasses import asdict, replace
 
+    from tfcli.models.presets import APART
     from tfcli.planning.outline import outline
     from tfcli.recipe.saving import to_toml
     from tfcli.render.planning import OutlineView
@@ -32,11 +36,16 @@ def show_plan(terminal: Terminal, recipe: "Recipe", init: Path | None, json: boo
     model = replace(recipe.model, vocab_size=recipe.model.vocab_size or ids)
     decided = replace(recipe, model=model, train=decide_for_machine(model, recipe.train))
     result = outline(decided, vocab_size_is_most=found is None and recipe.model.vocab_size is None)
+    apart = APART.get(preset or "", ())
+    if apart and size:
+        apart = (f"--size {size} has a shape, steps, batch and learning rate of its own", *apart)
     if json:
-        terminal.json({**asdict(result), "recipe": asdict(recipe)})
+        terminal.json({**asdict(result), "apart": apart, "recipe": asdict(recipe)})
         return
     terminal.detail(to_toml(recipe))
     terminal.show(OutlineView(result))
+    for one in apart:
+        terminal.note(f"{preset}, apart from the paper: {one}.")
 
 
 def _tokenizer_path(recipe: "Recipe", init: Path | None) -> Path | None:

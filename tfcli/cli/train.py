@@ -131,7 +131,7 @@ def train(
     if dry_run:
         from tfcli.cli.dry_run import show_plan
 
-        show_plan(terminal, settings, init, json)
+        show_plan(terminal, settings, init, json, preset, size)
         return
     require_own_text(recipe, settings)
     wait_asleep_if_busy(settings.train.threads)

@@ -11,7 +11,9 @@ Settings = dict[str, dict[str, Any]]
 
 # What the papers' layers share, as far as it is not tfcli's default.
 _LAYERNORM_AND_BIASES = {"norm": "layernorm", "attention_bias": True, "feed_forward_bias": True}
+
 _LONG = {"steps": 100_000}
+_ADAM = {"weight_decay": 0.0}  # without decay, before Loshchilov and Hutter 2019
 
 PRESETS: dict[str, Settings] = {
     # What trains best at small scale, by the measurements in docs/benchmarks.md: tfcli's defaults.
@@ -31,16 +33,17 @@ PRESETS: dict[str, Settings] = {
             "activation": "relu",
             "feed_forward_bias": True,
             "dropout": 0.1,
+            "attention_dropout": 0.0,
             "initialization": "vaswani2017",
         },
         "train": {
             **_LONG,
+            **_ADAM,
             "schedule": "inverse_sqrt",
             "warmup_steps": 4000,
             "learning_rate": 7e-4,
             "beta2": 0.98,
             "adam_eps": 1e-9,
-            "weight_decay": 0.0,
             "clip_norm": 0.0,
         },
     },
@@ -85,7 +88,7 @@ PRESETS: dict[str, Settings] = {
             "initialization": "gpt2",
         },
     },
-    # Radford et al. 2019, the 124M model
+    # Radford et al. 2019, the 124M model; trained as Brown et al. 2020 (appendix B) trained one of its shape
     "gpt2": {
         "model": {
             **_LAYERNORM_AND_BIASES,
@@ -100,7 +103,7 @@ PRESETS: dict[str, Settings] = {
             "dropout": 0.1,
             "initialization": "gpt2",
         },
-        "train": {**_LONG, "learning_rate": 6e-4, "beta2": 0.95, "warmup_steps": 700},
+        "train": {**_LONG, "learning_rate": 6e-4, "beta2": 0.95, "warmup_steps": 700, "grad_accumulation": 16},
     },
     # Devlin et al. 2019, BERT-base
     "bert": {
@@ -123,7 +126,17 @@ PRESETS: dict[str, Settings] = {
             "dropout": 0.1,
             "initialization": "bert",
         },
-        "train": {**_LONG, "learning_rate": 1e-4, "warmup_steps": 10_000, "schedule": "linear"},
+        "train": {
+            "steps": 1_000_000,
+            "grad_accumulation": 8,
+            "learning_rate": 1e-4,
+            "warmup_steps": 10_000,
+            "schedule": "linear",
+            "final_learning_rate": 0.0,
+            "beta2": 0.999,
+            "adam_eps": 1e-6,
+            "weight_decay": 0.01,
+        },
     },
     # Touvron et al. 2023, the 7B model
     "llama": {
@@ -141,7 +154,13 @@ PRESETS: dict[str, Settings] = {
             "tie_embeddings": False,
             "initialization": "bert",
         },
-        "train": {**_LONG, "learning_rate": 3e-4, "beta2": 0.95, "warmup_steps": 2000},
+        "train": {
+            "steps": 250_000,
+            "grad_accumulation": 64,
+            "learning_rate": 3e-4,
+            "beta2": 0.95,
+            "warmup_steps": 2000,
+        },
     },
     # Lewis et al. 2020, BART-base
     "bart": {
@@ -161,7 +180,7 @@ PRESETS: dict[str, Settings] = {
             "dropout": 0.1,
             "initialization": "bert",
         },
-        "train": {**_LONG, "learning_rate": 3e-4, "warmup_steps": 10_000},
+        "train": {"steps": 1_000_000, "learning_rate": 3e-4, "warmup_steps": 10_000},
     },
     # Junczys-Dowmunt et al. 2018, in the shape of the OPUS-MT models (Tiedemann and Thottingal 2020)
     "marian": {
@@ -179,9 +198,19 @@ PRESETS: dict[str, Settings] = {
             "activation": "silu",
             "head_bias": True,
             "dropout": 0.1,
+            "attention_dropout": 0.0,
             "initialization": "vaswani2017",
         },
-        "train": {**_LONG, "schedule": "inverse_sqrt", "warmup_steps": 16_000, "learning_rate": 3e-4, "beta2": 0.98},
+        "train": {
+            **_LONG,
+            **_ADAM,
+            "schedule": "inverse_sqrt",
+            "warmup_steps": 16_000,
+            "learning_rate": 3e-4,
+            "beta2": 0.98,
+            "adam_eps": 1e-9,
+            "clip_norm": 5.0,
+        },
     },
     # Raffel et al. 2020, T5-small
     "t5": {
@@ -203,14 +232,57 @@ PRESETS: dict[str, Settings] = {
             "activation_dropout": 0.1,
             "initialization": "t5",
         },
-        "train": {**_LONG, "schedule": "inverse_sqrt", "warmup_steps": 10_000, "learning_rate": 1e-3},
+        "train": {
+            **_ADAM,
+            "steps": 524_288,
+            "grad_accumulation": 4,
+            "schedule": "inverse_sqrt",
+            "warmup_steps": 10_000,
+            "learning_rate": 1e-3,
+            "label_smoothing": 0.0,
+        },
     },
 }
+
+_OWN = "the paper does not say"
+APART: dict[str, tuple[str, ...]] = {
+    "vaswani2017": (
+        "a batch of about 25,000 tokens a side (5.1): set train.batch_tokens",
+        "the mean of the last 5 checkpoints (6.1): set train.average_checkpoints=5",
+    ),
+    "gpt2": (
+        f"train.steps, learning_rate, schedule, warmup_steps, beta2, weight_decay, clip_norm: {_OWN}; all but the steps"
+        " are Brown et al. 2020's (appendix B) for this shape",
+        f"model.dropout: {_OWN}; 0.1 is that of Radford et al. 2018 (4.1)",
+    ),
+    "bert": (
+        "the next sentence is not predicted (3.1): there are masks alone",
+        "sequences of 128 tokens in nine steps of ten (A.2): here all have train.context",
+        f"train.adam_eps, clip_norm: {_OWN}; they are those of the authors' code",
+    ),
+    "llama": (f"model.norm_eps: {_OWN}; it is that of the authors' code",),
+    "bart": (
+        "texts that were made noisy are not reconstructed (2.2): there are pairs, as in 5.3",
+        f"the batch, train.learning_rate, warmup_steps, schedule, beta2, weight_decay, model.dropout: {_OWN} for base",
+    ),
+    "marian": (
+        "the papers give no values; they are those of Marian's --task transformer-base, where there are any",
+        "a moving average of the weights (1e-4 a step): set train.ema_decay=0.9999",
+        f"train.steps: {_OWN}; Marian stops when scores do",
+    ),
+    "t5": (
+        "train.optimizer: AdaFactor at 0.01 (3.1.2), which clips updates: here AdamW at 0.001, and train.clip_norm",
+        "the rate is constant in the first 10,000 steps (3.1.2): here it rises",
+        "spans of a text are not filled in (3.1.4): there are pairs",
+    ),
+}
+"""What trains otherwise than in the preset's paper, or is not in it: the setting, the paper's value, its section. All
+else that a preset says is the paper's."""
 
 # What a preset says about its own size and the length of its training goes with the size.
 _UNSAID = {
     "model": {"head_dim": None, "num_kv_heads": None, "d_ff": None, "num_decoder_layers": None},
-    "train": {"steps": None, "warmup_steps": None},
+    "train": {"steps": None, "warmup_steps": None, "grad_accumulation": None},
 }
 _SIZES: dict[str, Settings] = {
     "tiny": {"model": {"d_model": 64, "num_layers": 2, "num_heads": 2}, "train": {"learning_rate": 5e-3}},
