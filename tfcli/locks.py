@@ -13,6 +13,10 @@ from pathlib import Path
 from tfcli.windows import of_unix
 
 fcntl = of_unix("fcntl")
+if fcntl is None:  # not first where a folder has been made, and others wait for its lock
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of systems that have no locks of their own
+        from filelock import FileLock, Timeout
 
 
 class Lock:
@@ -31,9 +35,6 @@ class Lock:
         path = Path(os.path.abspath(path))  # noqa: PTH100 (it may be ".", which has no name)
         is_folder = stat.S_ISDIR(path.stat().st_mode)
         if fcntl is None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of systems that have no locks of their own
-                from filelock import FileLock, Timeout
             self._beside = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
             try:
                 self._beside.acquire()

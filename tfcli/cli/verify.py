@@ -70,19 +70,20 @@ def _verified(terminal: Terminal, subject: "Subject", *, shown: bool) -> "Verifi
     import time
 
     from tfcli.render.verification import CheckRow, VerificationHeader, VerificationSummary
+    from tfcli.verification.own_precision import OwnPath
     from tfcli.verification.verify import PROOFS, verification
 
-    began = time.perf_counter()
+    began, own = time.perf_counter(), OwnPath(subject)
     checks: list[Check] = []
     if shown:
         terminal.show(VerificationHeader(str(subject.run.directory.path), subject.run.architecture, subject.origin))
     for number, proof in enumerate(PROOFS, start=1):
         with terminal.progress() as say:
             say(f"{number}/{len(PROOFS)}  {proof.name}")
-            checks.append(proof.check(subject))
+            checks.append(own.look(proof, proof.check(subject)))
         if shown:
             terminal.show(CheckRow(checks[-1]))
-    result = verification(subject, checks)
+    result = verification(subject, checks, own)
     if shown:
         terminal.show(VerificationSummary(result, time.perf_counter() - began))
     return result

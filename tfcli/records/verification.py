@@ -7,6 +7,30 @@ Status = Literal["passed", "noted", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
+class OwnFigure:
+    """What a check has measured on the model as it generates, in a precision, and how much that may be."""
+
+    precision: str
+    measured: float | None
+    limit: float | None
+
+
+@dataclass(frozen=True)
+class OwnPrecision:
+    """What generating in a precision changes, which is no fault, and is not invariant.
+
+    `away` is how far one pass is from float64, in parts of the largest number. Of `tokens` likeliest next tokens, so
+    many are others than in float64, and so many are others behind a cache than read at once.
+    """
+
+    precision: str
+    away: float
+    tokens: int
+    other_tokens: int
+    other_behind_cache: int
+
+
+@dataclass(frozen=True)
 class Check:
     """One claim about a run, and whether it holds.
 
@@ -22,6 +46,7 @@ class Check:
     limit: float | None = None
     unit: str = ""
     reason: str = ""
+    own: tuple[OwnFigure, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -32,6 +57,7 @@ class Verification:
     architecture: str
     text: str
     checks: tuple[Check, ...]
+    precisions: tuple[OwnPrecision, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -20,6 +20,7 @@ from tfcli.verification import (
     streaming,
 )
 from tfcli.verification.check import Proof
+from tfcli.verification.own_precision import OwnPath
 from tfcli.verification.subject import Subject
 
 OF_MODELS: tuple[Proof, ...] = (
@@ -64,11 +65,13 @@ PROOFS: tuple[Proof, ...] = (
 
 def verify(subject: Subject, proofs: Iterable[Proof] = PROOFS) -> Iterator[Check]:
     """Look at a run, one check after the other; each is yielded as it is done."""
+    own = OwnPath(subject)
     for wanted in proofs:
-        yield wanted.check(subject)
+        yield own.look(wanted, wanted.check(subject))
 
 
-def verification(subject: Subject, checks: Iterable[Check]) -> Verification:
+def verification(subject: Subject, checks: Iterable[Check], own: OwnPath | None = None) -> Verification:
     """The record of checks that were made."""
-    run = subject.run
-    return Verification(str(run.directory.path), run.architecture, subject.origin, tuple(checks))
+    run, checks = subject.run, tuple(checks)
+    precisions = own.precisions if own is not None and any(check.own for check in checks) else ()
+    return Verification(str(run.directory.path), run.architecture, subject.origin, checks, precisions)

@@ -1,0 +1,129 @@
+"""The run's own precision and path: the model as it generates, packed and rounded, behind a cache, in batches, padded.
+
+Nothing is equal to the last digits there, and a slip could hide in the rounding; so the rounding is measured first: how
+far one plain pass is from the same weights in float64. No path may be further from that pass than four times as much:
+twice would be two roundings that point apart, and as much again is for those that were not met.
+
+Shape legend: B rows, T tokens, Vocab.
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from tfcli.errors import UsageError
+from tfcli.models.inference import ready_to_predict
+from tfcli.models.transformer import Transformer
+from tfcli.recipe.model import WeightPrecision
+from tfcli.records.verification import Check, OwnFigure, OwnPrecision
+from tfcli.verification.batched import batched_prompts, rows_that_change_places
+from tfcli.verification.cached import cached_decoding, chunks, in_pieces
+from tfcli.verification.check import Proof, difference
+from tfcli.verification.padding import padded_batch
+from tfcli.verification.reading import predict, reading
+from tfcli.verification.subject import Subject
+
+PATHS: tuple[Proof, ...] = (cached_decoding, batched_prompts, rows_that_change_places, padded_batch)
+"""What is looked at once more: two ways to the same predictions."""
+
+_PRECISIONS: tuple[WeightPrecision, ...] = ("float32", "bfloat16", "int8")
+
+_ROUNDINGS = 4
+_LEAST = 1e-6
+"""Of the largest number: less is allowed nowhere, for a tiny model's rounding may come out even."""
+
+
+@dataclass(frozen=True)
+class _AsItGenerates(Subject):
+    """The subject with its model laid out for prediction in a precision."""
+
+    ready: Transformer | None = None
+    allowed: float = 0.0
+
+    @cached_property
+    def model(self) -> Transformer:
+        assert self.ready is not None
+        return self.ready
+
+    @property
+    def limit(self) -> float:
+        return self.allowed
+
+
+class OwnPath:
+    """The second column of a verification: made when it is first asked for, since it holds a copy a precision."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def look(self, proof: Proof, check: Check) -> Check:
+        """The check with the figures of each precision beside its own; failed where one of them is."""
+        if proof not in PATHS or check.status == "skipped":
+            return check
+        own, status, reason = [], check.status, check.reason
+        for measured, subject in self._subjects:
+            found = proof.check(subject)
+            own.append(OwnFigure(measured.precision, found.measured, found.limit))
+            if found.status == "failed" and status == "passed":
+                status, reason = "failed", f"in {measured.precision}: {found.reason}"
+        return replace(check, own=tuple(own), status=status, reason=reason)
+
+    @property
+    def precisions(self) -> tuple[OwnPrecision, ...]:
+        """What was measured of each: its rounding, and what it changes."""
+        return tuple(measured for measured, _ in self._subjects)
+
+    @cached_property
+    def _subjects(self) -> list[tuple[OwnPrecision, _AsItGenerates]]:
+        with torch.inference_mode():
+            return [*self._made()]
+
+    def _made(self) -> Iterator[tuple[OwnPrecision, _AsItGenerates]]:
+        subject = self._subject
+        if subject.precision != torch.float64:  # too large for copies, or a device without float64
+            return
+        read = reading(subject, subject.longest)
+        exact = predict(subject.model, read)
+        cuts, rounding = chunks(subject.longest), 0.0
+        for precision in _PRECISIONS:
+            ready = copy.deepcopy(subject.run.model)
+            try:
+                ready_to_predict(ready, precision)
+            except UsageError:
+                continue  # this machine has no such kernel
+            plain = predict(ready, read)
+            if precision != "int8":  # its products are bfloat16's, and the rest is float32
+                rounding = _largest(plain, self._in_float64(precision, exact))
+            pieces = plain
+            if subject.run.architecture != "encoder":
+                pieces = torch.cat([logits for logits, _ in in_pieces(ready, read, cuts)], dim=1)
+            measured = OwnPrecision(
+                precision,
+                away=_largest(plain, exact),
+                tokens=plain[..., 0].numel(),
+                other_tokens=_others(plain, exact),
+                other_behind_cache=_others(pieces, plain),
+            )
+            allowed = max(_LEAST, _ROUNDINGS * rounding)
+            yield measured, _AsItGenerates(subject.run, subject.data, subject.made_up_because, ready, allowed)
+
+    def _in_float64(self, precision: WeightPrecision, exact: Tensor) -> Tensor:
+        """What the weights, rounded as this precision rounds them, predict without any further rounding."""
+        if precision == "float32":
+            return exact
+        rounded = copy.deepcopy(self._subject.run.model).bfloat16().double()
+        return predict(rounded, reading(self._subject, self._subject.longest))
+
+
+def _largest(ours: Tensor, theirs: Tensor) -> float:
+    """The largest `difference` of a position."""
+    return max(difference(ours[:, position], theirs[:, position]) for position in range(ours.shape[1]))
+
+
+def _others(ours: Tensor, theirs: Tensor) -> int:
+    """At how many places another token is the likeliest."""
+    return int((ours.argmax(-1) != theirs.argmax(-1)).sum())
