@@ -22,7 +22,7 @@ def test_of_an_imported_gpt2_they_are_those_of_transformers(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "theirs", "gpt2")
     import_run(str(folder), tmp_path / "run")
     run, text = load_run(tmp_path / "run"), "The cat sat"
-    ids = [run.config.roles.bos, *run.tokenizer.encode(text)]
+    ids = run.tokenizer.encode(text)
     with torch.no_grad():
         theirs = transformers.GPT2LMHeadModel.from_pretrained(folder)(torch.tensor([ids])).logits[0].double().numpy()
     powers = np.exp(theirs - theirs.max(-1, keepdims=True))

@@ -9,6 +9,7 @@ import pytest
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Backend
 
+from tests.support.checkpoints import edit_json
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.interop.tokenizer_files import read_roles, read_tokenizer
 from tfcli.records.roles import TokenRoles
@@ -178,6 +179,22 @@ def test_wordpiece_settings(tmp_path: Path) -> None:
     names = {"unk_token": "the", "cls_token": {"content": "cat", "special": True}, "sep_token": "on"}
     tokenizer = read_tokenizer(bert(tmp_path / "named", special_tokens_map=names), {})
     assert (tokenizer.roles.unk, tokenizer.roles.bos, tokenizer.roles.eos) == (6, 7, 16)
+
+
+@pytest.mark.parametrize("bos", ["<|endoftext|>", "</s>"])
+@pytest.mark.parametrize("asked", [True, False])
+def test_older_files_say_beside_the_vocabulary_what_begins_a_text(tmp_path: Path, bos: str, asked: bool) -> None:
+    """As OPT does: its texts begin with the token that ends them. Beside a tokenizer.json nobody reads it."""
+    settings = {"add_bos_token": asked, "bos_token": bos, "eos_token": bos, "tokenizer_class": "GPT2Tokenizer"}
+    folder = gpt2(tmp_path, tokenizer_config=settings, added_tokens={"</s>": 290})
+    size = len(json.loads((folder / "vocab.json").read_text()))
+    (folder / "added_tokens.json").write_text(json.dumps({"</s>": size}))
+    tokenizer, other = read_tokenizer(folder, {}), theirs(tmp_path, "gpt2")
+    assert [*tokenizer.roles.text_prefix, *tokenizer.encode(TEXT)] == other(TEXT)["input_ids"]
+    assert tokenizer.roles.is_shared == asked
+    other.save_pretrained(tmp_path / "again")
+    edit_json(tmp_path / "again/tokenizer_config.json", add_bos_token=not asked)
+    assert read_tokenizer(tmp_path / "again", {}).roles.is_shared == asked
 
 
 def test_added_tokens_are_behind_the_vocabulary(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_tokenizer_that_is_written_otherwise_is_the_same(run: Path):
 def test_a_config_of_another_version(run: Path):
     write_json(run / "config.json", {**read_json(run / "config.json"), "format_version": 1})
     message = refused(run, BrokenInputError)
-    assert f"{run / 'config.json'} has format version 1, and this tfcli reads 2" in message
+    assert f"{run / 'config.json'} has format version 1, and this tfcli reads 3 or 2" in message
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])

@@ -87,14 +87,11 @@ def _asked_for(
 ) -> processors.TemplateProcessing:
     """What such files put around a text where tokenizer_config.json says it; a tokenizer.json says it itself, whatever
     stands beside it, as transformers 5 has it."""
-    ids = {role: backend.token_to_id(names[role]) for role in ("bos", "eos") if role in names}
-    around = {
-        role: [names[role]] if settings.get(f"add_{role}_token") and ids.get(role) is not None else []
-        for role in ("bos", "eos")
-    }
+    wanted = {role: names.get(role, "<|endoftext|>") for role in ("bos", "eos") if settings.get(f"add_{role}_token")}
+    there = {role: [token] for role, token in wanted.items() if backend.token_to_id(token) is not None}
     return processors.TemplateProcessing(
-        single=[*around["bos"], "$A", *around["eos"]],
-        special_tokens=[(names[role], ids[role]) for role in ids if around[role]],
+        single=[*there.get("bos", []), "$A", *there.get("eos", [])],
+        special_tokens=[(token, backend.token_to_id(token)) for [token] in there.values()],
     )
 
 

@@ -11,7 +11,6 @@ _SHOWN = 4
 
 def imported_view(record: ImportedRun) -> Facts:
     """A checkpoint that has become a run."""
-    text = "target" if record.architecture == "encoder-decoder" else "text"
     unused = record.vocab_size - record.tokens
     rows = f"{exact(unused)} rows of the embedding have no token" if unused else "the tokenizer has as many"
     facts = [
@@ -19,7 +18,7 @@ def imported_view(record: ImportedRun) -> Facts:
         Fact("parameters", exact(record.parameters), "numbers in the weights, float32"),
         Fact("vocabulary", exact(record.vocab_size), rows),
         Fact("context", exact(record.context), "tokens at most"),
-        Fact("begins with", _tokens(record.begins), f"every {text}"),
+        Fact("begins with", *_beginning(record)),
         Fact("ends with", _tokens(record.ends[:1]), _further_ends(record.ends[1:])),
         Fact("pads with", _tokens((record.pads,)), "the end of batches"),
     ]
@@ -44,8 +43,14 @@ def exported_view(record: ExportedRun) -> Facts:
     return Facts(f"{printable(record.path)} · from {printable(record.run)}", facts)
 
 
+def _beginning(record: ImportedRun) -> tuple[str, str]:
+    if record.begins:
+        return _tokens(record.begins), "every target" if record.architecture == "encoder-decoder" else "every text"
+    return "nothing", f"a text; an empty prompt is {_tokens(record.ends[:1])}"
+
+
 def _tokens(names: tuple[str, ...]) -> str:
-    return " ".join(map(printable, names)) or "nothing"
+    return " ".join(map(printable, names))
 
 
 def _further_ends(names: tuple[str, ...]) -> str:
