@@ -19,7 +19,7 @@ KEYS = {
     *("run", "objective", "sources", "loss", "perplexity", "bits_per_byte", "bits_per_character", "tokens"),
     *("documents", "accuracy", "left_out", "bleu", "chrf", "exact_match", "signature", "bytes", "characters"),
     *("unknown", "context", "stride", "beam", "references_exact", "pseudo_perplexity", "pseudo_tokens", "resampled"),
-    *("units", "intervals", "buckets", "comparison", "precision"),
+    *("units", "intervals", "buckets", "comparison", "precision", "windows", "text_start", "unscored"),
 }
 
 

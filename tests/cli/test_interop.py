@@ -224,7 +224,7 @@ def test_greedy_ids_are_those_of_transformers(family: str, checkpoint: Checkpoin
         ids, prefix = [*ids, roles.eos], [roles.pad]
         assert roles.pad == (0 if family == "t5" else loaded.tokenizer.vocab_size - 1)
     else:
-        ids, prefix = [roles.bos, *ids], []
+        ids, prefix = [*roles.text_prefix, *ids], []
     wanted = their_ids(folder, ids, 12 + len(prefix[1:]), suppress_tokens=hidden, **start)
     assert prefix + ours(run, TEXT, 12) == wanted
 

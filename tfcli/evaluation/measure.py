@@ -96,6 +96,8 @@ def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
             f"--context {settings.context} is longer than the {longest} tokens that {run.directory.path} can read",
             f"choose at most {longest}",
         )
+    if run.architecture == "encoder-decoder":
+        return run
     own = "documents" if run.recipe.is_imported else train.windows
     train = replace(train, windows=settings.windows or own, context=settings.context or train.context)
     run = replace(run, recipe=replace(run.recipe, train=train))

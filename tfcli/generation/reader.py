@@ -138,8 +138,9 @@ def continued(
     anew, nothing."""
     if isinstance(model, EncoderDecoder):
         return [()] * len(prompts)
-    begun = roles.prompt(())
-    return [prompt[len(begun) :] if list(prompt[: len(begun)]) == begun else prompt for prompt in prompts]
+    begun, empty = roles.text_prefix, roles.prompt(())
+    own = [() if list(prompt) == empty else prompt for prompt in prompts]
+    return [prompt[len(begun) :] if tuple(prompt[: len(begun)]) == begun else prompt for prompt in own]
 
 
 def open_reader(

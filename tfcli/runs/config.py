@@ -30,12 +30,10 @@ def imported_by_old_rule(run: Path) -> str | None:
     """Where a run comes from that was imported before a checkpoint's own tokenizer said what begins a text; None: it is
     no such run, or cannot be read."""
     try:
-        if read_versioned(run / "config.json", _BEFORE_TEXT_START, remedy=_RESTORE):
-            origin = tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8")).get("origin", {})
-            return str(origin["source"]) if "source" in origin else None
-    except (TfcliError, OSError, ValueError, AttributeError):
+        read_versioned(run / "config.json", _BEFORE_TEXT_START, remedy=_RESTORE)
+        return str(tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))["origin"]["source"])
+    except (TfcliError, OSError, ValueError, KeyError, TypeError):
         return None
-    return None
 
 
 def write_config(path: Path, config: RunConfig) -> None:
