@@ -66,7 +66,7 @@ class Answers:
     def _show_text(self, prompt: str, pieces: "Iterator[str | Generated]") -> None:
         """Print a decoder's prompt and its continuation, or a translation alone, as it comes."""
         if self.run.architecture == "decoder":
-            self.terminal.write(prompt, style="bold")
+            self.terminal.write(prompt + ("\n\n" if self.settings.chat else ""), style="bold")
         for piece in pieces:
             if isinstance(piece, str):
                 self.terminal.write(piece)

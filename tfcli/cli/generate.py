@@ -18,6 +18,9 @@ def generate(
     prompts: having.Prompts = None,
     prompt_file: having.PromptFile = None,
     interactive: having.Interactive = False,
+    chat: having.Chat = False,
+    system: having.System = None,
+    special_tokens: having.SpecialTokens = False,
     batch_size: having.BatchSize = None,
     max_new_tokens: having.MaxNewTokens = None,
     num_samples: having.NumSamples = None,
@@ -55,6 +58,7 @@ def generate(
 
       tfcli generate runs/decoder-1 "Once upon a time" --temperature 0.8
       tfcli generate runs/decoder-1 --prompts prompts.txt --stop '\\n' --json
+      tfcli generate runs/imported "Why is the sky blue?" --chat
       tfcli generate runs/encoder-1 "She sat on the <mask> bank."
       tfcli generate runs/encoder-decoder-1 "O livro está na mesa." --beam 4
     """
@@ -62,6 +66,9 @@ def generate(
     given = {
         "max_new_tokens": max_new_tokens,
         "num_samples": num_samples,
+        "chat": chat or None,
+        "system": system,
+        "special_tokens": special_tokens or None,
         "batch_size": batch_size,
         "stop": [_stop_text(typed) for typed in stop] if stop else None,
         "prefix": prefix,

@@ -27,6 +27,15 @@ PromptFile = Annotated[
 Interactive = Annotated[
     bool, _option("--interactive", "-i", panel=_PROMPTS, help="Ask for prompts until an empty line.")
 ]
+Chat = Annotated[
+    bool, _option("--chat", panel=_PROMPTS, help="A prompt is what a user says, by the model's own chat template.")
+]
+System = Annotated[
+    str | None, _option("--system", panel=_PROMPTS, metavar="TEXT", help="What the system says before (--chat).")
+]
+SpecialTokens = Annotated[
+    bool, _option("--special-tokens", panel=_PROMPTS, help="Special tokens in a prompt are read by their spelling.")
+]
 BatchSize = Annotated[int | None, _option("--batch-size", panel=_PROMPTS, min=1, help="Prompts read side by side.")]
 MaxNewTokens = Annotated[
     int | None, _option("--max-new-tokens", panel=_TEXTS, min=1, help="Stop after this many tokens.")

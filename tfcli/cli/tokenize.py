@@ -39,6 +39,10 @@ def train(
     vocab_size: Annotated[int | None, typer.Option("--vocab-size", help="Ids at most.", show_default="2048")] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs; both sides are used.")] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Fold case first.")] = False,
+    special_token: Annotated[
+        list[str] | None,
+        typer.Option("--special-token", metavar="TOKEN", help="A special token of one's own, <|user|>; repeatable."),
+    ] = None,
     seed: TextSeed = None,
     json: Json = False,
 ) -> None:
@@ -60,7 +64,7 @@ def train(
     from tfcli.tokenization.train import train_tokenizer
 
     require_output(out, "--out")
-    given = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase}
+    given = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase, "special_tokens": special_token}
     recipe = build_recipe(
         {"tokenizer": {name: value for name, value in given.items() if value is not None}},
         {"data": {} if seed is None else {"seed": seed}},
@@ -90,6 +94,9 @@ def encode(
         list[str] | None,
         typer.Argument(metavar="TEXT|-", help="Texts; -: the whole of stdin is one text.", show_default="-"),
     ] = None,
+    special_tokens: Annotated[
+        bool, typer.Option("--special-tokens", help="Special tokens in a text are read by their spelling.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show how text is cut into tokens.
@@ -108,7 +115,7 @@ def encode(
 
     loaded = load_tokenizer(tokenizer)
     for text in read_arguments(texts, "text"):
-        encoding = loaded.encoding(text)
+        encoding = loaded.encoding(text, special=special_tokens)
         if json:
             terminal.json(to_json(encoding))
         elif is_terminal():

@@ -55,8 +55,8 @@ class Sums:
 
 
 def _nothing(cells: int) -> Sums:
-    tokens, correct, unknown = np.zeros((3, cells), np.int64)
-    return Sums(np.zeros(cells), tokens, correct, unknown, np.zeros(cells))
+    (nats, nameless), (tokens, correct, unknown) = np.zeros((2, cells)), np.zeros((3, cells), np.int64)
+    return Sums(nats, tokens, correct, unknown, nameless)
 
 
 @torch.inference_mode()

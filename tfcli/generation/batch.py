@@ -33,7 +33,7 @@ class PromptBatch:
         assert isinstance(model, Decoder | EncoderDecoder)
         self.prompts = prompts
         self._model, self._tokenizer, self._settings = model, tokenizer, settings
-        self._ids = [prompt_ids(model, tokenizer, prompt) for prompt in prompts]
+        self._ids = [prompt_ids(model, tokenizer, prompt, settings) for prompt in prompts]
         self._prefix = prefix_ids(model, tokenizer, settings)
         self._continued = continued(model, self._ids, tokenizer.roles)
         self._ends = stop_finder(tokenizer, settings.stop, self._continued)

@@ -1,5 +1,7 @@
 """From a prompt to what a model reads, and the refusal of one that it cannot read."""
 
+import re
+
 from tfcli.errors import UsageError
 from tfcli.generation.context import read_of, read_of_source, token_limits
 from tfcli.generation.fill_mask import masked
@@ -10,14 +12,23 @@ from tfcli.models.transformer import Transformer
 from tfcli.recipe.generate import GenerateSection
 from tfcli.tokenization.tokenizer import Tokenizer
 
+_OPEN, _CLOSE = "\ufdd0", "\ufdd1"
+"""Around what spells a special token; no text has these two, which are no characters."""
 
-def prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str) -> list[int]:
+
+def prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> list[int]:
     """``<s> prompt`` for a decoder, begun as its texts are; the bare source for an encoder-decoder, ended later.
 
     Raises:
-        UsageError: there is nothing to translate, or nothing to go on from.
+        UsageError: there is nothing to translate or to go on from, or the chat template refuses the prompt.
+        BrokenInputError: the chat template fails.
     """
-    ids = tokenizer.encode(prompt)
+    if settings.chat:
+        ids = _chat_ids(tokenizer, prompt, settings)
+        if isinstance(model, Decoder):
+            return ids or tokenizer.roles.prompt(())  # the template itself writes what a text begins with
+    else:
+        ids = tokenizer.encode_special(prompt) if settings.special_tokens else tokenizer.encode(prompt)
     if isinstance(model, Decoder):
         read = tokenizer.roles.prompt(ids)
         if not read:
@@ -25,6 +36,24 @@ def prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str) -> list[in
         return read
     if not ids:
         raise UsageError(f"The prompt {prompt!r} is empty, and this run translates", "give it a sentence")
+    return ids
+
+
+def _chat_ids(tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> list[int]:
+    """A user's prompt in the chat template, whose special tokens are read by their spelling. Those that the prompt
+    itself spells stay text, unless they are asked for."""
+    assert tokenizer.chat is not None
+    spelled = "|".join(map(re.escape, sorted(tokenizer.special_names, key=len, reverse=True)))
+
+    def said(text: str) -> str:
+        return text if settings.special_tokens or not spelled else re.sub(spelled, rf"{_OPEN}\g<0>{_CLOSE}", text)
+
+    system = [{"role": "system", "content": said(settings.system)}] if settings.system else []
+    text = tokenizer.chat.text([*system, {"role": "user", "content": said(prompt)}])
+    pieces = re.split(f"{_OPEN}({spelled}){_CLOSE}", text) if _OPEN in text else [text]
+    ids: list[int] = []
+    for number, piece in enumerate(pieces):
+        ids += tokenizer.encode(piece) if number % 2 else tokenizer.encode_special(piece)
     return ids
 
 
@@ -62,7 +91,7 @@ def require_prompt(model: Transformer, tokenizer: Tokenizer, prompt: str, settin
     if isinstance(model, Encoder):
         masked(model, tokenizer, prompt)
         return
-    ids = prompt_ids(model, tokenizer, prompt)
+    ids = prompt_ids(model, tokenizer, prompt, settings)
     if isinstance(model, Decoder):
         read = read_of(ids, model.section, settings.beyond_context)
         token_limits(model.section, [len(read)], settings.max_new_tokens, settings.beyond_context)

@@ -35,6 +35,13 @@ def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None)
             f"top_k = {settings.top_k} is above the vocabulary's {tokenizer.vocab_size} tokens",
             f"choose {tokenizer.vocab_size} at most, or 0 for all",
         )
+    if settings.chat and tokenizer.chat is None:
+        raise UsageError(
+            "The run has no chat template, as imported chat models bring along",
+            "leave --chat out, or import it again",
+        )
+    if settings.system and not settings.chat:
+        raise UsageError("--system is a part of a chat, and there is none", "add --chat")
     if settings.beam > 1 and sample and settings.temperature > 0:
         raise UsageError(
             f"A beam of {settings.beam} draws no samples, as temperature = {settings.temperature:g} asks",

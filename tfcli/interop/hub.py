@@ -20,6 +20,7 @@ TOKENIZER_FILES = (
     "vocab.json",
     "merges.txt",
     "vocab.txt",
+    "chat_template.jinja",
     # Not read, and there to be refused by name.
     "tokenizer.model",
     "spiece.model",
@@ -83,7 +84,8 @@ def needed(files: Sequence[str], name: str) -> list[str]:
     return [
         file
         for file in files
-        if "/" not in file and (file in small or file == weights or (shards and fnmatch(file, shards)))
+        if fnmatch(file, "additional_chat_templates/*.jinja")
+        or ("/" not in file and (file in small or file == weights or (shards and fnmatch(file, shards))))
     ]
 
 

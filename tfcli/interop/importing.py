@@ -20,7 +20,7 @@ from tfcli.interop.hub import fetch, is_hub_name
 from tfcli.interop.json_files import read_optional
 from tfcli.interop.layout import Layout
 from tfcli.interop.tensors import Taken, canonical_names, settled_section, take
-from tfcli.interop.tokenizer_files import read_roles, read_tokenizer
+from tfcli.interop.tokenizer_files import read_chat, read_roles, read_tokenizer
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.loading import as_name, build_recipe
 from tfcli.recipe.model import ModelSection
@@ -32,6 +32,7 @@ from tfcli.runs.card import imported_card
 from tfcli.runs.config import RunConfig, write_config
 from tfcli.runs.directory import RunDirectory, claimed_run
 from tfcli.runs.weights import save_tensors
+from tfcli.tokenization.chat import ChatTemplates
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer
 
@@ -75,7 +76,8 @@ def import_run(
         tokenizer = _read_tokenizer(checkpoint, model.section, tokenizer_file)
         if bos is not None:
             tokenizer = _begun_with(tokenizer, bos, model.section.architecture)
-        _write(run, model, tokenizer, name, OriginSection(source, model.layout.name, ignored=tuple(ignored), bos=bos))
+        origin = OriginSection(source, model.layout.name, ignored=tuple(ignored), bos=bos)
+        _write(run, model, tokenizer, name, origin, read_chat(checkpoint.folder))
     return _record(run, model, tokenizer, source)
 
 
@@ -168,7 +170,14 @@ def _begun_with(tokenizer: Tokenizer, bos: str, architecture: str) -> Tokenizer:
     return tokenizer.with_roles(replace(tokenizer.roles, bos=token, text_start=start))
 
 
-def _write(run: RunDirectory, model: _Model, tokenizer: Tokenizer, name: str, origin: OriginSection) -> None:
+def _write(
+    run: RunDirectory,
+    model: _Model,
+    tokenizer: Tokenizer,
+    name: str,
+    origin: OriginSection,
+    chat: ChatTemplates | None,
+) -> None:
     """The folder appears whole, or not at all."""
     weights = _fingerprint(model.taken.parameters)
     run_id = digest(origin.source, weights, tokenizer.fingerprint)
@@ -178,6 +187,8 @@ def _write(run: RunDirectory, model: _Model, tokenizer: Tokenizer, name: str, or
     with replacing_folder(run.path) as temporary:
         inside = RunDirectory(temporary)
         tokenizer.save(inside.tokenizer)
+        if chat is not None:
+            chat.save(temporary)
         write_config(inside.config, config)
         save_tensors(inside.weights, model.taken.parameters, {"run_id": run_id})
         write_text(inside.readme, _card(recipe, model, tokenizer))

@@ -11,6 +11,7 @@ from tokenizers.processors import TemplateProcessing
 
 from tfcli.files import write_json, write_text
 from tfcli.interop.token_roles import put_in_front
+from tfcli.interop.tokenizer_files import CHAT_FILE, CHAT_FOLDER
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.backend import copied
 
@@ -18,7 +19,7 @@ _ROLES = ("pad", "bos", "eos", "mask", "unk")
 
 
 def write_tokenizer(folder: Path, run: LoadedRun) -> None:
-    """Write tokenizer.json, tokenizer_config.json and special_tokens_map.json."""
+    """Write tokenizer.json, tokenizer_config.json, special_tokens_map.json, and the chat templates."""
     backend = _backend(run)
     write_text(folder / "tokenizer.json", backend.to_str(pretty=True) + "\n")
     ids = {role: getattr(run.config.roles, role) for role in _ROLES}
@@ -33,6 +34,10 @@ def write_tokenizer(folder: Path, run: LoadedRun) -> None:
         "model_input_names": ["input_ids", "attention_mask"],
     }
     write_json(folder / "tokenizer_config.json", {**settings, **names})
+    for name, template in run.tokenizer.chat.templates.items() if run.tokenizer.chat else ():
+        file = folder / (CHAT_FILE if name == "default" else f"{CHAT_FOLDER}/{name}.jinja")
+        file.parent.mkdir(exist_ok=True)
+        write_text(file, template)
 
 
 def _backend(run: LoadedRun) -> Backend:

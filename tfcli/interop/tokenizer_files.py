@@ -1,5 +1,6 @@
 """The tokenizer of a checkpoint folder: tokenizer.json, or the older files that say the same."""
 
+import re
 from collections.abc import Mapping
 from operator import itemgetter
 from pathlib import Path
@@ -8,15 +9,17 @@ from typing import Any
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.interop.json_files import read_object, read_optional, require_size
 from tfcli.interop.token_roles import checkpoint_roles, special_names
 from tfcli.tokenization.backend import copied, library_refusals, read_backend, tried
+from tfcli.tokenization.chat import ChatTemplates
 from tfcli.tokenization.checks import require_ids
 from tfcli.tokenization.load import FILE_NAME
 from tfcli.tokenization.roles import ROLE_NAMES
 from tfcli.tokenization.tokenizer import Tokenizer
 
+CHAT_FILE, CHAT_FOLDER = "chat_template.jinja", "additional_chat_templates"
 _SENTENCEPIECE = (".model", ".spm")
 _REMEDY = "give a tokenizer.json of the same vocabulary with --tokenizer FILE"
 
@@ -43,6 +46,35 @@ def read_roles(tokenizer: Tokenizer, folder: Path, values: Mapping[str, Any]) ->
     """
     backend = copied(tokenizer.to_json())
     return tokenizer.with_roles(checkpoint_roles(backend, folder, values, "The tokenizer"))
+
+
+def read_chat(folder: Path) -> ChatTemplates | None:
+    """The chat templates of a checkpoint: files of their own, else those in tokenizer_config.json.
+
+    Raises:
+        BrokenInputError: a file is damaged, or a template has no name for a file.
+    """
+    file, settings = folder / "tokenizer_config.json", _settings(folder)
+    said = settings.get("chat_template")
+    named = [{"name": "default", "template": said}] if isinstance(said, str) else said or []
+    files = [
+        ("default", folder / CHAT_FILE),
+        *((path.stem, path) for path in sorted(folder.glob(f"{CHAT_FOLDER}/*.jinja"))),
+    ]
+    if found := {name: _text(path) for name, path in files if path.is_file()}:
+        return ChatTemplates(found, _written(folder))
+    try:
+        templates = {str(one["name"]): str(one["template"]) for one in named}
+    except (TypeError, KeyError) as error:
+        raise BrokenInputError(f"{file} has a chat_template that is no text", "restore the file") from error
+    for name in templates:
+        if not re.fullmatch(r"[\w.-]{1,80}", name):
+            raise BrokenInputError(f"{file} has a chat template called {shortened(name)!r}", "give it a plain name")
+    return ChatTemplates(templates, _written(folder)) if templates else None
+
+
+def _written(folder: Path) -> dict[str, str]:
+    return {f"{name}_token": token for name, token in special_names(folder).items()}
 
 
 def _backend(folder: Path) -> tuple[Path, Backend]:
@@ -160,15 +192,18 @@ def _vocabulary(file: Path, entries: int = 0) -> dict[str, int]:
 
 def _lines(file: Path) -> list[tuple[int, str]]:
     """The numbered lines of a text file; line ends alone end one, for tokens may hold any other character."""
+    lines = _text(file).split("\n")
+    return list(enumerate(lines[:-1] if lines[-1] == "" else lines, 1))
+
+
+def _text(file: Path) -> str:
     require_size(file)
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"Cannot read {file}: {error.strerror}", "check the path and its permissions") from error
     except UnicodeDecodeError as error:
         raise BrokenInputError(f"{file} is not UTF-8 text (byte {error.start})", "restore the file") from error
-    lines = text.split("\n")
-    return list(enumerate(lines[:-1] if lines[-1] == "" else lines, 1))
 
 
 def _merge(file: Path, number: int, line: str) -> tuple[str, str]:

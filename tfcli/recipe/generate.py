@@ -19,6 +19,15 @@ class GenerateSection:
     prompts: tuple[str, ...] = ()
     """Prompts that `tfcli run` continues, fills or translates at the end; none: one empty prompt for a decoder."""
 
+    chat: bool = False
+    """A prompt is what a user says, written as the chat template of an imported model has it."""
+
+    system: str = ""
+    """What the system says before a user does (chat)."""
+
+    special_tokens: bool = False
+    """The spelling of a special token in a prompt becomes that token; else it is text."""
+
     max_new_tokens: Annotated[int, Ge(1)] = 128
     """Stop after this many tokens, if the end token has not come first."""
 

@@ -28,7 +28,7 @@ def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection) -> mode
 
     Every byte is in the vocabulary from the start, so that no text is out of reach.
     """
-    specials = special_tokens("bpe")
+    specials = special_tokens(section)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     _require_size(section, {"bytes": len(alphabet), "special tokens": len(specials)})
     trainer = trainers.BpeTrainer(
@@ -49,7 +49,7 @@ def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection) -
     merges follow these numbers; naming them beforehand in sorted order takes the chance out of it.
     A word of more than 100 characters is unknown.
     """
-    specials = special_tokens("wordpiece")
+    specials = special_tokens(section)
     words = _distinct_words(backend, text)
     alphabet = set().union(*words)
     continued = [CONTINUATION + character for character in sorted(set().union(*(word[1:] for word in words)))]
@@ -81,7 +81,7 @@ def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection) -> 
     `min_frequency` plays no part: a piece stays when the likelihood of the text needs it. The library
     considers only pieces that two different words share, so a text of few words gives few pieces.
     """
-    specials = special_tokens("unigram")
+    specials = special_tokens(section)
     alphabet = set().union(*_distinct_words(backend, text)) | {SPACE}
     _require_size(section, {"characters": len(alphabet), "special tokens": len(specials)})
     trainer = trainers.UnigramTrainer(
@@ -99,7 +99,7 @@ def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection) -> 
 
 def learn_word(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
     """The most frequent words and punctuation marks."""
-    specials = special_tokens("word")
+    specials = special_tokens(section)
     trainer = trainers.WordLevelTrainer(
         vocab_size=section.vocab_size,
         min_frequency=section.min_frequency,
@@ -117,7 +117,7 @@ def learn_word(backend: Backend, text: Pieces, section: TokenizerSection) -> mod
 
 def learn_char(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
     """The most frequent characters, white space included; ties by code point. Ids follow the code points."""
-    specials = special_tokens("char")
+    specials = special_tokens(section)
     counts: Counter[str] = Counter()
     normalizer = backend.normalizer
     for piece in text():

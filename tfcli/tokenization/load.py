@@ -7,6 +7,7 @@ from tfcli import files
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.records.roles import TokenRoles
 from tfcli.tokenization.backend import read_backend
+from tfcli.tokenization.chat import read_chat_templates
 from tfcli.tokenization.tokenizer import Tokenizer
 
 FILE_NAME = "tokenizer.json"
@@ -41,7 +42,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
     if isinstance(values.get("roles"), dict):
         recorded = {"roles": values["roles"]}
         roles = files.validated(dict[str, TokenRoles], recorded, record, "restore the file from a copy")["roles"]
-    tokenizer = Tokenizer(read_backend(file), str(file), roles)
+    tokenizer = Tokenizer(read_backend(file), str(file), roles, read_chat_templates(record.parent))
     if "tokenizer_fingerprint" in values and tokenizer.fingerprint != values["tokenizer_fingerprint"]:
         which, remedy = RECORDS[record.name]
         given = shortened(str(values["tokenizer_fingerprint"]))

@@ -9,7 +9,7 @@ so what was decoded encodes to the unknown token again.
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from tfcli.recipe.tokenizer import Algorithm
+from tfcli.recipe.tokenizer import Algorithm, TokenizerSection
 from tfcli.tokenization.roles import BOS, EOS, MASK, PAD, UNK
 
 REPLACEMENT = "\ufffd"
@@ -29,15 +29,16 @@ _NO_SPACE_AFTER = r"(?<=[\n(\[{]) "
 EXPRESSIONS = (_SPACED_WORDS, _PLAIN_WORDS, _NO_SPACE_BEFORE, _NO_SPACE_AFTER)
 
 
-def special_tokens(algorithm: Algorithm) -> list[str]:
+def special_tokens(section: TokenizerSection) -> list[str]:
     """The special tokens in the order of their ids; byte-level bpe can spell anything: no unknown."""
-    return [PAD, BOS, EOS, MASK] if algorithm == "bpe" else [PAD, BOS, EOS, MASK, UNK]
+    return [PAD, BOS, EOS, MASK, *([] if section.algorithm == "bpe" else [UNK]), *section.special_tokens]
 
 
-def pipeline(algorithm: Algorithm, *, lowercase: bool, model: models.Model | None = None) -> Tokenizer:
+def pipeline(section: TokenizerSection, model: models.Model | None = None) -> Tokenizer:
     """The whole pipeline around a model; around one yet to be trained if none is given."""
+    algorithm = section.algorithm
     backend = Tokenizer(_empty_model(algorithm) if model is None else model)
-    if lowercase:
+    if section.lowercase:
         backend.normalizer = normalizers.Lowercase()
     if algorithm == "bpe":
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -55,7 +56,7 @@ def pipeline(algorithm: Algorithm, *, lowercase: bool, model: models.Model | Non
         backend.decoder = _spacing_decoder()
     if model is not None:
         # The unknown is not declared: the library would drop it when decoding, without a trace.
-        backend.add_special_tokens([token for token in special_tokens(algorithm) if token != UNK])
+        backend.add_special_tokens([token for token in special_tokens(section) if token != UNK])
     return backend
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from tfcli.errors import UsageError
+from tfcli.recipe.tokenizer import OWN_SPECIAL_TOKENS
 from tfcli.records.roles import TokenRoles
 
-PAD, BOS, EOS, MASK, UNK = "<pad>", "<s>", "</s>", "<mask>", "<unk>"
+PAD, BOS, EOS, MASK, UNK = OWN_SPECIAL_TOKENS
 
 # Our own names first, then BERT's, then those of GPT-2, Gemma and Llama.
 PAD_NAMES = (PAD, "[PAD]", "<|pad|>", "<|padding|>", "<|finetune_right_pad_id|>")

@@ -18,6 +18,7 @@ from tfcli.errors import BrokenInputError, UsageError
 from tfcli.records.roles import TokenRoles
 from tfcli.records.tokenization import Encoding
 from tfcli.tokenization.backend import copied, is_panic, no_native_stderr, reason
+from tfcli.tokenization.chat import ChatTemplates
 from tfcli.tokenization.checks import doubts
 from tfcli.tokenization.fingerprint import fingerprint, framing
 from tfcli.tokenization.labels import labeller
@@ -36,6 +37,7 @@ class Tokenizer:
 
     Attributes:
         roles: as above.
+        chat: how conversations are written, where it has been told.
         vocab_size: one more than the largest id.
 
     Raises:
@@ -43,9 +45,16 @@ class Tokenizer:
         BrokenInputError: the roles name ids that it does not have.
     """
 
-    def __init__(self, backend: Backend, where: str = "The tokenizer", roles: TokenRoles | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        where: str = "The tokenizer",
+        roles: TokenRoles | None = None,
+        chat: ChatTemplates | None = None,
+    ) -> None:
         backend.no_truncation()
         backend.no_padding()
+        self.chat = chat
         self._told, self._where = backend, where  # what is saved and compared, as it came
         self.roles = find_roles(backend.token_to_id, where) if roles is None else roles
         self.vocab_size = max(backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
@@ -68,7 +77,7 @@ class Tokenizer:
         Raises:
             BrokenInputError: the roles name ids that it does not have.
         """
-        return Tokenizer(self._told, self._where, roles)
+        return Tokenizer(self._told, self._where, roles, self.chat)
 
     def of_model(self, rows: int) -> Tokenizer:
         """The same tokenizer, whose roles say which ids of a model of so many rows no token has.
@@ -103,6 +112,12 @@ class Tokenizer:
         return frozenset(ids) - self._special - set(self.roles.ids())
 
     @property
+    def special_names(self) -> list[str]:
+        """How the special tokens are spelled, the unknown one's among them."""
+        ids = sorted(self._special | set(self.roles.ids()))
+        return [name for token_id in ids if (name := self._backend.id_to_token(token_id))]
+
+    @property
     def words_carry_spaces(self) -> bool:
         """Whether a word's token has the space before it."""
         return '"ByteLevel"' in self._pipeline or "▁" in self._pipeline
@@ -135,6 +150,11 @@ class Tokenizer:
         """
         with self._reading():
             return self._backend.encode(text, add_special_tokens=False).ids
+
+    def encode_special(self, text: str) -> list[int]:
+        """As `encode`, but the spelling of a special token becomes that token."""
+        with self._reading():
+            return self._spelled.encode(text, add_special_tokens=False).ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Texts to ids, as `encode` and faster for many."""
@@ -192,9 +212,13 @@ class Tokenizer:
         found: int | None = self._backend.token_to_id(name)
         return found
 
-    def encoding(self, text: str) -> Encoding:
-        """A text's ids with their labels."""
-        ids = self.encode(text)
+    def encoding(self, text: str, *, special: bool = False) -> Encoding:
+        """A text's ids with their labels.
+
+        Args:
+            special: whether the spelling of a special token becomes that token.
+        """
+        ids = self.encode_special(text) if special else self.encode(text)
         return Encoding(text, tuple(ids), tuple(self.labels(ids)), self.count_unknown(ids))
 
     def count_unknown(self, ids: Iterable[int]) -> int:
@@ -234,6 +258,13 @@ class Tokenizer:
             raise BrokenInputError(
                 f"{self._where} does not get through this text ({reason(error)})", "use another tokenizer"
             ) from error
+
+    @cached_property
+    def _spelled(self) -> Backend:
+        """The library's tokenizer as it came, which finds special tokens by their spelling."""
+        backend = copied(self._told.to_str())
+        backend.encode_special_tokens = False
+        return backend
 
     @cached_property
     def _is_doubtful(self) -> bool:

@@ -46,9 +46,9 @@ def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer,
     """
     share = _share_of_stretches(texts, section)
     learner = learn.LEARNERS[section.algorithm]
-    cutter = pipeline(section.algorithm, lowercase=section.lowercase)
+    cutter = pipeline(section)
     model = learner(cutter, lambda: _training_pieces(texts(), section, share), section)
-    tokenizer = Tokenizer(pipeline(section.algorithm, lowercase=section.lowercase, model=model))
+    tokenizer = Tokenizer(pipeline(section, model))
     return tokenizer, report(tokenizer, texts)
 
 

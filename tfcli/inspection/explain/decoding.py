@@ -99,7 +99,7 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
     require_head(run.config.model)
     if not isinstance(model, Decoder | EncoderDecoder):
         raise UsageError("An encoder writes no text", "name a decoder or an encoder-decoder, or leave --run out")
-    ids, roles = prompt_ids(model, run.tokenizer, prompt), run.config.roles
+    ids, roles = prompt_ids(model, run.tokenizer, prompt, settings), run.config.roles
     if settings.beyond_context == "stop" and isinstance(model, Decoder):
         require_room(run, Inputs(decoder=tuple(ids)))
 

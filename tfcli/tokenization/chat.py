@@ -1,0 +1,197 @@
+"""Chat templates: a conversation as the text that a model was trained on.
+
+A template is a program (Jinja) that came with a checkpoint. It runs in a sandbox, in a child process with limits, as
+``python -m tfcli.tokenization.chat``: a conversation a line in, a text or what is wrong with it a line out, as JSON.
+"""
+
+import atexit
+import json
+import sys
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from threading import Timer
+from typing import Any, NoReturn
+
+from tfcli.errors import BrokenInputError, UsageError, shortened
+from tfcli.files import read_versioned, validated, write_json
+from tfcli.processes import DEVNULL, PIPE, Popen, child
+
+FILE_NAME = "chat_template.json"
+_FORMAT_VERSION = 1
+_RESTORE = "restore the file from a copy of the run"
+_SECONDS, _BYTES, _LONGEST = 2, 1 << 30, 1 << 22
+_PATIENCE = 60
+"""Seconds on the clock, in which a busy machine surely has spent those of the processor."""
+_renderers: dict[int, "Popen[str]"] = {}
+"""The child process, while there is one."""
+
+
+@dataclass(frozen=True)
+class ChatTemplates:
+    """The templates of a checkpoint by name, the usual one as "default", and what they read besides the conversation:
+    "bos_token" and the like."""
+
+    templates: dict[str, str]
+    tokens: dict[str, str]
+
+    def save(self, folder: Path) -> None:
+        """Write them into a run."""
+        values = {"templates": self.templates, "tokens": self.tokens}
+        write_json(folder / FILE_NAME, {"format_version": _FORMAT_VERSION, **values})
+
+    def text(self, messages: list[dict[str, str]]) -> str:
+        """A conversation, up to where the model's answer begins.
+
+        Args:
+            messages: each with a "role" (system, user, assistant) and its "content".
+
+        Raises:
+            UsageError: there is no usual template, or the template refuses the conversation.
+            BrokenInputError: it is damaged, or takes more than 2 seconds, 1 GB, or 4 million characters.
+        """
+        if "default" not in self.templates:
+            raise UsageError(
+                f"Of the chat templates ({', '.join(sorted(self.templates))}) none is the usual one",
+                "leave --chat out, and write the prompt as the model expects it",
+            )
+        values = {**self.tokens, "messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
+        answer = _answer(json.dumps({"template": self.templates["default"], "values": values}))
+        if "refused" in answer:
+            raise UsageError(
+                f"The chat template refuses the conversation: {shortened(answer['refused'])}",
+                "write it as the model expects it: --system is not for every model",
+            )
+        if "text" not in answer:
+            raise BrokenInputError(
+                f"The chat template fails: {shortened(answer['failed'])}", "leave --chat out, or correct the template"
+            )
+        return str(answer["text"])
+
+
+def read_chat_templates(folder: Path) -> ChatTemplates | None:
+    """Those of a run; None where it has none.
+
+    Raises:
+        BrokenInputError: the file is damaged, or of a format version this tfcli does not read.
+    """
+    path = folder / FILE_NAME
+    if not path.is_file():
+        return None
+    values = read_versioned(path, _FORMAT_VERSION, remedy=_RESTORE)[1]
+    templates: ChatTemplates = validated(ChatTemplates, values, path, _RESTORE)
+    return templates
+
+
+def _answer(question: str) -> dict[str, str]:
+    process = _renderer()
+    assert process.stdin is not None and process.stdout is not None
+    timer = Timer(_PATIENCE, process.kill)
+    timer.start()
+    try:
+        process.stdin.write(question + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+    except BrokenPipeError:
+        line = ""
+    except BaseException:  # the answer that is still to come is not the next question's
+        process.kill()
+        raise
+    finally:
+        timer.cancel()
+    if not line:
+        process.wait()
+        return {"failed": f"it takes more than {_SECONDS} seconds or {_BYTES >> 30} GB of memory"}
+    answer: dict[str, str] = json.loads(line)
+    return answer
+
+
+def _renderer() -> "Popen[str]":
+    """The child process, started anew where a template has ended it."""
+    if 0 not in _renderers or _renderers[0].poll() is not None:
+        running = ExitStack()
+        started = child("tfcli.tokenization.chat", stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
+        _renderers[0] = running.enter_context(started)
+        atexit.register(running.close)
+    return _renderers[0]
+
+
+@lru_cache(maxsize=1)
+def _compiled(template: str) -> Any:
+    """As `transformers` has it: blocks leave no blank lines, loops can be left, and a few functions are there."""
+    from jinja2 import ext, nodes
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(ext.Extension):
+        """``{% generation %}`` marks what a model has written; nothing else comes of it."""
+
+        tags = {"generation"}  # noqa: RUF012 (read by jinja, never changed)
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return nodes.Scope(body).set_lineno(line)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, ext.loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals |= {"raise_exception": _raise, "strftime_now": _now}
+    return environment.from_string(template)
+
+
+class _RefusedError(Exception):
+    """A template's own."""
+
+
+def _raise(message: object) -> NoReturn:
+    raise _RefusedError(str(message))
+
+
+def _now(form: str) -> str:
+    from datetime import datetime
+
+    return datetime.now().strftime(form)
+
+
+def _to_json(
+    value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _limit() -> None:
+    """Give the next conversation its share of time, and all of them together memory."""
+    with suppress(ImportError):  # Windows has no such limits
+        import resource
+
+        spent = resource.getrusage(resource.RUSAGE_SELF)
+        seconds = int(spent.ru_utime + spent.ru_stime) + 1 + _SECONDS
+        for what, most in ((resource.RLIMIT_AS, _BYTES), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
+            with suppress(OSError, ValueError):  # macOS does not limit memory
+                resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
+
+
+def _rendered(template: str, values: dict[str, Any]) -> dict[str, str]:
+    try:
+        parts, length = [], 0
+        for part in _compiled(template).generate(values):
+            parts.append(part)
+            if (length := length + len(part)) > _LONGEST:
+                return {"failed": f"it makes more than {_LONGEST:,} characters"}
+        return {"text": "".join(parts)}
+    except _RefusedError as error:
+        return {"refused": " ".join(str(error).split())}
+    except MemoryError:
+        sys.exit(1)
+    except Exception as error:
+        line = f" in line {error.lineno}" if hasattr(error, "lineno") else ""
+        return {"failed": " ".join(f"{error}{line}".split()) or type(error).__name__}
+
+
+if __name__ == "__main__":
+    for asked in sys.stdin:
+        _limit()
+        sys.stdout.write(json.dumps(_rendered(**json.loads(asked))) + "\n")
+        sys.stdout.flush()
