@@ -62,6 +62,28 @@ def test_special_tokens_come_first(algorithm: str) -> None:
     assert roles.unk == (None if algorithm == "bpe" else 4)
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_special_tokens_of_ones_own_are_reached_where_they_are_asked_for_alone(algorithm: str) -> None:
+    """Even where the text that was trained on is full of their spelling."""
+    section = TokenizerSection(algorithm=algorithm, vocab_size=300, special_tokens=("<|user|>", "[TOOL]"))
+    tokenizer, _ = train_tokenizer(lambda: iter(["the cat <|user|> sat [TOOL] on"] * 50), section)
+    first = 4 if algorithm == "bpe" else 5
+    assert tokenizer.labels([first, first + 1]) == ["<|user|>", "[TOOL]"]
+    text = "<|user|>the cat[TOOL]"
+    assert not {first, first + 1} & set(tokenizer.encode(text))
+    expected = [first, *tokenizer.encode("the cat"), first + 1]
+    assert tokenizer.encode_special(text) == expected
+    assert tokenizer.decode(expected) == tokenizer.decode(tokenizer.encode("the cat"))
+
+
+@pytest.mark.parametrize("token", ["user", "", "a b", "<>", "<|a|>\n", "<s>", "<unk>"])
+def test_what_is_no_special_token_is_refused(token: str) -> None:
+    with pytest.raises(UsageError, match="could hold as a word|is there already"):
+        TokenizerSection(special_tokens=(token,))
+    with pytest.raises(UsageError, match="is there already"):
+        TokenizerSection(special_tokens=("<|a|>", "<|a|>"))
+
+
 def test_the_report_counts_by_hand() -> None:
     """ "aab" and "é\\n": 5 characters, é takes two bytes; three slots beside five specials keep a, b and the
     line end of four equally rare characters (a twice; then by code point \\n, b, é): é is unknown."""

@@ -45,7 +45,7 @@ class GenerateSection:
 
     repetition_penalty: Annotated[float, Gt(0)] = 1.0
     """Divides the positive logits of tokens that the text holds already, and multiplies the negative ones (Keskar et
-    al. 2019, section 4.1); 1: none."""
+    al. 2019, section 4.1); beams multiply their log-probabilities; 1: none."""
 
     no_repeat_ngram: Annotated[int, Ge(0)] = 0
     """No sequence of this many tokens comes twice in a text (Paulus et al. 2018, section 2.5); 0: may."""

@@ -183,8 +183,8 @@ def _rendered(template: str, values: dict[str, Any]) -> dict[str, str]:
         return {"text": "".join(parts)}
     except _RefusedError as error:
         return {"refused": " ".join(str(error).split())}
-    except MemoryError:
-        sys.exit(1)
+    except MemoryError:  # which ends this process
+        raise
     except Exception as error:
         line = f" in line {error.lineno}" if hasattr(error, "lineno") else ""
         return {"failed": " ".join(f"{error}{line}".split()) or type(error).__name__}
