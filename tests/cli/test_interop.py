@@ -268,14 +268,17 @@ def test_an_exported_run_generates_the_same_under_transformers(
 
 
 def test_a_forced_first_token_survives_export(checkpoint: Checkpoints, tmp_path: Path):
-    """BART's targets begin with </s> <s>; <s> is ruled out everywhere else."""
+    """BART's targets begin with </s> <s>; <s> is ruled out nowhere, as in the checkpoint."""
     done("import", checkpoint("bart"), "--out", tmp_path / "run")
     done("export", tmp_path / "run", "--out", tmp_path / "hf")
     generation = json.loads((tmp_path / "hf/generation_config.json").read_text())
-    assert (generation["forced_bos_token_id"], generation["bad_words_ids"]) == (0, [[0]])
-    assert 0 not in generation["suppress_tokens"]
-    ids = [0, *load_run(tmp_path / "run").tokenizer.encode(TEXT), 2]
-    assert their_ids(tmp_path / "hf", ids, 11) == [2, 0, *ours(tmp_path / "run", TEXT, 10)]
+    assert generation["forced_bos_token_id"] == 0
+    assert not {"bad_words_ids", "suppress_tokens"} & generation.keys()
+    loaded = load_run(tmp_path / "run")
+    assert loaded.config.model.vocab_size is not None
+    hidden = [token for token in never_generated(loaded.config.roles, loaded.config.model.vocab_size) if token]
+    ids, ruled_out = [0, *loaded.tokenizer.encode(TEXT), 2], {"suppress_tokens": hidden, "bad_words_ids": [[0]]}
+    assert their_ids(tmp_path / "hf", ids, 11, **ruled_out) == [2, 0, *ours(tmp_path / "run", TEXT, 10)]
 
 
 def test_the_published_stories_model(tmp_path: Path):
