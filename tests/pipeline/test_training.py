@@ -30,6 +30,7 @@ from tfcli.records.training import Evaluated, StepsDone, TrainingStarted
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
 from tfcli.runs.weights import model_tensors
+from tfcli.tokenization.chat import ChatTemplates
 from tfcli.training.job import TrainingJob
 from tfcli.training.job import start as start_job
 
@@ -322,10 +323,13 @@ def test_init_copies_every_weight_and_leaves_the_old_run_alone(tmp_path: Path, t
 
 
 def test_init_takes_the_tokenizer_of_the_run_on_another_text(tmp_path: Path, trained):
-    old = trained("decoder")
+    old = shutil.copytree(trained("decoder"), tmp_path / "old")
+    chat = ChatTemplates({"default": "{{ messages[0].content }}"}, {})
+    chat.save(old)
     settings = {"model": {"num_layers": 2}, "train": {"steps": 1}}
     train_tiny(on(write_text(tmp_path / "text.txt"), settings), tmp_path / "new", init=old)
     assert (tmp_path / "new" / "tokenizer.json").read_bytes() == (old / "tokenizer.json").read_bytes()
+    assert load_run(tmp_path / "new").tokenizer.chat == chat, "what a chat looks like stays when it is trained on"
 
 
 def test_init_may_change_what_only_training_sees(tmp_path: Path, trained):

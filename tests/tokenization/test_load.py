@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tokenizers import Tokenizer as Backend
+from tokenizers.models import WordLevel
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.records.roles import TokenRoles
@@ -183,3 +184,16 @@ def test_a_token_with_a_role_is_special_whatever_its_file_says(trained: dict[str
     as_it_came = Backend.from_str(json.dumps(json.loads(trained["bpe"].to_json()) | state))
     assert again.fingerprint == tokenizer.fingerprint == fingerprint(json.loads(as_it_came.to_str()))
     assert again.with_roles(again.roles).fingerprint == again.fingerprint
+
+
+def test_ids_that_no_token_has_are_told_for_a_model(tmp_path: Path):
+    """Six tokens with the ids 0, 1, 2, 4, 5 and 6, in a model of nine rows."""
+    vocabulary = {"<pad>": 0, "<s>": 1, "</s>": 2, "a": 4, "b": 5, "<unk>": 6}
+    backend = Backend(WordLevel(vocabulary, unk_token="<unk>"))
+    backend.add_special_tokens(["<pad>", "<s>", "</s>"])
+    backend.save(str(tmp_path / "gaps.json"))
+    tokenizer = load_tokenizer(tmp_path / "gaps.json")
+    assert tokenizer.of_model(9).roles.without_token(9) == [3, 7, 8]
+    assert tokenizer.of_model(7).roles.without_token(7) == [3]
+    assert tokenizer.of_model(9).labels([3]) == [""]
+    assert tokenizer.of_model(9).fingerprint == tokenizer.fingerprint

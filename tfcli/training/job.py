@@ -99,7 +99,7 @@ def start(
     if initial is not None:
         take_weights(job.model, config, initial)
     job.average = _moving_average(job)
-    _write_beginnings(job, data, tokenizer)
+    _write_beginnings(job, data, tokenizer if initial is None else initial.tokenizer)
     return job
 
 
@@ -208,6 +208,8 @@ def _write_beginnings(job: TrainingJob, data: PreparedDataset, tokenizer: Tokeni
     with replacing_folder(job.run.path) as temporary:
         run = RunDirectory(temporary)
         tokenizer.save(run.tokenizer)
+        if tokenizer.chat is not None:
+            tokenizer.chat.save(temporary)
         write_config(run.config, job.config)
         write_run_data(run.data, data.record())
         write_text(run.metrics, "")
