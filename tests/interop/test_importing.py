@@ -93,15 +93,19 @@ def test_an_old_config_without_a_model_type(family: str, telling: str, tmp_path:
     assert import_run(str(folder), tmp_path / "run").layout == family
 
 
-def test_half_precision_is_widened_exactly(tmp_path: Path):
+def test_half_precision_is_kept_and_widened_exactly_for_use(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "mine", "llama")
     tensors = {name: tensor.bfloat16() for name, tensor in load_file(folder / "model.safetensors").items()}
     (folder / "model.safetensors").unlink()
     torch.save(tensors, folder / "pytorch_model.bin")
     import_run(str(folder), tmp_path / "run")
     found = weights(tmp_path / "run/model.safetensors")["embedding.weight"]
-    assert found.dtype == torch.float32
-    assert torch.equal(found, tensors["model.embed_tokens.weight"].float())
+    stored = tensors["model.embed_tokens.weight"]
+    assert found.dtype == torch.bfloat16 and torch.equal(found, stored)
+    used = load_run(tmp_path / "run").model.get_parameter("embedding.weight")
+    assert used.dtype == torch.float32 and torch.equal(used, stored.float())
+    narrow = load_run(tmp_path / "run", precision="bfloat16").model.get_parameter("embedding.weight")
+    assert narrow.dtype == torch.bfloat16 and torch.equal(narrow, stored)
 
 
 def test_a_checkpoint_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -45,7 +45,7 @@ class Checkpoint:
         folder: where it was read.
         config: its config.json, to be read setting by setting.
         values: the same as it is written.
-        tensors: by the checkpoint's own names; floating-point ones in float32, finite.
+        tensors: by the checkpoint's own names; floating-point ones as they are stored, finite.
         weights_file: the file of the tensors, or the index of several, to name in errors.
     """
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from tfcli.errors import UsageError
 from tfcli.files import claimed, replacing_folder, write_json
 from tfcli.generation.sampling import never_generated
@@ -15,6 +17,7 @@ from tfcli.interop.tensors import give
 from tfcli.interop.tokenizer_export import write_tokenizer
 from tfcli.recipe.model import ModelSection
 from tfcli.records.interop import ExportedRun
+from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun
 from tfcli.runs.weights import model_tensors, save_tensors
 
@@ -48,6 +51,9 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
     with claimed(out):
         layout, config, section, parameters = _expressed(run)
         tensors = give(layout, section, parameters)
+        if (stored := _stored_precision(run)) is not None:
+            tensors = {name: tensor.to(stored) for name, tensor in tensors.items()}
+            config["dtype"] = str(stored).removeprefix("torch.")
         with replacing_folder(out) as temporary:
             write_json(temporary / "config.json", config)
             write_tokenizer(temporary, run)
@@ -65,6 +71,12 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
         files=tuple(files),
         lacks=layout.headless_lacks if section.head == "none" else (),
     )
+
+
+def _stored_precision(run: LoadedRun) -> torch.dtype | None:
+    """The narrow precision that all weights of an imported run have; None: float32, or several."""
+    kinds = set(read_header(run.directory.weights).types.values()) if run.recipe.is_imported else set()
+    return {"BF16": torch.bfloat16, "F16": torch.float16}.get(kinds.pop()) if len(kinds) == 1 else None
 
 
 def _expressed(run: LoadedRun) -> _Expressed:

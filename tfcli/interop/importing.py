@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from operator import index
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
@@ -53,7 +54,7 @@ def import_run(
     ignored: Sequence[str] = (),
     bos: str | None = None,
 ) -> ImportedRun:
-    """Read a checkpoint and write it as a run: weights in float32, its tokenizer, and where it comes from.
+    """Read a checkpoint and write it as a run: weights as they are stored, its tokenizer, and where it comes from.
 
     Args:
         source: a folder, or hf:owner/name[@revision].
@@ -233,4 +234,4 @@ def _fingerprint(parameters: Mapping[str, Tensor]) -> str:
 
 
 def _bytes(tensor: Tensor) -> memoryview:
-    return tensor.contiguous().numpy().reshape(-1).view("uint8").data
+    return tensor.contiguous().view(-1).view(torch.uint8).numpy().data

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError
-from tfcli.runs.weights import load_tensors
+from tfcli.runs.weights import is_finite, load_tensors
 
-_WIDENED = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_READ = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _KEPT = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _RESTORE = "restore the file, or fetch the checkpoint again"
 
@@ -18,16 +18,14 @@ _RESTORE = "restore the file, or fetch the checkpoint again"
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a ``.safetensors`` or ``.bin`` file.
 
-    Floating-point tensors become float32, in which tfcli's models are built: float16 and bfloat16 exactly, float64
-    rounded. Whole numbers and booleans, which are buffers, stay as they are.
+    They stay as they are, those of a safetensors file in the file until they are used; float64 alone becomes float32.
 
     Raises:
         BrokenInputError: the file is damaged, holds more than tensors, or a tensor is not finite or of another type;
             names the file and the tensor.
     """
     tensors = _unpickled(path) if path.suffix == ".bin" else _loaded(path)
-    # One after the other, so that the narrow copies can be freed as the wide ones are made.
-    return {name: _checked(name, tensors.pop(name), path) for name in list(tensors)}
+    return {name: _checked(name, tensor, path) for name, tensor in tensors.items()}
 
 
 def _loaded(path: Path) -> dict[str, Tensor]:
@@ -72,15 +70,16 @@ def _is_plain(tensor: Tensor) -> bool:
 def _checked(name: str, tensor: Tensor, path: Path) -> Tensor:
     if tensor.dtype in _KEPT:
         return tensor.detach().contiguous()
-    if tensor.dtype not in _WIDENED:
+    if tensor.dtype not in _READ:
         raise BrokenInputError(
             f"{path}: tensor {name!r} is of the type {tensor.dtype}, which tfcli does not read",
             "save the checkpoint in float32, float16 or bfloat16",
         )
-    wide = tensor.detach().to(torch.float32).contiguous()
-    if not torch.isfinite(wide).all():
+    if tensor.dtype == torch.float64:
+        tensor = tensor.float()
+    if not is_finite(tensor):
         raise BrokenInputError(
             f"{path}: tensor {name!r} holds a value that is not finite",
             "restore the file, or choose another checkpoint",
         )
-    return wide
+    return tensor.detach().contiguous()

@@ -53,7 +53,7 @@ def settled_section(layout: Layout, section: ModelSection, tensors: Mapping[str,
         section = replace(section, head="none", head_bias=False, tie_embeddings=True)
     if layout.untied_by is not None:
         head, embedding = (tensors.get(name) for name in layout.untied_by)
-        tied = head is None or (embedding is not None and torch.equal(head, embedding))
+        tied = head is None or (embedding is not None and _equal(head, embedding))
         section = replace(section, tie_embeddings=tied)
     return section
 
@@ -81,7 +81,7 @@ def take(
             raise BrokenInputError(f"{where} lacks the tensor {one.theirs!r}", _REMEDY)
         parameters |= _parts(one, left.pop(one.theirs, None), _their_shape(one, shapes), where)
     for name, original in layout.copies(section).items():
-        if name in left and not torch.equal(left.pop(name), tensors[original]):
+        if name in left and not _equal(left.pop(name), tensors[original]):
             raise BrokenInputError(f"{where}: tensor {name!r} is not {original!r}, as config.json says", _REMEDY)
     parts = {_part(layout, name) for name in (*(one.theirs for one in maps), *layout.copies(section))}
     left_over = []
@@ -152,6 +152,11 @@ def _their_shape(one: TensorMap, shapes: Mapping[str, torch.Size]) -> tuple[int,
     first, *rest = shapes[one.ours[0]]
     joined = (first * len(one.ours), *rest)
     return one.theirs_shape or (joined[::-1] if one.transposed else joined)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Whether all numbers are, in whatever precision each is stored."""
+    return torch.equal(*((one, other) if one.dtype == other.dtype else (one.float(), other.float())))
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

@@ -1,9 +1,11 @@
 """Load a run: its recipe, its tokenizer and its model, all checked against each other."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.models.build import ARCHITECTURES
@@ -15,7 +17,7 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.config import RunConfig, read_config
 from tfcli.runs.directory import RunDirectory, existing_run
-from tfcli.runs.weights import checkpoint_tensors, fill_model, load_tensors, require_belonging
+from tfcli.runs.weights import StoredTensors, checkpoint_tensors, fill_model, require_belonging
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer
 
@@ -65,15 +67,19 @@ def load_run(
             f"{directory.recipe} and {directory.config} describe different models", "restore the run's own files"
         )
     model = ARCHITECTURES[config.model.architecture](config.model)  # every weight is read, so none is initialised
+    if precision == "bfloat16":
+        model.bfloat16()
+    model = model.to(device).eval()
+    tensors: Mapping[str, Tensor]
     if checkpoint == "best":
         weights = directory.weights
-        tensors, metadata = load_tensors(weights)
-        require_belonging(metadata, weights, config.run_id)
+        tensors = StoredTensors(weights)
+        require_belonging(tensors.metadata, weights, config.run_id)
     else:
         weights = kept_checkpoint(directory, checkpoint)
         tensors = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
-    fill_model(model, tensors, weights)
-    model = model.to(device).eval()
+    narrow = (torch.bfloat16, torch.float16) if recipe.is_imported else ()
+    fill_model(model, tensors, weights, (torch.float32, *narrow))
     if precision is not None:
         ready_to_predict(model, precision)
     return LoadedRun(directory, recipe, config, tokenizer, model, torch.device(device), precision or "float32")

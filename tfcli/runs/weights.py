@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,47 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         UsageError: it is not there.
         BrokenInputError: it is truncated or no safetensors file.
     """
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+
+
+class StoredTensors(Mapping[str, Tensor]):
+    """The tensors of a safetensors file, each read when it is asked for and held by nobody else: a model that is filled
+    from them is in memory once. The file is opened for each, for what was read of an open one stays in memory.
+
+    Raises:
+        UsageError: it is not there.
+        BrokenInputError: it is truncated or no safetensors file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _opened(path) as file:
+            self.names, self.metadata = frozenset(file.keys()), file.metadata() or {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        with _opened(self.path) as file:
+            return file.get_tensor(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     if not path.exists():
         raise UsageError(f"There are no weights at {path}", "restore the file, or train again")
     if not path.is_file():
         raise BrokenInputError(f"{path} is no plain file", "restore it, or resume from a checkpoint")
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            yield file
     except (SafetensorError, OSError, ValueError) as error:
         raise BrokenInputError(
             f"{path} is truncated or no safetensors file ({error})", "restore it, or resume from a checkpoint"
@@ -108,28 +143,35 @@ def require_tensors(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], p
     """
     require_form(tensors, like, path)
     for name in like:
-        if tensors[name].is_floating_point() and not _is_finite(local(tensors[name])):
+        if tensors[name].is_floating_point() and not is_finite(local(tensors[name])):
             raise BrokenInputError(
                 f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint"
             )
 
 
-def _is_finite(tensor: Tensor) -> bool:
-    """In one pass, without a tensor of answers."""
+def is_finite(tensor: Tensor) -> bool:
+    """Whether all numbers are, in one pass, without a tensor of answers."""
     if not tensor.numel():
         return True
     low, high = tensor.detach().aminmax()
     return bool(torch.isfinite(low) & torch.isfinite(high))
 
 
-def fill_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Copy tensors into a model's parameters.
+def fill_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path, stored: Sequence[torch.dtype] = ()) -> None:
+    """Copy tensors into a model's parameters: look at one after the other, and then copy one after the other, so that
+    a model keeps all its own where one is refused.
+
+    Args:
+        stored: the types that they may have, the usual one first; none: the model's.
 
     Raises:
         BrokenInputError: one is left over, or as `require_tensors`.
     """
     parameters = model_tensors(model)
-    require_tensors(tensors, parameters, path)
+    for name, parameter in parameters.items():
+        found = {name: tensors[name]} if name in tensors else {}
+        kinds = [tensor.dtype for tensor in found.values() if tensor.dtype in stored] or stored[:1]
+        require_tensors(found, {name: parameter.to("meta", kinds[0]) if kinds else parameter}, path)
     for name in tensors.keys() - parameters.keys():
         raise BrokenInputError(
             f"{path} has a tensor {name!r} that the model does not",
