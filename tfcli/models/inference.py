@@ -30,8 +30,6 @@ def ready_to_predict(model: Transformer, precision: WeightPrecision = "float32")
     Raises:
         UsageError: int8 where there is no kernel for it.
     """
-    if model.device.type == "cpu":
-        keep_freed_memory()
     if precision == "bfloat16":
         model.bfloat16()
     if precision == "int8" and not _can_pack(model, torch.bfloat16):
@@ -40,10 +38,15 @@ def ready_to_predict(model: Transformer, precision: WeightPrecision = "float32")
             f"{platform.machine()}",
             "choose --precision float32 or bfloat16",
         )
-    if not _can_pack(model, model.dtype):
-        return
-    lay_out = Int8Linear if precision == "int8" else _fastest
-    for module in list(model.modules()):
+    if _can_pack(model, model.dtype):
+        _lay_out(model, Int8Linear if precision == "int8" else _fastest)
+    if model.device.type == "cpu":
+        keep_freed_memory()  # from here on: the matrices as they were are given back
+
+
+def _lay_out(model: Transformer, lay_out: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
+    # Nothing else may hold a matrix that has been laid out: it goes before the next one is.
+    for module in [module for module in model.modules() if not isinstance(module, nn.Linear)]:
         if isinstance(module, MultiHeadAttention) and not module.cross and model.section.position_merge != "query_key":
             _join(module, lay_out)
         for name, child in module.named_children():

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
-from tfcli.models.build import ARCHITECTURES
+from tfcli.models.build import unfilled
 from tfcli.models.inference import ready_to_predict
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.loading import load_recorded
@@ -66,7 +66,7 @@ def load_run(
         raise BrokenInputError(
             f"{directory.recipe} and {directory.config} describe different models", "restore the run's own files"
         )
-    model = ARCHITECTURES[config.model.architecture](config.model)  # every weight is read, so none is initialised
+    model = unfilled(config.model)
     if precision == "bfloat16":
         model.bfloat16()
     model = model.to(device).eval()
