@@ -156,8 +156,8 @@ print(peak_memory(torch.device("cpu")) - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
 def test_a_model_is_in_memory_once_in_the_precision_that_is_asked_for(tmp_path: Path):
-    """38.5 million parameters, stored in 2 bytes each: read, laid out for prediction, and never held beside a copy."""
-    sizes = {"hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 3, "head_dim": 64}
+    """64 million parameters, stored in 2 bytes each: read, laid out for prediction, and never held beside a copy."""
+    sizes = {"hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 5, "head_dim": 64}
     folder = save_checkpoint(tmp_path / "mine", "llama", num_attention_heads=16, num_key_value_heads=16, **sizes)
     narrow = {name: tensor.bfloat16() for name, tensor in load_file(folder / "model.safetensors").items()}
     save_file(narrow, folder / "model.safetensors", {"format": "pt"})
@@ -166,7 +166,7 @@ def test_a_model_is_in_memory_once_in_the_precision_that_is_asked_for(tmp_path: 
     for precision, size in (("float32", 4), ("bfloat16", 2)):
         command = [sys.executable, "-c", LOADED, str(tmp_path / "run"), precision]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert size * numbers < int(done.stdout) < size * numbers + 64e6, precision
+        assert size * numbers < int(done.stdout) < size * numbers + 110e6, precision
 
 
 def test_an_export_keeps_the_precision_of_the_checkpoint(tmp_path: Path):

@@ -62,10 +62,10 @@ def assemble(model: ModelSection, train: TrainSection, workers: Workers = ALONE)
     if device.type == "cpu":
         keep_freed_memory()
     take_attention_path(built, train.attention)
-    if train.activation_checkpointing:
-        forget_activations(built)
     if train.compile == "on":
         compile_layers(built)
+    if train.activation_checkpointing:
+        forget_activations(built)
     torch.manual_seed(workers.seed(train.seed))  # dropout draws from here
     objective = parallelized(TrainingLoss(built, train), train, workers, device)
     return Assembly(built, objective, build_optimizers(built, train), device)

@@ -6,6 +6,7 @@ import shutil
 from typing import Literal
 
 import torch
+import torch._dynamo
 from torch import nn
 
 from tfcli.errors import UsageError
@@ -14,6 +15,10 @@ from tfcli.recipe.train import Compile
 
 _FEWEST_STEPS = 500
 """Steps below which translating takes longer than it saves."""
+
+
+_MOST_FORMS = 32
+"""Translations of a layer; an encoder-decoder has 10 to 12 over lengths, masks, training and evaluation."""
 
 
 def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal["on", "off"]:
@@ -32,10 +37,18 @@ def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal
 
 
 def compile_layers(model: nn.Module) -> None:
-    """Translate each layer by itself: all are the same program, so that it is translated once."""
+    """Translate each layer's forward by itself: all are the same program, so that it is translated once. What is put
+    around it later, as the checkpointing of activations, stays outside.
+
+    Encoder and decoder layers, training and evaluation, lengths and masks that come and go are forms of the one
+    program, and an encoder-decoder has more of them than PyTorch translates by default.
+    """
+    limits = torch._dynamo.config
+    if hasattr(limits, "recompile_limit"):  # a newer PyTorch may call it otherwise
+        limits.recompile_limit = max(_MOST_FORMS, limits.recompile_limit)
     for module in model.modules():
         if isinstance(module, TransformerLayer):
-            module.compile()
+            module.forward = torch.compile(module.forward)  # type: ignore[method-assign]
 
 
 def _translator(device: torch.device) -> bool:
