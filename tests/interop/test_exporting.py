@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -256,3 +258,50 @@ def test_a_full_disk_leaves_nothing(trained: Callable[[str], Path], tmp_path: Pa
     with pytest.raises(TfcliError, match=r"Cannot write .*/hf: No space left on device; free the disk"):
         export_run(load_run(trained("decoder")), tmp_path / "hf")
     assert list(tmp_path.iterdir()) == []
+
+
+def _odd_rotation(folder: Path, **rope: Any) -> tuple[LoadedRun, Path]:
+    rope_parameters = {"rope_theta": 123.0, "rope_type": "default", **rope}
+    import_run(str(save_checkpoint(folder / "mine", "llama", rope_parameters=rope_parameters)), folder / "run")
+    export_run(run := load_run(folder / "run"), folder / "hf")
+    return run, folder / "hf"
+
+
+def test_the_rotary_base_is_written_in_both_spellings(tmp_path: Path):
+    """Readers before version 5 know `rope_theta` and `rope_scaling` alone, and `type` and `factor` in that."""
+    run, folder = _odd_rotation(tmp_path, rope_type="linear", factor=3.0)
+    settings = json.loads((folder / "config.json").read_text())
+    assert settings["rope_parameters"] == {"rope_theta": 123.0, "rope_type": "linear", "factor": 3.0}
+    assert (settings["rope_theta"], settings["rope_scaling"]) == (123.0, {"type": "linear", "factor": 3.0})
+    assert import_run(str(folder), tmp_path / "again") and load_run(tmp_path / "again").config.model == run.config.model
+    for spelling in ("rope_parameters", "rope_theta", "rope_scaling"):
+        edit_json(folder / "config.json", **settings | dict.fromkeys(("rope_theta", "rope_parameters", "rope_scaling")))
+        kept = {k: v for k, v in settings.items() if k == spelling or (spelling, k) == ("rope_scaling", "rope_theta")}
+        edit_json(folder / "config.json", **kept)
+        import_run(str(folder), tmp_path / spelling)
+        section = load_run(tmp_path / spelling).config.model
+        assert (section.position_base, section.position_scaling) == (123.0, 1.0 if spelling == "rope_theta" else 3.0)
+    edit_json(folder / "config.json", **settings | {"rope_scaling": {"type": "linear", "factor": 2.0}})
+    with pytest.raises(UsageError, match="rope_parameters says otherwise"):
+        import_run(str(folder), tmp_path / "contradiction")
+
+
+OLD = os.environ.get("TFCLI_OLD_TRANSFORMERS")
+"""A folder into which an old version was installed: pip install --target FOLDER transformers==4.37.2."""
+_READ_BY_OLD = """
+import sys, json, torch, transformers
+assert transformers.__version__.startswith("4."), transformers.__version__
+model = transformers.LlamaForCausalLM.from_pretrained(sys.argv[1]).eval()
+print(json.dumps(model(torch.arange(5, 27)[None])[0].tolist()))
+"""
+
+
+@pytest.mark.skipif(OLD is None, reason="TFCLI_OLD_TRANSFORMERS names no folder with an old version of transformers")
+@pytest.mark.parametrize("rope", [{}, {"rope_type": "linear", "factor": 3.0}], ids=["base", "scaling"])
+def test_old_versions_compute_what_tfcli_does(rope: dict[str, Any], tmp_path: Path):
+    run, folder = _odd_rotation(tmp_path, **rope)
+    where = {"PYTHONPATH": os.pathsep.join([str(OLD), str(Path(torch.__file__).parents[1])])}
+    command = [sys.executable, "-S", "-c", _READ_BY_OLD, str(folder)]
+    told = subprocess.run(command, env=os.environ | where, capture_output=True, text=True, check=True)
+    theirs = torch.tensor(json.loads(told.stdout))
+    torch.testing.assert_close(run.model(torch.arange(5, 27)[None]), theirs, rtol=1e-5, atol=1e-5)

@@ -56,7 +56,7 @@ class Layout:
         constants: patterns (`re.fullmatch`) of tensors that hold what the code computes by itself, not read.
         heads: patterns of heads for other tasks that lie within parts of the model; they are left over, and listed, as
             is whatever lies outside of them.
-        headless_lacks: tensors that the library's headless class has and tfcli's models do not, as "pooler.dense.weight".
+        headless_lacks: what the library's headless class has and tfcli's models do not, as "pooler.dense.weight".
         renames: old endings of names and today's: {"LayerNorm.gamma": "LayerNorm.weight"}.
     """
 

@@ -92,7 +92,7 @@ def read_rotation(
     share: float = 1.0,
     size: int | None = None,
 ) -> dict[str, Any]:
-    """The settings of rotary positions: from `rope_parameters`, or from those and `rope_scaling` of older files.
+    """The settings of rotary positions: from `rope_parameters`, or `rope_scaling` of older files, or both alike.
 
     Args:
         names: what the family calls the base and the share of a head that is turned.
@@ -100,9 +100,10 @@ def read_rotation(
         size: of a head. None: the family turns whole heads.
     """
     theta = config.number(names[0], 10_000.0)
-    if config.has("rope_parameters"):
-        config.fixed("rope_scaling", reason="rope_parameters already says how positions are rotated")
-    inside = "rope_parameters" if config.mapping("rope_parameters") else "rope_scaling"
+    parameters, scaling_alone = config.mapping("rope_parameters"), config.mapping("rope_scaling")
+    if parameters and scaling_alone and _old_spelling(parameters) != _old_spelling(scaling_alone):
+        config.fixed("rope_scaling", reason="rope_parameters says otherwise how positions are rotated")
+    inside = "rope_parameters" if parameters else "rope_scaling"
     rope = CheckpointConfig(config.mapping(inside), config.file, inside)
     kind = rope.choice("rope_type", _SCALINGS, rope.choice("type", _SCALINGS, "default"))
     found: dict[str, Any] = {
@@ -160,6 +161,12 @@ def write_rotation(section: ModelSection) -> dict[str, Any]:
     if kind == "yarn":
         rope |= {"beta_slow": low, "beta_fast": high, "attention_factor": section.rotary_gain}
     return rope
+
+
+def _old_spelling(rope: Mapping[str, Any]) -> dict[str, Any]:
+    """`rope_parameters` as `rope_scaling` of older files, whose base stands beside it."""
+    kind = {"type": rope.get("rope_type", rope.get("type", "default"))}
+    return kind | {name: value for name, value in rope.items() if name not in ("type", "rope_type", "rope_theta")}
 
 
 def _tensors(section: ModelSection) -> list[TensorMap]:
@@ -237,6 +244,7 @@ def check_whole_heads(section: ModelSection, family: str) -> None:
 def write(section: ModelSection, roles: TokenRoles, model_type: str, architecture: str) -> dict[str, Any]:
     """The part of config.json that all families share."""
     rope = write_rotation(section)
+    scaled = rope["rope_type"] != "default"
     return {
         "architectures": [architecture],
         "attention_dropout": section.attention_dropout_rate,
@@ -252,6 +260,9 @@ def write(section: ModelSection, roles: TokenRoles, model_type: str, architectur
         "num_key_value_heads": section.kv_heads,
         "rms_norm_eps": section.norm_eps,
         "rope_parameters": rope,
+        # As versions before 5 of the library read it, which take 10,000 where it is missing.
+        "rope_theta": section.position_base,
+        **({"rope_scaling": _old_spelling(rope)} if scaled else {}),
         "tie_word_embeddings": section.tie_embeddings,
         "vocab_size": section.vocab_size,
         **written_tokens(roles),
