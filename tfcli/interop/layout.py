@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from tfcli.interop.config import CheckpointConfig
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
@@ -52,6 +54,7 @@ class Layout:
             begin so, as "cls.predictions."; None: they all have one (or it is tied).
         untied_by: a head and the embedding it may share, where config.json does not say whether it does: they are tied
             unless the checkpoint holds two different ones.
+        settle: the section with what else only the tensors say.
         copies: names of tensors that may repeat another one: {"lm_head.weight": "model.embed_tokens.weight"}.
         constants: patterns (`re.fullmatch`) of tensors that hold what the code computes by itself, not read.
         heads: patterns of heads for other tasks that lie within parts of the model; they are left over, and listed, as
@@ -68,6 +71,7 @@ class Layout:
     write: Callable[[ModelSection, TokenRoles], dict[str, Any]]
     headless: str | None = None
     untied_by: tuple[str, str] | None = None
+    settle: Callable[[ModelSection, Mapping[str, Tensor]], ModelSection] = lambda section, _: section
     copies: Callable[[ModelSection], Mapping[str, str]] = lambda _: {}
     constants: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()

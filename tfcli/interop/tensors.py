@@ -55,7 +55,7 @@ def settled_section(layout: Layout, section: ModelSection, tensors: Mapping[str,
         head, embedding = (tensors.get(name) for name in layout.untied_by)
         tied = head is None or (embedding is not None and _equal(head, embedding))
         section = replace(section, tie_embeddings=tied)
-    return section
+    return layout.settle(section, tensors)
 
 
 def take(

@@ -1,15 +1,22 @@
 """What is special to BART, Marian and T5: two sides, and the tokens that a target begins with."""
 
+from pathlib import Path
+
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
+from tests.support.checkpoints import save_checkpoint
 from tfcli.errors import UsageError
+from tfcli.interop.exporting import export_run
+from tfcli.interop.importing import import_run
 from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.records.roles import TokenRoles
+from tfcli.runs.load import load_run
 
 from . import reference
 from .families import bart, marian, t5
-from .family import Family
+from .family import Family, transformers
 
 BART_START = TokenRoles(pad=1, bos=0, eos=2, source_start=(0,), target_start=(2, 0))
 """As BART's own targets do: </s> <s>."""
@@ -44,3 +51,26 @@ def test_the_table_of_positions_is_theirs() -> None:
 
     table = MarianSinusoidalPositionalEmbedding(512, 64).create_weight()
     torch.testing.assert_close(sinusoidal_encoding(512, 64, layout="halves"), table, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_marian_with_another_table_of_positions(rounded: bool, tmp_path: Path) -> None:
+    """It is the file's that counts, there and back; the formula in sixteen bits stays the formula."""
+    folder = save_checkpoint(tmp_path / "mine", "marian")
+    tensors = load_file(folder / "model.safetensors")
+    model = transformers.MarianMTModel.from_pretrained(folder)
+    for side in ("encoder", "decoder"):
+        table = getattr(model.model, side).embed_positions.weight.detach()
+        tensors[f"model.{side}.embed_positions.weight"] = table.bfloat16() if rounded else table.flip(0).contiguous()
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    import_run(str(folder), tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    assert run.config.model.positions == ("sinusoidal" if rounded else "learned")
+    if rounded:
+        return
+    export_run(run, tmp_path / "hf")
+    ids = torch.arange(5, 20)[None]
+    for path in (folder, tmp_path / "hf"):
+        theirs = transformers.MarianMTModel.from_pretrained(path).eval()
+        logits = theirs(input_ids=ids, decoder_input_ids=ids).logits
+        torch.testing.assert_close(run.model(ids, ids), logits, rtol=1e-5, atol=1e-5)

@@ -1,12 +1,17 @@
 """Marian (Junczys-Dowmunt et al. 2018), as the OPUS-MT models have it: sinusoidal positions, all sines before all
 cosines, and embeddings that the two sides may share or not."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from torch import Tensor
 
 from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.layout import Layout, TensorMap, require
 from tfcli.interop.layouts import bart_family
+from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 
@@ -14,6 +19,12 @@ _WITHOUT_EFFECT = ("extra_pos_embeddings",)
 """The number of a token in old files; the table of positions, which is computed, begins at 0 all the same."""
 
 _SHARED = "model.shared.weight"
+_OURS = (("encoder", "embedding"), ("decoder", "target_embedding"))
+_TABLES = {f"model.{side}.embed_positions.weight": f"{ours}.positions" for side, ours in _OURS}
+"""The tables of positions, which most files repeat from the formula."""
+_ROUNDING = 2.0**-8
+"""How far a table in sixteen bits may lie from the formula."""
+
 _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 
 
@@ -36,6 +47,15 @@ def _read(config: CheckpointConfig) -> ModelSection:
     )
 
 
+def _settle(section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSection:
+    """Tables that are not the sinusoids are taken from the file, as learned ones."""
+    formula = sinusoidal_encoding(section.max_seq_len, section.d_model, layout="halves")
+    tables = [tensors[name] for name in _TABLES if name in tensors]
+    if all(table.shape == formula.shape and (table - formula).abs().max() <= _ROUNDING for table in tables):
+        return section
+    return replace(section, positions="learned", position_layout=None)
+
+
 def _tensors(section: ModelSection) -> Sequence[TensorMap]:
     if section.share_embeddings:
         maps = [TensorMap(_SHARED, ("embedding.weight",))]
@@ -43,6 +63,8 @@ def _tensors(section: ModelSection) -> Sequence[TensorMap]:
         maps = [TensorMap(_SOURCE, ("embedding.weight",)), TensorMap(_TARGET, ("target_embedding.weight",))]
     if not section.tie_embeddings:
         maps.append(TensorMap("lm_head.weight", ("head.weight",)))
+    if section.positions == "learned":
+        maps += [TensorMap(theirs, (ours,)) for theirs, ours in _TABLES.items()]
     return maps + bart_family.tensors(section)
 
 
@@ -67,9 +89,11 @@ def _write(section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
 def _check(section: ModelSection) -> None:
     require(section, "Marian is an encoder-decoder", architecture="encoder-decoder")
     bart_family.check(section, "Marian")
-    require(section, "Marian has sinusoidal positions", positions="sinusoidal", position_scaling=1.0)
-    require(section, "Marian has all sines before all cosines", position_layout="halves")
-    require(section, "Marian's wavelengths run to 2π · 10,000", position_base=10_000.0)
+    require(section, "Marian has a table of positions", positions=("sinusoidal", "learned"))
+    if section.positions == "sinusoidal":
+        require(section, "Marian numbers positions one by one", position_scaling=1.0)
+        require(section, "Marian has all sines before all cosines", position_layout="halves")
+        require(section, "Marian's wavelengths run to 2π · 10,000", position_base=10_000.0)
     if section.share_embeddings:
         require(section, "Marian's sides share one matrix with the head, or none with each other", tie_embeddings=True)
 
@@ -81,7 +105,8 @@ LAYOUT = Layout(
     read=_read,
     tensors=_tensors,
     write=_write,
+    settle=_settle,
     copies=_copies,
-    constants=(*bart_family.CONSTANTS, r"model\.(encoder|decoder)\.embed_positions\.weight"),
+    constants=(*bart_family.CONSTANTS, *map(re.escape, _TABLES)),
     heads=bart_family.HEADS,
 )
