@@ -84,15 +84,16 @@ def _expressed(run: LoadedRun) -> _Expressed:
     imported."""
     own = run.recipe.origin.layout
     layouts = sorted(LAYOUTS, key=lambda layout: layout.name != own)
-    ways = same_functions(run.config.model, model_tensors(run.model))
-    attempts = [(layout, *way) for way in ways for layout in layouts]
-    attempts.sort(key=lambda attempt: attempt[0].name in _OWN_TOKENIZER and attempt[0].name != own)
+    last = [layout for layout in layouts if layout.name in _OWN_TOKENIZER and layout.name != own]
     obstacles: dict[str, Inexpressible] = {}
-    for layout, section, parameters in attempts:
-        try:
-            return _Expressed(layout, layout.write(section, run.config.roles), section, parameters)
-        except Inexpressible as obstacle:
-            obstacles.setdefault(layout.name, obstacle)
+    for tried in ([layout for layout in layouts if layout not in last], last):
+        # Made again rather than kept: each way is a model, and the first that serves is the last that is made.
+        for section, parameters in same_functions(run.config.model, model_tensors(run.model)):
+            for layout in tried:
+                try:
+                    return _Expressed(layout, layout.write(section, run.config.roles), section, parameters)
+                except Inexpressible as obstacle:
+                    obstacles.setdefault(layout.name, obstacle)
     raise UsageError(
         f"transformers has no family with the variant of {run.directory.path}: {_in_the_way(obstacles)}",
         "train with a preset of a family, as --preset llama, bert or marian with a --size",

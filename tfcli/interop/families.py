@@ -16,13 +16,14 @@ from tfcli.interop.layouts import (
     llama,
     marian,
     mistral,
+    openai_gpt,
     qwen2,
     qwen3,
     roberta,
     t5,
 )
 
-_DECODERS = (gpt2, llama, mistral, qwen2, qwen3, granite, gpt_neox)
+_DECODERS = (gpt2, openai_gpt, llama, mistral, qwen2, qwen3, granite, gpt_neox)
 _OTHERS = (bert, roberta, distilbert, eurobert, bart, marian, t5)
 LAYOUTS: tuple[Layout, ...] = tuple(module.LAYOUT for module in (*_DECODERS, *_OTHERS))
 """In the order in which export tries them: the best known first."""

@@ -5,10 +5,12 @@ A rewriting maps a section and its parameters to others with the same logits, or
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 
 import torch
 from torch import Tensor
 
+from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 
 Parameters = Mapping[str, Tensor]
@@ -17,12 +19,14 @@ Rewriting = Callable[[ModelSection, Parameters], Written | None]
 
 
 def same_functions(section: ModelSection, parameters: Parameters) -> Iterator[Written]:
-    """The model as it is, and then written otherwise."""
-    yield section, parameters
-    for rewriting in (fold_scale, zero_output_biases, sort_sinusoids):
-        written = rewriting(section, parameters)
-        if written is not None:
-            yield written
+    """The model as it is, and then written otherwise: in one respect, in two, and so on."""
+    for number in range(len(_REWRITINGS) + 1):
+        for chosen in combinations(_REWRITINGS, number):
+            written: Written | None = (section, parameters)
+            for rewriting in chosen:
+                written = rewriting(*written) if written is not None else None
+            if written is not None:
+                yield written
 
 
 def fold_scale(section: ModelSection, parameters: Parameters) -> Written | None:
@@ -56,6 +60,52 @@ def sort_sinusoids(section: ModelSection, parameters: Parameters) -> Written | N
     sorted_ = {name: _sorted(name, tensor, order) for name, tensor in parameters.items()}
     return replace(section, position_layout="halves"), sorted_
 
+
+def write_out_positions(section: ModelSection, parameters: Parameters) -> Written | None:
+    """Sines and cosines that are added, or no positions at all, as a table that could have been learned."""
+    is_none = section.positions == "none"
+    if not is_none and (section.positions != "sinusoidal" or section.position_merge != "add"):
+        return None
+    if section.architecture == "encoder-decoder":
+        return None
+    length, size = section.max_seq_len, section.d_model
+    table = sinusoidal_encoding(
+        length,
+        size,
+        section.position_base,
+        layout=section.layout,
+        offset=section.position_offset,
+        scaling=section.position_scaling,
+    )
+    learned = replace(
+        section,
+        positions="learned",
+        position_merge="add",
+        position_layout=None,
+        position_offset=0,
+        position_scaling=1.0,
+        scale_embeddings=section.embedding_scale != 1,
+    )
+    table = (table * (not is_none)).to(parameters["embedding.weight"])
+    return learned, {**parameters, "embedding.positions": table}
+
+
+def fold_score_scale(section: ModelSection, parameters: Parameters) -> Written | None:
+    """1/√Dh is multiplied into the queries, whose dot products with the keys are then the scores."""
+    if section.attention_score != "scaled_dot" or section.query_key_norm:
+        return None
+    scale = section.size_per_head**-0.5
+    folded = {name: tensor * scale for name, tensor in parameters.items() if "attention.query." in name}
+    return replace(section, attention_score="dot"), {**parameters, **folded}
+
+
+_REWRITINGS: tuple[Rewriting, ...] = (
+    fold_scale,
+    zero_output_biases,
+    sort_sinusoids,
+    write_out_positions,
+    fold_score_scale,
+)
 
 _INSIDE = ("attention.query", "attention.key", "attention.value", "feed_forward.up", "feed_forward.gate")
 _HEAD_WIDE = ("query_norm", "key_norm", "score.weight", "head.bias")

@@ -62,11 +62,16 @@ def _read(config: CheckpointConfig) -> ModelSection:
 
 
 def _tensors(section: ModelSection) -> Sequence[TensorMap]:
+    final = norm("transformer.ln_f", "stack.final_norm", section.d_model)
+    return [*tensors(section, words="wte", positions="wpe"), *final]
+
+
+def tensors(section: ModelSection, *, words: str, positions: str) -> list[TensorMap]:
+    """Those that the first GPT has as well, where the embeddings have these names."""
     size, inner = section.d_model, section.inner_size
     maps = [
-        TensorMap("transformer.wte.weight", ("embedding.weight",)),
-        TensorMap("transformer.wpe.weight", ("embedding.positions",)),
-        *norm("transformer.ln_f", "stack.final_norm", size),
+        TensorMap(f"transformer.{words}.weight", ("embedding.weight",)),
+        TensorMap(f"transformer.{positions}.weight", ("embedding.positions",)),
     ]
     for i in range(section.num_layers):
         theirs, ours = f"transformer.h.{i}", f"stack.layers.{i}"
