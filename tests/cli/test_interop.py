@@ -90,6 +90,12 @@ def test_a_vocabulary_without_special_tokens(endless: Path, corpus: Path, tmp_pa
         assert ours(run, text, 30) == their_ids(endless, ids, 30, **read)
     assert "The prompt is empty" in refused(2, "generate", run, "")
     done("train", "--init", run, "--data", corpus / "text.txt", "--out", tmp_path / "tuned", *SHORT)
+    done("export", run, "--out", tmp_path / "hf")
+    written = json.loads((tmp_path / "hf/config.json").read_text())
+    assert [written[f"{role}_token_id"] for role in ("bos", "eos", "pad")] == [None, None, None]
+    assert json.loads((tmp_path / "hf/special_tokens_map.json").read_text()) == {}
+    assert ours(run, "z", 30) == their_ids(tmp_path / "hf", load_run(run).tokenizer.encode("z"), 30)
+    assert done("tokenize", "encode", endless, "a cat") == done("tokenize", "encode", run, "a cat")
 
 
 def test_what_the_model_does_not_need_is_left_over(checkpoint: Checkpoints, tmp_path: Path):
@@ -631,3 +637,12 @@ def test_export_names_the_field_in_the_way(trained: Callable[[str], Path], tmp_p
     assert "model.positions = 'sinusoidal' is not in t5" in sentence
     assert list(tmp_path.iterdir()) == []
     assert "no run" in refused(2, "export", tmp_path / "nothing", "--out", tmp_path / "hf")
+
+
+def test_verify_passes_what_a_checkpoint_is_like(headless: Path):
+    """A class of transformers without a language-model head has a pooler, and draws one where the run has none."""
+    answer = json.loads(done("verify", headless, "--json"))
+    noted = {check["name"]: check["reason"] for check in answer["checks"] if check["status"] == "noted"}
+    assert answer["passed"] and list(noted) == ["exported = original"]
+    assert "pooler.dense.weight" in noted["exported = original"]
+    assert "pooler.dense.weight" in done("export", headless, "--out", headless.parent / "out")

@@ -61,6 +61,21 @@ RECIPES: dict[str, tuple[Callable[[], Recipe], str]] = {
         ),
         "gpt2",
     ),
+    # A GPT-2 with its table of positions written out; norms behind the sublayers make it the first GPT.
+    "bishop-pre": (lambda: preset_recipe("bishop-pre", SHORT, tokens("bpe")), "gpt2"),
+    "udl": (lambda: preset_recipe("udl", SHORT, tokens("bpe")), "openai-gpt"),
+    "decoder without positions": (
+        lambda: tiny_recipe(
+            "decoder",
+            SHORT,
+            {"model": {**PLAIN, "positions": "none", "norm": "layernorm", "activation": "gelu"}},
+        ),
+        "gpt2",
+    ),
+    "T5's positions, scaled scores": (
+        lambda: preset_recipe("t5", SHORT, {"model": {"attention_score": "scaled_dot"}}, tokens("word")),
+        "t5",
+    ),
     "scaled BERT": (lambda: preset_recipe("bert", SHORT, {"model": {"scale_embeddings": True}}), "bert"),
     # Of Qwen2's variant, but `AutoTokenizer` puts Qwen2's own rules in the place of the folder's.
     "biases of queries, keys and values": (
@@ -175,7 +190,7 @@ def test_scaled_embeddings_become_part_of_the_matrix(exported: Callable[[str], t
         (
             "decoder",
             {"positions": "alibi"},
-            ["model.positions = 'alibi' is not in gpt2, llama, mistral, qwen3, granite, qwen2"],
+            ["model.positions = 'alibi' is not in gpt2, openai-gpt, llama, mistral, qwen3, granite, qwen2"],
         ),
         (
             "encoder",

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from tests.models.small import ARCHITECTURES, inputs, model
-from tfcli.interop.rewriting import Rewriting, fold_scale, sort_sinusoids, zero_output_biases
+from tfcli.interop.rewriting import (
+    Rewriting,
+    fold_scale,
+    fold_score_scale,
+    sort_sinusoids,
+    write_out_positions,
+    zero_output_biases,
+)
 from tfcli.models.build import ARCHITECTURES as CLASSES
 from tfcli.models.transformer import Transformer
 from tfcli.runs.weights import model_tensors
@@ -81,3 +88,21 @@ def test_a_missing_bias_becomes_zeros(architecture: str):
 def test_what_needs_no_rewriting_or_cannot_be_is_left(rewriting: Rewriting, settings: dict[str, Any]):
     ours = model("decoder", **settings)
     assert rewriting(ours.section, model_tensors(ours)) is None
+
+
+@pytest.mark.parametrize("positions", ["none", "sinusoidal"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_fixed_positions_become_a_table(positions: str, scaled: bool):
+    odd = {"position_offset": 3, "position_scaling": 2.0} if positions == "sinusoidal" else {}
+    ours = model("decoder", **{**EVERYTHING, "positions": positions, "scale_embeddings": scaled, **odd})
+    other = rewritten(ours, write_out_positions)
+    assert other.section.positions == "learned"
+    torch.testing.assert_close(other(*inputs("decoder")), ours(*inputs("decoder")), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_scale_of_scores_becomes_part_of_the_queries(architecture: str):
+    ours = model(architecture, **{**EVERYTHING, "query_key_norm": False, "head_dim": 6})
+    other = rewritten(ours, fold_score_scale)
+    torch.testing.assert_close(other(*inputs(architecture)), ours(*inputs(architecture)), atol=1e-10, rtol=1e-10)
+    assert fold_score_scale(model(architecture, **EVERYTHING).section, {}) is None

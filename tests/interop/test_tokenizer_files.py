@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as Backend
 
 from tests.support.checkpoints import edit_json
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.interop.tokenizer_files import read_roles, read_tokenizer
+from tfcli.interop.tokenizer_files import any_tokenizer, read_roles, read_tokenizer
 from tfcli.records.roles import TokenRoles
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -429,3 +429,24 @@ def test_only_spellings_of_special_tokens_are_cut() -> None:
     own.add_special_tokens([AddedToken("</s>", special=True)])
     before = own.to_str()
     assert json.loads(Tokenizer(own).to_json()) == json.loads(before), "a pipeline that needs no help is left alone"
+
+
+def test_entries_that_no_text_is_cut_into() -> None:
+    """A merge that is missing, and capitals behind a normalizer that takes them away."""
+    pieces = ["a", "b", "c", "ab", "abc", "bc", "</s>"]
+    backend = Backend(models.BPE({piece: n for n, piece in enumerate(pieces)}, [("a", "b"), ("b", "c")]))
+    backend.add_special_tokens(["</s>"])
+    tokenizer = Tokenizer(backend)
+    assert tokenizer.labels(tokenizer.never_made()) == ["abc"]
+    backend = Backend(models.WordPiece({"[UNK]": 0, "[SEP]": 1, "cat": 2, "Cat": 3, "##s": 4}, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.add_special_tokens(["[UNK]", "[SEP]"])
+    assert Tokenizer(backend).never_made() == [3]
+
+
+def test_a_folder_that_import_reads_is_a_tokenizer(tmp_path: Path) -> None:
+    for folder in (gpt2(tmp_path / "gpt2"), bert(tmp_path / "bert")):
+        expected = read_tokenizer(folder, {})
+        assert any_tokenizer(folder).encode("the cat") == expected.encode("the cat")
+    with pytest.raises(UsageError, match=r"holds no tokenizer\.json"):
+        any_tokenizer(tmp_path)

@@ -29,6 +29,8 @@ def proof_of(finding: Finding | Exception) -> Proof:
     ("finding", "status", "reason"),
     [
         (at_most(0.5, 0.5, "nats", "there"), "passed", ""),
+        (Finding(0.5, 0.5, "nats", "there", "it has so"), "noted", "it has so"),
+        (Finding(0.6, 0.5, "nats", "there", "it has so"), "failed", "there"),
         (at_most(0.6, 0.5, "nats", "there"), "failed", "there"),
         (at_most(math.nan, 0.5, "nats", "there"), "failed", "there"),
         (at_most(math.inf, 0.5, "nats", "there"), "failed", "there"),
@@ -36,7 +38,17 @@ def proof_of(finding: Finding | Exception) -> Proof:
         (UsageError("The file is gone", "find it"), "failed", "The file is gone"),
         (IndexError("out of range\nsecond\nthird"), "failed", "IndexError: out of range second"),
     ],
-    ids=["at the limit", "above it", "not a number", "infinite", "skipped", "refused", "broken"],
+    ids=[
+        "at the limit",
+        "with a property",
+        "and above it",
+        "above it",
+        "not a number",
+        "infinite",
+        "skipped",
+        "refused",
+        "broken",
+    ],
 )
 def test_every_outcome_is_a_status_with_its_reason(finding: Finding | Exception, status: str, reason: str):
     check = proof_of(finding).check(subject())

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from tests.tokenization.conftest import ALGORITHMS, train
 from tests.verification.subjects import subject
@@ -14,6 +16,7 @@ from tfcli.verification.check import Proof
 from tfcli.verification.round_trip import batches, round_trip, special_tokens_apart, stream
 from tfcli.verification.subject import Subject
 from tfcli.verification.torture import torture_texts
+from tfcli.verification.verify import verification
 
 PROOFS = (round_trip, special_tokens_apart, batches, stream)
 
@@ -107,3 +110,19 @@ def test_a_stream_that_reads_each_token_alone_is_found(algorithm: str, monkeypat
         assert stream.check(made).status == "passed"
     else:
         found(stream, made)
+
+
+def test_what_the_vocabulary_lacks_is_noted_and_fails_nothing(monkeypatch: pytest.MonkeyPatch):
+    """Letters of bytes that it never saw: the library alone loses them too. A loss of tfcli's own is found all the same."""
+    backend = Backend(models.BPE())
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    backend.train_from_iterator(["the cat sat"], trainers.BpeTrainer(special_tokens=["</s>"], show_progress=False))
+    tokenizer, made = Tokenizer(backend), subject()
+    assert len(tokenizer.missing_bytes) == 256 - len(set("the cat sat"))
+    lacking = replace(made, run=replace(made.run, tokenizer=tokenizer))
+    check = round_trip.check(lacking)
+    assert check.status == "noted" and "has no letter for 249 of the 256 bytes" in check.reason
+    assert verification(lacking, [check]).passed
+    true = Tokenizer.decode
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: true(self, ids) + "x")
+    assert round_trip.check(lacking).status == "failed"

@@ -17,7 +17,10 @@ tokenize_app = typer.Typer()
 _MOST_DIGITS = 18  # of an id; Python refuses to read thousands
 
 TokenizerPath = Annotated[
-    Path, typer.Argument(metavar="TOKENIZER|RUN", help="A tokenizer.json or a run.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="TOKENIZER|RUN", help="A tokenizer.json, a run, or a folder that import reads.", show_default=False
+    ),
 ]
 
 
@@ -109,11 +112,11 @@ def encode(
       tfcli tokenize encode tokenizer.json - < book.txt
     """
     from tfcli.cli.stdin import read_arguments
+    from tfcli.interop.tokenizer_files import any_tokenizer
     from tfcli.render.as_json import to_json
     from tfcli.render.tokenization.tokens import EncodingView
-    from tfcli.tokenization.load import load_tokenizer
 
-    loaded = load_tokenizer(tokenizer)
+    loaded = any_tokenizer(tokenizer)
     for text in read_arguments(texts, "text"):
         encoding = loaded.encoding(text, special=special_tokens)
         if json:
@@ -147,9 +150,9 @@ def decode(
       tfcli tokenize encode tokenizer.json "two words" | tfcli tokenize decode tokenizer.json -
     """
     from tfcli.cli.stdin import read_lines
-    from tfcli.tokenization.load import load_tokenizer
+    from tfcli.interop.tokenizer_files import any_tokenizer
 
-    loaded = load_tokenizer(tokenizer)
+    loaded = any_tokenizer(tokenizer)
     lines = [" ".join(ids)] if ids and ids != ["-"] else read_lines()
     for line in lines:
         numbers = [_id(word) for word in line.split()]
@@ -186,12 +189,12 @@ def compare(
     """
     from tfcli.corpora.open import open_source
     from tfcli.corpora.source import texts
+    from tfcli.interop.tokenizer_files import any_tokenizer
     from tfcli.render.as_json import to_json
     from tfcli.render.tokenization.comparison import TokenizerComparisonView
-    from tfcli.tokenization.load import load_tokenizer
     from tfcli.tokenization.quality import compare_tokenizers
 
-    loaded = [(str(path), load_tokenizer(path)) for path in tokenizers]
+    loaded = [(str(path), any_tokenizer(path)) for path in tokenizers]
     source = open_source(on, "text", seed=seed or 0)
 
     def documents() -> Iterator[str]:

@@ -22,7 +22,8 @@ WITHOUT_EFFECT = frozenset(
         "initializer_range", "vocab_size",
         # Special tokens and defaults of generation, which are read with the tokenizer.
         "bos_token_id", "eos_token_id", "eos_token_ids", "pad_token_id", "sep_token_id", "cls_token_id",
-        "mask_token_id", "unk_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id", "bad_words_ids",
+        "mask_token_id", "unk_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id",
+        "bad_words_ids",
         "max_length", "min_length", "num_beams", "do_sample", "temperature", "top_k", "top_p", "length_penalty",
         "early_stopping", "no_repeat_ngram_size", "repetition_penalty", "suppress_tokens", "begin_suppress_tokens",
         "diversity_penalty", "encoder_no_repeat_ngram_size", "num_beam_groups", "num_return_sequences",

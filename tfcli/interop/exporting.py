@@ -91,13 +91,20 @@ def _expressed(run: LoadedRun) -> _Expressed:
         for section, parameters in same_functions(run.config.model, model_tensors(run.model)):
             for layout in tried:
                 try:
-                    return _Expressed(layout, layout.write(section, run.config.roles), section, parameters)
+                    config = layout.write(section, run.config.roles) | _no_ends(run.config.roles)
+                    return _Expressed(layout, config, section, parameters)
                 except Inexpressible as obstacle:
                     obstacles.setdefault(layout.name, obstacle)
     raise UsageError(
         f"transformers has no family with the variant of {run.directory.path}: {_in_the_way(obstacles)}",
         "train with a preset of a family, as --preset llama, bert or marian with a --size",
     )
+
+
+def _no_ends(roles: TokenRoles) -> dict[str, None]:
+    """The settings of tokens that a vocabulary without special ones does not have."""
+    absent = ["eos_token_id", "pad_token_id", *["bos_token_id"] * (not roles.text_prefix)]
+    return dict.fromkeys(absent) if roles.endless else {}
 
 
 def _in_the_way(obstacles: Mapping[str, Inexpressible]) -> str:
@@ -124,4 +131,4 @@ def _generation(run: LoadedRun) -> dict[str, Any]:
             # `suppress_tokens` would rule it out even where it is forced; this list is read before.
             settings["bad_words_ids"] = [[token] for token in hidden]
             suppressed = [token for token in suppressed if token not in hidden]
-    return settings | ({"suppress_tokens": suppressed} if suppressed else {})
+    return settings | _no_ends(roles) | ({"suppress_tokens": suppressed} if suppressed else {})

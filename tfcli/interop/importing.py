@@ -20,7 +20,7 @@ from tfcli.interop.families import layout_of
 from tfcli.interop.hub import fetch, is_hub_name
 from tfcli.interop.json_files import read_optional
 from tfcli.interop.layout import Layout
-from tfcli.interop.tensors import Taken, canonical_names, settled_section, take
+from tfcli.interop.tensors import Taken, canonical_names, multiplied, settled_section, take
 from tfcli.interop.tokenizer_files import read_chat, read_roles, read_tokenizer
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.loading import as_name, build_recipe
@@ -106,7 +106,12 @@ def _read_model(checkpoint: Checkpoint) -> _Model:
     with _bounds_of(checkpoint.config.file):
         section = settled_section(layout, layout.read(checkpoint.config), tensors)
         section = build_recipe({"model": asdict(section)}).model  # a run with another could not be loaded
-    return _Model(layout, section, take(layout, section, tensors, checkpoint.weights_file, checkpoint.tensors))
+    taken = take(layout, section, tensors, checkpoint.weights_file, checkpoint.tensors)
+    factors = layout.factors(checkpoint.values, section)
+    if not factors:
+        return _Model(layout, section, taken)
+    section, parameters = multiplied(section, taken.parameters, factors)
+    return _Model(layout, section, replace(taken, parameters=parameters))
 
 
 @contextmanager
@@ -220,8 +225,9 @@ def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str)
         tokens=tokenizer.vocab_size,
         context=section.max_seq_len,
         begins=tuple(tokenizer.labels(roles.target_prefix if pairs else roles.text_prefix)),
-        ends=tuple(tokenizer.labels((roles.eos, *roles.more_ends))),
+        ends=tuple(tokenizer.labels((*roles.end, *roles.more_ends))),
         pads=tokenizer.labels([roles.pad])[0],
+        never=tuple(tokenizer.labels(tokenizer.never_made())),
         left_over=tuple(model.taken.left_over),
         has_head=section.head != "none",
     )

@@ -55,6 +55,8 @@ class Layout:
         untied_by: a head and the embedding it may share, where config.json does not say whether it does: they are tied
             unless the checkpoint holds two different ones.
         settle: the section with what else only the tensors say.
+        factors: patterns of parameters (the head's among them, if it is tied too), and what to multiply them by, from
+            config.json: settings that tfcli has no word for.
         copies: names of tensors that may repeat another one: {"lm_head.weight": "model.embed_tokens.weight"}.
         constants: patterns (`re.fullmatch`) of tensors that hold what the code computes by itself, not read.
         heads: patterns of heads for other tasks that lie within parts of the model; they are left over, and listed, as
@@ -72,6 +74,7 @@ class Layout:
     headless: str | None = None
     untied_by: tuple[str, str] | None = None
     settle: Callable[[ModelSection, Mapping[str, Tensor]], ModelSection] = lambda section, _: section
+    factors: Callable[[Mapping[str, Any], ModelSection], Mapping[str, float]] = lambda values, section: {}
     copies: Callable[[ModelSection], Mapping[str, str]] = lambda _: {}
     constants: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()

@@ -96,6 +96,22 @@ def take(
     return Taken(parameters, left_over)
 
 
+def multiplied(
+    section: ModelSection, parameters: dict[str, Tensor], factors: Mapping[str, float]
+) -> tuple[ModelSection, dict[str, Tensor]]:
+    """A model with factors multiplied into its parameters, in float32; a head that was tied becomes one of its own."""
+    result = dict(parameters)
+    shared = ("embedding.weight", "head.weight")
+    if section.tie_embeddings and any(_matches(name, tuple(factors)) for name in shared):
+        result["head.weight"] = parameters["embedding.weight"]
+        section = replace(section, tie_embeddings=False)
+    for name, tensor in result.items():
+        for pattern, factor in factors.items():
+            if re.fullmatch(pattern, name):
+                result[name] = tensor.float() * factor
+    return section, result
+
+
 def _part(layout: Layout, name: str) -> str:
     """The part of the model that has a tensor: its layers, its embeddings, its head."""
     return name.removeprefix(layout.prefix).partition(".")[0]

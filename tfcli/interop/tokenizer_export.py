@@ -22,9 +22,12 @@ def write_tokenizer(folder: Path, run: LoadedRun) -> None:
     """Write tokenizer.json, tokenizer_config.json, special_tokens_map.json, and the chat templates."""
     backend = _backend(run)
     write_text(folder / "tokenizer.json", backend.to_str(pretty=True) + "\n")
-    ids = {role: getattr(run.config.roles, role) for role in _ROLES}
+    roles = run.config.roles
+    ids: dict[str, int | None] = {role: getattr(roles, role) for role in _ROLES}
+    if roles.endless:  # their ids are those of ordinary tokens
+        ids |= {"pad": None, "eos": None, "bos": next(iter(roles.text_prefix), None)}
     names = {f"{role}_token": backend.id_to_token(token) for role, token in ids.items() if token is not None}
-    if run.architecture == "encoder":  # what BERT calls them
+    if run.architecture == "encoder" and not roles.endless:  # what BERT calls them
         names |= {"cls_token": names["bos_token"], "sep_token": names["eos_token"]}
     write_json(folder / "special_tokens_map.json", names)
     settings = {

@@ -15,7 +15,7 @@ from tfcli.interop.token_roles import checkpoint_roles, special_names
 from tfcli.tokenization.backend import copied, library_refusals, read_backend, tried
 from tfcli.tokenization.chat import ChatTemplates
 from tfcli.tokenization.checks import require_ids
-from tfcli.tokenization.load import FILE_NAME
+from tfcli.tokenization.load import FILE_NAME, load_tokenizer
 from tfcli.tokenization.roles import ROLE_NAMES
 from tfcli.tokenization.tokenizer import Tokenizer
 
@@ -36,6 +36,20 @@ def read_tokenizer(folder: Path, values: Mapping[str, Any]) -> Tokenizer:
     """
     file, backend = _backend(folder)
     return Tokenizer(backend, str(file), checkpoint_roles(backend, folder, values, str(file)))
+
+
+def any_tokenizer(path: Path) -> Tokenizer:
+    """A tokenizer.json, that of a run or a prepared dataset, or whatever an import would read in a checkpoint's folder.
+
+    Raises:
+        UsageError: there is none.
+        BrokenInputError: a file is damaged.
+    """
+    values = read_optional(path / "config.json") if path.is_dir() else {}
+    older = any((path / name).is_file() for name in ("vocab.json", "vocab.txt"))
+    if "format_version" not in values and (values or older):
+        return read_tokenizer(path, values)
+    return load_tokenizer(path)
 
 
 def read_roles(tokenizer: Tokenizer, folder: Path, values: Mapping[str, Any]) -> Tokenizer:

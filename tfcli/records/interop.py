@@ -23,8 +23,10 @@ class ImportedRun:
     ends: tuple[str, ...]
     """Any of them ends a text; the first stands behind a document."""
     pads: str
+    never: tuple[str, ...]
+    """Entries of the vocabulary that no text is cut into."""
     left_over: tuple[str, ...]
-    """Tensors of heads for other tasks, which the run does not have."""
+    """Tensors that the model does not need, as heads for other tasks."""
     has_head: bool
     """Whether the run predicts tokens."""
 

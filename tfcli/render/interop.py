@@ -2,11 +2,11 @@
 
 from tfcli.records.interop import ExportedRun, ImportedRun
 from tfcli.render.facts import Fact, Facts
-from tfcli.render.numbers import exact, plural
+from tfcli.render.numbers import exact
 from tfcli.render.safe import printable
 
 _SHOWN = 4
-"""Left-over tensors named before the rest is counted."""
+"""Names before the rest is counted."""
 
 
 def imported_view(record: ImportedRun) -> Facts:
@@ -25,7 +25,11 @@ def imported_view(record: ImportedRun) -> Facts:
     if not record.has_head:
         facts.append(Fact("head", "none", "the checkpoint has no masked-LM head: it predicts no tokens"))
     if record.left_over:
-        facts.append(Fact("left over", exact(len(record.left_over)), _names(record.left_over)))
+        names = f"not of the model: {_names(record.left_over)}"
+        facts.append(Fact("left over", exact(len(record.left_over)), names))
+    if record.never:
+        names = f"entries that no text is cut into: {_names(record.never)}"
+        facts.append(Fact("never appear", exact(len(record.never)), names))
     return Facts(f"{printable(record.path)} · from {printable(record.source)}", facts)
 
 
@@ -60,4 +64,4 @@ def _further_ends(names: tuple[str, ...]) -> str:
 def _names(names: tuple[str, ...]) -> str:
     more = len(names) - _SHOWN
     shown = ", ".join(map(printable, names[:_SHOWN]))
-    return f"heads of other tasks: {shown}" + (f" and {plural(more, 'more tensor')}" if more > 0 else "")
+    return shown + (f" and {exact(more)} more" if more > 0 else "")

@@ -225,6 +225,23 @@ class Tokenizer:
         """How many ids are the unknown token."""
         return 0 if self.roles.unk is None else sum(token_id == self.roles.unk for token_id in ids)
 
+    def never_made(self) -> list[int]:
+        """The ids that no text is cut into: an entry whose own spelling is cut otherwise, or rewritten before.
+
+        An algorithm that cuts an entry's spelling otherwise does so within every longer word, for merges keep their
+        order and the best path its parts. Bytes of characters, which stand for others, are not looked at.
+        """
+        cut, normalizer = self._backend.model.tokenize, self._backend.normalizer
+        rewrites = normalizer.normalize_str if self.algorithm == "wordpiece" and normalizer is not None else str
+        added = self._backend.get_added_tokens_decoder()
+        found = []
+        for token_id in sorted(self.ordinary_ids - added.keys() - self._fallback_bytes):
+            name = self._backend.id_to_token(token_id)
+            spelling = name.removeprefix("##") if self.algorithm == "wordpiece" else name
+            if [token.id for token in cut(name)] != [token_id] or rewrites(spelling).strip() != spelling:
+                found.append(token_id)
+        return found
+
     def stream(self, after: Iterable[int] = ()) -> TokenStream:
         """Decode one id at a time; `after` are the ids that came before and are not to be repeated."""
         return TokenStream(self._decode, self._special, self._fallback_bytes, after)

@@ -9,13 +9,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.support.checkpoints import save_checkpoint
 from tfcli.generation.caches import DecodingCache
 from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.exporting import export_run
+from tfcli.interop.importing import import_run
 from tfcli.interop.layout import Inexpressible, Layout
 from tfcli.interop.layouts import llama
 from tfcli.interop.tensors import canonical_names, take
 from tfcli.models.extend import extend_context
 from tfcli.recipe.model import ModelSection
+from tfcli.runs.load import load_run
 
 from . import comparison, reference
 from .families.llama import EXPORTS, FAMILIES, LAYOUTS, SCALINGS
@@ -130,3 +134,30 @@ def test_heads_of_keys_and_values_where_the_config_says_nothing_of_them_or_null(
     today = getattr(transformers, family.config_class)(**values).num_key_value_heads
     assert reference.read_config(family.layout, values).kv_heads == today
     assert reference.read_config(family.layout, values | {"num_key_value_heads": None}).kv_heads == 64
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    "factors",
+    [
+        {
+            "embedding_multiplier": 12.0,
+            "attention_multiplier": 1 / 128,
+            "residual_multiplier": 0.22,
+            "logits_scaling": 8,
+        },
+        {"attention_bias": True, "mlp_bias": True, "residual_multiplier": 2.0, "attention_multiplier": 0.3},
+        {"logits_scaling": 3.0},
+    ],
+    ids=["published", "biases", "logits"],
+)
+def test_granite_with_factors_of_its_own(tied: bool, factors: dict[str, Any], tmp_path: Path) -> None:
+    """They are multiplied into the matrices; so they leave again."""
+    folder = save_checkpoint(tmp_path / "mine", "granite", tie_word_embeddings=tied, **factors)
+    import_run(str(folder), tmp_path / "run")
+    run = load_run(tmp_path / "run")
+    export_run(run, tmp_path / "hf")
+    ids = torch.arange(5, 27)[None]
+    for path in (folder, tmp_path / "hf"):
+        theirs = transformers.AutoModelForCausalLM.from_pretrained(path).eval()
+        torch.testing.assert_close(run.model(ids), theirs(ids).logits, rtol=1e-5, atol=1e-5)

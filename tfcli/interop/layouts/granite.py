@@ -1,6 +1,7 @@
 """Granite (Granite Team 2024): Llama with factors for embeddings, scores, sublayers and logits."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,30 +16,41 @@ _TOLERANCE = 1e-6
 
 
 def _read(config: CheckpointConfig) -> ModelSection:
-    """Each factor must be 1 or the root of a size that tfcli has."""
-    config.fixed("residual_multiplier", 1, reason="tfcli adds what a sublayer gives as it is")
+    """A factor that is 1 or the root of a size is a setting of tfcli's too; `_factors` has the others."""
+    config.number("residual_multiplier", 1.0)
     section = llama_family.read(config)
     root = section.d_model**0.5
     section = replace(
         section,
         attention_bias=config.flag("attention_bias", False),
         feed_forward_bias=config.flag("mlp_bias", False),
-        scale_embeddings=_is_scaled(config, "embedding_multiplier", root, "√hidden_size"),
+        scale_embeddings=_is(config.number("embedding_multiplier", 1.0), root),
         attention_score="scaled_dot"
-        if _is_scaled(config, "attention_multiplier", section.size_per_head**-0.5, "1/√head_dim")
+        if _is(config.number("attention_multiplier", 1.0), section.size_per_head**-0.5)
         else "dot",
-        scale_logits=_is_scaled(config, "logits_scaling", root, "√hidden_size"),
+        scale_logits=_is(config.number("logits_scaling", 1.0), root),
     )
+    if config.number("logits_scaling", 1.0) == 0:
+        config.fixed("logits_scaling", reason="logits are divided by it")
     config.finish(llama_family.WITHOUT_EFFECT)
     return section
 
 
-def _is_scaled(config: CheckpointConfig, name: str, root: float, meaning: str) -> bool:
-    """Whether a factor is this root rather than 1."""
-    scaled = math.isclose(config.number(name, 1.0), root, rel_tol=_TOLERANCE)
-    if not scaled:
-        config.fixed(name, 1, reason=f"tfcli's factor is 1 or {meaning} = {root:.6g}")
-    return scaled
+def _is(factor: float, root: float) -> bool:
+    return math.isclose(factor, root, rel_tol=_TOLERANCE)
+
+
+def _factors(values: Mapping[str, Any], section: ModelSection) -> dict[str, float]:
+    """The factors that tfcli does not have: each can be multiplied into a matrix."""
+    wanted = {
+        r"embedding\.weight": 1.0 if section.scale_embeddings else values.get("embedding_multiplier") or 1.0,
+        r".*\.attention\.query\..*": 1.0
+        if section.attention_score == "scaled_dot"
+        else values.get("attention_multiplier") or 1.0,
+        r".*\.(attention|feed_forward)\.output\..*": values.get("residual_multiplier") or 1.0,
+        r"head\.weight": 1.0 if section.scale_logits else 1 / (values.get("logits_scaling") or 1.0),
+    }
+    return {pattern: factor for pattern, factor in wanted.items() if factor != 1}
 
 
 def _write(section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
@@ -61,4 +73,4 @@ def _check(section: ModelSection) -> None:
     llama_family.check_alike_biases(section, "Granite")
 
 
-LAYOUT = llama_family.layout("granite", _read, _write)
+LAYOUT = replace(llama_family.layout("granite", _read, _write), factors=_factors)

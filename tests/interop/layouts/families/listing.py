@@ -1,10 +1,23 @@
 """Every family, in the order of `tfcli.interop.families`."""
 
-from tests.interop.layouts.families import bart, bert, distilbert, eurobert, gpt2, gpt_neox, llama, marian, roberta, t5
+from tests.interop.layouts.families import (
+    bart,
+    bert,
+    distilbert,
+    eurobert,
+    gpt2,
+    gpt_neox,
+    llama,
+    marian,
+    openai_gpt,
+    roberta,
+    t5,
+)
 from tests.interop.layouts.family import Family
 
 FAMILIES: tuple[Family, ...] = (
     gpt2.FAMILY,
+    openai_gpt.FAMILY,
     *llama.FAMILIES,
     gpt_neox.FAMILY,
     bert.FAMILY,

@@ -112,7 +112,7 @@ FAMILY = Family(
     own=("head_bias", "scale_embeddings"),
     inexpressible=[
         ("architecture", {"architecture": "encoder", "num_decoder_layers": None}),
-        ("positions", {"positions": "learned", "position_layout": None}),
+        ("positions", {"positions": "rotary"}),
         ("position_merge", {"position_merge": "query_key"}),
         ("position_layout", {"position_layout": None}),
         ("position_base", {"position_base": 100.0}),
