@@ -40,8 +40,8 @@ def proof_of(finding: Finding | Exception) -> Proof:
     ],
     ids=[
         "at the limit",
-        "with a property",
-        "and above it",
+        "noted",
+        "noted above",
         "above it",
         "not a number",
         "infinite",

@@ -113,7 +113,7 @@ def test_a_stream_that_reads_each_token_alone_is_found(algorithm: str, monkeypat
 
 
 def test_what_the_vocabulary_lacks_is_noted_and_fails_nothing(monkeypatch: pytest.MonkeyPatch):
-    """Letters of bytes that it never saw: the library alone loses them too. A loss of tfcli's own is found all the same."""
+    """Letters of bytes that it never saw: the library alone loses them too. A loss of tfcli's own is found still."""
     backend = Backend(models.BPE())
     backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     backend.train_from_iterator(["the cat sat"], trainers.BpeTrainer(special_tokens=["</s>"], show_progress=False))

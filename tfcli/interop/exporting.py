@@ -17,6 +17,7 @@ from tfcli.interop.tensors import give
 from tfcli.interop.tokenizer_export import write_tokenizer
 from tfcli.recipe.model import ModelSection
 from tfcli.records.interop import ExportedRun
+from tfcli.records.roles import TokenRoles
 from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun
 from tfcli.runs.weights import model_tensors, save_tensors

@@ -236,7 +236,7 @@ class Tokenizer:
         added = self._backend.get_added_tokens_decoder()
         found = []
         for token_id in sorted(self.ordinary_ids - added.keys() - self._fallback_bytes):
-            name = self._backend.id_to_token(token_id)
+            name = self._backend.id_to_token(token_id) or ""
             spelling = name.removeprefix("##") if self.algorithm == "wordpiece" else name
             if [token.id for token in cut(name)] != [token_id] or rewrites(spelling).strip() != spelling:
                 found.append(token_id)
