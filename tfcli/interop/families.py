@@ -10,21 +10,24 @@ from tfcli.interop.layouts import (
     bert,
     distilbert,
     eurobert,
+    gemma,
     gpt2,
     gpt_neox,
     granite,
     llama,
     marian,
     mistral,
+    mt5,
     openai_gpt,
+    opt,
     qwen2,
     qwen3,
     roberta,
     t5,
 )
 
-_DECODERS = (gpt2, openai_gpt, llama, mistral, qwen2, qwen3, granite, gpt_neox)
-_OTHERS = (bert, roberta, distilbert, eurobert, bart, marian, t5)
+_DECODERS = (gpt2, openai_gpt, llama, mistral, qwen2, qwen3, granite, gpt_neox, opt, gemma)
+_OTHERS = (bert, roberta, distilbert, eurobert, bart, marian, t5, mt5)
 LAYOUTS: tuple[Layout, ...] = tuple(module.LAYOUT for module in (*_DECODERS, *_OTHERS))
 """In the order in which export tries them: the best known first."""
 

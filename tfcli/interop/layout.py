@@ -26,6 +26,7 @@ class TensorMap:
         absent: value and shape to export where the run has no such parameter and this one changes nothing: a bias
             of zeros, a gain of ones. None: the parameter is always there.
         optional: whether a checkpoint may lack the tensor; `absent` then says what it stands for.
+        shift: what ours has more, as the gain of a norm that is kept less 1.
         groups: how often the parameters lie one after the other, a part of each: once, or once a head.
         theirs_shape: its shape in the checkpoint where that is more than the parameter's, as (1, Vocab) for (Vocab,).
     """
@@ -37,6 +38,7 @@ class TensorMap:
     optional: bool = False
     theirs_shape: tuple[int, ...] | None = None
     groups: int = 1
+    shift: float = 0.0
 
 
 @dataclass(frozen=True)

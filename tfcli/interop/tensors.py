@@ -131,7 +131,7 @@ def _parts(one: TensorMap, tensor: Tensor | None, wanted: tuple[int, ...], where
             f"{where}: tensor {one.theirs!r} is of the type {tensor.dtype}, and a parameter is floating-point", _REMEDY
         )
     rows = tensor.T if one.transposed else tensor.flatten() if one.theirs_shape else tensor
-    parts = rows.unflatten(0, (one.groups, len(one.ours), -1))
+    parts = (rows + one.shift if one.shift else rows).unflatten(0, (one.groups, len(one.ours), -1))
     return {name: parts[:, place].flatten(0, 1) for place, name in enumerate(one.ours)}
 
 
@@ -154,6 +154,7 @@ def give(layout: Layout, section: ModelSection, parameters: Mapping[str, Tensor]
             continue
         parts = [parameters[name].unflatten(0, (one.groups, -1)) for name in one.ours]
         joined = torch.stack(parts, dim=1).flatten(0, 2)
+        joined = joined - one.shift if one.shift else joined
         laid_out = joined.T if one.transposed else joined
         theirs[one.theirs] = laid_out.reshape(one.theirs_shape or laid_out.shape).contiguous()
     return theirs

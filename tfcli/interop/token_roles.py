@@ -17,7 +17,7 @@ _SETTINGS = {"pad": ("pad",), "bos": ("bos", "cls"), "eos": ("eos", "sep"), "mas
 """The names that a role goes by in these files, the first that is there: BERT has cls and sep."""
 _STARTS_WITH = {"bart": "eos"}
 """The role of a decoder's first token by family, where no file says it. The others begin with padding."""
-ENCODER_DECODERS = ("bart", "marian", "t5")
+ENCODER_DECODERS = ("bart", "marian", "t5", "mt5")
 
 
 def special_names(folder: Path) -> dict[str, str]:

@@ -98,13 +98,14 @@ def tensors(section: ModelSection) -> list[TensorMap]:
     maps = []
     for side, layers in (("encoder", section.num_layers), ("decoder", section.decoder_layers)):
         for i in range(layers):
-            maps += _layer(f"model.{side}.layers.{i}", f"{side}.layers.{i}", section, cross=side == "decoder")
+            maps += layer(f"model.{side}.layers.{i}", f"{side}.layers.{i}", section, cross=side == "decoder")
     row = (1, section.vocab_size)
     maps.append(TensorMap("final_logits_bias", ("head.bias",), absent=(0.0, row), theirs_shape=row, optional=True))
     return maps
 
 
-def _layer(theirs: str, ours: str, section: ModelSection, *, cross: bool) -> list[TensorMap]:
+def layer(theirs: str, ours: str, section: ModelSection, *, cross: bool) -> list[TensorMap]:
+    """One layer, as OPT has it too."""
     size, inner = section.d_model, section.inner_size
     maps = _attention(f"{theirs}.self_attn", f"{ours}.attention", size)
     if cross:

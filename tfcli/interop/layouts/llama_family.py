@@ -38,7 +38,7 @@ def layout(
         model_types=(name,),
         prefix="model.",
         read=read,
-        tensors=_tensors,
+        tensors=tensors,
         write=write,
         copies=_copies,
         constants=(r".*\.rotary_emb\.inv_freq",),
@@ -169,7 +169,8 @@ def _old_spelling(rope: Mapping[str, Any]) -> dict[str, Any]:
     return kind | {name: value for name, value in rope.items() if name not in ("type", "rope_type", "rope_theta")}
 
 
-def _tensors(section: ModelSection) -> list[TensorMap]:
+def tensors(section: ModelSection) -> list[TensorMap]:
+    """The tensors that all families of the layout have."""
     maps = [TensorMap("model.embed_tokens.weight", ("embedding.weight",))]
     for i in range(section.num_layers):
         maps += _layer(section, f"model.layers.{i}", f"stack.layers.{i}")

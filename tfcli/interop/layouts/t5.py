@@ -5,7 +5,7 @@ Version 1.0 has one matrix for embeddings and head, and divides what the head re
 of its own and a gate in the feed-forward.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +35,7 @@ _WRITTEN: dict[Activation, str] = WRITTEN | {
     "geglu": "gated-gelu_python",
 }
 
-_WITHOUT_EFFECT = (
+WITHOUT_EFFECT = (
     # The tensors say whether head and embeddings are one; what this once said of scale has a setting of its own.
     "tie_word_embeddings",
     # Of new weights alone.
@@ -55,13 +55,25 @@ _HEAD, _EMBEDDING = "lm_head.weight", "shared.weight"
 
 
 def _read(config: CheckpointConfig) -> ModelSection:
+    # Only old files say whether there is one matrix; new ones say true whatever there is, and keep the scale apart.
+    scale = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
+    section = read(config, "relu", scale=scale)
+    config.finish(WITHOUT_EFFECT)
+    return section
+
+
+def read(config: CheckpointConfig, feed_forward: str, *, scale: bool) -> ModelSection:
+    """The settings that T5 and mT5 share.
+
+    Args:
+        feed_forward: the family's, where the file names none.
+        scale: whether logits are scaled.
+    """
     check_both_sides(config, _ALIASES)
     layers, heads = config.integer("num_layers"), config.integer("num_heads")
     # One rate for all places. T5 also drops what leaves the last norms, in training alone; tfcli does not.
     dropout = config.number("dropout_rate", 0.1)
-    # Only old files say whether there is one matrix; new ones say true whatever there is, and keep the scale apart.
-    scale = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
-    section = replace(
+    return replace(
         PLAIN,
         architecture="encoder-decoder",
         vocab_size=config.integer("vocab_size"),
@@ -82,9 +94,9 @@ def _read(config: CheckpointConfig) -> ModelSection:
         attention_score="dot",
         attention_bias=False,
         attention_output_bias=False,
-        activation=_activation(config),
+        activation=_activation(config, feed_forward),
         feed_forward_bias=False,
-        tie_embeddings=scale,
+        tie_embeddings=True,  # unless the tensors say otherwise
         share_embeddings=True,
         scale_logits=scale,
         dropout=dropout,
@@ -93,12 +105,10 @@ def _read(config: CheckpointConfig) -> ModelSection:
         activation_dropout=dropout,
         initialization="t5",
     )
-    config.finish(_WITHOUT_EFFECT)
-    return section
 
 
-def _activation(config: CheckpointConfig) -> Activation:
-    name, gated = config.choice("feed_forward_proj", _PROJECTIONS, "relu")
+def _activation(config: CheckpointConfig, usual: str) -> Activation:
+    name, gated = config.choice("feed_forward_proj", _PROJECTIONS, usual)
     config.fixed("dense_act_fn", name, reason=f"feed_forward_proj stands for {name}")
     config.fixed("is_gated_act", gated, reason=f"feed_forward_proj stands for {gated}")
     return _GATED[ACTIVATIONS[name]] if gated else ACTIVATIONS[name]
@@ -139,8 +149,13 @@ def _copies(section: ModelSection) -> Mapping[str, str]:
     return dict.fromkeys(copies + [_HEAD] * section.tie_embeddings, _EMBEDDING)
 
 
-def _write(section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
-    _check(section)
+def write(section: ModelSection, roles: TokenRoles, family: str = "T5") -> dict[str, Any]:
+    """config.json of T5, for mT5 to change.
+
+    Args:
+        family: its name, for the reason of a refusal.
+    """
+    _check(section, family)
     return {
         "model_type": "t5",
         "architectures": ["T5ForConditionalGeneration"],
@@ -166,32 +181,41 @@ def _write(section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
     }
 
 
-def _check(section: ModelSection) -> None:
-    require(section, "T5 is an encoder-decoder", architecture="encoder-decoder")
-    require(section, "T5 has a learned bias for every bucket of distances", positions="t5")
-    require(section, "T5 has RMSNorm", norm="rmsnorm")
-    require(section, "T5 normalises before every sublayer and after the last", norm_placement="pre")
-    require(section, "T5 has dot products as they are", attention_score="dot")
-    require(section, "T5 has no biases", attention_bias=False, attention_output_bias=(None, False))
-    require(section, "T5 has no biases", feed_forward_bias=False)
-    require(section, "T5 knows no such feed-forward", activation=tuple(_WRITTEN))
-    require(section, "T5's sides share their embeddings", share_embeddings=True)
-    check_plain(section, "T5", own=("head_dim", "attention_score", "activation", "scale_logits"))
+def _check(section: ModelSection, family: str) -> None:
+    require(section, f"{family} is an encoder-decoder", architecture="encoder-decoder")
+    require(section, f"{family} has a learned bias for every bucket of distances", positions="t5")
+    require(section, f"{family} has RMSNorm", norm="rmsnorm")
+    require(section, f"{family} normalises before every sublayer and after the last", norm_placement="pre")
+    require(section, f"{family} has dot products as they are", attention_score="dot")
+    require(section, f"{family} has no biases", attention_bias=False, attention_output_bias=(None, False))
+    require(section, f"{family} has no biases", feed_forward_bias=False)
+    require(section, f"{family} knows no such feed-forward", activation=tuple(_WRITTEN))
+    require(section, f"{family}'s sides share their embeddings", share_embeddings=True)
+    check_plain(section, family, own=("head_dim", "attention_score", "activation", "scale_logits"))
 
 
-LAYOUT = Layout(
-    name="t5",
-    model_types=("t5",),
-    prefix="",
-    read=_read,
-    tensors=_tensors,
-    write=_write,
-    copies=_copies,
-    untied_by=(_HEAD, _EMBEDDING),
-    heads=(
-        r"classification_head\..*",
-        r"qa_outputs\..*",
-        # In the files of version 1.0, though their own code adds nothing to the scores of cross-attention.
-        r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
-    ),
-)
+def layout(
+    name: str,
+    read: Callable[[CheckpointConfig], ModelSection],
+    write: Callable[[ModelSection, TokenRoles], dict[str, Any]],
+) -> Layout:
+    """T5 or mT5, whose tensors have the same names."""
+    return Layout(
+        name=name,
+        model_types=(name,),
+        prefix="",
+        read=read,
+        tensors=_tensors,
+        write=write,
+        copies=_copies,
+        untied_by=(_HEAD, _EMBEDDING),
+        heads=(
+            r"classification_head\..*",
+            r"qa_outputs\..*",
+            # In the files of version 1.0, though their own code adds nothing to the scores of cross-attention.
+            r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
+        ),
+    )
+
+
+LAYOUT = layout("t5", _read, write)

@@ -81,7 +81,8 @@ def model_of(config: Any, *, own_head: bool, seed: int = 0) -> Any:
 
     Scores are not scaled, and embeddings outweigh what sublayers add, as T5 is initialised: rounding does not grow.
     """
-    model = transformers.T5ForConditionalGeneration(config)
+    kind = transformers.MT5ForConditionalGeneration if config.model_type == "mt5" else None
+    model = (kind or transformers.T5ForConditionalGeneration)(config)
     if own_head:
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
     reference.lively(model, seed)
@@ -106,7 +107,7 @@ def with_norms_in_float64(theirs: Any) -> Any:
     """The model in float64, with PyTorch's own norms in the place of those that compute in float32."""
     for module in list(theirs.modules()):
         for name, norm in list(module.named_children()):
-            if type(norm).__name__ == "T5LayerNorm":
+            if type(norm).__name__.endswith("T5LayerNorm"):
                 exact = torch.nn.RMSNorm(len(norm.weight), norm.variance_epsilon)
                 exact.weight = norm.weight
                 setattr(module, name, exact)
