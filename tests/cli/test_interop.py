@@ -462,12 +462,17 @@ BAD_CONFIGS: dict[str, tuple[str, Mapping[str, Any], int, str]] = {
     "a vocabulary without end": ("llama", {"vocab_size": 10**30}, 2, "has vocab_size = 1000000000"),
     "a large vocabulary": ("llama", {"vocab_size": HUGE}, 1, "has the shape (269, 16), not (1000000, 16)"),
     "positions without end": ("marian", {"max_position_embeddings": 10**12}, 2, "max_position_embeddings = 1000000"),
-    "unknown family": ("llama", {"model_type": "opt"}, 2, "is of model_type 'opt', which tfcli does not read"),
+    "unknown family": ("llama", {"model_type": "mpt"}, 2, "is of model_type 'mpt', which tfcli does not read"),
     "a list of families": ("llama", {"model_type": ["llama"]}, 2, "is of model_type ['llama']"),
     "no family": ("llama", {"model_type": None}, 2, "says no model_type; choose one of gpt2"),
     "unknown setting": ("llama", {"a\x1bb": 1}, 2, r"has a\x1bb = 1, and tfcli does not know this setting"),
     "a long value": ("llama", {"new": list(range(99999))}, 2, "has new = [0, 1, 2"),
-    "scaling of another kind": ("llama", {"rope_parameters": {"rope_type": "yarn"}}, 2, "has rope_type = 'yarn'"),
+    "scaling of another kind": (
+        "llama",
+        {"rope_parameters": {"rope_type": "longrope"}},
+        2,
+        "has rope_type = 'longrope'",
+    ),
     "nested nonsense": ("llama", {"rope_parameters": {"a": [{"b": None}]}}, 2, "has a = [{'b': None}]"),
     "quantized": ("llama", {"quantization_config": {"bits": 4}}, 2, "has quantization_config = {'bits': 4}"),
     "gpt2 that scales by layer": (
@@ -558,7 +563,7 @@ def test_tokenizers_that_do_not_fit(checkpoint: Checkpoints, tmp_path: Path):
         (folder / file).unlink()
     refused_import(2, folder, f"{folder} holds no tokenizer", "--tokenizer FILE")
     (folder / "tokenizer.model").write_bytes(b"\n\x0e")
-    refused_import(2, folder, f"{folder / 'tokenizer.model'} is a SentencePiece file", "--tokenizer FILE")
+    refused_import(1, folder, f"{folder / 'tokenizer.model'} is no SentencePiece model")
     state = json.loads((checkpoint("bert") / "tokenizer.json").read_text())
     replacement = {"type": "Replace", "pattern": {"String": "e"}, "content": "ee"}
     state["normalizer"] = {"type": "Sequence", "normalizers": [replacement] * 40}

@@ -21,7 +21,6 @@ TOKENIZER_FILES = (
     "merges.txt",
     "vocab.txt",
     "chat_template.jinja",
-    # Not read, and there to be refused by name.
     "tokenizer.model",
     "spiece.model",
     "source.spm",

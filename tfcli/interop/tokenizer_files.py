@@ -11,6 +11,7 @@ from tokenizers import Tokenizer as Backend
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.interop.json_files import read_object, read_optional, require_size
+from tfcli.interop.sentencepiece_files import ENDINGS, REMEDY, add_sentinels, framed, sentencepiece_backend
 from tfcli.interop.token_roles import checkpoint_roles, special_names
 from tfcli.tokenization.backend import copied, library_refusals, read_backend, tried
 from tfcli.tokenization.chat import ChatTemplates
@@ -20,8 +21,6 @@ from tfcli.tokenization.roles import ROLE_NAMES
 from tfcli.tokenization.tokenizer import Tokenizer
 
 CHAT_FILE, CHAT_FOLDER = "chat_template.jinja", "additional_chat_templates"
-_SENTENCEPIECE = (".model", ".spm")
-_REMEDY = "give a tokenizer.json of the same vocabulary with --tokenizer FILE"
 
 
 def read_tokenizer(folder: Path, values: Mapping[str, Any]) -> Tokenizer:
@@ -34,7 +33,7 @@ def read_tokenizer(folder: Path, values: Mapping[str, Any]) -> Tokenizer:
         UsageError: there is none, or only SentencePiece files; or no token can end a text.
         BrokenInputError: a file is damaged.
     """
-    file, backend = _backend(folder)
+    file, backend = _backend(folder, str(values.get("model_type", "")))
     return Tokenizer(backend, str(file), checkpoint_roles(backend, folder, values, str(file)))
 
 
@@ -91,7 +90,7 @@ def _written(folder: Path) -> dict[str, str]:
     return {f"{name}_token": token for name, token in special_names(folder).items()}
 
 
-def _backend(folder: Path) -> tuple[Path, Backend]:
+def _backend(folder: Path, family: str) -> tuple[Path, Backend]:
     """The file to name in errors, and what it says."""
     if (file := folder / FILE_NAME).is_file():
         return file, read_backend(file)
@@ -99,10 +98,21 @@ def _backend(folder: Path) -> tuple[Path, Backend]:
         return file, _byte_level(folder)
     if (file := folder / "vocab.txt").is_file():
         return file, _wordpiece(folder)
-    for path in sorted(folder.iterdir()):
-        if path.suffix in _SENTENCEPIECE:
-            raise UsageError(f"{path} is a SentencePiece file, which tfcli does not read", _REMEDY)
-    raise UsageError(f"{folder} holds no tokenizer", _REMEDY)
+    if files := sorted(path for path in folder.iterdir() if path.suffix in ENDINGS):
+        return files[0], _sentencepiece(files, family)
+    raise UsageError(f"{folder} holds no tokenizer", REMEDY)
+
+
+def _sentencepiece(files: list[Path], family: str) -> Backend:
+    """Pieces as T5, Llama and Marian keep them: one file, or one a side."""
+    folder = files[0].parent
+    backend, special = sentencepiece_backend(files, family)
+    with library_refusals(files[0]):
+        backend.add_special_tokens([_special(name) for name in special])
+        add_sentinels(backend, family, folder)
+        _declare(backend, folder, backend.get_vocab())
+        framed(backend, family, special_names(folder), folder)
+        return tried(backend)
 
 
 def _byte_level(folder: Path) -> Backend:

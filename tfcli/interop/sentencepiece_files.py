@@ -1,0 +1,205 @@
+"""SentencePiece models (Kudo and Richardson 2018) as tokenizers of the library that a run's tokenizer.json is for."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer as Backend
+
+from tfcli.errors import BrokenInputError, UsageError
+from tfcli.interop.json_files import read_object, read_optional, require_size
+from tfcli.tokenization.checks import require_sound
+
+ENDINGS = (".model", ".spm")
+REMEDY = "give a tokenizer.json of the same vocabulary with --tokenizer FILE"
+
+_FRAMES = {
+    "t5": ("", "eos"),
+    "mt5": ("", "eos"),
+    "marian": ("", "eos"),
+    "llama": ("bos", ""),
+    "mistral": ("bos", ""),
+    "gemma": ("bos", ""),
+}
+"""Families that number their pieces as the file does, and what each puts before and behind a text."""
+_SENTINELS = {"t5": 100}
+"""Tokens <extra_id_0>, … that a family has behind its pieces, the last one first, where no file says how many."""
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
+_UNIGRAM, _BPE = 1, 2
+_MARKED = ("½̣", "ế", "ǻb", "a\r\nb", "🏽b", "각", "ﬁ̈")
+"""Characters that a map may take together, or one by one."""
+
+
+def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, list[str]]:
+    """The tokenizer of a folder with SentencePiece files, and the names of its special tokens.
+
+    Raises:
+        UsageError: the library is missing, or the model is one that the other library does not have.
+        BrokenInputError: a file is damaged.
+    """
+    file = files[0]
+    if family not in _FRAMES:
+        raise UsageError(
+            f"{file} is a SentencePiece file, and tfcli does not know how {family or 'this family'} numbers its pieces",
+            REMEDY,
+        )
+    model, others = _parsed(file), [_parsed(other) for other in files[1:]]
+    if any((one.pieces, one.normalizer_spec) != (model.pieces, model.normalizer_spec) for one in others):
+        raise UsageError(
+            f"{file} and {files[1].name} cut texts differently, and a run has one tokenizer for both sides", REMEDY
+        )
+    _require_convertible(model, file)
+    pieces = [(piece.piece, piece.score) for piece in model.pieces]
+    special = [piece.piece for piece in model.pieces if piece.type in (_UNKNOWN, _CONTROL)]
+    unknown = next(piece.piece for piece in model.pieces if piece.type == _UNKNOWN)
+    if family == "marian":
+        pieces = _renumbered(pieces, file.parent / "vocab.json")
+        special = [name for name in (*special, "<pad>") if name in dict(pieces)]
+    backend = Backend(_pieces_model(model, pieces, unknown))
+    backend.normalizer = normalizers.Sequence(_normalizers(model.normalizer_spec, file))
+    hidden = [piece.piece for piece in model.pieces if piece.type != _NORMAL and len(piece.piece) > 1]
+    hidden += [name for name in special if name not in hidden]
+    if hidden and model.trainer_spec.model_type == _UNIGRAM:  # such a spelling is cut behind its first character
+        cuts = "|".join(f"{re.escape(piece[0])}(?={re.escape(piece[1:])})" for piece in hidden)
+        backend.pre_tokenizer = pre_tokenizers.Split(Regex(cuts), "merged_with_previous")
+    strip = [decoders.Strip(" ", 1, 0)] if model.normalizer_spec.add_dummy_prefix else []
+    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip])
+    _require_same_normalization(model, backend, file)
+    require_sound(json.loads(backend.to_str()))
+    return backend, special
+
+
+def add_sentinels(backend: Backend, family: str, folder: Path) -> None:
+    """Declare the tokens that T5 has behind the pieces of its file."""
+    count = read_optional(folder / "tokenizer_config.json").get("extra_ids", _SENTINELS.get(family, 0))
+    if isinstance(count, int) and 0 < count <= 1000:
+        backend.add_special_tokens([f"<extra_id_{number}>" for number in reversed(range(count))])
+
+
+def framed(backend: Backend, family: str, names: Mapping[str, str], folder: Path) -> None:
+    """Let the tokenizer put before and behind a text what the family's own does."""
+    settings = read_optional(folder / "tokenizer_config.json")
+    parts = ["$A"]
+    for role, place in zip(_FRAMES[family], (0, len(parts)), strict=True):
+        name = names.get(role, {"bos": "<s>", "eos": "</s>"}.get(role, ""))
+        if role and settings.get(f"add_{role}_token") is not False and backend.token_to_id(name) is not None:
+            parts.insert(place, name)
+    special = [(name, backend.token_to_id(name)) for name in parts if name != "$A"]
+    if special:
+        backend.post_processor = processors.TemplateProcessing(single=parts, special_tokens=special)
+
+
+def _parsed(file: Path) -> Any:
+    try:
+        failures, form = (
+            import_module("google.protobuf.message"),
+            import_module("sentencepiece.sentencepiece_model_pb2"),
+        )
+    except ImportError as error:
+        raise UsageError(
+            f"{file} is a SentencePiece file, and the library that reads it is not installed",
+            f"pip install 'tfcli[sentencepiece]', or {REMEDY}",
+        ) from error
+    require_size(file)
+    model = form.ModelProto()
+    try:
+        model.ParseFromString(file.read_bytes())
+    except failures.DecodeError as error:
+        raise BrokenInputError(f"{file} is no SentencePiece model", "restore the file") from error
+    except OSError as error:
+        raise UsageError(f"Cannot read {file}: {error.strerror}", "check the path and its permissions") from error
+    kinds = [piece.type for piece in model.pieces]
+    if kinds.count(_UNKNOWN) != 1 or len({piece.piece for piece in model.pieces}) != len(kinds):
+        raise BrokenInputError(f"{file} is no SentencePiece model, of different pieces", "restore the file")
+    return model
+
+
+def _require_convertible(model: Any, file: Path) -> None:
+    """Refuse what the tokenizers library has no form for."""
+    trainer, spec = model.trainer_spec, model.normalizer_spec
+    defined = [piece.piece for piece in model.pieces if piece.type == _USER_DEFINED]
+    for wrong, what in (
+        (trainer.model_type not in (_UNIGRAM, _BPE), "model_type is neither unigram nor bpe"),
+        (bool(defined), f"user_defined_symbols are cut out of a text before the rest is ({defined[:1]})"),
+        (trainer.treat_whitespace_as_suffix, "treat_whitespace_as_suffix is on"),
+        (not spec.escape_whitespaces, "escape_whitespaces is off"),
+    ):
+        if wrong:
+            raise UsageError(f"{file} does not convert: its {what}", REMEDY)
+
+
+def _renumbered(pieces: list[tuple[str, float]], file: Path) -> list[tuple[str, float]]:
+    """Marian's pieces in the order of its vocab.json, which has its own special tokens besides."""
+    vocabulary = read_object(file) if file.is_file() else {}
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))) or not vocabulary:
+        raise BrokenInputError(f"{file} does not number the pieces from 0 on", "restore the file")
+    scores = dict(pieces)
+    if missing := [piece for piece, _ in pieces if piece not in vocabulary and piece not in ("<s>", "</s>", "<unk>")]:
+        raise UsageError(f"{file} does not number {len(missing)} pieces, the first of them {missing[0]!r}", REMEDY)
+    return [(piece, scores.get(piece, 0.0)) for piece in sorted(vocabulary, key=vocabulary.__getitem__)]
+
+
+def _pieces_model(model: Any, pieces: list[tuple[str, float]], unknown: str) -> models.Model:
+    """Unigram by the scores; BPE by every pair of pieces that makes a third, the best first."""
+    fallback = model.trainer_spec.byte_fallback
+    ids = {piece: place for place, (piece, _) in enumerate(pieces)}
+    if model.trainer_spec.model_type == _UNIGRAM:
+        return models.Unigram(pieces, ids[unknown], fallback)
+    normal = {piece.piece: piece.score for piece in model.pieces if piece.type == _NORMAL}
+    merges = [
+        (-score, cut, piece[:cut], piece[cut:])
+        for piece, score in normal.items()
+        for cut in range(1, len(piece))
+        if piece[:cut] in normal and piece[cut:] in normal
+    ]
+    pairs = [(first, second) for _, _, first, second in sorted(merges, key=lambda merge: merge[:2])]
+    return models.BPE(vocab=ids, merges=pairs, unk_token=unknown, fuse_unk=True, byte_fallback=fallback)
+
+
+def _normalizers(spec: Any, file: Path) -> list[normalizers.Normalizer]:
+    """SentencePiece's normalizer step by step.
+
+    Its map of characters takes the longest sequence that it knows; the other library asks it for a cluster of
+    characters as a whole and may drop the rest. So sequences are composed first (NFC), and clusters are cut by a
+    character that the map removes.
+    """
+    steps: list[normalizers.Normalizer] = []
+    if spec.precompiled_charsmap:
+        try:
+            table = normalizers.Precompiled(spec.precompiled_charsmap)
+        except Exception as error:
+            raise BrokenInputError(f"{file} has a map of characters that cannot be read", "restore the file") from error
+        controls = [*range(0x20), *range(0x7F, 0xA0)]
+        removed = [code for code in controls if table.normalize_str(f"b{chr(code)}b") == "bb"]
+        steps.append(normalizers.NFC())
+        if removed:
+            run = "".join(f"\\x{{{code:x}}}" for code in removed)
+            steps.append(normalizers.Replace(Regex(f"\\A[{run}]+"), ""))
+            steps.append(normalizers.Replace(Regex(r"(?<=[\s\S])(?=[^\x00-\x7f]|\n)"), chr(removed[0])))
+        steps.append(table)
+    if spec.remove_extra_whitespaces:
+        steps.append(normalizers.Replace(Regex(r"\A +"), ""))
+        steps.append(normalizers.Replace(Regex(" {2,}"), " "))
+    if spec.add_dummy_prefix:
+        steps.append(normalizers.Prepend("▁"))
+    steps.append(normalizers.Replace(" ", "▁"))
+    if spec.remove_extra_whitespaces:
+        steps.append(normalizers.Replace(Regex(r"▁+\z"), ""))
+    return steps
+
+
+def _require_same_normalization(model: Any, backend: Backend, file: Path) -> None:
+    """Ask both libraries about every character of the basic plane, and some that a map takes together."""
+    from sentencepiece import SentencePieceProcessor
+
+    original, ours = SentencePieceProcessor(model_proto=model.SerializeToString()), backend.normalizer
+    assert ours is not None
+    characters = (f"b{chr(code)}b" for code in (*range(0xD800), *range(0xE000, 0x10000)))
+    for text in (*characters, *_MARKED):
+        if ours.normalize_str(text) != original.normalize(text):
+            shown = text.encode("unicode_escape").decode()
+            raise UsageError(f"{file} does not convert: its map of characters takes '{shown}' in its own way", REMEDY)
