@@ -61,7 +61,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
 
 def test_events_come_in_order(tmp_path: Path):
     """7 steps, reported every 2, scored every 3, saved every 4; the last step has all three. A step is
-    reported first, then scored, then saved."""
+    reported first, then saved, then scored."""
     rhythm = {"train": {"steps": 7, "log_every": 2, "evaluate_every": 3, "save_every": 4}}
     events = trained(tiny_recipe("decoder", rhythm), tmp_path / "run")
     seen = [(type(event).__name__, event.step) for event in events]
@@ -74,8 +74,8 @@ def test_events_come_in_order(tmp_path: Path):
         ("StepsDone", 6),
         ("Evaluated", 6),
         ("StepsDone", 7),
-        ("Evaluated", 7),
         ("CheckpointSaved", 7),
+        ("Evaluated", 7),
         ("TrainingFinished", 7),
     ]
     assert events[-1].reason == "done"

@@ -22,14 +22,23 @@ def show_plan(
     """
     from dataclasses import asdict, replace
 
+<<<<<<< HEAD
     from tfcli.models.presets import APART
+=======
+    from tfcli.data.dataset import PreparedDataset
+    from tfcli.pipeline.datasets import prepared_folder
+>>>>>>> f9ad1bb (Training: what is due is saved before it is evaluated, a sample is scored in between, plain losses are reported (in work))
     from tfcli.planning.outline import outline
     from tfcli.recipe.saving import to_toml
     from tfcli.render.planning import OutlineView
     from tfcli.tokenization.load import load_tokenizer
     from tfcli.training.assembly import decide_for_machine
+    from tfcli.training.job import with_batches
 
     recipe = recipe.resolved()
+    if (prepared := prepared_folder(recipe.data)) is not None:
+        roles = load_tokenizer(Path(recipe.tokenizer.path or prepared)).roles
+        recipe = replace(recipe, train=with_batches(recipe, PreparedDataset.open(prepared), roles))
     found = _tokenizer_path(recipe, init)
     # A tokenizer that is yet to be trained may come out smaller than asked for; this is the most it can be.
     ids = recipe.tokenizer.vocab_size if found is None else load_tokenizer(found).vocab_size

@@ -77,7 +77,7 @@ def plan(
     }
     flags = {section: {k: v for k, v in values.items() if v is not None} for section, values in given.items()}
     said = parse_assignments(assignments or [])
-    found = said.get("train", {}).keys() & set(FOUND)
+    found = said.get("train", {}).keys() & {*FOUND, "batch_size"}
     if found:
         raise UsageError(f"train.{min(found)} is what a plan finds", "leave it out, or train without a plan")
 

@@ -48,6 +48,12 @@ Out = Annotated[
 Resume = Annotated[
     Path | None, typer.Option("--resume", metavar="RUN", help="Go on exactly where this run was interrupted.")
 ]
+From = Annotated[
+    int | None,
+    typer.Option(
+        "--checkpoint", metavar="STEP", min=0, help="With --resume: begin a new run at --out from this checkpoint."
+    ),
+]
 Log = Annotated[
     Literal["tensorboard", "trackio", "wandb"] | None,
     typer.Option("--log", help="Tell this service of the training, too; it changes nothing of the run."),
@@ -71,6 +77,7 @@ def train(
     init: Init = None,
     out: Out = None,
     resume: Resume = None,
+    checkpoint: From = None,
     dry_run: DryRun = False,
     nproc: Nproc = 1,
     log: Log = None,
@@ -91,21 +98,31 @@ def train(
       tfcli train --arch encoder-decoder --data train.tsv --set train.steps=5000
       tfcli train --resume runs/decoder-1
       tfcli train --resume runs/decoder-1 --set train.steps=2000
+      tfcli train --resume runs/decoder-1 --checkpoint 750 --out runs/longer \
+        --set train.steps=2000
       tfcli train --recipe my.toml --nproc 8
     """
     from tfcli.cli.settings import recipe_from, require_own_text
     from tfcli.errors import UsageError
 
-    settled = [arch, data, preset, size, recipe, init, out, dry_run, threads]
+    branches = resume is not None and checkpoint is not None
+    settled = [arch, data, preset, size, recipe, init, None if branches else out, dry_run, threads]
     if resume is not None and (any(settled) or seed is not None or device != "auto"):
         raise UsageError(
             "--resume goes on with exactly the interrupted run, so it takes no other settings but --set",
-            "leave them out, or begin a new run from its weights with --init",
+            "leave them out, or begin a new run: from its weights with --init, from a checkpoint with --checkpoint",
         )
+    if checkpoint is not None and resume is None:
+        raise UsageError("--checkpoint says where a run is resumed, and none is", "name it: --resume RUN")
     if log is not None and nproc > 1:  # before any of the processes begins
         from tfcli.tracking.tracking import require_installed
 
         require_installed(log)
+    if resume is not None and checkpoint is not None:
+        from tfcli.pipeline.training import branch_run
+        from tfcli.recipe.loading import parse_assignments
+
+        resume = branch_run(resume, checkpoint, out, parse_assignments(assignments or []))
     if nproc > 1 and resume is not None:
         from tfcli.pipeline.training import goes_on
         from tfcli.recipe.loading import parse_assignments

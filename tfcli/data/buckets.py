@@ -63,6 +63,16 @@ class BucketPlan:
 LengthPlan = BucketPlan | BudgetPlan
 
 
+def evenly(count: int, share: float) -> NDArray[np.int64]:
+    """About that share of so many numbers, evenly spread; 0: all of them.
+
+    >>> evenly(10, 0.3), evenly(4, 0), evenly(4, 0.01)
+    (array([1, 5, 8]), array([0, 1, 2, 3]), array([2]))
+    """
+    chosen = max(1, round(count * share)) if 0 < share < 1 else count
+    return (2 * np.arange(chosen) + 1) * count // (2 * chosen)
+
+
 def plan_by_length(
     numbers: NDArray[np.int64],
     lengths: NDArray[np.int64],

@@ -35,6 +35,7 @@ class CausalBatches(WindowBatches):
     Args:
         batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
         documents: begin windows where documents begin, instead of anywhere in the stream.
+        sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class CausalBatches(WindowBatches):
         context: int,
         seed: int,
         documents: bool = False,
+        sample: int = 0,
     ) -> None:
         super().__init__(
             view,
@@ -57,6 +59,7 @@ class CausalBatches(WindowBatches):
             context=context,
             seed=seed,
             documents=documents,
+            sample=sample,
         )
         self._roles = roles
 

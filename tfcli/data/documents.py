@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.buckets import plan_by_length
+from tfcli.data.buckets import evenly, plan_by_length
 from tfcli.data.draws import endless
 from tfcli.data.spans import Spans
 from tfcli.errors import UsageError
@@ -20,6 +20,7 @@ class DocumentPlan:
         documents: where each begins in the stream, and where it ends.
         label_offset: 1 where the token after a window's last is needed as well, for its label; else 0.
         batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
+        sample: tokens of the evenly spread windows that alone take part; 0: all.
 
     Raises:
         UsageError: no document has enough tokens for a window.
@@ -36,15 +37,16 @@ class DocumentPlan:
         batch_size: int,
         batch_tokens: int | None = None,
         seed: int,
+        sample: int = 0,
     ) -> None:
         self._starts, self._lengths = _windows(documents, label_offset, context)
         if not len(self._starts):
             raise UsageError(
                 "No document has a token behind its first one", "give longer texts, or set train.windows = 'stream'"
             )
-        numbers = np.arange(len(self._starts))
+        numbers = evenly(len(self._starts), sample / int(self._lengths.sum()))
         self._plan = plan_by_length(
-            numbers, self._lengths[None], batch_size=batch_size, batch_tokens=batch_tokens, seed=seed
+            numbers, self._lengths[None, numbers], batch_size=batch_size, batch_tokens=batch_tokens, seed=seed
         )
 
     @property

@@ -85,6 +85,7 @@ class MaskedBatches(WindowBatches):
     Args:
         batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
         documents: begin windows where documents begin, instead of anywhere in the stream.
+        sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class MaskedBatches(WindowBatches):
         mask_probability: float,
         vocab_size: int,
         documents: bool = False,
+        sample: int = 0,
     ) -> None:
         super().__init__(
             view,
@@ -109,6 +111,7 @@ class MaskedBatches(WindowBatches):
             context=context,
             seed=seed,
             documents=documents,
+            sample=sample,
         )
         self._masker = Masker(roles, vocab_size, mask_probability)
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.buckets import plan_by_length
+from tfcli.data.buckets import evenly, plan_by_length
 from tfcli.data.draws import endless
 from tfcli.data.spans import present
 from tfcli.data.views import PairsView
@@ -23,9 +23,11 @@ class PairBatches:
 
     Args:
         batch_tokens: places of a batch, of both sides and padding included, instead of `batch_size` pairs.
+        sample: tokens of the evenly spread pairs that alone take part; 0: all.
 
     Attributes:
         left_out: the number of pairs that are too long.
+        longest: tokens of the longest pair, of both sides.
         order: the number in the part of every pair that `whole` yields, in its order.
 
     Raises:
@@ -41,6 +43,7 @@ class PairBatches:
         batch_tokens: int | None = None,
         context: int,
         seed: int,
+        sample: int = 0,
     ) -> None:
         self._view = view
         self._pad = roles.pad
@@ -52,10 +55,12 @@ class PairBatches:
                 f"Every pair is longer than the context of {context} tokens (the shortest has {shortest})",
                 "raise train.context and model.max_seq_len",
             )
+        self.left_out = len(view) - len(fitting)
+        fitting = fitting[evenly(len(fitting), sample / int((sources + targets)[fitting].sum()))]
         lengths = np.stack([targets[fitting], sources[fitting]])
+        self.longest = int(lengths.sum(axis=0).max())
         self._plan = plan_by_length(fitting, lengths, batch_size=batch_size, batch_tokens=batch_tokens, seed=seed)
         self._mean_tokens = float((sources + targets)[fitting].mean())
-        self.left_out = len(view) - len(fitting)
         self.order = np.concatenate([*self._plan.whole()])
 
     @property

@@ -16,6 +16,7 @@ class WindowBatches:
         label_offset: 1 where the token after a window's last is needed as well, for its label; else 0.
         batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
         documents: begin windows where documents begin, instead of anywhere in the stream.
+        sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class WindowBatches:
         context: int,
         seed: int,
         documents: bool,
+        sample: int,
     ) -> None:
         self._view, self._pad, self._seed = view, roles.pad, seed
         self._plan: Plan
@@ -40,10 +42,11 @@ class WindowBatches:
                 batch_size=batch_size,
                 batch_tokens=batch_tokens,
                 seed=seed,
+                sample=sample,
             )
         else:
             rows = batch_size if batch_tokens is None else batch_tokens // context
-            self._plan = WindowPlan(len(view) - label_offset, context, rows, seed)
+            self._plan = WindowPlan(len(view) - label_offset, context, rows, seed, sample)
 
     def spans(self) -> Iterator[Spans]:
         """The windows of each batch of `whole`, in its order."""

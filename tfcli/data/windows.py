@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tfcli.data.buckets import evenly
 from tfcli.data.draws import ORDER, endless, generator
 from tfcli.data.spans import Spans
 
@@ -17,12 +18,14 @@ class WindowPlan:
     Args:
         positions: places in the stream where a window may have a token; at least 1.
         context: tokens of a window; a shorter stream makes one shorter window.
+        sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
     """
 
     positions: int
     context: int
     batch_size: int
     seed: int
+    sample: int = 0
 
     @property
     def length(self) -> int:
@@ -60,12 +63,13 @@ class WindowPlan:
             yield number, self._spans(starts, self.length)
 
     def whole(self) -> Iterator[Spans]:
-        """Every position once, in order. A rest that is shorter than a window comes last, alone."""
+        """Every position once, in order. A rest that is shorter than a window comes last, alone; a sample lacks it."""
         full, rest = divmod(self.positions, self.length)
-        starts = self.length * np.arange(full)
-        for first in range(0, full, self.batch_size):
+        share = self.sample / self.positions
+        starts = self.length * evenly(full, share)
+        for first in range(0, len(starts), self.batch_size):
             yield self._spans(starts[first : first + self.batch_size], self.length)
-        if rest:
+        if rest and not 0 < share < 1:
             yield self._spans(np.array([full * self.length]), rest)
 
     def _spans(self, starts: NDArray[np.int64], length: int) -> Spans:

@@ -11,8 +11,11 @@ from tfcli.records.roles import TokenRoles
 Batches = CausalBatches | MaskedBatches | PairBatches
 
 
-def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: TokenRoles) -> Batches:
+def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: TokenRoles, sample: int = 0) -> Batches:
     """Batches of one part of a prepared dataset, as the recipe's objective wants them.
+
+    Args:
+        sample: tokens of an evenly spread part of it that is to be scored; 0: all.
 
     Raises:
         UsageError: the dataset holds text where pairs are needed, or pairs where text is; or a
@@ -24,7 +27,7 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
     if tokens is not None and part == "validation":
         # What was trained on may all be shorter than what is scored: nothing is refused here.
         tokens = max(tokens, context * (2 if objective == "seq2seq" else 1))
-    common = {"batch_size": recipe.train.batch_size, "context": context, "seed": recipe.train.seed}
+    common = {"batch_size": recipe.train.rows, "context": context, "seed": recipe.train.seed, "sample": sample}
     if objective == "seq2seq":
         return PairBatches(data.pairs(part), roles, batch_tokens=tokens, **common)
     documents = recipe.train.windows == "documents"

@@ -41,6 +41,7 @@ def training_curves(run: RunDirectory) -> TrainingCurves:
         weight_norms=_numbers([point.weight_norms.get(name) for point in points] for name in groups),
         update_ratios=ratios,
         typical_ratios=_numbers(_typical(row) for row in ratios),
+        objectives=_numbers(point.objective for point in points),
         evaluated_steps=frozen([point.step for point in history.validation], np.int64),
         evaluated_losses=_numbers(point.loss for point in history.validation),
     )

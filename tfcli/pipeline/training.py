@@ -1,7 +1,7 @@
 """Training from a recipe: begin a run, continue the one that is there, or refuse."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,22 +18,27 @@ from tfcli.recipe.recipe import Recipe, first_difference
 from tfcli.recipe.train import TrainSection
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.training import SettingChanged, TrainingFinished
+from tfcli.runs.branch import branch
 from tfcli.runs.card import run_card
-from tfcli.runs.checkpoint import Checkpoint, Progress, last_checkpoint
+from tfcli.runs.checkpoint import Checkpoint, Progress, last_checkpoint, open_checkpoint
 from tfcli.runs.config import read_config
 from tfcli.runs.data import read_run_data
 from tfcli.runs.directory import RunDirectory, claimed_run, existing_run
+from tfcli.runs.ending import finished_event, over, reason_to_end
 from tfcli.runs.load import load_run
 from tfcli.runs.lock import held
 from tfcli.runs.metrics import read_metrics
 from tfcli.training.assembly import decide_for_machine
-from tfcli.training.ending import finished_event, reason_of, reason_to_end
 from tfcli.training.initial import require_same_model
 from tfcli.training.job import TrainingJob, forget_abandoned_best, resume, start
 from tfcli.training.loop import train
+from tfcli.training.schedule import learning_rate
 from tfcli.training.workers import ALONE, Workers, require_work_for_all
 
 ShouldStop = Callable[[], bool]
+
+_OF_THE_RATE = ("steps", "learning_rate", "schedule", "final_learning_rate", "schedule_steps")
+"""Keys of [train] that the learning rate depends on, of those that a resume may change."""
 
 
 def train_recipe(
@@ -121,7 +126,8 @@ def resume_run(
     """Go on with an interrupted run; of a finished one, say so and do nothing.
 
     Args:
-        settings: what to change from here on; with more steps, a finished run goes on too.
+        settings: what to change from here on; with more steps, a finished run goes on too, at its last learning rate
+            unless train.schedule is named as well.
 
     Raises:
         UsageError: a setting may not change, or has no effect; the recipe was edited; or another process trains into
@@ -129,23 +135,21 @@ def resume_run(
         BrokenInputError: a file of the run is damaged, or does not belong to it.
     """
     run = existing_run(path)
-    recorded, recipe = changed_recipe(run.recipe, settings or {})
-    if recipe.is_imported:
-        raise UsageError(
-            f"The run {path} was imported, and there is no training to go on with", "begin one with --init"
-        )
+    recorded, recipe = _changed(run, settings or {})
     checkpoint = last_checkpoint(run)
     edits = _require_same_run(run, recorded, checkpoint, settings or {}) if checkpoint is not None else []
     if settings:
+        train = _scheduled(recipe.train, recorded.train, checkpoint.progress if checkpoint else None, settings)
+        recipe = replace(recipe, train=train)
         recipe = replace(recipe, train=_decided_again(recipe, recorded, settings))
     changes = changes_between(recorded, recipe)
     changes += [edit for edit in edits if edit.key not in {change.key for change in changes}]
     progress = checkpoint.progress if checkpoint is not None else None
     if progress is not None and changes:
         _require_effect(progress, recipe)
-    if progress is not None and progress.finished and not changes:
+    if progress is not None and not changes and (reason := over(progress, recipe.train)) is not None:
         report(StageStarted("training", str(path), reused=True))
-        event = finished_event(run, progress, reason_of(progress, recipe.train))
+        event = finished_event(run, progress, reason)
         if not run.readme.is_file() and workers.is_first:  # a kill came between the last checkpoint and the card
             write_text(run.readme, run_card(recipe, event))
         return event
@@ -154,10 +158,73 @@ def resume_run(
         report(StageStarted("training", str(path)))
         with workers.together():
             job = resume(run, recipe, data, workers)
-        job.changes = tuple(SettingChanged(job.progress.step, *change) for change in changes)
+        job.changes = _told(changes, job.progress.step, recorded.train, recipe.train)
         if changes:
             forget_abandoned_best(job)
         return _drive(job, report, should_stop)
+
+
+def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> Path:
+    """Make a new run of what a run was at one of its checkpoints, to be gone on with; the old one is left alone.
+
+    Args:
+        settings: what the new one is to change, which is only looked at.
+
+    Returns: where the new one is.
+
+    Raises:
+        UsageError: there is no such checkpoint, `out` is taken, or as `resume_run`.
+        BrokenInputError: a file of the run is damaged, or does not belong to it.
+    """
+    source = existing_run(path)
+    recorded, recipe = _changed(source, settings)
+    folders = source.checkpoints()
+    if step not in folders:
+        kept = ", ".join(map(str, folders)) or "none"
+        raise UsageError(f"The run {path} has no checkpoint of step {step}", f"it has: {kept}")
+    checkpoint = open_checkpoint(folders[step])
+    _require_same_run(source, recorded, checkpoint, settings)
+    _require_effect(checkpoint.progress, recipe)
+    with claimed_run(out, recorded.name) as run:
+        branch(source, recorded, checkpoint, run, asked=settings)
+    return run.path
+
+
+def _changed(run: RunDirectory, settings: Settings) -> tuple[Recipe, Recipe]:
+    """The recipe of a run that was trained here, and the same with settings changed."""
+    recorded, recipe = changed_recipe(run.recipe, settings)
+    if recipe.is_imported:
+        raise UsageError(
+            f"The run {run.path} was imported, and there is no training to go on with", "begin one with --init"
+        )
+    return recorded, recipe
+
+
+def _scheduled(
+    train: TrainSection, before: TrainSection, progress: Progress | None, settings: Settings
+) -> TrainSection:
+    """More steps of a finished run are taken at its last rate, unless a schedule is asked for."""
+    given = settings.get("train", {})
+    if "schedule_steps" in given:
+        return train
+    if "schedule" in given:
+        return replace(train, schedule_steps=None)
+    at_end = progress is not None and (progress.finished or progress.step >= before.steps)
+    if at_end and train.steps > before.steps:
+        return replace(train, schedule_steps=before.schedule_steps or before.steps)
+    return train
+
+
+def _told(
+    changes: Sequence[Change], step: int, before: TrainSection, after: TrainSection
+) -> tuple[SettingChanged, ...]:
+    """The changes as events; the last one that bears on the learning rate says what becomes of it."""
+    events = [SettingChanged(step, *change) for change in changes]
+    of_rate = [n for n, change in enumerate(changes) if change.key in [f"train.{key}" for key in _OF_THE_RATE]]
+    for number in of_rate[-1:]:
+        rates = learning_rate(step, before) if step else 0.0, learning_rate(step + 1, after)
+        events[number] = replace(events[number], rate_before=rates[0], rate_after=rates[1])
+    return tuple(events)
 
 
 def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoint, settings: Settings) -> list[Change]:
@@ -234,7 +301,7 @@ def goes_on(path: Path, settings: Settings, processes: int) -> bool:
     run = existing_run(path)
     checkpoint, (_, recipe) = last_checkpoint(run), changed_recipe(run.recipe, settings)
     require_work_for_all(recipe.train, processes)
-    return bool(settings) or checkpoint is None or not checkpoint.progress.finished
+    return bool(settings) or checkpoint is None or over(checkpoint.progress, recipe.train) is None
 
 
 def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> TrainSection:

@@ -6,6 +6,7 @@ JSON.
 
 import importlib
 import json
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ def probe(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str])
     took = time.perf_counter() - began
     if process.returncode:
         lines = err.strip().splitlines() or [f"exit code {process.returncode}"]
-        raise TfcliError(f"A few steps of the size at hand failed: {lines[-1]}", "lower --set train.batch_size")
+        raise TfcliError(f"A few steps of the size at hand failed: {lines[-1]}", "lower --set train.context")
     answer = json.loads(out)
     if "problem" in answer:
         raise TfcliError(answer["problem"], answer["remedy"])
@@ -84,7 +85,8 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
         scored += batch.tokens
         if time.perf_counter() - before > seconds / 4:
             break
-    evaluation = (time.perf_counter() - before) / scored * data.record().validation.tokens
+    whole, sample = data.record().validation.tokens, recipe.train.evaluate_tokens or math.inf
+    a_token = (time.perf_counter() - before) / scored
     before = time.perf_counter()
     with temporary_folder() as folder:
         save_tensors(folder / "model.safetensors", model_tensors(model), {})
@@ -93,7 +95,8 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
         "parameters": model.num_parameters(),
         "step_seconds": median(steps),
         "tokens_per_step": sum(tokens) / len(tokens),
-        "evaluation_seconds": evaluation,
+        "evaluation_seconds": a_token * min(whole, sample),
+        "ending_seconds": 2 * a_token * whole if sample < whole else 0.0,  # of the best weights and the last ones
         # The weights and two moments in the checkpoint, and the best weights beside it.
         "save_seconds": 4 * saved,
         "steps_per_epoch": batches.batches_per_epoch / recipe.train.grad_accumulation,

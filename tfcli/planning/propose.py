@@ -29,7 +29,7 @@ MOST_EPOCHS = 16
 REPETITIONS_WORTH = 15.4
 
 TOKENS_A_STEP = 4096
-"""Of a micro-batch: enough for a quiet gradient, few enough for many steps."""
+"""Of a micro-batch, a side: enough for a quiet gradient, few enough for many steps."""
 
 FEWEST_STEPS = 20
 EVALUATIONS = 10
@@ -79,7 +79,7 @@ def choose(found: Sequence[Candidate]) -> list[Candidate]:
 
 def least_minutes(smallest: Candidate) -> float:
     """How long the fewest steps that are a training take."""
-    each = (smallest.context * smallest.batch_size) / smallest.tokens_per_second if smallest.tokens_per_second else 0.0
+    each = smallest.batch_tokens / smallest.tokens_per_second if smallest.tokens_per_second else 0.0
     return (smallest.seconds + (FEWEST_STEPS - smallest.steps) * each) / KEPT / 60
 
 
@@ -99,26 +99,27 @@ def settings_of(candidate: Candidate) -> dict[str, dict[str, int]]:
     """The recipe settings that a candidate says, beside those of its size: those of [train] named in `FOUND`."""
     every = max(1, math.ceil(candidate.steps / candidate.evaluations))
     warmup = min(100, max(1, candidate.steps // 10))
-    return {"train": dict(zip(FOUND, (candidate.steps, candidate.batch_size, warmup, every, every), strict=True))}
+    return {"train": dict(zip(FOUND, (candidate.steps, candidate.batch_tokens, warmup, every, every), strict=True))}
 
 
 def _fitting(compose: Compose, size: str) -> tuple[Recipe, bool]:
     """The recipe of a size with a batch that fits into the memory; false where a single sequence does not."""
     recipe = compose(SIZES[size]).resolved()
     context = recipe.train.context or recipe.model.max_seq_len
-    batch = max(1, TOKENS_A_STEP // context)
+    sides = 2 if recipe.model.objective == "seq2seq" else 1
+    batch = sides * max(context, TOKENS_A_STEP)
     there = SHARE_OF_MEMORY * memory_of(choose_device(recipe.train.device))
     while True:
-        recipe = compose(SIZES[size], {"train": {"batch_size": batch}}).resolved()
+        recipe = compose(SIZES[size], {"train": {"batch_tokens": batch}}).resolved()
         decided = replace(recipe, train=decide_for_machine(recipe.model, recipe.train))
         needed = predict_memory(decided)
-        if needed.peak - needed.allocator <= there or batch == 1:
+        if needed.peak - needed.allocator <= there or batch == sides * context:
             return recipe, needed.peak - needed.allocator <= there
-        batch //= 2
+        batch = max(sides * context, batch // 2)
 
 
 def _candidate(size: str, recipe: Recipe, measured: Probe, minutes: float) -> Candidate:
-    time_left = KEPT * 60 * minutes - measured.start_seconds
+    time_left = KEPT * 60 * minutes - measured.start_seconds - measured.ending_seconds
     each = measured.evaluation_seconds + measured.save_seconds
     evaluations = max(1, min(EVALUATIONS, math.floor(0.1 * time_left / each) if each else EVALUATIONS))
     most = math.floor(MOST_EPOCHS * measured.steps_per_epoch)
@@ -128,7 +129,7 @@ def _candidate(size: str, recipe: Recipe, measured: Probe, minutes: float) -> Ca
         size=size,
         parameters=measured.parameters,
         context=recipe.train.context or recipe.model.max_seq_len,
-        batch_size=recipe.train.batch_size,
+        batch_tokens=recipe.train.batch_tokens or 0,
         learning_rate=recipe.train.learning_rate,
         steps=steps,
         evaluations=evaluations,
@@ -136,7 +137,7 @@ def _candidate(size: str, recipe: Recipe, measured: Probe, minutes: float) -> Ca
         tokens_per_second=measured.tokens_per_step / measured.step_seconds,
         epochs=steps / measured.steps_per_epoch,
         worth=worth(tokens, measured.tokens_per_step * measured.steps_per_epoch),
-        seconds=measured.start_seconds + steps * measured.step_seconds + evaluations * each,
+        seconds=measured.start_seconds + steps * measured.step_seconds + evaluations * each + measured.ending_seconds,
         memory=measured.memory,
         fits=True,
     )

@@ -9,8 +9,8 @@ from tfcli.recipe.loading import Settings, build_recipe, load_recorded, recorded
 from tfcli.recipe.recipe import Recipe, known_keys
 
 CHANGEABLE = {
-    # Beyond the end of a finished run, too. The schedule is then that of the new length.
-    "how long": ("train.steps", "train.patience"),
+    # Beyond the end of a finished run, too.
+    "how long": ("train.steps", "train.patience", "train.schedule", "train.schedule_steps"),
     # What one changes after a loss that diverged, from the last good checkpoint on.
     "how fast": (
         "train.learning_rate",

@@ -42,6 +42,13 @@ def build_recipe(*layers: Settings) -> Recipe:
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
+            if (
+                key == "train"
+                and isinstance(value, Mapping)
+                and value.get("batch_size")
+                and "batch_tokens" not in value
+            ):
+                merged.get("train", {}).pop("batch_tokens", None)
             _put(merged, key, value)
     _refuse_unknown_keys(merged)
     for key, value in merged.items():

@@ -15,6 +15,13 @@ AttentionPath = Literal["auto", "fused", "rows"]
 Compile = Literal["auto", "on", "off"]
 Parallel = Literal["ddp", "fsdp"]
 
+BATCH_SIZE = 32
+"""Sequences (pairs) in a micro-batch where a recipe names none; documents and pairs then make about so many of mean
+length, by their tokens."""
+
+EVALUATE_TOKENS = 1 << 16
+"""Of the sample that is scored between: with the other defaults, about a fiftieth of what training computes."""
+
 
 @dataclass(frozen=True)
 class TrainSection:
@@ -25,11 +32,13 @@ class TrainSection:
     steps: Annotated[int, Ge(1)] = 1000
     """Optimizer updates."""
 
-    batch_size: Annotated[int, Ge(1)] = 32
-    """Sequences (pairs, for an encoder-decoder) in a micro-batch."""
+    batch_size: Annotated[int, Ge(1)] | None = None
+    """Sequences (pairs, for an encoder-decoder) in a micro-batch. None: 32 windows of a stream; of documents and pairs,
+    as many tokens as 32 of mean length have, decided when the run begins."""
 
     batch_tokens: Annotated[int, Ge(1)] | None = None
-    """Tokens of a micro-batch, padding included, instead of batch_size sequences: many short ones or few long ones."""
+    """Tokens of a micro-batch, padding included, instead of batch_size sequences: many short ones or few long ones, so
+    that a token weighs the same in every step."""
 
     grad_accumulation: Annotated[int, Ge(1)] = 1
     """Micro-batches summed into one step."""
@@ -53,6 +62,10 @@ class TrainSection:
 
     final_learning_rate: Annotated[float, Ge(0), Le(1)] = 0.1
     """Where the cosine or the line ends, as a share of learning_rate."""
+
+    schedule_steps: Annotated[int, Ge(1)] | None = None
+    """Steps that the schedule is made for; after them the learning rate stays at its last. None: all. Set by what
+    raises train.steps of a finished run without naming train.schedule."""
 
     decay_share: Annotated[float, Gt(0), Le(1)] = 0.2
     """Share of the steps over which wsd falls, at the end."""
@@ -98,7 +111,11 @@ class TrainSection:
     """Share of tokens an encoder must predict; of these 80 % are masked, 10 % replaced, 10 % kept."""
 
     evaluate_every: Annotated[int, Ge(0)] = 250
-    """Steps between evaluations on the whole validation part; 0: only at the end."""
+    """Steps between evaluations; 0: only at the end."""
+
+    evaluate_tokens: Annotated[int, Ge(0)] | None = None
+    """Tokens of the validation part, evenly spread, that are scored in between and decide which weights are the best;
+    the whole of it is scored at the end. 0: the whole part every time. None: 65,536."""
 
     patience: Annotated[int, Ge(0)] = 0
     """Stop after this many evaluations without a better one; 0: never."""
@@ -107,7 +124,7 @@ class TrainSection:
     """Steps between checkpoints; 0: only at the end."""
 
     keep_checkpoints: Annotated[int, Ge(1)] = 1
-    """Checkpoints to keep, the last ones."""
+    """Checkpoints to keep, the last ones; under wsd also the last one before the decay."""
 
     average_checkpoints: Annotated[int, Ge(0)] = 0
     """At the end, score the mean of the weights of so many last checkpoints, and keep it if it is better; 0: do not."""
@@ -144,3 +161,8 @@ class TrainSection:
 
     parallel: Parallel = "ddp"
     """With several processes: ddp, each holds all the weights; fsdp, each holds a part of every matrix."""
+
+    @property
+    def rows(self) -> int:
+        """Sequences (pairs) of a micro-batch whose tokens are not counted."""
+        return self.batch_size or BATCH_SIZE

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tfcli.records.model import ParameterGroup
 
-FOUND = ("steps", "batch_size", "warmup_steps", "evaluate_every", "save_every")
+FOUND = ("steps", "batch_tokens", "warmup_steps", "evaluate_every", "save_every")
 """The settings of [train] that a plan finds."""
 
 
@@ -31,7 +31,9 @@ class MemoryRecord:
 
 @dataclass(frozen=True)
 class TrainingOutline:
-    """What `train` would do. `flops_per_token` are those of the matrix products of forward and backward pass."""
+    """What `train` would do. A micro-batch has `batch_tokens`, or
+    `batch_size` sequences; with `equal_tokens`, the tokens of so many of mean length, once these are known.
+    `flops_per_token` are those of the matrix products of forward and backward pass."""
 
     architecture: str
     groups: tuple[ParameterGroup, ...]
@@ -40,6 +42,9 @@ class TrainingOutline:
     vocab_size_is_most: bool
     sequences: int
     context: int
+    batch_size: int
+    batch_tokens: int | None
+    equal_tokens: bool
     steps: int
     tokens: int
     flops_per_step: int
@@ -54,13 +59,15 @@ class TrainingOutline:
 
 @dataclass(frozen=True)
 class Probe:
-    """What a few real steps of a candidate took, in a process of its own."""
+    """What a few real steps of a candidate took, in a process of its own. `ending_seconds`: of scoring the whole part
+    at the end, where a sample is scored in between."""
 
     parameters: int
     start_seconds: float
     step_seconds: float
     tokens_per_step: float
     evaluation_seconds: float
+    ending_seconds: float
     save_seconds: float
     steps_per_epoch: float
     memory: int
@@ -73,7 +80,7 @@ class Candidate:
     size: str
     parameters: int
     context: int
-    batch_size: int
+    batch_tokens: int
     learning_rate: float
     steps: int
     evaluations: int

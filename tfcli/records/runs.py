@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tfcli.records.training import Scored, SettingChanged
+from tfcli.records.training import Scope, Scored, SettingChanged
 
 RunState = Literal["finished", "interrupted", "running", "imported", "damaged"]
 """running: a process trains into it now. interrupted: begun, and not at its end. imported: not trained here."""
@@ -46,6 +46,7 @@ class StepPoint:
     loss: float | None
     learning_rate: float | None
     grad_norm: float | None
+    objective: float | None = None
     spike: bool = False
     weight_norms: Mapping[str, float | None] = field(default_factory=dict)
     update_ratios: Mapping[str, float | None] = field(default_factory=dict)
@@ -53,8 +54,8 @@ class StepPoint:
 
 @dataclass(frozen=True)
 class EvaluationPoint:
-    """The whole validation part, scored: `scored_tokens` of it. `tokens` and `seconds` are those that training had come
-    to by then."""
+    """The validation part, scored: `scored_tokens` of it. `step` is that of the weights; `tokens` and `seconds` are
+    those that training had come to by then."""
 
     step: int
     tokens: int
@@ -63,21 +64,24 @@ class EvaluationPoint:
     accuracy: float | None
     scored_tokens: int
     of: Scored = "weights"
+    part: Scope = "whole"
 
 
 @dataclass(frozen=True)
 class History:
-    """A run's metrics, oldest first. `padding` is the mean share of places without a token."""
+    """A run's metrics, oldest first. `whole`: of a run that scores a sample in between, what it scored on the whole
+    part at its end. `padding` is the mean share of places without a token."""
 
     training: tuple[StepPoint, ...] = ()
     validation: tuple[EvaluationPoint, ...] = ()
     changes: tuple[SettingChanged, ...] = ()
     padding: float | None = None
+    whole: tuple[EvaluationPoint, ...] = ()
 
     @property
     def best(self) -> EvaluationPoint | None:
-        """The evaluation with the lowest loss; the first of equal ones."""
-        known = [point for point in self.validation if point.loss is not None]
+        """The evaluation with the lowest loss, on the whole part where that was scored; the first of equal ones."""
+        known = [point for point in self.whole or self.validation if point.loss is not None]
         return min(known, key=lambda point: (point.loss, point.step), default=None)
 
 

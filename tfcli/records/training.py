@@ -7,8 +7,12 @@ from typing import Any, Literal
 Reason = Literal["done", "early", "interrupted"]
 """Why a training ended: at its last step; because no evaluation was better for long; because it was asked to."""
 
-Scored = Literal["weights", "moving_average", "checkpoints"]
-"""Whose loss an evaluation measured: the weights'; their moving average's; the mean's of the last checkpoints."""
+Scored = Literal["weights", "moving_average", "checkpoints", "best"]
+"""Whose loss an evaluation measured: the weights'; their moving average's; the mean's of the last checkpoints; at the
+end, that of the weights that were the best so far."""
+
+Scope = Literal["whole", "sample"]
+"""What an evaluation scored: the whole validation part, or train.evaluate_tokens of it, evenly spread."""
 
 
 @dataclass(frozen=True)
@@ -33,26 +37,31 @@ class TrainingStarted:
     """Pairs that are too long for the context and take no part."""
     lost_lines: int = 0
     """Lines of metrics.jsonl that were there when the run was saved, and are there no more."""
+    batch_tokens: int | None = None
+    """Most tokens of a micro-batch, where they are counted."""
+    evaluate_tokens: int | None = None
+    """Tokens of the validation part that are scored in between; None: all."""
     without_digest: bool = False
     """Whether the checkpoint is of before they told what they belong to: some edits of its run cannot be seen."""
 
 
 @dataclass(frozen=True)
 class SettingChanged:
-    """A setting that a resume has changed, before step `step` + 1. `key` is ``section.field``."""
+    """A setting that a resume has changed, before step `step` + 1. `key` is ``section.field``; `rate_before`
+    and `rate_after` are the learning rates of step `step` before it and of the next one after it, where it bears on
+    them."""
 
     step: int
     key: str
     from_: Any
     to: Any
+    rate_before: float | None = None
+    rate_after: float | None = None
 
 
 @dataclass(frozen=True)
 class StepsDone:
-    """Sent every `log_every` steps; `loss` is the mean over the target tokens since the last one.
-
-    It is what training minimises: with label smoothing, more than the loss of an evaluation on the same tokens.
-    """
+    """Sent every `log_every` steps; `loss` is the mean cross-entropy of the target tokens since the last one."""
 
     step: int
     total_steps: int
@@ -63,6 +72,8 @@ class StepsDone:
     tokens_per_second: float
     seconds: float
     seconds_left: float
+    objective: float | None = None
+    """With label smoothing, the mean of what is minimised; in metrics of before there was this, `loss` was that."""
     padding: float = 0.0
     """Share of places without a token among all places read since the last report."""
     skipped: int = 0
@@ -78,7 +89,7 @@ class StepsDone:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The whole validation part was scored."""
+    """The validation part was scored. `of_step`: the step that the weights are of, where it is not `step`."""
 
     step: int
     tokens: int
@@ -87,6 +98,8 @@ class Evaluated:
     best: bool
     seconds: float
     of: Scored = "weights"
+    part: Scope = "whole"
+    of_step: int | None = None
 
 
 @dataclass(frozen=True)

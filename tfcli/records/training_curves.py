@@ -14,7 +14,7 @@ class TrainingCurves:
     recorded. `typical_ratios` are the medians of `update_ratios` over the reports at which anything moved.
 
     Shape:
-        steps, losses, learning_rates, grad_norms: (N,)
+        steps, losses, objectives, learning_rates, grad_norms: (N,); objectives where labels are smoothed
         weight_norms, update_ratios: (G, N), ‖w‖ and ‖Δw‖ / ‖w‖ of the last step before each report
         typical_ratios: (G,)
         evaluated_steps, evaluated_losses: (E,)
@@ -24,6 +24,7 @@ class TrainingCurves:
     groups: tuple[str, ...]
     steps: NDArray[np.int64]
     losses: NDArray[np.float64]
+    objectives: NDArray[np.float64]
     learning_rates: NDArray[np.float64]
     grad_norms: NDArray[np.float64]
     weight_norms: NDArray[np.float64]

@@ -13,7 +13,7 @@ from rich.text import Text
 # The bit of each dot in a Braille cell (Unicode block U+2800), by [row][column].
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _UPPER, _LOWER = 0x01 | 0x08 | 0x02 | 0x10, 0x04 | 0x20 | 0x40 | 0x80
-_PLAIN = str.maketrans("┤│└─━●", "+|+--o")  # where the encoding has nothing better
+_PLAIN = str.maketrans("┤│└─━●◆", "+|+--ox")  # where the encoding has nothing better
 _LETTER_EVERY = 12  # cells
 
 

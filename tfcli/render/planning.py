@@ -41,6 +41,7 @@ class OutlineView:
         most = " at most" if o.vocab_size_is_most else ""
         facts = {
             "vocabulary": f"{exact(o.vocab_size)} ids{most}",
+            "a micro-batch": _micro_batch(o),
             "a step": f"{plural(o.sequences, 'sequence')} of {exact(o.context)} tokens, "
             f"{short(o.flops_per_step, 'FLOP')}",
             "a token": f"{short(o.flops_per_token, 'FLOP')}, forward and backward",
@@ -50,6 +51,15 @@ class OutlineView:
             f"compile {o.compile}",
         }
         yield _facts(facts)
+
+
+def _micro_batch(o: TrainingOutline) -> str:
+    if o.batch_tokens is not None:
+        return f"{exact(o.batch_tokens)} tokens, padding included"
+    if not o.equal_tokens:
+        return plural(o.batch_size, "sequence")
+    what = "pair" if o.architecture == "encoder-decoder" else "document"
+    return f"as many tokens as {plural(o.batch_size, what)} of mean length, counted once the text is prepared"
 
 
 class PlanView:
@@ -127,7 +137,7 @@ def _candidates(candidates: Sequence[Candidate]) -> Table:
     for c in candidates:
         found = (
             short(c.parameters),
-            f"{c.batch_size}×{c.context}",
+            exact(c.batch_tokens),
             short(c.tokens_per_second),
             exact(c.steps),
             f"{c.epochs:.1f}",
@@ -135,7 +145,7 @@ def _candidates(candidates: Sequence[Candidate]) -> Table:
             duration(c.seconds),
             short(c.memory, "B"),
         )
-        too_large = (short(c.parameters), f"1×{c.context}", "–", "–", "–", "–", "–", "too much")
+        too_large = (short(c.parameters), exact(c.batch_tokens), "–", "–", "–", "–", "–", "too much")
         mark = "▸ " if c.chosen else "  "
         table.add_row(mark + c.size, *(found if c.fits else too_large), style="bold" if c.chosen else "dim")
     return table

@@ -40,6 +40,7 @@ class TrainingView:
         self._losses: list[tuple[int, float]] = []
         self._spikes: list[tuple[int, float]] = []
         self._validation: list[tuple[int, float]] = []
+        self._whole: list[tuple[int, float]] = []
         self._notes: list[str] = []
 
     def update(self, event: TrainingEvent) -> None:
@@ -57,7 +58,8 @@ class TrainingView:
             case Evaluated():
                 self._evaluated = event
                 self._best = event if event.best else self._best
-                self._validation.append((event.step, event.loss))
+                ended = event.part == "whole" and self._started is not None and self._started.evaluate_tokens
+                (self._whole if ended else self._validation).append((event.of_step or event.step, event.loss))
             case CheckpointSaved():
                 self._saved = event
             case TrainingFinished():
@@ -123,7 +125,7 @@ class TrainingView:
                 "validation",
                 f"{evaluated.loss:.4f}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–",
             ),
-            ("best", f"{best.loss:.4f} at step {exact(best.step)}" if best else "–"),
+            ("best", f"{best.loss:.4f} at step {exact(best.of_step or best.step)}" if best else "–"),
             (
                 "learning rate",
                 f"{last.learning_rate:.2e}, gradient norm {last.grad_norm:.2f}" if last else "–",
@@ -153,6 +155,8 @@ class TrainingView:
         series = [_series("training loss", self._losses, "cyan")]
         if self._validation:
             series.append(_series("validation loss", self._validation, "bold yellow", "●"))
+        if self._whole:
+            series.append(_series("whole part", sorted(self._whole), "bold green", "◆"))
         if self._spikes:
             series.append(_series("spike", self._spikes, "bold red", _SPIKE))
         end = max(self._losses[-1][0], started.total_steps)
@@ -187,6 +191,7 @@ def event_line(event: TrainingEvent) -> str:
                 "step",
                 f"{event.step:>7}/{event.total_steps}",
                 f"loss {event.loss:8.4f}",
+                *((f"smoothed {event.objective:8.4f}",) if event.objective is not None else ()),
                 f"lr {event.learning_rate:.2e}",
                 f"norm {event.grad_norm:7.2f}",
                 f"{short(event.tokens):>7} tokens",
@@ -198,8 +203,10 @@ def event_line(event: TrainingEvent) -> str:
             )
         case Evaluated():
             columns = (f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}")
-            of = (_SCORED[event.of],) if event.of in _SCORED else ()
-            return _columns("evaluate", *columns, *of, *(("best",) if event.best else ()))
+            of = [_SCORED[event.of]] if event.of in _SCORED else []
+            of += [f"weights of step {event.of_step}"] if event.of_step is not None else []
+            of += ["sample"] if event.part == "sample" else []
+            return _columns("evaluate", *columns, *of, *(["best"] if event.best else []))
         case CheckpointSaved():
             return _columns("save", f"{event.step:>7}", printable(event.path))
         case TrainingFinished():
@@ -210,7 +217,8 @@ _SCORED = {"moving_average": "moving average", "checkpoints": "mean of checkpoin
 
 
 def _loss(event: StepsDone) -> str:
-    return f"{event.loss:.4f}{f'  {_SPIKE} spike' if event.spike else ''}"
+    smoothed = "" if event.objective is None else f", smoothed {event.objective:.4f}"
+    return f"{event.loss:.4f}{smoothed}{f'  {_SPIKE} spike' if event.spike else ''}"
 
 
 def _left_out(event: StepsDone) -> str:
@@ -218,7 +226,15 @@ def _left_out(event: StepsDone) -> str:
 
 
 def _change(event: SettingChanged) -> str:
-    return f"{event.key}: {_value(event.from_)} → {_value(event.to)}"
+    return f"{event.key}: {_value(event.from_)} → {_value(event.to)}{_rates(event)}"
+
+
+def _rates(event: SettingChanged) -> str:
+    if event.rate_before is None or event.rate_after is None:
+        return ""
+    if event.key == "train.schedule_steps" and event.to is not None and event.step >= event.to:
+        return f", so that the learning rate stays at its last, {event.rate_after:.2e}; train.schedule stretches it"
+    return f", learning rate {event.rate_before:.2e} → {event.rate_after:.2e}"
 
 
 def _value(value: Any) -> str:
@@ -240,6 +256,13 @@ def _lost(event: TrainingStarted) -> str:
     return f"metrics.jsonl has lost {lines} there when step {exact(event.step)} was saved"
 
 
+def _batches(event: TrainingStarted) -> str:
+    most = "" if event.batch_tokens is None else f"micro-batches of up to {exact(event.batch_tokens)}"
+    sample = "" if event.evaluate_tokens is None else f"evaluated on {exact(event.evaluate_tokens)}"
+    said = ", ".join(filter(None, (most, sample)))
+    return f" ({said})" if said else ""
+
+
 def _columns(name: str, *columns: str) -> str:
     return f"{name:<8} {'  '.join(columns)}"
 
@@ -249,5 +272,6 @@ def _start(event: TrainingStarted) -> str:
     return (
         f"{event.architecture}, {short(event.parameters)} parameters, {event.device} {event.precision}, "
         f"{plural(event.threads, 'thread')}, "
-        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens, {printable(event.run)}{notes}"
+        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{_batches(event)}, "
+        f"{printable(event.run)}{notes}"
     )

@@ -53,6 +53,8 @@ class TrainingCurvesView:
 def _plots(curves: TrainingCurves, last: float, wide: bool) -> Iterator[tuple[str, Plot]]:
     """Titles and plots, of what has two points or more."""
     losses = [_series("training", curves.steps, curves.losses, "cyan")]
+    if np.isfinite(curves.objectives).any():
+        losses.append(_series("with smoothing", curves.steps, curves.objectives, "dim cyan"))
     if len(curves.evaluated_steps):
         losses.append(_series("validation", curves.evaluated_steps, curves.evaluated_losses, "bold yellow", "●"))
     rates = _series("η", curves.steps, curves.learning_rates, "green")

@@ -17,9 +17,9 @@ from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import digest, read_versioned, validated, write_json
 from tfcli.runs.directory import RunDirectory
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 WITHOUT_DIGEST = 3
-"""The format of before: the counters alone."""
+"""An older format: the counters alone. That of 4 lacks some of them."""
 
 STATE = "state.json"
 
@@ -31,8 +31,10 @@ Count = Annotated[int, Ge(0), Le(1 << 53)]
 @dataclass
 class Progress:
     """Counters of a training. `stale`: evaluations since the best one. `seconds`: of training and evaluation.
-    `skipped`: steps left out, whose numbers were not finite. `lines`: those of metrics.jsonl so far. `pending_*`: what
-    is summed up for the next report, so that a resumed run reports what the unbroken one does."""
+    `best_loss`: on the part that is scored in between. `whole_loss`: that of the kept weights on the whole part, scored
+    at the end where another was in between. `skipped`: steps left out, whose numbers were not finite. `lines`: those of
+    metrics.jsonl so far. `pending_*`: what is summed up for the next report, so that a resumed run reports what the
+    unbroken one does. `unevaluated`: the evaluation that was due at this step was still to come."""
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
 
@@ -41,13 +43,16 @@ class Progress:
     seconds: Annotated[float, Ge(0)] = 0.0
     best_loss: float | None = None
     best_step: Count | None = None
+    whole_loss: float | None = None
     stale: Count = 0
     skipped: Count = 0
     lines: Count = 0
     pending_loss: float = 0.0
+    pending_objective: float | None = None
     pending_targets: Count = 0
     pending_tokens: Count = 0
     pending_places: Count = 0
+    unevaluated: bool = False
     finished: bool = False
 
     @property
@@ -101,7 +106,7 @@ def open_checkpoint(folder: Path) -> Checkpoint:
     path = folder / STATE
     if not path.is_file():
         raise BrokenInputError(f"{folder} has no {STATE}", _RESTORE)
-    version, values = read_versioned(path, FORMAT_VERSION, WITHOUT_DIGEST, remedy=_RESTORE)
+    version, values = read_versioned(path, *range(WITHOUT_DIGEST, FORMAT_VERSION + 1), remedy=_RESTORE)
     belongs_to, signature = values.pop("belongs_to", None), values.pop("digest", None)
     progress = validated(Progress, values, path, _RESTORE)
     if folder.name != RunDirectory(folder).checkpoint(progress.step).name:

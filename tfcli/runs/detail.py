@@ -11,6 +11,7 @@ from tfcli.errors import TfcliError, UsageError
 from tfcli.files import cache_folder
 from tfcli.recipe.loading import build_recipe, load_recorded
 from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, SECTIONS, Recipe
+from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS
 from tfcli.records.runs import (
     EvaluationPoint,
     KeptFile,
@@ -31,6 +32,9 @@ from tfcli.runs.overview import summary_of
 _SEED = "train.seed"
 
 _COMPARED = ("tokenizer", "data", "model", "train")
+
+_AS_DECIDED = {"train.batch_size": BATCH_SIZE, "train.batch_tokens": None, "train.evaluate_tokens": EVALUATE_TOKENS}
+"""What a run records of settings that its recipe left open, whatever the machine."""
 
 
 def read_detail(path: Path) -> RunDetail:
@@ -91,7 +95,9 @@ def _unusual(recipe: Recipe) -> Iterator[Setting]:
         for f in fields(SECTIONS[section]):
             key = f"{section}.{f.name}"
             value, default = (getattr(getattr(one, section), f.name) for one in (recipe, usual))
-            if value != default and key not in DECIDED_BY_THE_RUN and not _follows(key, recipe):
+            default = _AS_DECIDED.get(key, default)
+            open_ = key in DECIDED_BY_THE_RUN and key not in _AS_DECIDED
+            if value not in (default, None) and not open_ and not _follows(key, recipe):
                 yield Setting(key, value, default)
 
 
@@ -143,7 +149,7 @@ def _kept(run: RunDirectory) -> Iterator[KeptFile]:
 
 def _bits_per_byte(recipe: Recipe, data: RunData | None, best: EvaluationPoint | None) -> float | None:
     """Of a decoder, whose loss covers every byte of the text, where the prepared dataset is there to tell its size."""
-    if data is None or best is None or best.loss is None or recipe.model.objective != "clm":
+    if data is None or best is None or best.loss is None or best.part == "sample" or recipe.model.objective != "clm":
         return None
     source = recipe.data.source
     folders = [cache_folder() / "datasets" / data.fingerprint, *([Path(source)] if isinstance(source, str) else [])]

@@ -20,16 +20,20 @@ def read_history(path: Path) -> History:
     """
     lines = read_metrics(path)
     training = tuple(_step(line) for line in lines if line.get("event") == "step")
-    return History(
-        training,
-        tuple(_evaluations([line for line in lines if line.get("event") == "evaluated"], training)),
-        tuple(
-            SettingChanged(line["step"], str(line.get("key")), line.get("from"), line.get("to"))
-            for line in lines
-            if line.get("event") == "changed"
-        ),
-        _padding(lines),
+    validation, whole = _evaluations([line for line in lines if line.get("event") == "evaluated"], training)
+    changes = (
+        SettingChanged(
+            line["step"],
+            str(line.get("key")),
+            line.get("from"),
+            line.get("to"),
+            _number(line, "rate_before"),
+            _number(line, "rate_after"),
+        )
+        for line in lines
+        if line.get("event") == "changed"
     )
+    return History(training, validation, tuple(changes), _padding(lines), whole)
 
 
 def read_landmarks(path: Path) -> History:
@@ -42,7 +46,8 @@ def read_landmarks(path: Path) -> History:
     evaluated = [parse_line(path, *line) for line in written if b'"evaluated"' in line[1]]
     last = next((line for raw in reversed(written) if (line := parse_line(path, *raw)).get("event") == "step"), None)
     training = (_step(last),) if last else ()
-    return History(training, tuple(_evaluations(evaluated, training)))
+    validation, whole = _evaluations(evaluated, training)
+    return History(training, validation, whole=whole)
 
 
 def _step(line: Line) -> StepPoint:
@@ -51,6 +56,7 @@ def _step(line: Line) -> StepPoint:
         tokens=int(_number(line, "tokens") or 0),
         seconds=_number(line, "seconds") or 0.0,
         loss=_number(line, "loss"),
+        objective=_number(line, "objective"),
         learning_rate=_number(line, "learning_rate"),
         grad_norm=_number(line, "grad_norm"),
         spike=line.get("spike") is True,
@@ -59,25 +65,34 @@ def _step(line: Line) -> StepPoint:
     )
 
 
-def _evaluations(lines: Sequence[Line], training: Sequence[StepPoint]) -> list[EvaluationPoint]:
-    """Each with the tokens and seconds of the last report before it: an evaluation counts its own alone."""
-    points, number = [], 0
+def _evaluations(
+    lines: Sequence[Line], training: Sequence[StepPoint]
+) -> tuple[tuple[EvaluationPoint, ...], tuple[EvaluationPoint, ...]]:
+    """Each with the tokens and seconds of the last report before it: an evaluation counts its own alone.
+
+    Where a sample was scored in between, those of the whole part are kept apart, if nothing came behind them."""
+    samples = any(line.get("part") == "sample" for line in lines)
+    points, whole, number = [], list[EvaluationPoint](), 0
     for line in lines:
         while number < len(training) and training[number].step <= line["step"]:
             number += 1
         before = training[number - 1] if number else None
-        points.append(
-            EvaluationPoint(
-                step=line["step"],
-                tokens=before.tokens if before else 0,
-                seconds=before.seconds if before else 0.0,
-                loss=_number(line, "loss"),
-                accuracy=_number(line, "accuracy"),
-                scored_tokens=int(_number(line, "tokens") or 0),
-                of=_scored(line),
-            )
+        point = EvaluationPoint(
+            step=int(_number(line, "of_step") or line["step"]),
+            tokens=before.tokens if before else 0,
+            seconds=before.seconds if before else 0.0,
+            loss=_number(line, "loss"),
+            accuracy=_number(line, "accuracy"),
+            scored_tokens=int(_number(line, "tokens") or 0),
+            of=_scored(line),
+            part="sample" if line.get("part") == "sample" else "whole",
         )
-    return points
+        if samples and point.part == "whole":
+            whole.append(point)
+        else:
+            whole.clear()
+            points.append(point)
+    return tuple(points), tuple(whole)
 
 
 def _padding(lines: Sequence[Line]) -> float | None:

@@ -100,12 +100,20 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
-def truncate_metrics(path: Path, step: int) -> tuple[int, list[dict[str, Any]]]:
-    """Forget what came after the checkpoint that training goes on from: how many lines stay, and those that do not."""
+def truncate_metrics(path: Path, step: int, *, unevaluated: bool = False) -> tuple[int, list[dict[str, Any]]]:
+    """Forget what came after the checkpoint that training goes on from: how many lines stay, and those that do not.
+
+    Args:
+        unevaluated: the step's evaluation came after the checkpoint.
+    """
     lines = read_metrics(path)
-    kept = [line for line in lines if line["step"] <= step]
+    stays = [
+        line["step"] < step or (line["step"] == step and not (unevaluated and line.get("event") == "evaluated"))
+        for line in lines
+    ]
+    kept = [line for line, stay in zip(lines, stays, strict=True) if stay]
     write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
-    return len(kept), [line for line in lines if line["step"] > step]
+    return len(kept), [line for line, stay in zip(lines, stays, strict=True) if not stay]
 
 
 def _unwritable(path: Path, error: OSError) -> TfcliError:

@@ -11,6 +11,7 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.records.runs import History, RunState, RunSummary
 from tfcli.runs.checkpoint import last_checkpoint
 from tfcli.runs.directory import RunDirectory
+from tfcli.runs.ending import over
 from tfcli.runs.header import count_numbers
 from tfcli.runs.history import read_landmarks
 from tfcli.runs.lock import is_held
@@ -34,7 +35,7 @@ def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -
     """
     _require_whole(run)
     parameters = count_numbers(run.weights)
-    reached, seconds, finished = (None, None, False) if recipe.is_imported else _reached(run)
+    reached, seconds, finished = (None, None, False) if recipe.is_imported else _reached(run, recipe)
     last, best = history.training[-1] if history.training else None, history.best
     if last is not None:
         reached = max(last.step, reached or 0)
@@ -75,12 +76,12 @@ def _require_whole(run: RunDirectory) -> None:
             raise BrokenInputError(f"{run.tokenizer} is truncated or no JSON", "restore it")
 
 
-def _reached(run: RunDirectory) -> tuple[int, float | None, bool]:
+def _reached(run: RunDirectory, recipe: Recipe) -> tuple[int, float | None, bool]:
     """The step of the last checkpoint, the seconds up to it, and whether training ended there."""
     checkpoint = last_checkpoint(run)
     if checkpoint is None:
         return 0, None, False
-    return checkpoint.step, checkpoint.progress.seconds, checkpoint.progress.finished
+    return checkpoint.step, checkpoint.progress.seconds, over(checkpoint.progress, recipe.train) is not None
 
 
 def _state(run: RunDirectory, recipe: Recipe, finished: bool) -> RunState:

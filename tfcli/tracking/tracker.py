@@ -44,8 +44,12 @@ class TrackedRun:
 def figures_of(event: StepsDone | Evaluated) -> dict[str, float]:
     """The numbers of an event under the names that all trackers show."""
     if isinstance(event, Evaluated):
-        return {"validation/loss": event.loss, "validation/accuracy": event.accuracy}
-    return {
+        if event.of_step is not None:  # a figure of another step
+            return {}
+        place = "validation_sample" if event.part == "sample" else "validation"
+        return {f"{place}/loss": event.loss, f"{place}/accuracy": event.accuracy}
+    objective = {} if event.objective is None else {"train/objective": event.objective}
+    return objective | {
         "train/loss": event.loss,
         "train/learning_rate": event.learning_rate,
         "train/grad_norm": event.grad_norm,

@@ -8,8 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.runs.checkpoint import open_checkpoint
-from tfcli.runs.parts import local
-from tfcli.runs.weights import checkpoint_tensors, model_tensors, require_tensors
+from tfcli.runs.parts import divided_as, local
+from tfcli.runs.weights import (
+    checkpoint_tensors,
+    load_tensors,
+    model_tensors,
+    require_belonging,
+    require_tensors,
+)
 from tfcli.training.workers import ALONE, Workers
 
 
@@ -60,6 +66,20 @@ def mean_of_weights(
         for name, total in sums.items():
             total += local(tensors[name]).cpu()
     return {name: (sums[name] / (len(checkpoints) + 1)).to(parameter.dtype) for name, parameter in parameters.items()}
+
+
+def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers = ALONE) -> dict[str, Tensor]:
+    """The weights in a run's file, divided among the workers as the model's are.
+
+    Raises:
+        BrokenInputError: it is damaged, or of another run.
+    """
+    parameters = model_tensors(model)
+    with workers.together():
+        tensors, metadata = load_tensors(path)
+        require_belonging(metadata, path, run_id)
+        require_tensors(tensors, parameters, path)
+    return {name: divided_as(tensors[name], parameter) for name, parameter in parameters.items()}
 
 
 @torch.no_grad()

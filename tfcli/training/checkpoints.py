@@ -5,15 +5,19 @@ from pathlib import Path
 
 from tfcli.recipe.train import TrainSection
 from tfcli.runs.directory import RunDirectory
+from tfcli.training.schedule import decay_begin
 
 
 def checkpoints_to_keep(steps: Collection[int], section: TrainSection) -> set[int]:
-    """The last one, and of those before it the last that were due: train.keep_checkpoints together.
+    """The last one, and of those before it the last that were due: train.keep_checkpoints together. Under wsd also the
+    last one from before the decay, for what is to go on at the peak.
 
     One that only an interruption has brought goes with the next, so that a resumed run has what the unbroken one has.
     """
     last = max(steps)
-    return {last, *_last_due(steps, last, section, section.keep_checkpoints - 1)}
+    at_peak = [step for step in steps if 0 < step <= decay_begin(section)] if section.schedule == "wsd" else []
+    kept = {last, *_last_due(steps, last, section, section.keep_checkpoints - 1)}
+    return kept | set(_last_due(at_peak, last, section, 1))
 
 
 def checkpoints_to_average(run: RunDirectory, step: int, section: TrainSection) -> list[Path]:

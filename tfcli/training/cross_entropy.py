@@ -27,13 +27,13 @@ MOST_TOKENS = 1 << 13
 
 def linear_cross_entropy(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float = 0.0
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """−Σ q log softmax(h Wᵀ + b) with q = (1 − ε) one-hot + ε / Vocab (Szegedy et al. 2016, section 7), summed over the
-    tokens whose label is not `IGNORED`.
+    tokens whose label is not `IGNORED`; and beside it the same with ε = 0, through which no gradient comes.
 
     Shape:
         hidden: (N, D); weight: (Vocab, D); bias: (Vocab,); labels: (N,)
-        returns: (), float32
+        returns: () and (), float32
     """
     return _LinearCrossEntropy.apply(hidden, weight, bias, labels, smoothing)
 
@@ -44,7 +44,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         matrix = weight.to(hidden.dtype)
         offsets = None if bias is None else bias.to(hidden.dtype)
         wanted = ctx.needs_input_grad[:3]
@@ -52,19 +52,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
         made = torch.empty_like if len(hidden) else torch.zeros_like  # where there are tokens, the first ones fill it
         d_weight = made(weight, dtype=torch.float32) if wanted[1] else None
         d_bias = torch.zeros_like(weight[:, 0], dtype=torch.float32) if wanted[2] else None
-        total = hidden.new_zeros((), dtype=torch.float32)
+        totals = hidden.new_zeros(2, dtype=torch.float32)
         for first in range(0, len(hidden), MOST_TOKENS):
             rows = slice(first, first + MOST_TOKENS)
             tokens = _Tokens(hidden[rows], matrix, offsets, labels[rows], smoothing)
-            total += tokens.loss()
+            totals += tokens.losses()
             if d_hidden is not None:
                 d_hidden[rows] = tokens.gradients(d_weight, d_bias, first=first == 0)
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
-        return total
+        total, plain = totals.clone().unbind()
+        ctx.mark_non_differentiable(plain)
+        return total, plain
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if found is None else found.mul_(gradient) for found in ctx.saved_tensors)
         return (*scaled, None, None)
 
@@ -82,12 +84,12 @@ class _Tokens:
         self.logits: list[Tensor] = []
         self.log_z = hidden.new_empty(0)
 
-    def loss(self) -> Tensor:
-        """log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far. Remembers
-        the logits.
+    def losses(self) -> Tensor:
+        """log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far; and the
+        same without smoothing. Remembers the logits.
 
         Shape:
-            returns: ()
+            returns: (2,)
         """
         largest = self.hidden.new_full((len(self.hidden),), -torch.inf, dtype=torch.float32)
         z, of_all, of_label = (torch.zeros_like(largest) for _ in range(3))
@@ -101,7 +103,8 @@ class _Tokens:
             z = z * (before - largest).exp_() + x.sub(largest[:, None]).exp_().sum(1)
         self.log_z = largest + z.log()
         expected = (1 - self.smoothing) * of_label + self.smoothing / len(self.matrix) * of_all
-        return (self.log_z - expected).masked_fill_(~self.scored, 0.0).sum()
+        losses = (self.log_z - expected, self.log_z - of_label)
+        return torch.stack([loss.masked_fill_(~self.scored, 0.0).sum() for loss in losses])
 
     def gradients(self, d_weight: Tensor | None, d_bias: Tensor | None, *, first: bool) -> Tensor:
         """The gradient by the hidden vectors; those by the matrix and the bias are added to what is given, or, of the

@@ -15,8 +15,9 @@ from tfcli.models.transformer import Transformer
 from tfcli.recipe.changes import settings_that_decide
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.saving import to_toml
-from tfcli.recipe.train import Device, Windows
+from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS, Device, TrainSection, Windows
 from tfcli.records.dataset import DatasetRecord
+from tfcli.records.roles import TokenRoles
 from tfcli.records.training import SettingChanged
 from tfcli.runs.checkpoint import Origin, Progress, last_checkpoint, or_an_older_one
 from tfcli.runs.config import RunConfig, read_config, write_config
@@ -50,6 +51,8 @@ class TrainingJob:
     device: torch.device
     progress: Progress
     left_out: int
+    sample: Batches | None = None
+    """What of the validation part is scored in between; None: all of it."""
     average: MovingAverage | None = None
     changes: tuple[SettingChanged, ...] = ()
     lost_lines: int = 0
@@ -125,7 +128,7 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
     abandoned: list[dict[str, Any]] = []
     if workers.is_first:
         run.sweep()
-        lines, abandoned = truncate_metrics(run.metrics, job.progress.step)
+        lines, abandoned = truncate_metrics(run.metrics, job.progress.step, unevaluated=job.progress.unevaluated)
         job.lost_lines, job.progress.lines = max(0, job.progress.lines - lines), lines
     job.best_is_later = workers.any(any(line.get("best") for line in abandoned))
     return job
@@ -148,8 +151,24 @@ def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recip
             "leave model.vocab_size out",
         )
     model = replace(recipe.model, vocab_size=wanted or tokenizer.vocab_size)
-    train = replace(recipe.train, windows=recipe.train.windows or _windows(recipe, data))
+    sample = EVALUATE_TOKENS if recipe.train.evaluate_tokens is None else recipe.train.evaluate_tokens
+    train = replace(with_batches(recipe, data, tokenizer.roles), evaluate_tokens=sample)
     return replace(recipe, model=model, train=decide_for_machine(model, train))
+
+
+def with_batches(recipe: Recipe, data: PreparedDataset, roles: TokenRoles) -> TrainSection:
+    """Windows and micro-batches, decided by the text where the recipe names none: as many tokens as `BATCH_SIZE`
+    documents or pairs of mean length have, and no less than one of the longest; of a stream, whose windows are equally
+    long, `BATCH_SIZE` of them."""
+    train = replace(recipe.train, windows=recipe.train.windows or _windows(recipe, data))
+    recipe = replace(recipe, train=train)
+    if train.batch_size or train.batch_tokens:
+        return train
+    if train.windows == "stream":
+        return replace(train, batch_size=BATCH_SIZE)
+    batches = build_batches(recipe, data, "train", roles)
+    longest = batches.longest if isinstance(batches, PairBatches) else train.context or recipe.model.max_seq_len
+    return replace(train, batch_tokens=max(batches.tokens_per_batch, longest))
 
 
 def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:
@@ -167,7 +186,7 @@ def _share_of(recipe: Recipe, processes: int) -> Recipe:
     """The recipe with the micro-batches that one of the processes sees."""
     train = recipe.train
     tokens = train.batch_tokens and -(-train.batch_tokens // processes)
-    return replace(recipe, train=replace(train, batch_size=-(-train.batch_size // processes), batch_tokens=tokens))
+    return replace(recipe, train=replace(train, batch_size=-(-train.rows // processes), batch_tokens=tokens))
 
 
 def _assemble(
@@ -181,6 +200,8 @@ def _assemble(
     data.compare_first_shards()
     parts = assemble(config.model, replace(recipe.train, device=device or recipe.train.device), workers)
     training = build_batches(recipe, data, "train", config.roles)
+    sample = recipe.train.evaluate_tokens or 0
+    sample = sample if sample < data.record().validation.tokens else 0
     return TrainingJob(
         run,
         recipe,
@@ -194,6 +215,7 @@ def _assemble(
         parts.device,
         Progress(),
         training.left_out if isinstance(training, PairBatches) else 0,
+        build_batches(recipe, data, "validation", config.roles, sample) if sample else None,
         workers=workers,
     )
 

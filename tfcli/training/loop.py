@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import torch
 
@@ -13,21 +14,22 @@ from tfcli.records.training import (
     CheckpointSaved,
     Evaluated,
     Reason,
+    Scope,
     Scored,
     StepsDone,
     TrainingEvent,
     TrainingStarted,
 )
+from tfcli.runs.ending import finished_event, reason_to_end
 from tfcli.runs.metrics import read_metrics
 from tfcli.threads import busy_cores
-from tfcli.training.averaging import exchanged, mean_of_weights
+from tfcli.training.averaging import exchanged, mean_of_weights, weights_of_file
 from tfcli.training.checkpoints import checkpoints_to_average
-from tfcli.training.ending import finished_event, reason_to_end
 from tfcli.training.finite import asking_is_free, count_left_out, require_finite
 from tfcli.training.job import TrainingJob
 from tfcli.training.parallel import gathered
 from tfcli.training.prefetch import ahead
-from tfcli.training.saving import append, record_changes, save_best, save_progress
+from tfcli.training.saving import append, record_changes, save_best, save_counters, save_progress
 from tfcli.training.schedule import learning_rate, share_of_peak
 from tfcli.training.spikes import SpikeWatch
 from tfcli.training.step import optimizer_step
@@ -51,11 +53,15 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     batches = ahead(job.training.training(progress.step * section.grad_accumulation), job.device)
     job.model.train()
     reason: Reason | None = reason_to_end(progress, section)
+    if progress.unevaluated:
+        reason = yield from _ended_step(job, window, clock)
+    if reason is None:
+        progress.finished, progress.whole_loss = False, None
     while reason is None:
         micro_batches = [next(batches) for _ in range(section.grad_accumulation)]
         share = share_of_peak(progress.step + 1, section)
         sizes = UpdateSizes(job.model) if _reports(progress.step + 1, section) else None
-        loss, norm = optimizer_step(
+        losses, norm = optimizer_step(
             job.objective,
             job.optimizers,
             micro_batches,
@@ -67,34 +73,66 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         )
         progress.step += 1
         progress.tokens += sum(batch.tokens for batch in micro_batches)
-        if section.skip_nonfinite and not bool(torch.isfinite(loss) & torch.isfinite(norm)):
-            count_left_out(job, float(loss), float(norm))
+        if section.skip_nonfinite and not bool(torch.isfinite(losses).all() & torch.isfinite(norm)):
+            count_left_out(job, float(losses.sum()), float(norm))
             window.leave_out(norm, micro_batches)
         else:
-            window.add(progress.step, loss, norm, micro_batches)
+            window.add(progress.step, losses, norm, micro_batches)
             if job.average:
                 job.average.update(job.model, progress.updates)
-        last, stop = progress.step == section.steps, job.workers.any(should_stop())
+        stop = job.workers.any(should_stop())
         if asking_is_free(job.device):
             require_finite(job, window)
         if sizes is not None:
             require_finite(job, window)
             yield _reported(job, window, spikes, learning_rate(progress.step, section), clock, sizes)
             window = Window(job.device)
-        if last or _due(progress.step, section.evaluate_every):
-            require_finite(job, window)
-            yield _evaluated(job, clock)
-            window.pause(clock.evaluation)
-        reason = reason_to_end(progress, section) or ("interrupted" if stop else None)
-        ended = reason in ("done", "early")
-        if ended and section.average_checkpoints:
-            yield _evaluated_mean(job, clock)
-        if reason is not None or _due(progress.step, section.save_every):
-            require_finite(job, window)
-            progress.seconds, progress.finished = clock.seconds(), ended
-            window.keep(progress)
-            yield _saved(job, window)
+        reason = yield from _ended_step(job, window, clock, stop=stop)
     yield finished_event(job.run, progress, reason)
+
+
+def _ended_step(
+    job: TrainingJob, window: Window, clock: Clock, *, stop: bool = False
+) -> Generator[TrainingEvent, None, Reason | None]:
+    """What is due behind a step: a checkpoint, and then an evaluation, so that one that dies loses nothing.
+
+    Returns: why training ends here, if it does.
+    """
+    section, progress = job.recipe.train, job.progress
+    last = progress.step == section.steps
+    saved, due = progress.unevaluated, progress.unevaluated or last or _due(progress.step, section.evaluate_every)
+    if not saved and (last or stop or _due(progress.step, section.save_every)):
+        require_finite(job, window)
+        progress.unevaluated = saved = due
+        yield _saved(job, window, clock)
+    reason = None
+    if due:
+        require_finite(job, window)
+        evaluated = _evaluated(job, clock)
+        yield evaluated
+        window.pause(clock.evaluation)
+        reason = reason_to_end(progress, section)
+        progress.finished = reason is not None
+        if progress.finished:
+            yield from _ending(job, clock, evaluated)
+    progress.unevaluated = False
+    if saved:
+        progress.seconds = clock.seconds()
+        save_counters(job)
+    elif progress.finished:
+        yield _saved(job, window, clock)
+    return reason or ("interrupted" if stop else None)
+
+
+def _ending(job: TrainingJob, clock: Clock, last: Evaluated) -> Iterator[Evaluated]:
+    """What is scored behind the last evaluation."""
+    is_best = last.best
+    if job.recipe.train.average_checkpoints:
+        mean = _evaluated_mean(job, clock)
+        yield mean
+        is_best = is_best and not mean.best
+    if job.sample is not None:
+        yield from _evaluated_whole(job, clock, last, is_best=is_best)
 
 
 def _reports(step: int, section: TrainSection) -> bool:
@@ -122,6 +160,8 @@ def _started(job: TrainingJob) -> TrainingStarted:
         busy_cores=busy_cores(),
         left_out=job.left_out,
         lost_lines=job.lost_lines,
+        batch_tokens=section.batch_tokens,
+        evaluate_tokens=section.evaluate_tokens if job.sample is not None else None,
         without_digest=job.without_digest,
     )
 
@@ -130,9 +170,11 @@ def _reported(
     job: TrainingJob, window: Window, spikes: SpikeWatch, rate: float, clock: Clock, sizes: UpdateSizes
 ) -> StepsDone:
     section, progress = job.recipe.train, job.progress
-    loss, norm, seconds = window.loss(), float(window.norm), window.seconds()
+    (loss, objective), norm, seconds = window.losses(), float(window.norm), window.seconds()
     steps_left = section.steps - progress.step
-    evaluations_left = 1 + (steps_left // section.evaluate_every if section.evaluate_every else 0)
+    evaluations_left: float = 1 + (steps_left // section.evaluate_every if section.evaluate_every else 0)
+    if job.sample is not None and section.evaluate_tokens:  # the whole part at the end, twice at most
+        evaluations_left += 2 * job.data.validation.tokens / section.evaluate_tokens
     event = StepsDone(
         step=progress.step,
         total_steps=section.steps,
@@ -143,6 +185,7 @@ def _reported(
         tokens_per_second=window.steps_tokens / seconds,
         seconds=clock.seconds(),
         seconds_left=steps_left * seconds / window.steps + evaluations_left * clock.evaluation,
+        objective=objective if section.label_smoothing else None,
         padding=window.padding(),
         skipped=progress.skipped,
         spike=spikes.is_spike(loss),
@@ -156,7 +199,7 @@ def _reported(
 def _evaluated(job: TrainingJob, clock: Clock) -> Evaluated:
     """Score what is kept as the best: the weights, or their moving average where there is one."""
     with _averaged(job):
-        event = _scored(job, clock, "moving_average" if job.average else "weights")
+        event = _compared(job, _scored(job, clock, _of(job)))
     job.progress.stale = 0 if event.best else job.progress.stale + 1
     append(job, event)
     return event
@@ -166,29 +209,77 @@ def _evaluated_mean(job: TrainingJob, clock: Clock) -> Evaluated:
     """Score the mean of the weights of this step and of the checkpoints before it."""
     others = checkpoints_to_average(job.run, job.progress.step, job.recipe.train)
     with exchanged(job.model, mean_of_weights(job.model, others, job.config.run_id, job.workers)):
-        event = _scored(job, clock, "checkpoints")
+        event = _compared(job, _scored(job, clock, "checkpoints"))
     append(job, event)
     return event
 
 
-def _scored(job: TrainingJob, clock: Clock, of: Scored) -> Evaluated:
-    progress, began = job.progress, time.perf_counter()
+def _evaluated_whole(job: TrainingJob, clock: Clock, last: Evaluated, *, is_best: bool) -> list[Evaluated]:
+    """Score the best weights by the sample and the last ones on the whole part, and keep those that are better there.
+
+    Args:
+        last: what the last ones had on the sample.
+        is_best: whether the best ones are the last ones.
+    """
+    progress, events = job.progress, list[Evaluated]()
+    progress.whole_loss = None
+    if not is_best and progress.best_step is not None:
+        weights = weights_of_file(job.model, job.run.weights, job.config.run_id, job.workers)
+        with exchanged(job.model, weights):
+            events.append(replace(_scored(job, clock, "best", "whole"), of_step=progress.best_step))
+    with _averaged(job):
+        events.append(_scored(job, clock, _of(job), "whole"))
+        better = min(range(len(events)), key=lambda number: (_or_infinite(events[number].loss), number))
+        if events[better] is events[-1] and len(events) > 1:
+            progress.best_loss, progress.best_step = last.loss, progress.step
+            save_best(job)
+    events[better] = replace(events[better], best=True)
+    if math.isfinite(events[better].loss):
+        progress.whole_loss = events[better].loss
+    for event in events:
+        append(job, event)
+    return events
+
+
+def _or_infinite(loss: float) -> float:
+    return loss if math.isfinite(loss) else math.inf
+
+
+def _scored(job: TrainingJob, clock: Clock, of: Scored, part: Scope = "sample") -> Evaluated:
+    """What the model holds now, on the sample, or on the whole part where there is none."""
+    batches = job.sample if part == "sample" and job.sample is not None else job.validation
+    began = time.perf_counter()
     with gathered(job.objective):
-        totals = total_loss(job.model, job.workers.shares(job.validation.whole()), job.device, job.workers.sum)
-    best = math.isfinite(totals.loss) and (progress.best_loss is None or totals.loss < progress.best_loss)
-    if best:
-        progress.best_loss, progress.best_step = totals.loss, progress.step
-        save_best(job)
-    clock.evaluation = time.perf_counter() - began
-    return Evaluated(progress.step, totals.tokens, totals.loss, totals.accuracy, best, clock.evaluation, of)
+        totals = total_loss(job.model, job.workers.shares(batches.whole()), job.device, job.workers.sum)
+    seconds = time.perf_counter() - began
+    if part == "sample":
+        clock.evaluation = seconds
+    part = "sample" if batches is job.sample else "whole"
+    return Evaluated(job.progress.step, totals.tokens, totals.loss, totals.accuracy, False, seconds, of, part)
+
+
+def _compared(job: TrainingJob, event: Evaluated) -> Evaluated:
+    """Keep what the model holds now, if its loss is the lowest so far."""
+    progress = job.progress
+    if not math.isfinite(event.loss) or (progress.best_loss is not None and event.loss >= progress.best_loss):
+        return event
+    progress.best_loss, progress.best_step = event.loss, progress.step
+    save_best(job)
+    return replace(event, best=True)
+
+
+def _of(job: TrainingJob) -> Scored:
+    return "moving_average" if job.average else "weights"
 
 
 def _averaged(job: TrainingJob) -> AbstractContextManager[None]:
     return exchanged(job.model, job.average.tensors) if job.average else nullcontext()
 
 
-def _saved(job: TrainingJob, window: Window) -> CheckpointSaved:
+def _saved(job: TrainingJob, window: Window, clock: Clock) -> CheckpointSaved:
     began = time.perf_counter()
+    job.progress.seconds = clock.seconds()
+    window.keep(job.progress)
     if job.progress.best_step is None:  # not evaluated yet: the run shall load all the same
         with _averaged(job):
             save_best(job)

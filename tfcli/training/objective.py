@@ -13,7 +13,8 @@ from tfcli.training.cross_entropy import linear_cross_entropy
 
 
 class TrainingLoss(nn.Module):
-    """The cross-entropy of a batch, summed over its target tokens; the model runs in the precision of the recipe."""
+    """The cross-entropy of a batch, summed over its target tokens, and the same with label smoothing, which is what is
+    minimised; the model runs in the precision of the recipe."""
 
     def __init__(self, model: Transformer, train: TrainSection) -> None:
         super().__init__()
@@ -22,10 +23,10 @@ class TrainingLoss(nn.Module):
         self.autocasts = train.precision == "bfloat16"
 
     def forward(self, batch: Batch) -> Tensor:
-        """Nats, summed.
+        """Nats, summed: plain, through which no gradient comes, and to be minimised.
 
         Shape:
-            returns: (), float32
+            returns: (2,), float32
         """
         device = self.model.device
         head = self.model.head
@@ -33,4 +34,5 @@ class TrainingLoss(nn.Module):
         with torch.autocast(device.type, torch.bfloat16, enabled=self.autocasts):
             hidden, labels = labelled_hidden(self.model, batch, device)
             vectors = for_products(head.prepared(hidden))
-        return linear_cross_entropy(vectors, head.weight, head.bias, labels, self.label_smoothing)
+        minimised, plain = linear_cross_entropy(vectors, head.weight, head.bias, labels, self.label_smoothing)
+        return torch.stack((plain, minimised))

@@ -92,7 +92,7 @@ def _rehearsed(section: ModelSection, train: TrainSection, sequences: int) -> Co
         take_attention_path(model, train.attention)
         if train.activation_checkpointing:
             forget_activations(model)
-        TrainingLoss(model, train)(batch).backward()
+        TrainingLoss(model, train)(batch)[1].backward()
         ledger.name_gradients(model)
         model.zero_grad()
         with torch.no_grad():

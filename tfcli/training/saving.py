@@ -11,6 +11,7 @@ from tfcli.errors import TfcliError
 from tfcli.files import write_text
 from tfcli.recipe.saving import to_toml
 from tfcli.records.training import Evaluated, SettingChanged, StepsDone
+from tfcli.runs.checkpoint import write_state
 from tfcli.runs.metrics import append_metrics, flush_metrics
 from tfcli.runs.parts import whole
 from tfcli.runs.weights import model_tensors, save_tensors
@@ -57,6 +58,14 @@ def save_progress(job: TrainingJob) -> Path:
         if job.workers.is_first:
             job.run.prune(checkpoints_to_keep(job.run.checkpoints(), job.recipe.train))
     return folder
+
+
+def save_counters(job: TrainingJob) -> None:
+    """Put into the checkpoint of this step what its evaluation has found."""
+    with _keeping_the_last(job):
+        if job.workers.is_first:
+            flush_metrics(job.run.metrics)
+            write_state(job.run.checkpoint(job.progress.step), job.progress, job.origin)
 
 
 @contextmanager

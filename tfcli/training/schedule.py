@@ -22,18 +22,32 @@ def share_of_peak(step: int, train: TrainSection) -> float:
     - constant: stays;
     - wsd: stays, and over the last `decay_share` of all steps falls along a line to final_learning_rate (Hu et al.
       2024, section 4.2; the line is that of Hägele et al. 2024).
+
+    The steps are those that the schedule is made for; after them the rate stays.
     """
-    warmup = min(train.warmup_steps, train.steps)
+    steps = schedule_length(train)
+    step, warmup = min(step, steps), min(train.warmup_steps, steps)
     if step <= warmup:
         return step / warmup
     if train.schedule == "inverse_sqrt":
         return math.sqrt(max(warmup, 1) / step)
     if train.schedule == "constant":
         return 1.0
-    begin = warmup if train.schedule != "wsd" else max(warmup, train.steps - round(train.decay_share * train.steps))
+    begin = decay_begin(train) if train.schedule == "wsd" else warmup
     if step <= begin:
         return 1.0
-    left = 1 - (step - begin) / (train.steps - begin)
+    left = 1 - (step - begin) / (steps - begin)
     if train.schedule == "cosine":
         left = (1 - math.cos(math.pi * left)) / 2
     return train.final_learning_rate + (1 - train.final_learning_rate) * left
+
+
+def decay_begin(train: TrainSection) -> int:
+    """The last step that wsd takes at the peak."""
+    steps = schedule_length(train)
+    return max(min(train.warmup_steps, steps), steps - round(train.decay_share * steps))
+
+
+def schedule_length(train: TrainSection) -> int:
+    """Steps until the rate's last."""
+    return min(train.schedule_steps or train.steps, train.steps)

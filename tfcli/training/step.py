@@ -31,7 +31,7 @@ def optimizer_step(
     but memory.
 
     Args:
-        objective: gives the summed loss of a batch, as `TrainingLoss` does.
+        objective: gives the summed losses of a batch, plain and to be minimised, as `TrainingLoss` does.
         share_of_peak: the learning rate, as a share of each parameter group's "peak".
         only_finite: leave weights and moments alone where the loss or the norm is not finite; to know it, the
             device has to be waited for.
@@ -39,18 +39,18 @@ def optimizer_step(
         measured: finds how far the update moves the weights.
 
     Shape:
-        returns: the loss in nats a token and the gradient norm before clipping, both () and left on the device
+        returns: both losses in nats a token, (2,), and the gradient norm before clipping, (); left on the device
     """
     tokens = max(sum(batch.target_tokens for batch in batches), 1)  # windows of special tokens have no target
     losses = []
     for index, batch in enumerate(batches, start=1):
         with gradients_exchanged(objective, now=index == len(batches)):
             loss = objective(workers.share(batch)) / tokens
-            (workers.size * loss).backward()  # their gradients are averaged, and shall be summed
+            (workers.size * loss[1]).backward()  # their gradients are averaged, and shall be summed
         losses.append(loss.detach())
-    loss = workers.sum(torch.stack(losses).sum())
+    loss = workers.sum(torch.stack(losses).sum(0))
     norm = whole(torch.nn.utils.clip_grad_norm_(objective.parameters(), clip_norm or torch.inf))
-    taken = not only_finite or bool(torch.isfinite(loss) & torch.isfinite(norm))
+    taken = not only_finite or bool(torch.isfinite(loss).all() & torch.isfinite(norm))
     with measured or nullcontext():
         for optimizer in optimizers:
             for group in optimizer.param_groups:

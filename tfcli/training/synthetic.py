@@ -25,7 +25,7 @@ def sequences_per_batch(recipe: Recipe) -> int:
     """Sequences (pairs) in a micro-batch of full length."""
     train = recipe.train
     if train.batch_tokens is None:
-        return train.batch_size
+        return train.rows
     sides = 2 if recipe.model.objective == "seq2seq" else 1
     return max(1, train.batch_tokens // (sides * (train.context or recipe.model.max_seq_len)))
 

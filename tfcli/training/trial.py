@@ -31,7 +31,7 @@ class Trial:
         """One optimizer update of `train.grad_accumulation` micro-batches.
 
         Shape:
-            returns: (), the loss in nats a token, left on the device: reading it waits for the device
+            returns: (), the plain loss in nats a token, left on the device: reading it waits for the device
         """
         train = self.recipe.train
         micro_batches = [next(self._batches) for _ in range(train.grad_accumulation)]
@@ -45,7 +45,7 @@ class Trial:
             clip_norm=train.clip_norm,
             only_finite=train.skip_nonfinite > 0,
         )
-        return loss
+        return loss[0]
 
     def wait(self) -> None:
         """Until the device has done all that it was given."""

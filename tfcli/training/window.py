@@ -30,7 +30,7 @@ class Window:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.loss_sum = torch.zeros((), device=device)
+        self.loss_sums = torch.zeros(2, device=device)
         self.norm = torch.zeros((), device=device)
         self.targets, self.tokens, self.places = 0, 0, 0
         self.steps, self.steps_tokens = 0, 0
@@ -41,24 +41,25 @@ class Window:
     def resumed(cls, progress: Progress, device: torch.device) -> "Window":
         """What the checkpoint had not reported yet."""
         window = cls(device)
-        window.loss_sum += progress.pending_loss
+        plain, minimised = progress.pending_loss, progress.pending_objective
+        window.loss_sums += torch.tensor([plain, plain if minimised is None else minimised], device=device)
         window.targets = progress.pending_targets
         window.tokens, window.places = progress.pending_tokens, progress.pending_places
         return window
 
     def keep(self, progress: Progress) -> None:
         """Put into the counters what is not reported yet."""
-        progress.pending_loss, progress.pending_targets = float(self.loss_sum), self.targets
+        (progress.pending_loss, progress.pending_objective), progress.pending_targets = self._sums(), self.targets
         progress.pending_tokens, progress.pending_places = self.tokens, self.places
 
     def add(self, step: int, loss: Tensor, norm: Tensor, batches: Sequence[Batch]) -> None:
         """A step that was taken.
 
         Shape:
-            loss: (), the mean over the step's target tokens; norm: ()
+            loss: (2,), the means over the step's target tokens, plain and minimised; norm: ()
         """
         targets = sum(batch.target_tokens for batch in batches)
-        self.loss_sum += loss * targets
+        self.loss_sums += loss * targets
         self.targets += targets
         self._unread.append((step, loss, norm))
         self._count(norm, batches)
@@ -83,9 +84,14 @@ class Window:
         """Spent on the steps so far; true once the device has caught up, as reading the loss makes it."""
         return time.perf_counter() - self.began
 
-    def loss(self) -> float:
-        """The mean over the target tokens; NaN where there was none."""
-        return float(self.loss_sum) / self.targets if self.targets else math.nan
+    def losses(self) -> tuple[float, float]:
+        """The means over the target tokens, plain and minimised; NaN where there was none."""
+        plain, minimised = (total / self.targets if self.targets else math.nan for total in self._sums())
+        return plain, minimised
+
+    def _sums(self) -> list[float]:
+        sums: list[float] = self.loss_sums.tolist()
+        return sums
 
     def padding(self) -> float:
         """The share of places without a token among all places read, of both sides of pairs."""
@@ -97,7 +103,7 @@ class Window:
         unread, self._unread = self._unread, []
         if not unread:
             return None
-        values = torch.stack([torch.stack((loss, norm)) for _, loss, norm in unread]).tolist()
+        values = torch.stack([torch.stack((loss.sum(), norm)) for _, loss, norm in unread]).tolist()
         for (step, _, _), (loss, norm) in zip(unread, values, strict=True):
             for what, value in (("loss", loss), ("gradient norm", norm)):
                 if not math.isfinite(value):

@@ -189,10 +189,10 @@ def require_work_for_all(train: TrainSection, size: int) -> None:
     Raises:
         UsageError: names both numbers. Batches of a number of tokens have rows as they come.
     """
-    if train.batch_tokens is None and train.batch_size < size:
+    if train.batch_tokens is None and train.rows < size:
         raise UsageError(
-            f"{size} processes cannot share train.batch_size = {train.batch_size}",
-            f"use {train.batch_size} processes or fewer, or raise train.batch_size",
+            f"{size} processes cannot share train.batch_size = {train.rows}",
+            f"use {train.rows} processes or fewer, or raise train.batch_size",
         )
 
 

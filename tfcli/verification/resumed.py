@@ -132,7 +132,7 @@ def _short(run: LoadedRun, section: TrainSection, step: int) -> TrainSection:
         section,
         steps=max(section.steps, step + _STEPS + 1),
         context=context,
-        batch_size=max(1, min(section.batch_size, affordable // context)),
+        batch_size=max(1, min(section.rows, affordable // context)),
         batch_tokens=None,
         grad_accumulation=min(section.grad_accumulation, 2),
         evaluate_every=0,
@@ -160,14 +160,23 @@ def _after(steps: int) -> Callable[[], bool]:
 
 
 def _state(job: TrainingJob) -> dict[str, Tensor]:
-    counters = ("step", "tokens", "skipped", "lines", "pending_targets", "pending_tokens", "pending_loss")
+    counters = (
+        "step",
+        "tokens",
+        "skipped",
+        "lines",
+        "pending_targets",
+        "pending_tokens",
+        "pending_loss",
+        "pending_objective",
+    )
     names: dict[Tensor, str] = {parameter: name for name, parameter in job.model.named_parameters()}
     state = {f"weights of {name}": tensor for name, tensor in model_tensors(job.model).items()}
     for optimizer in job.optimizers:
         for parameter, remembered in optimizer.state.items():
             state |= {f"{key} of {names[parameter]}": value for key, value in remembered.items()}
     state |= {f"average of {name}": tensor for name, tensor in job.average.tensors.items()} if job.average else {}
-    state |= {f"counter {name}": torch.tensor(float(getattr(job.progress, name))) for name in counters}
+    state |= {f"counter {name}": torch.tensor(float(getattr(job.progress, name) or 0)) for name in counters}
     return {**state, **random_states(job.device, job.workers)}
 
 

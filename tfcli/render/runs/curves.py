@@ -35,6 +35,11 @@ def run_plots(history: History) -> Iterator[Plot]:
     series = [_series("training loss", training, "cyan")]
     if validation:
         series.append(_series("validation loss", validation, "bold yellow", "●"))
+    if history.whole:
+        series.append(_series("whole part", sorted(history.whole, key=lambda point: point.step), "bold green", "◆"))
+    if any(point.objective is not None for point in training):
+        smoothed = tuple(point.objective for point in training)
+        series.append(Series("with smoothing", tuple(float(p.step) for p in training), smoothed, "dim cyan"))
     if spikes:
         series.append(_series("spike", spikes, "bold red", "▲"))
     x_range = (0.0, float(max(point.step for points in (training, validation) for point in points[-1:])))

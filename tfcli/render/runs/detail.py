@@ -14,7 +14,12 @@ from tfcli.render.runs.curves import run_plots
 from tfcli.render.safe import printable
 
 _MOST_SPIKES = 6
-_OF = {"weights": "", "moving_average": " of the moving average", "checkpoints": " of the last checkpoints' mean"}
+_OF = {
+    "weights": "",
+    "moving_average": " of the moving average",
+    "checkpoints": " of the last checkpoints' mean",
+    "best": "",
+}
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,9 @@ def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
     if history.best is not None:
         bits = f", {run.bits_per_byte:.4f} bits per byte" if run.bits_per_byte is not None else ""
         yield "best", _evaluation(history.best) + bits
-        if history.validation[-1] != history.best:
-            yield "last", _evaluation(history.validation[-1])
+        last = (history.whole or history.validation)[-1]
+        if last != history.best:
+            yield "last", _evaluation(last)
     if history.padding:
         yield "padding", f"{percent(history.padding)} of the places in batches"
     spikes = [point.step for point in history.training if point.spike]
@@ -88,7 +94,10 @@ def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
         yield "spikes", f"at step {', '.join(map(exact, spikes[:_MOST_SPIKES]))}{more}"
     for change in history.changes:
         was, now = value_text(change.from_), value_text(change.to)
-        yield "changed", f"after step {exact(change.step)}: {change.key} from {was} to {now}"
+        rates = ""
+        if change.rate_before is not None and change.rate_after is not None:
+            rates = f" (learning rate {change.rate_before:.2e}, then {change.rate_after:.2e})"
+        yield "changed", f"after step {exact(change.step)}: {change.key} from {was} to {now}{rates}"
 
 
 def _text(text: RunText) -> str:
@@ -126,7 +135,8 @@ def _training(summary: RunSummary) -> str:
 def _evaluation(point: EvaluationPoint) -> str:
     loss = "not finite" if point.loss is None else f"{point.loss:.4f}"
     accuracy = f", accuracy {percent(point.accuracy)}" if point.accuracy is not None else ""
-    return f"validation loss {loss} at step {exact(point.step)}{_OF[point.of]}{accuracy}"
+    part = f" on a sample of {short(point.scored_tokens)} tokens" if point.part == "sample" else ""
+    return f"validation loss {loss} at step {exact(point.step)}{_OF[point.of]}{part}{accuracy}"
 
 
 def value_text(value: Any) -> str:

@@ -5,12 +5,14 @@ import io
 
 from tfcli.records.runs import EvaluationPoint, History, StepPoint
 
-_COLUMNS = (*("event", "step", "tokens", "seconds", "loss", "learning_rate", "grad_norm", "spike", "accuracy", "of"),)
+_COLUMNS = (
+    *("event", "step", "tokens", "seconds", "loss", "learning_rate", "grad_norm", "spike", "accuracy", "of", "part"),
+)
 
 
 def history_csv(history: History) -> str:
     """CSV with a heading. What an event does not tell is empty."""
-    points: list[StepPoint | EvaluationPoint] = [*history.training, *history.validation]
+    points: list[StepPoint | EvaluationPoint] = [*history.training, *history.validation, *history.whole]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
