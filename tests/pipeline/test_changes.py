@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.corpora import contents
-from tests.support.runs import Events, Settings, never, stop_after, tiny_recipe, train_tiny
+from tests.support.left import require_equal, what_is_left
+from tests.support.runs import Events, Settings, never, one_thread, stop_after, tiny_recipe, train_tiny
 from tfcli.errors import UsageError
 from tfcli.pipeline.training import _decided_again, resume_run
 from tfcli.recipe.changes import CHANGEABLE
@@ -16,6 +17,7 @@ from tfcli.recipe.recipe import known_keys
 from tfcli.records.training import SettingChanged, StepsDone, TrainingFinished, TrainingStarted
 from tfcli.render.training import event_line
 from tfcli.runs.directory import RunDirectory
+from tfcli.runs.overview import summarize
 from tfcli.training.schedule import learning_rate
 
 
@@ -41,10 +43,13 @@ def test_a_change_acts_from_there_on_and_is_written_down(interrupted: Path):
     assert (finished.reason, finished.step) == ("done", 8)
     recipe = load_recorded(interrupted / "recipe.toml")
     assert (recipe.train.steps, recipe.train.learning_rate, recipe.train.evaluate_every) == (8, 0.002, 3)
+    before = build_recipe({"train": {"steps": 12, "learning_rate": 0.01, "warmup_steps": 2}}).train
+    rates = {"rate_before": learning_rate(5, before), "rate_after": learning_rate(6, recipe.train)}
+    none = {"rate_before": None, "rate_after": None}
     assert changed_lines(interrupted) == [
-        {"event": "changed", "step": 5, "key": "train.steps", "from": 12, "to": 8},
-        {"event": "changed", "step": 5, "key": "train.learning_rate", "from": 0.01, "to": 0.002},
-        {"event": "changed", "step": 5, "key": "train.evaluate_every", "from": 4, "to": 3},
+        {"event": "changed", "step": 5, "key": "train.steps", "from": 12, "to": 8, **none},
+        {"event": "changed", "step": 5, "key": "train.learning_rate", "from": 0.01, "to": 0.002, **rates},
+        {"event": "changed", "step": 5, "key": "train.evaluate_every", "from": 4, "to": 3, **none},
     ]
     assert [event.key for event in events.of(SettingChanged)] == [line["key"] for line in changed_lines(interrupted)]
     rates = [event.learning_rate for event in events.of(StepsDone)]
@@ -68,16 +73,59 @@ def test_a_run_whose_name_would_be_none_today_goes_on(interrupted: Path):
     assert load_recorded(recipe).name == "my-..-..-run"
 
 
-def test_a_finished_run_goes_on_with_more_steps(tmp_path: Path):
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "inverse_sqrt", "wsd"])
+def test_a_finished_run_goes_on_at_its_last_rate(tmp_path: Path, schedule: str):
+    """Were the cosine stretched from 12 steps to 15, the rate would rise from 0.001 to 0.002 in one step."""
     run = tmp_path / "run"
-    train_tiny(tiny_recipe(), run)
+    train_tiny(tiny_recipe("decoder", {"train": {"schedule": schedule, "log_every": 1}}), run)
+    last = learning_rate(12, load_recorded(run / "recipe.toml").train)
     finished, events = resumed(run, steps=15)
     assert (finished.reason, finished.step) == ("done", 15)
-    assert events.of(StepsDone)[0].step == 14
-    assert [*RunDirectory(run).checkpoints()] == [15]
+    assert [event.learning_rate for event in events.of(StepsDone)] == [last] * 3
+    _, held = events.of(SettingChanged)
+    assert (held.key, held.to, held.rate_before, held.rate_after) == ("train.schedule_steps", 12, last, last)
+    assert f"the learning rate stays at its last, {last:.2e}" in event_line(held)
+    assert [*RunDirectory(run).checkpoints()] == ([4, 8, 15] if schedule == "wsd" else [15])[-2:]
     again, events = resumed(run, steps=18)
     assert again.step == 18
-    assert [line["to"] for line in changed_lines(run)] == [15, 18]
+    assert {event.learning_rate for event in events.of(StepsDone)} == {last}
+    assert [line["to"] for line in changed_lines(run)] == [15, 12, 18]
+    assert load_recorded(run / "recipe.toml").train.schedule_steps == 12
+
+
+def test_a_schedule_is_stretched_when_it_is_named(tmp_path: Path):
+    run = tmp_path / "run"
+    train_tiny(tiny_recipe("decoder", {"train": {"log_every": 1}}), run)
+    before = load_recorded(run / "recipe.toml").train
+    _, events = resumed(run, steps=15, schedule="cosine")
+    after = replace(before, steps=15)
+    assert [event.learning_rate for event in events.of(StepsDone)] == [learning_rate(s, after) for s in (13, 14, 15)]
+    [change] = events.of(SettingChanged)
+    assert (change.rate_before, change.rate_after) == (learning_rate(12, before), learning_rate(13, after))
+    assert "train.steps: 12 → 15, learning rate 1.00e-03 → " in event_line(change)
+
+
+def test_an_extended_run_that_is_killed_at_once_is_not_finished(tmp_path: Path):
+    """Its last checkpoint is that of the end before: neither a resume nor a list may call it finished, and it ends as
+    the one that nobody killed."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill() -> bool:
+        raise Killed
+
+    with one_thread():
+        for name in ("run", "unbroken"):
+            train_tiny(tiny_recipe(), tmp_path / name)
+        resumed(tmp_path / "unbroken", steps=15)
+        with pytest.raises(Killed):
+            resume_run(tmp_path / "run", lambda event: None, kill, {"train": {"steps": 15}})
+        assert summarize(RunDirectory(tmp_path / "run"), tmp_path).state == "interrupted"
+        events = Events()
+        finished = resume_run(tmp_path / "run", events.append, never)
+    assert (finished.reason, finished.step) == ("done", 15)
+    require_equal(what_is_left(tmp_path / "run"), what_is_left(tmp_path / "unbroken"))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +136,10 @@ def test_a_finished_run_goes_on_with_more_steps(tmp_path: Path):
             "train.batch_size is 4 in this run, and with 8 it would be another one; begin a new one with",
         ),
         ({"seed": 1}, "train.seed is 0 in this run"),
-        ({"ema_decay": 0.9}, r"how long: train.steps, train.patience; how fast: train.learning_rate"),
+        (
+            {"ema_decay": 0.9},
+            r"train.patience, train.schedule, train.schedule_steps; how fast: train.learning_rate",
+        ),
         ({"steps": 3}, "train.steps = 3 is less than the 5 steps that are done"),
         ({"steps": 5}, "finished at step 5, so that the change has no effect"),
         ({"steps": 0}, "train.steps = 0 is out of range"),

@@ -34,6 +34,7 @@ def drawn(tokens: int, size: int, words: int, with_bias: bool, seed: int = 0) ->
 def results(loss_of, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float):
     inputs = [x.clone().requires_grad_() for x in (hidden, weight, bias) if x is not None]
     loss = loss_of(*inputs, *([None] if bias is None else []), labels, smoothing)
+    loss = loss[0] if isinstance(loss, tuple) else loss
     return [loss, *torch.autograd.grad(0.25 * loss, inputs)]
 
 
@@ -43,9 +44,11 @@ def test_label_smoothing_by_hand():
     bias = torch.tensor([0.5, 0.25, 0.25]).log() + 7.0  # a shift of all logits changes nothing
     bias.requires_grad_()
     hidden, weight, label = torch.zeros(1, 2), torch.ones(3, 2), torch.tensor([0])
-    assert linear_cross_entropy(hidden, weight, bias, label).item() == pytest.approx(math.log(2))
-    loss = linear_cross_entropy(hidden, weight, bias, label, 0.3)
+    assert linear_cross_entropy(hidden, weight, bias, label)[0].item() == pytest.approx(math.log(2))
+    loss, without = linear_cross_entropy(hidden, weight, bias, label, 0.3)
     assert loss.item() == pytest.approx(1.2 * math.log(2))
+    assert without.item() == pytest.approx(math.log(2))
+    assert not without.requires_grad
     loss.backward()
     torch.testing.assert_close(bias.grad, torch.tensor([-0.3, 0.15, 0.15]))
 
@@ -76,7 +79,7 @@ def test_blocks_and_portions_of_any_size_give_pytorch_s_loss_and_gradients(
 def test_logits_that_would_overflow_an_exponential():
     """exp(1000) is infinite in float32. The losses are ln(1 + e^−1000) = 0 and 1000 + ln(1 + e^−1000) = 1000."""
     hidden, weight = torch.ones(2, 1, requires_grad=True), torch.tensor([[1000.0], [0.0]])
-    loss = linear_cross_entropy(hidden, weight, None, torch.tensor([0, 1]))
+    loss, _ = linear_cross_entropy(hidden, weight, None, torch.tensor([0, 1]))
     assert loss.item() == pytest.approx(1000.0)
     loss.backward()
     assert hidden.grad.tolist() == [[0.0], [1000.0]]

@@ -62,7 +62,7 @@ def fast_losses(windows: NDArray[np.int64], train: TrainSection) -> list[float]:
         batch = Batch(window[:, :-1], window[:, 1:])
         share = share_of_peak(step, train)
         loss, _ = optimizer_step(objective, optimizers, [batch], share_of_peak=share, clip_norm=train.clip_norm)
-        losses.append(loss.item())
+        losses.append(loss[0].item())
     return losses
 
 

@@ -247,7 +247,7 @@ DAMAGES = {
     "half of the state": (cut("state.json"), "is not valid JSON"),
     "a state of another version": (
         lambda folder: write_json(folder / "state.json", {**read_json(folder / "state.json"), "format_version": 9}),
-        "has format version 9, and this tfcli reads 4 or 3",
+        "has format version 9, and this tfcli reads 3 or 4 or 5",
     ),
     "a state with another counter": (
         lambda folder: write_json(folder / "state.json", {**read_json(folder / "state.json"), "epoch": 9}),

@@ -46,14 +46,15 @@ def update(
     smoothing: float = 0.0,
     rate: float = 1.0,
 ) -> tuple[float, float, dict[str, Tensor]]:
-    """Loss, norm and how far each weight went under plain gradient descent: minus its gradient, at a rate
-    of 1."""
+    """The loss that is minimised, norm and how far each weight went under plain gradient descent: minus its
+    gradient, at a rate of 1."""
     before = {name: p.detach().clone() for name, p in network.named_parameters()}
     descent = torch.optim.SGD([{"params": list(network.parameters()), "peak": rate / 0.25}], lr=123.0)
     objective = TrainingLoss(network, TrainSection(label_smoothing=smoothing, precision="float32"))
     loss, norm = optimizer_step(objective, [descent], batches, share_of_peak=0.25, clip_norm=clip)
     moved = {name: before[name] - p.detach() for name, p in network.named_parameters()}
-    return loss.item(), norm.item(), moved
+    assert loss[0].item() == pytest.approx(loss[1].item()) or smoothing
+    return loss[1].item(), norm.item(), moved
 
 
 def length(moved: dict[str, Tensor]) -> float:

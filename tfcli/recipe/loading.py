@@ -45,8 +45,7 @@ def build_recipe(*layers: Settings) -> Recipe:
             if (
                 key == "train"
                 and isinstance(value, Mapping)
-                and value.get("batch_size")
-                and "batch_tokens" not in value
+                and {"batch_size", "batch_tokens"} & value.keys() == {"batch_size"}
             ):
                 merged.get("train", {}).pop("batch_tokens", None)
             _put(merged, key, value)

@@ -14,12 +14,7 @@ from tfcli.render.runs.curves import run_plots
 from tfcli.render.safe import printable
 
 _MOST_SPIKES = 6
-_OF = {
-    "weights": "",
-    "moving_average": " of the moving average",
-    "checkpoints": " of the last checkpoints' mean",
-    "best": "",
-}
+_OF = {"moving_average": " of the moving average", "checkpoints": " of the last checkpoints' mean"}
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,7 @@ def _evaluation(point: EvaluationPoint) -> str:
     loss = "not finite" if point.loss is None else f"{point.loss:.4f}"
     accuracy = f", accuracy {percent(point.accuracy)}" if point.accuracy is not None else ""
     part = f" on a sample of {short(point.scored_tokens)} tokens" if point.part == "sample" else ""
-    return f"validation loss {loss} at step {exact(point.step)}{_OF[point.of]}{part}{accuracy}"
+    return f"validation loss {loss} at step {exact(point.step)}{_OF.get(point.of, '')}{part}{accuracy}"
 
 
 def value_text(value: Any) -> str:
