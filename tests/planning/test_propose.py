@@ -47,6 +47,13 @@ def test_steps_fill_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch):
     assert settings_of(candidate)["train"]["evaluate_every"] == 55, "548 / 10 upwards: not an eleventh at the end"
 
 
+def test_scoring_the_whole_part_at_the_end_is_planned_for(monkeypatch: pytest.MonkeyPatch):
+    """30 s of it leave 518 steps of the 548."""
+    probed(monkeypatch, ending_seconds=30.0)
+    (candidate,) = found(10)
+    assert (candidate.steps, candidate.seconds) == (518, 570)
+
+
 def test_evaluations_take_a_tenth_at_most(monkeypatch: pytest.MonkeyPatch):
     """Of 568 s, three of 10.5 s and no more than 56.8 s in all: five, and 568 − 5 · 11 = 513 steps."""
     probed(monkeypatch, evaluation_seconds=10.5)
@@ -69,7 +76,7 @@ def test_repeated_text_is_worth_less_each_time():
 
 
 def sized(size: str, parameters: int, tokens: int, steps: int = 100) -> Candidate:
-    return Candidate(size, parameters, 128, 32, 1e-3, steps, 1, tokens, 1e3, 1.0, tokens, 60.0, 10**8, fits=True)
+    return Candidate(size, parameters, 128, 4096, 1e-3, steps, 1, tokens, 1e3, 1.0, tokens, 60.0, 10**8, fits=True)
 
 
 @pytest.mark.parametrize(
@@ -94,10 +101,10 @@ def test_no_size_is_tried_after_the_first_that_reads_too_little(monkeypatch: pyt
 def test_a_batch_shrinks_until_it_fits_and_what_never_does_is_told(monkeypatch: pytest.MonkeyPatch):
     probed(monkeypatch)
     whole = found(10, ("mini",))[0]
-    assert whole.batch_size * whole.context == 4096
+    assert whole.batch_tokens == 4096
     room = memory.process_memory() + 60_000_000
     monkeypatch.setattr(propose, "memory_of", lambda device: room / propose.SHARE_OF_MEMORY)
-    assert found(10, ("mini",))[0].batch_size < whole.batch_size
+    assert found(10, ("mini",))[0].batch_tokens < whole.batch_tokens
     monkeypatch.setattr(propose, "memory_of", lambda device: 1000)
     assert [(c.fits, c.steps) for c in found(10, ("mini",))] == [(False, 0)]
 

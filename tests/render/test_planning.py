@@ -14,9 +14,9 @@ GROUPS = (
 )
 OUTLINE = TrainingOutline(
     *("decoder", GROUPS, 24_832, 2048, True, 32, 128, 1000, 4_096_000, 10**9, 244_141),
-    *("cpu", "float32", "fused", "off", 2, MEMORY),
+    *("cpu", "float32", "fused", "off", 2, MEMORY, 32, None, True),
 )
-TINY = Candidate("tiny", 232_000, 128, 32, 5e-3, 900, 9, 3_686_400, 2e4, 2.5, 5e6, 190.0, 5 * 10**8, True, True)
+TINY = Candidate("tiny", 232_000, 128, 4096, 5e-3, 900, 9, 3_686_400, 2e4, 2.5, 5e6, 190.0, 5 * 10**8, True, True)
 MINI = replace(TINY, size="mini", chosen=False, worth=10.0, parameters=10**6)
 LARGE = Candidate("base", 10**9, 1024, 1, 6e-4, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, fits=False)
 PLAN = Plan(
@@ -30,6 +30,9 @@ def test_an_outline_fits_eighty_columns_and_names_equal_shapes_together():
     assert "query, key, value 64×64" in text
     assert "99.0 %" in text and "24,832" in text
     assert "2,048 ids at most" in text
+    assert "as many tokens as 32 documents of mean length" in " ".join(text.split())
+    assert "4,096 tokens, padding included" in printed(OutlineView(replace(OUTLINE, batch_tokens=4096)))
+    assert "a micro-batch  32 sequences" in printed(OutlineView(replace(OUTLINE, equal_tokens=False)))
     assert "bfloat16" not in text, "there are no copies"
     assert max(map(len, text.splitlines())) <= 80
 
@@ -37,7 +40,7 @@ def test_an_outline_fits_eighty_columns_and_names_equal_shapes_together():
 def test_the_chosen_candidate_is_marked_and_too_large_ones_say_so():
     lines = printed(PlanView(PLAN)).splitlines()
     (chosen,) = [line for line in lines if "▸" in line]
-    assert "tiny" in chosen and "32×128" in chosen and "3 min 10 s" in chosen and "500 MB" in chosen
+    assert "tiny" in chosen and "4,096" in chosen and "3 min 10 s" in chosen and "500 MB" in chosen
     assert any("base" in line and "too much" in line for line in lines)
     assert max(map(len, lines)) <= 80
     assert "the largest that gets 20 tokens" in " ".join(lines)

@@ -212,11 +212,11 @@ def test_the_svg_is_the_same_every_time_and_well_formed(run: Path):
 def test_the_csv_has_every_point(run: Path):
     history = read_detail(run).history
     lines = history_csv(history).splitlines()
-    assert lines[0] == "event,step,tokens,seconds,loss,learning_rate,grad_norm,spike,accuracy,of"
+    assert lines[0] == "event,step,tokens,seconds,loss,learning_rate,grad_norm,spike,accuracy,of,part,objective"
     assert len(lines) == 1 + len(history.training) + len(history.validation)
     first = falling(400)[0]
     assert isinstance(first, StepsDone)
-    assert lines[1] == f"step,10,10240,1.0,{first.loss},{first.learning_rate},0.5,False,,"
+    assert lines[1] == f"step,10,10240,1.0,{first.loss},{first.learning_rate},0.5,False,,,,"
 
 
 def test_a_run_without_curves_is_drawn(tmp_path: Path):

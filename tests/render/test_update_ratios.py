@@ -16,6 +16,7 @@ CURVES = TrainingCurves(
     groups=("all", "feed_forward"),
     steps=np.array([10, 20, 30]),
     losses=np.array([3.0, 2.0, 1.0]),
+    objectives=np.array([np.nan, np.nan, np.nan]),
     learning_rates=np.array([0.001, 0.002, 0.001]),
     grad_norms=np.array([1.0, np.nan, 0.5]),
     weight_norms=np.array([[10.0, 15.0, 20.0], [4.0, 4.0, 4.0]]),

@@ -147,5 +147,5 @@ def test_checkpoints_are_opened_in_one_way(what: str, of: Callable[[ast.AST], se
 
 def test_a_state_is_readable_by_anyone(tmp_path: Path):
     values = json.loads((written(tmp_path) / "state.json").read_text())
-    assert values["format_version"] == 4
+    assert values["format_version"] == 5
     assert values["belongs_to"]["recipe"] == {"train": {"batch_size": 4}}

@@ -42,9 +42,6 @@ class TrainingOutline:
     vocab_size_is_most: bool
     sequences: int
     context: int
-    batch_size: int
-    batch_tokens: int | None
-    equal_tokens: bool
     steps: int
     tokens: int
     flops_per_step: int
@@ -55,6 +52,9 @@ class TrainingOutline:
     compile: str
     threads: int
     memory: MemoryRecord
+    batch_size: int
+    batch_tokens: int | None
+    equal_tokens: bool
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class Probe:
     step_seconds: float
     tokens_per_step: float
     evaluation_seconds: float
-    ending_seconds: float
     save_seconds: float
     steps_per_epoch: float
     memory: int
+    ending_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

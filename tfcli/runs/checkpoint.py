@@ -43,17 +43,17 @@ class Progress:
     seconds: Annotated[float, Ge(0)] = 0.0
     best_loss: float | None = None
     best_step: Count | None = None
-    whole_loss: float | None = None
     stale: Count = 0
     skipped: Count = 0
     lines: Count = 0
     pending_loss: float = 0.0
-    pending_objective: float | None = None
     pending_targets: Count = 0
     pending_tokens: Count = 0
     pending_places: Count = 0
-    unevaluated: bool = False
     finished: bool = False
+    unevaluated: bool = False
+    pending_objective: float | None = None
+    whole_loss: float | None = None
 
     @property
     def updates(self) -> int:

@@ -22,6 +22,8 @@ def append_metrics(path: Path, event: StepsDone | Evaluated | SettingChanged) ->
         TfcliError: it cannot be written; a line that was cut short is passed over by `read_metrics`.
     """
     fields = {name.rstrip("_"): value for name, value in asdict(event).items()}  # Python has a word "from" of its own
+    if isinstance(event, SettingChanged) and event.rate_after is None:
+        del fields["rate_before"], fields["rate_after"]
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
     line = json.dumps({"event": _NAMES[type(event)], **finite}, allow_nan=False) + "\n"
     try:

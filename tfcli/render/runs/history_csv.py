@@ -6,7 +6,8 @@ import io
 from tfcli.records.runs import EvaluationPoint, History, StepPoint
 
 _COLUMNS = (
-    *("event", "step", "tokens", "seconds", "loss", "learning_rate", "grad_norm", "spike", "accuracy", "of", "part"),
+    *("event", "step", "tokens", "seconds", "loss", "learning_rate", "grad_norm", "spike", "accuracy", "of"),
+    *("part", "objective"),
 )
 
 
