@@ -22,12 +22,9 @@ def show_plan(
     """
     from dataclasses import asdict, replace
 
-<<<<<<< HEAD
-    from tfcli.models.presets import APART
-=======
     from tfcli.data.dataset import PreparedDataset
+    from tfcli.models.presets import APART
     from tfcli.pipeline.datasets import prepared_folder
->>>>>>> f9ad1bb (Training: what is due is saved before it is evaluated, a sample is scored in between, plain losses are reported (in work))
     from tfcli.planning.outline import outline
     from tfcli.recipe.saving import to_toml
     from tfcli.render.planning import OutlineView
