@@ -20,6 +20,7 @@ KEYS = {
     *("documents", "accuracy", "left_out", "bleu", "chrf", "exact_match", "signature", "bytes", "characters"),
     *("unknown", "context", "stride", "beam", "references_exact", "pseudo_perplexity", "pseudo_tokens", "resampled"),
     *("units", "intervals", "buckets", "comparison", "precision", "windows", "text_start", "unscored"),
+    *("ids_without_token", "share_without_token"),
 }
 
 

@@ -16,8 +16,7 @@ from tfcli.records.roles import TokenRoles
 def never_generated(roles: TokenRoles, vocab_size: int) -> list[int]:
     """Ids that no text may contain: pad, bos, mask and unk, those that its checkpoint rules out, and those of a model's
     rows that no token has. What ends a text stays, whatever else it serves as."""
-    ids = {roles.pad, roles.bos, roles.mask, roles.unk, *roles.suppressed} - roles.ends - {None}
-    return [*sorted(token for token in ids if token is not None), *roles.without_token(vocab_size)]
+    return [*sorted({*roles.ids(), *roles.suppressed} - roles.ends), *roles.without_token(vocab_size)]
 
 
 def ruled_out(ids: Sequence[int], like: Tensor) -> Tensor:
