@@ -1,14 +1,25 @@
 """Whether torch.compile is used: the written rule, and that a translated model computes the same."""
 
+import functools
 import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
-from tests.models.small import ids, model
+from tests.models.small import VOCAB, ids, model
+from tests.support.runs import tiny_recipe
 from tfcli.errors import UsageError
+from tfcli.evaluation.loss import total_loss
+from tfcli.recipe.train import TrainSection
 from tfcli.training import compilation
+from tfcli.training.assembly import assemble, decide_for_machine
 from tfcli.training.compilation import choose_compile, compile_layers
+from tfcli.training.objective import TrainingLoss
+from tfcli.training.synthetic import synthetic_batch, synthetic_batches
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -39,3 +50,41 @@ def test_a_translated_model_computes_the_same():
     compile_layers(network)
     torch.testing.assert_close(network(ids()), plain, rtol=1e-4, atol=1e-5)
     assert list(network.state_dict()) == names, "checkpoints do not change"
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+    """How many graphs have been made, without the time that translating them takes."""
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    torch._dynamo.reset()
+    counters.clear()
+    yield lambda: counters["stats"]["unique_graphs"]
+    torch._dynamo.reset()
+
+
+def test_layers_whose_activations_are_forgotten_are_translated(graphs: Callable[[], int]):
+    recipe = tiny_recipe("decoder", {"model": {"vocab_size": VOCAB}}).resolved()
+    found = []
+    for compile in ("on", "off"):
+        settings = {"compile": compile, "activation_checkpointing": True}
+        parts = assemble(recipe.model, replace(decide_for_machine(recipe.model, recipe.train), **settings))
+        parts.objective(next(synthetic_batches(recipe))).backward()
+        found.append([parameter.grad for parameter in parts.model.parameters()])
+    assert graphs() >= 1, "nothing was translated"
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.slow
+def test_an_encoder_decoder_stays_below_the_limit_of_translations(graphs: Callable[[], int]):
+    """Trained and evaluated on pairs of many lengths, whole and in part, with padding."""
+    network, draw = model("encoder-decoder").float(), np.random.default_rng(0)
+    compile_layers(network)
+    objective = TrainingLoss(network.train(), TrainSection(label_smoothing=0.1))
+    for length in (16, 12, 9, 14, 7):
+        for rows in (4, 3):
+            batch = synthetic_batch(network.section, rows, length, draw, target_length=length - 2)
+            padding = np.arange(length) < np.array([length] * (rows - 1) + [length - 2])[:, None]
+            padded = replace(batch, padding_mask=padding)
+            objective(padded).backward()
+            total_loss(network, [padded], CPU)
+    assert not counters["recompile_limit"] and graphs() < torch._dynamo.config.recompile_limit

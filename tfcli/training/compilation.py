@@ -6,7 +6,6 @@ import shutil
 from typing import Literal
 
 import torch
-import torch._dynamo
 from torch import nn
 
 from tfcli.errors import UsageError
@@ -18,7 +17,7 @@ _FEWEST_STEPS = 500
 
 
 _MOST_FORMS = 32
-"""Translations of a layer; an encoder-decoder has 10 to 12 over lengths, masks, training and evaluation."""
+"""Translations of a layer; an encoder-decoder has 14 over lengths, masks, training and evaluation."""
 
 
 def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal["on", "off"]:
@@ -43,7 +42,8 @@ def compile_layers(model: nn.Module) -> None:
     Encoder and decoder layers, training and evaluation, lengths and masks that come and go are forms of the one
     program, and an encoder-decoder has more of them than PyTorch translates by default.
     """
-    limits = torch._dynamo.config
+    from torch._dynamo import config as limits  # takes a second to import
+
     if hasattr(limits, "recompile_limit"):  # a newer PyTorch may call it otherwise
         limits.recompile_limit = max(_MOST_FORMS, limits.recompile_limit)
     for module in model.modules():
