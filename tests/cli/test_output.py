@@ -47,7 +47,7 @@ def test_train_prints_the_run_and_nothing_else(tmp_path: Path, monkeypatch: pyte
 def test_json_of_a_training_is_a_line_an_event(tmp_path: Path):
     result = tfcli("train", "--arch", "encoder", *SHRUNK, "--out", tmp_path / "run", "--json", "--quiet")
     events = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [event["event"] for event in events[-4:]] == ["step", "evaluated", "saved", "finished"]
+    assert [event["event"] for event in events[-4:]] == ["step", "saved", "evaluated", "finished"]
     assert events[-1]["run"] == str(tmp_path / "run")
     # Of a run that is finished already there is the end to tell, and no training.
     resumed = tfcli("train", "--resume", tmp_path / "run", "--json", "--quiet")
