@@ -1,5 +1,6 @@
 """``tfcli train --resume RUN --checkpoint STEP --out NEW``: a new run from a checkpoint of another one."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,16 @@ def test_a_branch_of_the_end_goes_on_at_the_last_rate(run: Path, tmp_path: Path)
     resume_run(tmp_path / "new", events.append, lambda: False, {"train": {"steps": 14}})
     last = learning_rate(12, load_recorded(run / "recipe.toml").train)
     assert [event.learning_rate for event in events.of(StepsDone)] == [last] * 2
+
+
+def test_what_was_changed_behind_the_checkpoint_is_no_part_of_the_branch(run: Path, tmp_path: Path):
+    shutil.copytree(run, tmp_path / "run")
+    resume_run(tmp_path / "run", lambda event: None, lambda: False, {"train": {"steps": 14}})
+    assert load_recorded(tmp_path / "run" / "recipe.toml").train.schedule_steps == 12
+    branch_run(tmp_path / "run", 4, tmp_path / "new", {"train": {"steps": 20}})
+    assert load_recorded(tmp_path / "new" / "recipe.toml") == load_recorded(run / "recipe.toml")
+    [branched] = read_history(tmp_path / "new" / "metrics.jsonl").changes
+    assert branched.key == "run"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tfcli.files import write_text
 from tfcli.models.head import require_head
 from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, require_same_text, with_absolute_paths
 from tfcli.recipe.changes import Change, changed_recipe, changes_between, edits_since, may_change
-from tfcli.recipe.loading import Settings, load_recorded
+from tfcli.recipe.loading import Settings, build_recipe, load_recorded, recorded_settings
 from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.recipe import Recipe, first_difference
 from tfcli.recipe.train import TrainSection
@@ -184,6 +184,9 @@ def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> P
         raise UsageError(f"The run {path} has no checkpoint of step {step}", f"it has: {kept}")
     checkpoint = open_checkpoint(folders[step])
     _require_same_run(source, recorded, checkpoint, settings)
+    if checkpoint.origin is not None:  # what was changed behind it was another way to go on
+        own = {**recorded_settings(source.recipe), "train": checkpoint.origin.recipe["train"]}
+        recorded, recipe = build_recipe(own), build_recipe(own, settings)
     _require_effect(checkpoint.progress, recipe)
     with claimed_run(out, recorded.name) as run:
         branch(source, recorded, checkpoint, run, asked=settings)

@@ -8,6 +8,7 @@ from tfcli.files import digest, read_json, replacing_folder, write_json, write_t
 from tfcli.recipe.changes import settings_that_decide
 from tfcli.recipe.loading import Settings
 from tfcli.recipe.recipe import Recipe
+from tfcli.recipe.saving import to_toml
 from tfcli.records.training import SettingChanged
 from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, write_state
 from tfcli.runs.config import read_config, write_config
@@ -22,7 +23,7 @@ def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: Ru
     """Write the new run, whole or not at all; the old one is only read.
 
     Args:
-        recipe: of the old run, which the new one begins with.
+        recipe: of the old run at that checkpoint, which the new one begins with.
         asked: what it will change at once; other changes make another id.
 
     Raises:
@@ -55,15 +56,15 @@ def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: Ru
         roles, settings = asdict(config.roles), settings_that_decide(recipe)
         origin = Origin(run_id, config.tokenizer_fingerprint, data.fingerprint, roles, settings)
         write_state(folder, replace(progress, lines=progress.lines + 1), origin)
-        shutil.copyfile(source.recipe, run.recipe)
+        write_text(run.recipe, to_toml(recipe))
 
 
 def _history(source: RunDirectory, new: RunDirectory, progress: Progress) -> Progress:
     """Copy the metrics up to the checkpoint, and of the evaluations that of its own step: the weights that were the
     best before are not there any more."""
     lines, best = [], None
-    for line in read_metrics(source.metrics):
-        if line["step"] > progress.step:
+    for number, line in enumerate(read_metrics(source.metrics)):
+        if line["step"] > progress.step or 0 < progress.lines <= number:
             break
         if line.get("event") == "evaluated":
             own = line["step"] == progress.step and not progress.unevaluated
