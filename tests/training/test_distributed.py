@@ -33,7 +33,7 @@ BUSY: Settings = {
 }
 DROPOUT: Settings = {"model": {"dropout": 0.2}}
 TIMES = ("seconds", "seconds_left", "tokens_per_second")
-MEASURED = {"loss", "grad_norm", "weight_norms", "update_ratios"}
+MEASURED = {"loss", "objective", "grad_norm", "weight_norms", "update_ratios"}
 """Sums of many numbers, which processes take in another order."""
 
 

@@ -151,7 +151,10 @@ def test_an_edit_that_may_be_made_and_is_asked_for_acts_and_is_written_down(run:
     edit(run / "recipe.toml", "steps = 12", "steps = 8")
     resume_run(run, lambda _: None, stop_after(100), {"train": {"steps": 8}})
     assert [*RunDirectory(run).checkpoints()] == [6, 8]
-    assert '"changed", "step": 5, "key": "train.steps", "from": 12, "to": 8}' in (run / "metrics.jsonl").read_text()
+    assert (
+        '"changed", "step": 5, "key": "train.steps", "from": 12, "to": 8, "rate_before"'
+        in (run / "metrics.jsonl").read_text()
+    )
 
 
 @pytest.mark.parametrize("written", ["metrics", "metrics and recipe"])

@@ -138,8 +138,10 @@ def resume_run(
     recorded, recipe = _changed(run, settings or {})
     checkpoint = last_checkpoint(run)
     edits = _require_same_run(run, recorded, checkpoint, settings or {}) if checkpoint is not None else []
+    trained_for = {edit.key: edit.before for edit in edits}.get("train.steps", recorded.train.steps)
+    before = replace(recorded.train, steps=trained_for)
     if settings:
-        train = _scheduled(recipe.train, recorded.train, checkpoint.progress if checkpoint else None, settings)
+        train = _scheduled(recipe.train, before, checkpoint.progress if checkpoint else None, settings)
         recipe = replace(recipe, train=train)
         recipe = replace(recipe, train=_decided_again(recipe, recorded, settings))
     changes = changes_between(recorded, recipe)
@@ -158,7 +160,7 @@ def resume_run(
         report(StageStarted("training", str(path)))
         with workers.together():
             job = resume(run, recipe, data, workers)
-        job.changes = _told(changes, job.progress.step, recorded.train, recipe.train)
+        job.changes = _told(changes, job.progress.step, before, recipe.train)
         if changes:
             forget_abandoned_best(job)
         return _drive(job, report, should_stop)
