@@ -12,6 +12,7 @@ import pytest
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.interop.tokenizer_files import read_tokenizer
+from tfcli.tokenization.load import load_tokenizer
 
 sentencepiece = pytest.importorskip("sentencepiece", reason="the dev extra brings sentencepiece")
 
@@ -102,6 +103,8 @@ def test_the_ids_are_sentencepieces_own(values: dict[str, Any], settings: dict[s
     """Of 3,000 texts; and what is read back is what it reads back."""
     theirs = trained(tmp_path / "spiece.model", **settings)
     tokenizer = read_tokenizer(tmp_path, values)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert load_tokenizer(tmp_path / "tokenizer.json").fingerprint == tokenizer.fingerprint
     for text in texts(3000):
         ids = theirs.encode(text)
         assert list(tokenizer.encode(text)) == ids, (text, theirs.encode(text, out_type=str))

@@ -21,6 +21,8 @@ from tfcli.tokenization.roles import ROLE_NAMES
 from tfcli.tokenization.tokenizer import Tokenizer
 
 CHAT_FILE, CHAT_FOLDER = "chat_template.jinja", "additional_chat_templates"
+_READINGS = 4
+"""After so many a tokenizer reads back as it was written."""
 
 
 def read_tokenizer(folder: Path, values: Mapping[str, Any]) -> Tokenizer:
@@ -112,6 +114,8 @@ def _sentencepiece(files: list[Path], family: str) -> Backend:
         add_sentinels(backend, family, folder)
         _declare(backend, folder, backend.get_vocab())
         framed(backend, family, special_names(folder), folder)
+        for _ in range(_READINGS):  # the library reads some scores an ulp beside what it writes
+            backend = copied(backend.to_str())
         return tried(backend)
 
 
