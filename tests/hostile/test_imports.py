@@ -220,8 +220,8 @@ CASES = [
     case(
         "a SentencePiece tokenizer",
         IMPORT,
-        1,
-        r"spiece\.model.*; ",
+        2,
+        r"spiece\.model.*; .*--tokenizer",
         gone("hf/tokenizer.json"),
         write("hf/spiece.model", "x"),
     ),
