@@ -190,17 +190,20 @@ def test_scaled_embeddings_become_part_of_the_matrix(exported: Callable[[str], t
         (
             "decoder",
             {"positions": "alibi"},
-            ["model.positions = 'alibi' is not in gpt2, openai-gpt, llama, mistral, qwen3, granite, qwen2"],
+            [
+                "model.positions = 'alibi' is not in gpt2, openai-gpt, llama, mistral, qwen3, granite, gpt_neox, opt, "
+                "gemma, qwen2"
+            ],
         ),
         (
             "encoder",
             {"norm": "layernorm", "positions": "sinusoidal", "embedding_norm": True},
-            ["model.positions = 'sinusoidal' is not in bert, eurobert"],
+            ["model.positions = 'sinusoidal' is not in bert, roberta, distilbert, eurobert"],
         ),
         (
             "encoder-decoder",
             {"positions": "rotary", "norm": "rmsnorm"},
-            ["model.norm = 'rmsnorm' is not in bart, marian", "model.positions = 'rotary' is not in t5"],
+            ["model.norm = 'rmsnorm' is not in bart, marian", "model.positions = 'rotary' is not in t5, mt5"],
         ),
     ],
 )

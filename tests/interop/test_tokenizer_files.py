@@ -405,7 +405,8 @@ def test_broken_byte_level_files(tmp_path: Path) -> None:
 
 def test_broken_wordpiece_files(tmp_path: Path) -> None:
     refusal(BrokenInputError, write(tmp_path / "empty", vocab=""), "vocab.txt lacks the token '[UNK]'")
-    assert read_tokenizer(write(tmp_path / "short", vocab="[UNK]\n[CLS]\n"), {}).roles.text_prefix == (1,)
+    short = read_tokenizer(write(tmp_path / "short", vocab="[UNK]\n[CLS]\n"), {}).roles
+    assert (short.text_prefix, short.end) == ((), ())  # without [SEP] the tokenizer puts nothing around a text
     folder = bert(tmp_path / "names", special_tokens_map={"cls_token": 7})
     refusal(BrokenInputError, folder, "special_tokens_map.json has cls_token = 7")
 

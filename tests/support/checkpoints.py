@@ -117,6 +117,7 @@ _FAMILIES: dict[str, tuple[str, Callable[[], tuple[Tokenizer, dict[str, str]]], 
     "qwen2": ("Qwen2ForCausalLM", _llama, _LLAMA),
     "qwen3": ("Qwen3ForCausalLM", _llama, {**_LLAMA, "head_dim": 6}),
     "granite": ("GraniteForCausalLM", _llama, {**_LLAMA, "embedding_multiplier": 4.0, "attention_multiplier": 0.5}),
+    "gemma": ("GemmaForCausalLM", _llama, {**_LLAMA, "head_dim": 6, "hidden_act": "gelu_pytorch_tanh"}),
     "bert": ("BertForMaskedLM", _bert, {**_SMALL, "max_position_embeddings": 40}),
     "eurobert": (
         "EuroBertForMaskedLM",
@@ -140,7 +141,7 @@ _FAMILIES: dict[str, tuple[str, Callable[[], tuple[Tokenizer, dict[str, str]]], 
     ),
 }
 FAMILIES = tuple(_FAMILIES)
-"""Every family that tfcli reads."""
+"""One family of every kind that tfcli reads."""
 
 
 def _enliven(model: torch.nn.Module) -> None:

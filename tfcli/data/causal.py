@@ -20,10 +20,10 @@ def are_news(tokens: NDArray[np.integer], roles: TokenRoles) -> NDArray[np.bool_
     """
     following = tokens[..., 1:]
     news = np.ones(following.shape, dtype=bool)
-    for token in {*roles.text_prefix} - {roles.eos}:
+    for token in {*roles.text_prefix}.difference(roles.end):
         news &= following != token
-    if roles.text_start is not None and not roles.endless:
-        news &= (following != roles.eos) | (tokens[..., :-1] != roles.eos)
+    for end in roles.end if roles.text_start is not None else ():
+        news &= (following != end) | (tokens[..., :-1] != end)
     return news
 
 

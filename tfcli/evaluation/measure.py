@@ -163,7 +163,7 @@ def _pairs(
         data,
         cells,
         sums,
-        pairs.source.lengths - len(roles.source_start) - 1,
+        pairs.source.lengths - len(roles.source(())),
         _context(run),
         extent=spread if known else None,
         left_out=batches.left_out,
@@ -173,7 +173,7 @@ def _pairs(
 
 def _lengths(view: TokenStreamView, roles: TokenRoles) -> NDArray[np.int64]:
     """The tokens of each document, without those that frame it."""
-    return np.diff(view.offsets) - len(roles.stored_start()) - 1
+    return np.diff(view.offsets) - len(roles.stored_start()) - len(roles.end)
 
 
 def _context(run: LoadedRun) -> int:

@@ -23,14 +23,16 @@ def prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str, settings: 
         UsageError: there is nothing to translate or to go on from, or the chat template refuses the prompt.
         BrokenInputError: the chat template fails.
     """
+    roles = tokenizer.roles
     if settings.chat:
         ids = _chat_ids(tokenizer, prompt, settings)
-        if isinstance(model, Decoder):
-            return ids or tokenizer.roles.prompt(())  # the template itself writes what a text begins with
     else:
         ids = tokenizer.encode_special(prompt) if settings.special_tokens else tokenizer.encode(prompt)
     if isinstance(model, Decoder):
-        read = tokenizer.roles.prompt(ids)
+        begun = roles.text_prefix
+        # A template writes itself what a text begins with, and so may whoever types special tokens.
+        is_begun = settings.chat or (settings.special_tokens and begun and tuple(ids[: len(begun)]) == begun)
+        read = ids if ids and is_begun else roles.prompt(ids)
         if not read:
             raise UsageError("The prompt is empty, and no token of this run begins a text", "give it a text")
         return read

@@ -52,7 +52,8 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
     with claimed(out):
         layout, config, section, parameters = _expressed(run)
         tensors = give(layout, section, parameters)
-        if (stored := _stored_precision(run)) is not None:
+        stored = _stored_precision(run)
+        if stored is not None and all(torch.equal(one, one.to(stored).float()) for one in tensors.values()):
             tensors = {name: tensor.to(stored) for name, tensor in tensors.items()}
             config["dtype"] = str(stored).removeprefix("torch.")
         with replacing_folder(out) as temporary:
@@ -75,8 +76,9 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
 
 
 def _stored_precision(run: LoadedRun) -> torch.dtype | None:
-    """The narrow precision that all weights of an imported run have; None: float32, or several."""
-    kinds = set(read_header(run.directory.weights).types.values()) if run.recipe.is_imported else set()
+    """The narrow precision of an imported run's weights, but for those that float32 was computed of; None: float32, or
+    several."""
+    kinds = set(read_header(run.directory.weights).types.values()) - {"F32"} if run.recipe.is_imported else set()
     return {"BF16": torch.bfloat16, "F16": torch.float16}.get(kinds.pop()) if len(kinds) == 1 else None
 
 

@@ -172,7 +172,7 @@ def _begun_with(tokenizer: Tokenizer, bos: str, architecture: str) -> Tokenizer:
         raise UsageError(
             f"--bos {shortened(bos)} is no token of the checkpoint", "name one of its special tokens, or none"
         )
-    start = (token,) if token == tokenizer.roles.eos else None
+    start = (token,) if tokenizer.roles.endless or token == tokenizer.roles.eos else None
     return tokenizer.with_roles(replace(tokenizer.roles, bos=token, text_start=start))
 
 
@@ -226,7 +226,7 @@ def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str)
         context=section.max_seq_len,
         begins=tuple(tokenizer.labels(roles.target_prefix if pairs else roles.text_prefix)),
         ends=tuple(tokenizer.labels((*roles.end, *roles.more_ends))),
-        pads=tokenizer.labels([roles.pad])[0],
+        pads="" if roles.endless and roles.pad in tokenizer.ordinary_ids else tokenizer.labels([roles.pad])[0],
         never=tuple(tokenizer.labels(tokenizer.never_made())),
         left_over=tuple(model.taken.left_over),
         has_head=section.head != "none",

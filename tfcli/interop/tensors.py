@@ -131,7 +131,7 @@ def _parts(one: TensorMap, tensor: Tensor | None, wanted: tuple[int, ...], where
             f"{where}: tensor {one.theirs!r} is of the type {tensor.dtype}, and a parameter is floating-point", _REMEDY
         )
     rows = tensor.T if one.transposed else tensor.flatten() if one.theirs_shape else tensor
-    parts = (rows + one.shift if one.shift else rows).unflatten(0, (one.groups, len(one.ours), -1))
+    parts = (rows.float() + one.shift if one.shift else rows).unflatten(0, (one.groups, len(one.ours), -1))
     return {name: parts[:, place].flatten(0, 1) for place, name in enumerate(one.ours)}
 
 

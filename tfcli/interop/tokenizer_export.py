@@ -63,8 +63,8 @@ def _framing(run: LoadedRun, backend: Backend) -> TemplateProcessing:
     roles = run.config.roles
     before, after = {
         "decoder": (roles.text_prefix, ()),
-        "encoder": (roles.text_prefix, (roles.eos,)),
-        "encoder-decoder": (roles.source_start, (roles.eos,)),
+        "encoder": (roles.text_prefix, roles.end),
+        "encoder-decoder": (roles.source_start, roles.end),
     }[run.architecture]
     first, last = ([backend.id_to_token(token) for token in side] for side in (before, after))
     return TemplateProcessing(

@@ -28,6 +28,7 @@ from tfcli.runs.ending import finished_event, over, reason_to_end
 from tfcli.runs.load import load_run
 from tfcli.runs.lock import held
 from tfcli.runs.metrics import read_metrics
+from tfcli.tokenization.load import load_tokenizer
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.initial import require_same_model
 from tfcli.training.job import TrainingJob, forget_abandoned_best, resume, start
@@ -153,7 +154,7 @@ def resume_run(
         report(StageStarted("training", str(path), reused=True))
         event = finished_event(run, progress, reason)
         if not run.readme.is_file() and workers.is_first:  # a kill came between the last checkpoint and the card
-            write_text(run.readme, run_card(recipe, event))
+            _write_card(run, recipe, event)
         return event
     with workers.first_holds(lambda: held(run)):
         data = workers.first_then_all(lambda: dataset_of_run(run, recipe, report))
@@ -349,9 +350,15 @@ def _drive(job: TrainingJob, report: Report, should_stop: ShouldStop) -> Trainin
         report(event)
         if isinstance(event, TrainingFinished):
             if job.workers.is_first:
-                write_text(job.run.readme, run_card(job.recipe, event))
+                _write_card(job.run, job.recipe, event)
             return event
     raise AssertionError("a training ends with TrainingFinished")
+
+
+def _write_card(run: RunDirectory, recipe: Recipe, event: TrainingFinished) -> None:
+    tokenizer = load_tokenizer(run.path)
+    names = tokenizer.labels([] if tokenizer.roles.mask is None else [tokenizer.roles.mask])
+    write_text(run.readme, run_card(recipe, event, *names))
 
 
 def _shown(value: Any) -> str:

@@ -23,6 +23,7 @@ class ImportedRun:
     ends: tuple[str, ...]
     """Any of them ends a text; the first stands behind a document."""
     pads: str
+    """Nothing: no token does."""
     never: tuple[str, ...]
     """Entries of the vocabulary that no text is cut into."""
     left_over: tuple[str, ...]

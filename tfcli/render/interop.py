@@ -15,12 +15,12 @@ def imported_view(record: ImportedRun) -> Facts:
     rows = f"{exact(unused)} rows of the embedding have no token" if unused else "the tokenizer has as many"
     facts = [
         Fact("family", record.layout, record.architecture),
-        Fact("parameters", exact(record.parameters), "numbers in the weights, float32"),
+        Fact("parameters", exact(record.parameters), "numbers in the weights, as precise as in the file"),
         Fact("vocabulary", exact(record.vocab_size), rows),
         Fact("context", exact(record.context), "tokens at most"),
         Fact("begins with", *_beginning(record)),
         Fact("ends with", _tokens(record.ends[:1]), _further_ends(record.ends[1:])),
-        Fact("pads with", _tokens((record.pads,)), "the end of batches"),
+        Fact("pads with", _tokens((record.pads,) if record.pads else ()), "the end of batches"),
     ]
     if not record.has_head:
         facts.append(Fact("head", "none", "the checkpoint has no masked-LM head: it predicts no tokens"))
@@ -50,11 +50,11 @@ def exported_view(record: ExportedRun) -> Facts:
 def _beginning(record: ImportedRun) -> tuple[str, str]:
     if record.begins:
         return _tokens(record.begins), "every target" if record.architecture == "encoder-decoder" else "every text"
-    return "nothing", f"a text; an empty prompt is {_tokens(record.ends[:1])}"
+    return "nothing", f"a text; an empty prompt is {_tokens(record.ends[:1]) if record.ends else 'refused'}"
 
 
 def _tokens(names: tuple[str, ...]) -> str:
-    return " ".join(map(printable, names))
+    return " ".join(map(printable, names)) or "nothing"
 
 
 def _further_ends(names: tuple[str, ...]) -> str:

@@ -14,7 +14,7 @@ from tfcli.records.training import TrainingFinished
 
 _USE = {
     "decoder": ('tfcli generate . "One day"', 'tfcli inspect attention . "One day"'),
-    "encoder": ('tfcli generate . "One <mask> day"', 'tfcli inspect attention . "One <mask> day"'),
+    "encoder": ('tfcli generate . "One {mask} day"', 'tfcli inspect attention . "One {mask} day"'),
     "encoder-decoder": ('tfcli generate . "SENTENCE"', 'tfcli inspect attention . "SENTENCE" --kind cross'),
 }
 _ARTICLE = {"decoder": "A", "encoder": "An", "encoder-decoder": "An"}
@@ -25,8 +25,12 @@ _END = {
 }
 
 
-def run_card(recipe: Recipe, finished: TrainingFinished) -> str:
-    """The page of a trained run, as Markdown."""
+def run_card(recipe: Recipe, finished: TrainingFinished, mask: str = "<mask>") -> str:
+    """The page of a trained run, as Markdown.
+
+    Args:
+        mask: the mask token's name.
+    """
     model, source = recipe.model, recipe.data.source
     best = "not evaluated yet"
     if finished.best_loss is not None:
@@ -39,7 +43,8 @@ def run_card(recipe: Recipe, finished: TrainingFinished) -> str:
     about = recipe.description or f"{_ARTICLE[model.architecture]} {model.architecture} trained with tfcli."
     again = "`recipe.toml` is the whole recipe: `tfcli run recipe.toml --out ../again` repeats it."
     after = f"{_END[finished.reason]}. {again}"
-    return _page(recipe.name, about, {**_shape(model), **facts}, after, (*_USE[model.architecture], "tfcli evaluate ."))
+    use = [line.replace("{mask}", mask) for line in _USE[model.architecture]]
+    return _page(recipe.name, about, {**_shape(model), **facts}, after, (*use, "tfcli evaluate ."))
 
 
 def imported_card(recipe: Recipe, left_over: Sequence[str], text: str, mask: str | None) -> str:

@@ -97,11 +97,8 @@ def _wrong_of_text(subject: Subject, texts: list[NDArray[np.int64]], batch: Batc
 def _is_news(subject: Subject, tokens: NDArray[np.int64]) -> list[bool]:
     """Of every token but the first: neither begins texts, nor is an end behind an end."""
     roles = subject.roles
-    begins = set(roles.text_prefix) - {roles.eos}
-    has_beginning = roles.text_start is None
-    return [
-        b not in begins and (has_beginning or (a, b) != (roles.eos, roles.eos)) for a, b in pairwise(tokens.tolist())
-    ]
+    begins, ends = set(roles.text_prefix).difference(roles.end), roles.end if roles.text_start is not None else ()
+    return [b not in begins and not (a == b and b in ends) for a, b in pairwise(tokens.tolist())]
 
 
 def _wrong_of_masks(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch, probability: float) -> int:

@@ -42,13 +42,15 @@ def _is(factor: float, root: float) -> bool:
 
 def _factors(values: Mapping[str, Any], section: ModelSection) -> dict[str, float]:
     """The factors that tfcli does not have: each can be multiplied into a matrix."""
+
+    def said(name: str) -> float:
+        return 1.0 if values.get(name) is None else values[name]
+
     wanted = {
-        r"embedding\.weight": 1.0 if section.scale_embeddings else values.get("embedding_multiplier") or 1.0,
-        r".*\.attention\.query\..*": 1.0
-        if section.attention_score == "scaled_dot"
-        else values.get("attention_multiplier") or 1.0,
-        r".*\.(attention|feed_forward)\.output\..*": values.get("residual_multiplier") or 1.0,
-        r"head\.weight": 1.0 if section.scale_logits else 1 / (values.get("logits_scaling") or 1.0),
+        r"embedding\.weight": 1.0 if section.scale_embeddings else said("embedding_multiplier"),
+        r".*\.attention\.query\..*": 1.0 if section.attention_score == "scaled_dot" else said("attention_multiplier"),
+        r".*\.(attention|feed_forward)\.output\..*": said("residual_multiplier"),
+        r"head\.weight": 1.0 if section.scale_logits else 1 / said("logits_scaling"),
     }
     return {pattern: factor for pattern, factor in wanted.items() if factor != 1}
 

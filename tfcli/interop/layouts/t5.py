@@ -96,7 +96,7 @@ def read(config: CheckpointConfig, feed_forward: str, *, scale: bool) -> ModelSe
         attention_output_bias=False,
         activation=_activation(config, feed_forward),
         feed_forward_bias=False,
-        tie_embeddings=True,  # unless the tensors say otherwise
+        tie_embeddings=scale,  # unless the tensors say otherwise
         share_embeddings=True,
         scale_logits=scale,
         dropout=dropout,
