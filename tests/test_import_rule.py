@@ -32,7 +32,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("corpora", "tokenization", "layers"),
     ("recipe",),
     ("outputs",),
-    ("records", "errors", "files", "locks", "processes", "threads", "windows"),
+    ("records", "errors", "files", "locks", "machine", "processes", "windows"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
 
@@ -43,6 +43,7 @@ ALSO = {
     "tokenization": {"corpora"},
     "files": {"errors", "locks"},
     "locks": {"windows"},
+    "machine": {"windows"},
     "processes": {"errors", "windows"},
     "render": {"records", "errors"},
 }
@@ -51,6 +52,7 @@ TORCH_FREE = {
     "errors",
     "files",
     "locks",
+    "machine",
     "outputs",
     "processes",
     "windows",

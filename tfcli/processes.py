@@ -28,17 +28,6 @@ LAUNCH = "TFCLI_LAUNCH"
 _PR_SET_PDEATHSIG = 1
 """Of Linux: the signal that a process gets when the thread that has started it ends."""
 
-_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
-
-
-def machine_memory() -> int:
-    """Bytes of memory that all processes have together, on this machine or in this container."""
-    if not hasattr(os, "sysconf"):
-        return windows.machine_memory()
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _CONTAINER_LIMIT.read_text().strip() if _CONTAINER_LIMIT.is_file() else "max"
-    return min(memory, int(limit)) if limit.isdecimal() else memory
-
 
 def python_command(module: str, *arguments: str) -> list[str]:
     """The command line that runs a module as a program, with this Python, as long as this process lives.

@@ -16,7 +16,8 @@ class _MemoryStatus(ctypes.Structure):
         ("length", c_uint32),
         ("load", c_uint32),
         ("physical", c_uint64),
-        ("others", c_uint64 * 6),
+        ("available", c_uint64),
+        ("others", c_uint64 * 5),
     )
 
 
@@ -39,11 +40,11 @@ def of_unix(module: str) -> Any:
         return None
 
 
-def machine_memory() -> int:
-    """Bytes of memory that this machine has."""
+def memory() -> tuple[int, int]:
+    """Bytes of memory that this machine has, and those of them that are free."""
     status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
     ctypes.CDLL("kernel32").GlobalMemoryStatusEx(ctypes.byref(status))
-    return int(status.physical)
+    return int(status.physical), int(status.available)
 
 
 def most_held() -> int:

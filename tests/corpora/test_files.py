@@ -101,7 +101,7 @@ def test_what_is_no_plain_file_is_refused_unread(tmp_path, place, kind):
 @pytest.fixture
 def small(monkeypatch):
     """Bounds that are reached at once: of a whole text, in a machine of 6,000 bytes, and of a record."""
-    monkeypatch.setattr(tfcli.corpora.spool, "machine_memory", lambda: 6000)
+    monkeypatch.setattr(tfcli.machine, "memory", lambda: 6000)
     for module in (tfcli.corpora.reading, tfcli.corpora.delimited):
         monkeypatch.setattr(module, "LONGEST", 100)
 

@@ -56,7 +56,9 @@ def test_tokens_wrap_to_the_width() -> None:
 def test_tokenizer_report() -> None:
     text = printed(tokenizer_view(TokenizerReport("bpe", 2048, "0123456789abcdef", 10, 100, 120, 40, 0)))
     assert "bytes per token   3.00" in text
-    assert "nothing was lost" in text
+    assert "nothing was lost" in text and "learned" not in text
+    thinned = TokenizerReport("bpe", 2048, "0123456789abcdef", 10, 100, 120, 40, 0, 0.12)
+    assert "12.0 %" in printed(tokenizer_view(thinned)).split("learned from")[1]
 
 
 def test_generated_text_keeps_its_lines_and_loses_its_escapes() -> None:

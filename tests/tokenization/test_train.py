@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tfcli import machine
 from tfcli.errors import UsageError
 from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.tokenization import learn
@@ -142,8 +143,9 @@ def test_text_without_spaces_is_learned_from_in_part(algorithm: str, monkeypatch
         return true(backend, text, section)
 
     monkeypatch.setitem(learn.LEARNERS, algorithm, counting)  # type: ignore[misc]
-    part, again = (train_tokenizer(lambda: iter(texts), section)[0] for _ in range(2))
+    (part, report), (again, _) = (train_tokenizer(lambda: iter(texts), section) for _ in range(2))
     assert part.to_json() == again.to_json()
+    assert report.stretches_learned == pytest.approx(0.1, rel=0.2)
     assert learned[0] == pytest.approx(trained_by.STRETCHES[algorithm], rel=0.2)
     assert len(part.encode(held_out)) < 1.25 * len(whole.encode(held_out))
 
@@ -161,14 +163,14 @@ def test_more_words_than_memory_are_refused_with_both_numbers(algorithm: str, mo
     """20,000 words of 8 letters, all different: their 160 kB as often as `HELD` says."""
     words = (f"{n:08d}" for n in range(20_000))
     needed = trained_by.HELD[algorithm] * 160_000
-    monkeypatch.setattr(trained_by, "machine_memory", lambda: needed - 1)
+    monkeypatch.setattr(machine, "free_memory", lambda: needed - 1)
     text = " ".join(words)
     with pytest.raises(
         UsageError, match=rf"takes {needed / 1e9:.3g} GB or more.*0.16 MB of different words.*GB"
     ) as caught:
         train(algorithm, text)
     assert caught.value.exit_code == 2
-    monkeypatch.setattr(trained_by, "machine_memory", lambda: needed)
+    monkeypatch.setattr(machine, "free_memory", lambda: needed)
     with pytest.raises(UsageError, match=r"No word|too small") if algorithm == "word" else nullcontext():
         train(algorithm, text)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from tfcli.errors import UsageError
+from tfcli.machine import cores
 from tfcli.records.bench import Machine
-from tfcli.threads import cores
 
 _CPUINFO = Path("/proc/cpuinfo")
 

@@ -170,12 +170,12 @@ def _require_utf8(value: Any) -> None:
 
 def use_threads(threads: int) -> None:
     """Compute with so many CPU threads; 0: one a free core."""
-    from tfcli.threads import choose_threads, wait_asleep_if_busy
+    from tfcli.machine import choose_threads, wait_asleep_if_busy
 
     wait_asleep_if_busy(threads)
     import torch
 
-    torch.set_num_threads(choose_threads(threads))
+    torch.set_num_threads(choose_threads(threads, torch.get_num_threads()))
 
 
 def open_run(

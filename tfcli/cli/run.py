@@ -7,7 +7,7 @@ import typer
 from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Log, Out
-from tfcli.threads import wait_asleep_if_busy
+from tfcli.machine import wait_asleep_if_busy
 
 Name = Annotated[
     str,

@@ -64,6 +64,7 @@ def train(
     from tfcli.outputs import require_output, write_output
     from tfcli.recipe.loading import build_recipe
     from tfcli.records.pipeline import StageProgress, StageStarted
+    from tfcli.render.numbers import percent
     from tfcli.tokenization.train import train_tokenizer
 
     require_output(out, "--out")
@@ -85,6 +86,11 @@ def train(
         reporter(StageStarted("tokenizer", f"{section.algorithm} on {', '.join(sources)}"))
         tokenizer, report = train_tokenizer(training_texts, section)
         write_output(out, "--out", tokenizer.to_json())
+        if report.stretches_learned < 1:
+            terminal.note(
+                f"Learned from {percent(report.stretches_learned)} of the long stretches without white space, which is "
+                "what memory bears, and from all other words."
+            )
         reporter.result(report)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
 from tfcli.cli.terminal import Terminal
-from tfcli.threads import wait_asleep_if_busy
+from tfcli.machine import wait_asleep_if_busy
 
 Arch = Annotated[
     Literal["decoder", "encoder", "encoder-decoder"] | None,

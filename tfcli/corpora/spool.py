@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from tfcli import machine
 from tfcli.corpora.source import Kind
 from tfcli.errors import BrokenInputError, TfcliError
-from tfcli.processes import machine_memory
 
 _CHUNK = 1 << 20
 _DECODED = 6  # times the bytes of a text: the bytes, up to four for each as letters, and one for what goes on
@@ -52,7 +52,7 @@ def pieces(stream: BinaryIO, label: str, *, is_text: bool) -> Iterator[bytes]:
     Raises:
         BrokenInputError: it is to be one text, which is held as a whole, and the machine's memory cannot.
     """
-    most, size = machine_memory() // _DECODED, 0
+    most, size = machine.memory() // _DECODED, 0
     while chunk := stream.read(_CHUNK):
         size += len(chunk)
         if is_text and size > most:

@@ -7,7 +7,11 @@ from tfcli.records.bench import Spread
 
 @dataclass(frozen=True)
 class TokenizerReport:
-    """A tokenizer and its text in numbers."""
+    """A tokenizer and its text in numbers.
+
+    Attributes:
+        stretches_learned: of long stretches without white space, the share that memory let it learn from.
+    """
 
     algorithm: str
     vocab_size: int
@@ -17,6 +21,7 @@ class TokenizerReport:
     bytes: int
     tokens: int
     unknown: int
+    stretches_learned: float = 1.0
 
     @property
     def bytes_per_token(self) -> float:

@@ -9,8 +9,8 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 
+from tfcli import machine
 from tfcli.errors import UsageError
-from tfcli.processes import machine_memory
 from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.records.tokenization import TokenizerReport
 from tfcli.tokenization import learn
@@ -41,7 +41,7 @@ def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer,
         section: the algorithm, the vocabulary's size and what is too rare to learn.
 
     Raises:
-        UsageError: there is no text, its words take more memory than there is, or the vocabulary is too small for the
+        UsageError: there is no text, its words take more memory than is free, or the vocabulary is too small for the
             alphabet.
     """
     share = _share_of_stretches(texts, section)
@@ -49,10 +49,10 @@ def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer,
     cutter = pipeline(section)
     model = learner(cutter, lambda: _training_pieces(texts(), section, share), section)
     tokenizer = Tokenizer(pipeline(section, model))
-    return tokenizer, report(tokenizer, texts)
+    return tokenizer, _report(tokenizer, texts, share)
 
 
-def report(tokenizer: Tokenizer, texts: Texts) -> TokenizerReport:
+def _report(tokenizer: Tokenizer, texts: Texts, share: float) -> TokenizerReport:
     """Apply a tokenizer to documents and count."""
     documents = characters = size = tokens = unknown = 0
 
@@ -78,12 +78,13 @@ def report(tokenizer: Tokenizer, texts: Texts) -> TokenizerReport:
         bytes=size,
         tokens=tokens,
         unknown=unknown,
+        stretches_learned=share,
     )
 
 
 def _share_of_stretches(texts: Texts, section: TokenizerSection) -> float:
     """The share of the stretches that can be learned from: 1 where all can."""
-    most, held, there = STRETCHES.get(section.algorithm, 0), HELD.get(section.algorithm, 0), machine_memory()
+    most, held, free = STRETCHES.get(section.algorithm, 0), HELD.get(section.algorithm, 0), machine.free_memory()
     seen: set[str] = set()
     words = stretches = 0
     is_blank = True
@@ -98,11 +99,10 @@ def _share_of_stretches(texts: Texts, section: TokenizerSection) -> float:
             words += len("".join(new - long).encode())
             seen |= new if stretches <= most else new - long
             needed = held * (words + min(stretches, most))
-            if needed > there:
+            if needed > free:
                 raise UsageError(
                     f"Learning a {section.algorithm} tokenizer from this text takes {needed / 1e9:.3g} GB or more, for "
-                    f"it has {words / 1e6:.3g} MB of different words, and the machine has a memory of "
-                    f"{there / 1e9:.3g} GB",
+                    f"it has {words / 1e6:.3g} MB of different words, and {free / 1e9:.3g} GB of memory are free",
                     "learn from a part of the text, or choose --algorithm char, which takes none",
                 )
     if is_blank:

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from tfcli.machine import choose_threads
 from tfcli.models.allocator import keep_freed_memory
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
-from tfcli.threads import choose_threads
 from tfcli.training.attention_path import choose_attention, take_attention_path
 from tfcli.training.compilation import choose_compile, compile_layers
 from tfcli.training.objective import TrainingLoss
@@ -39,13 +39,14 @@ def decide_for_machine(model: ModelSection, train: TrainSection) -> TrainSection
     """
     device = choose_device(train.device)
     precision = choose_precision(train.precision, device, model)
+    usual = torch.get_num_threads()
     return replace(
         train,
         device=device.type,  # type: ignore[arg-type]
         precision=precision,
         attention=choose_attention(train.attention, device, precision, train.context or model.max_seq_len),
         compile=choose_compile(train.compile, device, train.steps),
-        threads=choose_threads(train.threads) if device.type == "cpu" else train.threads or torch.get_num_threads(),
+        threads=choose_threads(train.threads, usual) if device.type == "cpu" else train.threads or usual,
     )
 
 

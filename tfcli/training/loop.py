@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 
 from tfcli.evaluation.loss import total_loss
+from tfcli.machine import busy_cores
 from tfcli.recipe.train import TrainSection
 from tfcli.records.training import (
     CheckpointSaved,
@@ -22,7 +23,6 @@ from tfcli.records.training import (
 )
 from tfcli.runs.ending import finished_event, reason_to_end
 from tfcli.runs.metrics import read_metrics
-from tfcli.threads import busy_cores
 from tfcli.training.averaging import exchanged, mean_of_weights, weights_of_file
 from tfcli.training.checkpoints import checkpoints_to_average
 from tfcli.training.finite import asking_is_free, count_left_out, require_finite

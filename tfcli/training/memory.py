@@ -5,11 +5,10 @@ from pathlib import Path
 
 import torch
 
-from tfcli import windows
+from tfcli import machine, windows
 from tfcli.errors import UsageError
 from tfcli.models.build import weightless
 from tfcli.models.transformer import Transformer
-from tfcli.processes import machine_memory
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.records.planning import MemoryRecord
@@ -87,7 +86,7 @@ def memory_of(device: torch.device) -> int:
     """Bytes that a device has in all."""
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
-    return machine_memory()
+    return machine.memory()
 
 
 def process_memory() -> int:

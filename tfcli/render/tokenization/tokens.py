@@ -92,4 +92,7 @@ def tokenizer_view(report: TokenizerReport) -> Facts:
             f"{percent(share)} of the tokens" if report.unknown else "nothing was lost",
         ),
     ]
+    if report.stretches_learned < 1:
+        learned = Fact("learned from", percent(report.stretches_learned), "of its long stretches without white space")
+        facts.append(learned)
     return Facts(f"Tokenizer · {report.algorithm} · {report.fingerprint[:12]}", facts)

@@ -1,4 +1,7 @@
-"""CPU threads: one a free core, for threads that wait for each other go at the pace of the slowest."""
+"""The machine: its processor cores, those that are free, and its memory.
+
+Threads that wait for each other go at the pace of the slowest, so that there is one a free core.
+"""
 
 import hashlib
 import os
@@ -6,6 +9,9 @@ import sys
 import threading
 import time
 from functools import cache
+from pathlib import Path
+
+from tfcli import windows
 
 _ASKED = 0.04
 """Seconds for which cores are asked for, to see how many are free: a few turns of a system's scheduler."""
@@ -15,6 +21,9 @@ _ROUNDING = 0.25
 
 _BLOCK = bytes(1 << 16)
 _WAITING = "OMP_WAIT_POLICY"
+
+_CONTAINER = Path("/sys/fs/cgroup")
+_LINUX = Path("/proc/meminfo")
 
 
 def cores() -> int:
@@ -41,12 +50,31 @@ def free_cores() -> int:
     return max(1, int(sum(shares) + _ROUNDING))
 
 
-def choose_threads(wanted: int = 0) -> int:
-    """So many threads as are wanted; 0: as the environment says, else as PyTorch would, but no more than free cores."""
-    import torch
+def memory() -> int:
+    """Bytes of memory that all processes have together, on this machine or in this container."""
+    if not hasattr(os, "sysconf"):
+        return windows.memory()[0]
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(there, _container("memory.max") or there)
 
-    default = torch.get_num_threads()
-    return wanted or (default if default == 1 or _is_told() else min(default, free_cores()))
+
+def free_memory() -> int:
+    """Bytes of memory that this process can still get; all there are where the system does not say."""
+    if not hasattr(os, "sysconf"):
+        return windows.memory()[1]
+    told = _LINUX.read_text() if _LINUX.is_file() else ""
+    available = next((line for line in told.splitlines() if line.startswith("MemAvailable:")), None)
+    free = memory() if available is None else int(available.split()[1]) * 1024
+    if limit := _container("memory.max"):
+        read_again = _container("memory.stat", "inactive_file ")  # files in memory, which give way
+        free = min(free, max(0, limit - _container("memory.current") + read_again))
+    return free
+
+
+def choose_threads(wanted: int, usual: int) -> int:
+    """So many threads as are wanted; 0: as the environment says, else PyTorch's usual number, but no more than free
+    cores."""
+    return wanted or (usual if usual == 1 or _is_told() else min(usual, free_cores()))
 
 
 def busy_cores() -> int:
@@ -64,3 +92,11 @@ def wait_asleep_if_busy(threads: int) -> None:
 
 def _is_told() -> bool:
     return any(name in os.environ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
+
+
+def _container(file: str, key: str = "") -> int:
+    """A number that the container's system tells, in the line of that key; 0 where there is none."""
+    told = _CONTAINER / file
+    lines = told.read_text().splitlines() if told.is_file() else []
+    value = next((line.removeprefix(key) for line in lines if line.startswith(key)), "")
+    return int(value) if value.isdecimal() else 0
