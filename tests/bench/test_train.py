@@ -42,7 +42,7 @@ def test_the_figures_of_a_recipe_alone():
 @pytest.mark.usefixtures("here")
 def test_only_labelled_positions_count_in_the_head_of_an_encoder():
     """15 % of 8 is one position a sequence. Against all 8 that saves 14 positions · 2 · 16 · (16 + 24) · 3."""
-    recipe = tiny(preset("bert"))
+    recipe = tiny(preset("bert"), {"train": {"grad_accumulation": 1}})
     labelled = bench_training(recipe, 1)
     everywhere = train.training_flops(recipe.model, 2, 8)
     assert everywhere - labelled.flops_per_step == 14 * 2 * 16 * (16 + 24) * 3

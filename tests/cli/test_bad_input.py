@@ -251,7 +251,7 @@ TABLE = [
         "a text too long to go on from",
         "explain decoding --run decoder",
         2,
-        "context of 32 leaves no room",
+        "the context holds 32",
         "shorten the text",
         LONG,
     ),

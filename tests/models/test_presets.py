@@ -151,7 +151,7 @@ PAPERS: dict[str, dict[str, tuple[Any, str]]] = {
 
 def resolved(recipe: Recipe, key: str) -> Any:
     if key == SEQUENCES:
-        return recipe.train.batch_size * recipe.train.grad_accumulation
+        return recipe.train.rows * recipe.train.grad_accumulation
     if key == "attention_dropout":
         return recipe.model.attention_dropout_rate
     if key == "model.scale":

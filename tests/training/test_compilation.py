@@ -68,7 +68,7 @@ def test_layers_whose_activations_are_forgotten_are_translated(graphs: Callable[
     for compile in ("on", "off"):
         settings = {"compile": compile, "activation_checkpointing": True}
         parts = assemble(recipe.model, replace(decide_for_machine(recipe.model, recipe.train), **settings))
-        parts.objective(next(synthetic_batches(recipe))).backward()
+        parts.objective(next(synthetic_batches(recipe)))[1].backward()
         found.append([parameter.grad for parameter in parts.model.parameters()])
     assert graphs() >= 1, "nothing was translated"
     torch.testing.assert_close(*found)
@@ -85,6 +85,6 @@ def test_an_encoder_decoder_stays_below_the_limit_of_translations(graphs: Callab
             batch = synthetic_batch(network.section, rows, length, draw, target_length=length - 2)
             padding = np.arange(length) < np.array([length] * (rows - 1) + [length - 2])[:, None]
             padded = replace(batch, padding_mask=padding)
-            objective(padded).backward()
+            objective(padded)[1].backward()
             total_loss(network, [padded], CPU)
     assert not counters["recompile_limit"] and graphs() < torch._dynamo.config.recompile_limit

@@ -98,7 +98,7 @@ def train(
       tfcli train --arch encoder-decoder --data train.tsv --set train.steps=5000
       tfcli train --resume runs/decoder-1
       tfcli train --resume runs/decoder-1 --set train.steps=2000
-      tfcli train --resume runs/decoder-1 --checkpoint 750 --out runs/longer \
+      tfcli train --resume runs/decoder-2 --checkpoint 750 --out runs/longer \
         --set train.steps=2000
       tfcli train --recipe my.toml --nproc 8
     """

@@ -1,12 +1,11 @@
 """``config.json``: what a model needs to be built again."""
 
-import tomllib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import read_versioned, validated, write_json
-from tfcli.recipe.loading import build_recipe
+from tfcli.recipe.loading import build_recipe, read_toml
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 
@@ -31,7 +30,7 @@ def imported_by_old_rule(run: Path) -> str | None:
     no such run, or cannot be read."""
     try:
         read_versioned(run / "config.json", _BEFORE_TEXT_START, remedy=_RESTORE)
-        return str(tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))["origin"]["source"])
+        return str(read_toml(run / "recipe.toml")["origin"]["source"])
     except (TfcliError, OSError, ValueError, KeyError, TypeError):
         return None
 
