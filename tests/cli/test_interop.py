@@ -84,7 +84,7 @@ def test_a_vocabulary_without_special_tokens(endless: Path, corpus: Path, tmp_pa
     """Nothing begins a text and nothing ends it, whatever id comes: the first letter's too."""
     run, texts = tmp_path / "run", ("a cat", "One day", "z")
     record = json.loads(done("import", endless, "--out", run, "--json"))
-    assert (record["begins"], record["ends"], record["pads"]) == ([], [], "")
+    assert (record["begins"], record["ends"], record["pads"], record["never"]) == ([], [], "", [])
     shown = done("import", endless, "--out", tmp_path / "shown").splitlines()
     assert [line.split()[2] for line in shown if line.split()[1:2] == ["with"]] == ["nothing"] * 3
     for text in texts:

@@ -226,7 +226,7 @@ def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str)
         context=section.max_seq_len,
         begins=tuple(tokenizer.labels(roles.target_prefix if pairs else roles.text_prefix)),
         ends=tuple(tokenizer.labels((*roles.end, *roles.more_ends))),
-        pads="" if roles.endless and roles.pad in tokenizer.ordinary_ids else tokenizer.labels([roles.pad])[0],
+        pads="" if roles.endless and roles.pad not in tokenizer.special_ids else tokenizer.labels([roles.pad])[0],
         never=tuple(tokenizer.labels(tokenizer.never_made())),
         left_over=tuple(model.taken.left_over),
         has_head=section.head != "none",

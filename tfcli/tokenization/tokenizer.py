@@ -232,13 +232,14 @@ class Tokenizer:
         order and the best path its parts. Bytes of characters, which stand for others, are not looked at.
         """
         cut, normalizer = self._backend.model.tokenize, self._backend.normalizer
-        rewrites = normalizer.normalize_str if self.algorithm == "wordpiece" and normalizer is not None else str
+        rewrites = normalizer.normalize_str if self.algorithm == "wordpiece" and normalizer is not None else None
         added = self._backend.get_added_tokens_decoder()
         found = []
         for token_id in sorted(self.ordinary_ids - added.keys() - self._fallback_bytes):
             name = self._backend.id_to_token(token_id) or ""
             spelling = name.removeprefix("##") if self.algorithm == "wordpiece" else name
-            if [token.id for token in cut(name)] != [token_id] or rewrites(spelling).strip() != spelling:
+            is_rewritten = rewrites is not None and rewrites(spelling).strip() != spelling
+            if is_rewritten or [token.id for token in cut(name)] != [token_id]:
                 found.append(token_id)
         return found
 
