@@ -15,10 +15,13 @@ import tfcli.corpora.delimited
 import tfcli.corpora.reading
 import tfcli.corpora.spool
 from tests.corpora.helpers import read, refusal, write
+from tfcli.corpora.division import open_division
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import Pair
+from tfcli.corpora.source import LongText, Pair, is_blank
 from tfcli.corpora.spool import Spool, standard_input
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
+from tfcli.recipe.data import DataSection
+from tfcli.tokenization.pieces import pieces
 
 COMPRESSIONS = ["", ".gz", ".zst"]
 
@@ -100,17 +103,64 @@ def test_what_is_no_plain_file_is_refused_unread(tmp_path, place, kind):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Bounds that are reached at once: of a whole text, in a machine of 6,000 bytes, and of a record."""
+    """Bounds that are reached at once: of one text of a stream, in a machine of 6,000 bytes, and of a record."""
     monkeypatch.setattr(tfcli.machine, "memory", lambda: 6000)
     for module in (tfcli.corpora.reading, tfcli.corpora.delimited):
         monkeypatch.setattr(module, "LONGEST", 100)
 
 
+@pytest.fixture
+def long(monkeypatch):
+    """A text of more than seven bytes is not held as a whole."""
+    monkeypatch.setattr(tfcli.corpora.reading, "CHUNK", 7)
+
+
+LONG = "\ufeffá two\r\nthree €\n" + "x" * 20 + " 😀\n fi\ufeffve 日本"
+
+
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_a_text_that_fits_into_no_memory_is_refused(tmp_path, small, compression):
-    path = write(tmp_path / f"a.txt{compression}", "a" * 1001)
-    assert f"more than 1,000 bytes in {path}" in refusal(BrokenInputError, 1, path)
-    assert read(write(tmp_path / f"b.txt{compression}", "a" * 1000)) == ["a" * 1000]
+def test_a_long_text_is_read_in_stretches_and_is_the_same(tmp_path, long, compression):
+    path = write(tmp_path / f"a.txt{compression}", LONG)
+    (text,) = read(path)
+    assert isinstance(text, LongText) and max(map(len, text)) <= 7
+    assert "".join(text) == "".join(text) == LONG[1:]
+    assert len(text) == len(LONG) - 1 and not is_blank(text)
+    for cut in range(len(text) + 1):
+        assert "".join(text[:cut]) + "|" + "".join(text[cut:]) == f"{LONG[1:][:cut]}|{LONG[1:][cut:]}"
+    for limit in (1, 3, 8, 100):
+        assert list(pieces(text, limit)) == list(pieces(LONG[1:], limit))
+
+
+def test_a_long_text_is_divided_as_a_short_one(tmp_path, long, monkeypatch):
+    for number in range(8):
+        write(tmp_path / f"{number}.txt", f"{number} {LONG}")
+
+    def divided(split):
+        parts = open_division(DataSection(source=f"{tmp_path}/*.txt", split=split, validation_fraction=0.3), "text")
+        return parts.fingerprint, [(part, "".join(text)) for part, text in parts.parts()]
+
+    long_ones = [divided(split) for split in ("hash", "tail")]
+    monkeypatch.undo()
+    assert [divided(split) for split in ("hash", "tail")] == long_ones
+
+
+def test_a_long_blank_text_is_left_out(tmp_path, long):
+    write(tmp_path / "a.txt", " \n" * 20)
+    assert "There is no text" in refusal(UsageError, 2, tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("é".encode() * 20 + b"a\0", "is binary, not text: byte 41 is 0"),
+        (b"a" * 27 + b"\xe2\x82" + b"a" * 20, "is not valid UTF-8: byte 27 is 0xe2"),
+        (b"a" * 19 + "€".encode()[:2], "is not valid UTF-8: byte 19 is 0xe2"),
+    ],
+)
+def test_a_bad_byte_far_into_a_text_is_named_by_its_place(tmp_path, long, content, sentence):
+    (text,) = read(write(tmp_path / "a.txt", content))
+    with pytest.raises(BrokenInputError, match=sentence):
+        list(text)
 
 
 def test_an_endless_standard_input_is_refused(small):

@@ -60,7 +60,7 @@ def train(
     """
     from tfcli.cli.reporting import reporting
     from tfcli.corpora.open import open_source
-    from tfcli.corpora.source import texts
+    from tfcli.corpora.source import Text, texts
     from tfcli.outputs import require_output, write_output
     from tfcli.recipe.loading import build_recipe
     from tfcli.records.pipeline import StageProgress, StageStarted
@@ -77,7 +77,7 @@ def train(
     with reporting(terminal, json=json) as reporter:
         source = open_source(sources, "pairs" if pairs else "text", seed=recipe.data.seed)
 
-        def training_texts() -> Iterator[str]:
+        def training_texts() -> Iterator[Text]:
             for number, document in enumerate(source.documents(), start=1):
                 if number % _REPORT_EVERY == 0:
                     reporter(StageProgress("tokenizer", number))
@@ -194,7 +194,7 @@ def compare(
       tfcli tokenize compare runs/decoder-1 runs/encoder-1 --on 'books/*.txt' --json
     """
     from tfcli.corpora.open import open_source
-    from tfcli.corpora.source import texts
+    from tfcli.corpora.source import Text, texts
     from tfcli.interop.tokenizer_files import any_tokenizer
     from tfcli.render.as_json import to_json
     from tfcli.render.tokenization.comparison import TokenizerComparisonView
@@ -203,7 +203,7 @@ def compare(
     loaded = [(str(path), any_tokenizer(path)) for path in tokenizers]
     source = open_source(on, "text", seed=seed or 0)
 
-    def documents() -> Iterator[str]:
+    def documents() -> Iterator[Text]:
         for document in source.documents():
             yield from texts(document)
 

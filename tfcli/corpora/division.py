@@ -10,7 +10,7 @@ from typing import Literal
 
 from tfcli.corpora.builtin import DEFAULT
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import PARTS, Document, Kind, Pair, Part, Source, is_blank, texts
+from tfcli.corpora.source import PARTS, Document, Kind, Pair, Part, Source, is_blank, stretches, texts
 from tfcli.errors import UsageError
 from tfcli.files import digest
 from tfcli.recipe.data import DataSection
@@ -157,8 +157,10 @@ def _by_file(division: Division) -> Iterator[tuple[Part, Document]]:
 def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:
     limit = int(fraction * 256**_HASH_BYTES)
     for document in documents():
-        text = document.source if isinstance(document, Pair) else document
-        number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).digest(), "big")
+        content = hashlib.blake2b(digest_size=_HASH_BYTES)
+        for stretch in stretches(document.source if isinstance(document, Pair) else document):
+            content.update(stretch.encode())
+        number = int.from_bytes(content.digest(), "big")
         yield "validation" if number < limit else "train", document
 
 
@@ -171,7 +173,7 @@ def _by_tail(documents: Callable[[], Iterator[Document]], fraction: Fraction) ->
         end = start + _length(document)
         if end <= cut:
             yield "train", document
-        elif start < cut and isinstance(document, str):
+        elif start < cut and not isinstance(document, Pair):
             yield "train", document[: cut - start]
             yield "validation", document[cut - start :]
         else:

@@ -25,7 +25,7 @@ _TABLES = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
 def open_files(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
     """The files that a path or a glob names, in the order of their names.
 
-    A document is a record of a table, or a whole `.txt` or `.md` file, held in memory while it is used.
+    A document is a record of a table, or a whole `.txt` or `.md` file.
 
     Raises:
         UsageError: there is no such file, it is a folder, empty, of an unknown or the wrong kind.

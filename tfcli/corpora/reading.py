@@ -4,16 +4,19 @@ The text reader of the `datasets` library turns every line ending into a line fe
 is wrong, so text is read here.
 """
 
+import codecs
 import gzip
 import io
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from tfcli.corpora.spool import Spool, pieces
+from tfcli.corpora.source import LongText, Text
+from tfcli.corpora.spool import CHUNK, Spool
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import file_digest
 from tfcli.outputs import reading
@@ -92,19 +95,15 @@ def require_content(file: StoredFile) -> None:
             raise UsageError(f"{file.label} is empty", "give it some text or name another source")
 
 
-def read_text(file: StoredFile) -> str:
-    """The whole file as one text, line endings as they are, without a byte order mark.
+def read_text(file: StoredFile) -> Text:
+    """The whole file as one text, line endings as they are, without a byte order mark; a long one is read when used.
 
     Raises:
-        BrokenInputError: it is binary, not UTF-8, truncated, or fits into no memory.
+        BrokenInputError: it is binary, not UTF-8, or truncated; of a long one, when it is read there.
     """
-    data = bytearray()
-    with file.open() as stream:
-        for chunk in pieces(stream, file.label, is_text=True):
-            data += chunk
-            if b"\0" in chunk:
-                break  # it is refused for this byte, however much follows
-    return _decode(data, file, 0)
+    stretches = _stretches(file)
+    first = next(stretches, "")
+    return first if next(stretches, None) is None else LongText(partial(_stretches, file))
 
 
 def read_lines(file: StoredFile) -> Iterator[str]:
@@ -118,7 +117,7 @@ def read_lines(file: StoredFile) -> Iterator[str]:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), 1):
             if len(line) > LONGEST:
                 raise too_long(file, number)
-            yield _decode(line, file, offset)
+            yield _decode(line, file, offset)[0]
             offset += len(line)
 
 
@@ -139,14 +138,27 @@ def _opened(path: Path, compression: str) -> BinaryIO:
     return path.open("rb")
 
 
-def _decode(data: bytes | bytearray, file: StoredFile, offset: int) -> str:
+def _stretches(file: StoredFile) -> Iterator[str]:
+    offset, left = 0, b""  # what is left begins a character
+    with file.open() as stream:
+        while chunk := stream.read(CHUNK):
+            text, used = _decode(left + chunk, file, offset, is_last=False)
+            yield text
+            left, offset = (left + chunk)[used:], offset + used
+    if left:
+        _decode(left, file, offset)
+
+
+def _decode(data: bytes, file: StoredFile, offset: int, *, is_last: bool = True) -> tuple[str, int]:
+    """The text, and how many bytes it is; unless they are the last, a character may end behind them."""
     if (position := data.find(b"\0")) >= 0:
         problem = f"{file.label} is binary, not text: byte {offset + position} is 0"
         raise BrokenInputError(problem, "give text in UTF-8")
     start = len(_BYTE_ORDER_MARK) if offset == 0 and data.startswith(_BYTE_ORDER_MARK) else 0
     try:
-        return str(memoryview(data)[start:], "utf-8")
+        text, used = codecs.utf_8_decode(memoryview(data)[start:], "strict", is_last)
     except UnicodeDecodeError as error:
         position = start + error.start
         problem = f"{file.label} is not valid UTF-8: byte {offset + position} is 0x{data[position]:02x}"
         raise BrokenInputError(problem, "save it as UTF-8") from error
+    return text, start + used

@@ -1,6 +1,6 @@
 """What a corpus is to the rest of the program: documents that can be read again and again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,34 @@ class Pair:
     target: str
 
 
-Document = str | Pair
+@dataclass(frozen=True)
+class LongText:
+    """A text that is read anew, a stretch at a time, wherever it is used: its characters from `start` up to `stop`."""
+
+    read: Callable[[], Iterator[str]]
+    start: int = 0
+    stop: int | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        place = 0
+        for stretch in self.read():
+            end = place + len(stretch) if self.stop is None else min(self.stop, place + len(stretch))
+            if self.start < end:
+                yield stretch[max(0, self.start - place) : end - place]
+            if end == self.stop:
+                return
+            place = end
+
+    def __len__(self) -> int:
+        return sum(map(len, self))
+
+    def __getitem__(self, part: slice) -> "LongText":
+        assert (self.start, self.stop, part.step) == (0, None, None)
+        return LongText(self.read, part.start or 0, part.stop)
+
+
+Text = str | LongText
+Document = Text | Pair
 
 
 @dataclass(frozen=True)
@@ -39,8 +66,8 @@ class Source:
     """The source's own division, where it has one: every document once, in the order of `documents`."""
 
 
-def texts(document: Document) -> Iterator[str]:
-    """The strings of a document: the text itself, or both sides of a pair."""
+def texts(document: Document) -> Iterator[Text]:
+    """The texts of a document: itself, or both sides of a pair."""
     if isinstance(document, Pair):
         yield document.source
         yield document.target
@@ -48,6 +75,11 @@ def texts(document: Document) -> Iterator[str]:
         yield document
 
 
-def is_blank(text: str) -> bool:
+def stretches(text: Text) -> Iterable[str]:
+    """The text in strings that follow each other."""
+    return [text] if isinstance(text, str) else text
+
+
+def is_blank(text: Text) -> bool:
     """True for text that is empty or white space alone (without copying it)."""
-    return not text or text.isspace()
+    return all(not stretch or stretch.isspace() for stretch in stretches(text))

@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,8 +13,11 @@ from tfcli import machine
 from tfcli.corpora.source import Kind
 from tfcli.errors import BrokenInputError, TfcliError
 
-_CHUNK = 1 << 20
-_DECODED = 6  # times the bytes of a text: the bytes, up to four for each as letters, and one for what goes on
+CHUNK = 1 << 20
+"""Bytes that are read at a time."""
+
+_MOST = 6
+"""Of the machine's memory, the part that one text of a stream may have: a longer one may never end."""
 
 
 class Spool:
@@ -23,7 +25,7 @@ class Spool:
 
     Raises:
         TfcliError: the temporary folder is full or cannot be written to.
-        BrokenInputError: it is to be one text, and fits into no memory.
+        BrokenInputError: it is to be one text, and may never end.
     """
 
     def __init__(self, stream: BinaryIO, label: str, *, is_text: bool = False) -> None:
@@ -34,7 +36,12 @@ class Spool:
         self.path = Path(name)
         weakref.finalize(self, self.path.unlink, missing_ok=True)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
-            for chunk in pieces(stream, label, is_text=is_text):
+            most, size = machine.memory() // _MOST, 0
+            while chunk := stream.read(CHUNK):
+                size += len(chunk)
+                if is_text and size > most:
+                    problem = f"There are more than {most:,} bytes in {label}, which may never end"
+                    raise BrokenInputError(problem, "write them to a file, and name that")
                 self._keep(file, chunk, label)
 
     def _keep(self, file: io.FileIO, chunk: bytes, label: str) -> None:
@@ -44,21 +51,6 @@ class Spool:
                 left = left[file.write(left) :]
         except OSError as error:
             raise _no_room(label, error) from error
-
-
-def pieces(stream: BinaryIO, label: str, *, is_text: bool) -> Iterator[bytes]:
-    """What a stream holds, piece by piece.
-
-    Raises:
-        BrokenInputError: it is to be one text, which is held as a whole, and the machine's memory cannot.
-    """
-    most, size = machine.memory() // _DECODED, 0
-    while chunk := stream.read(_CHUNK):
-        size += len(chunk)
-        if is_text and size > most:
-            problem = f"There are more than {most:,} bytes in {label}, too many for one text in this machine's memory"
-            raise BrokenInputError(problem, "divide it into several files, or make it a table")
-        yield chunk
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tfcli.corpora.source import Document, Pair, Part
+from tfcli.corpora.source import Document, Pair, Part, Text
 from tfcli.tokenization.pieces import PIECE_CHARACTERS, pieces
 
 BATCH_CHARACTERS = 2**20
@@ -49,8 +49,13 @@ def batched(stream: Iterable[Piece], characters: int = BATCH_CHARACTERS) -> Iter
         yield batch
 
 
-def _side_pieces(part: Part, side: str, text: str, limit: int) -> Iterator[Piece]:
-    done = 0
+def _side_pieces(part: Part, side: str, text: Text, limit: int) -> Iterator[Piece]:
+    before: str | None = None
+    first = True
     for piece in pieces(text, limit):
-        yield Piece(part, side, piece, first=done == 0, last=done + len(piece) == len(text))
-        done += len(piece)
+        if before is not None:
+            yield Piece(part, side, before, first=first, last=False)
+            first = False
+        before = piece
+    assert before is not None
+    yield Piece(part, side, before, first=first, last=True)

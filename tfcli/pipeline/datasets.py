@@ -12,7 +12,7 @@ from typing import Any
 from tfcli.corpora.division import Division, open_division
 from tfcli.corpora.files import expanded, is_there
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import Kind, texts
+from tfcli.corpora.source import Kind, Text, texts
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.manifest import MANIFEST_NAME
 from tfcli.data.prepare import dataset_fingerprint, prepare
@@ -75,7 +75,7 @@ def obtain_tokenizer(section: TokenizerSection, division: Division, report: Repo
     require_writable_cache()
     report(StageStarted("tokenizer", what))
 
-    def training_texts() -> Iterator[str]:
+    def training_texts() -> Iterator[Text]:
         for number, document in enumerate(division.only("train"), start=1):
             if number % _REPORT_EVERY == 0:
                 report(StageProgress("tokenizer", number))

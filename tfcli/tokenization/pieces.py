@@ -2,25 +2,30 @@
 
 from collections.abc import Iterable, Iterator
 
+from tfcli.corpora.source import Text, stretches
+
 PIECE_CHARACTERS = 1 << 16
 
 
-def pieces(text: str, limit: int = PIECE_CHARACTERS) -> Iterator[str]:
+def pieces(text: Text, limit: int = PIECE_CHARACTERS) -> Iterator[str]:
     """Cut a text into pieces of at most `limit` characters whose concatenation is the text.
 
     A cut lies before a line end, else before a space, where no word spans it; only a longer run without
     either is cut within.
     """
-    start = 0
-    while len(text) - start > limit:
-        cut = text.rfind("\n", start + 1, start + limit + 1)
-        if cut < 0:
-            cut = text.rfind(" ", start + 1, start + limit + 1)
-        if cut < 0:
-            cut = start + limit
-        yield text[start:cut]
-        start = cut
-    yield text[start:]
+    left = ""
+    for stretch in stretches(text):
+        left, start = left + stretch, 0
+        while len(left) - start > limit:
+            cut = left.rfind("\n", start + 1, start + limit + 1)
+            if cut < 0:
+                cut = left.rfind(" ", start + 1, start + limit + 1)
+            if cut < 0:
+                cut = start + limit
+            yield left[start:cut]
+            start = cut
+        left = left[start:]
+    yield left
 
 
 def batches(items: Iterable[str], characters: int = 1 << 20) -> Iterator[list[str]]:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tfcli.corpora.source import Text
 from tfcli.records.bench import Spread
 from tfcli.records.tokenization import TokenizerComparison, TokenizerQuality
 from tfcli.tokenization.pieces import batches, pieces
 from tfcli.tokenization.tokenizer import Tokenizer
 
-Texts = Callable[[], Iterable[str]]
+Texts = Callable[[], Iterable[Text]]
 Spans = Sequence[tuple[int, int]]
 
 ROUNDS = 5
@@ -74,7 +75,7 @@ class _TextCounts:
     def __init__(self) -> None:
         self.documents = self.characters = self.bytes = self.words = 0
 
-    def batches(self, texts: Iterable[str]) -> Iterator[list[tuple[int, str]]]:
+    def batches(self, texts: Iterable[Text]) -> Iterator[list[tuple[int, str]]]:
         """Pieces of the documents, each with its document's number from 1 on."""
         numbers: list[int] = []
 
@@ -182,7 +183,7 @@ def renyi_efficiency(counts: NDArray[np.int64], vocabulary: int) -> float:
     return float(math.log((shares**_ALPHA).sum()) / (1 - _ALPHA) / math.log(vocabulary))
 
 
-def _beginning(texts: Iterable[str], most: int) -> Iterator[str]:
+def _beginning(texts: Iterable[Text], most: int) -> Iterator[str]:
     """Pieces of the first documents, until there are so many bytes."""
     for piece in (piece for text in texts for piece in pieces(text)):
         if most <= 0:

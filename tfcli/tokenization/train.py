@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 
 from tfcli import machine
+from tfcli.corpora.source import Text, is_blank
 from tfcli.errors import UsageError
 from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.records.tokenization import TokenizerReport
@@ -18,7 +19,7 @@ from tfcli.tokenization.pieces import batches, pieces
 from tfcli.tokenization.pipelines import REPLACEMENT, pipeline
 from tfcli.tokenization.tokenizer import Tokenizer
 
-Texts = Callable[[], Iterator[str]]
+Texts = Callable[[], Iterator[Text]]
 
 _WORD = 16
 """Characters without white space that may still be a word; more of them are a stretch."""
@@ -87,10 +88,10 @@ def _share_of_stretches(texts: Texts, section: TokenizerSection) -> float:
     most, held, free = STRETCHES.get(section.algorithm, 0), HELD.get(section.algorithm, 0), machine.free_memory()
     seen: set[str] = set()
     words = stretches = 0
-    is_blank = True
+    blank = True
     for text in texts():
-        is_blank = is_blank and (not text or text.isspace())
-        if not is_blank and not held:
+        blank = blank and is_blank(text)
+        if not blank and not held:
             break
         for piece in pieces(text):
             new = set(piece.split()) - seen
@@ -105,12 +106,12 @@ def _share_of_stretches(texts: Texts, section: TokenizerSection) -> float:
                     f"it has {words / 1e6:.3g} MB of different words, and {free / 1e9:.3g} GB of memory are free",
                     "learn from a part of the text, or choose --algorithm char, which takes none",
                 )
-    if is_blank:
+    if blank:
         raise UsageError("There is no text to train a tokenizer on", "name a source that holds text")
     return min(1.0, most / max(1, stretches))
 
 
-def _training_pieces(documents: Iterator[str], section: TokenizerSection, share: float) -> Iterator[str]:
+def _training_pieces(documents: Iterator[Text], section: TokenizerSection, share: float) -> Iterator[str]:
     for document in documents:
         for piece in pieces(document):
             # U+FFFD stands for the unknown and must stay out of every vocabulary that has one.
