@@ -121,7 +121,7 @@ def cross_attention_of_before(patch: pytest.MonkeyPatch) -> None:
     def keys_values(_self: caches.CrossAttentionCache, project: Callable[[], Any]) -> Any:
         key, value = project()
         kept.append((key, value))
-        return next(e for e in kept if (e[0].shape, e[0].dtype) == (key.shape, key.dtype))
+        return next(earlier for earlier in kept if (earlier[0].shape, earlier[0].dtype) == (key.shape, key.dtype))
 
     patch.setattr(caches.CrossAttentionCache, "keys_values", keys_values)
 

@@ -91,15 +91,18 @@ def text_extent(
     """
     assert cells.firsts is not None
     lengths = np.diff(np.append(cells.firsts, len(view)))
-    ids = [view.padded(cells.firsts[n : n + 1], lengths[n : n + 1], 0)[0].tolist() for n in range(len(cells))]
+    ids = (view.padded(cells.firsts[n : n + 1], lengths[n : n + 1], 0)[0].tolist() for n in range(len(cells)))
     whole = extent([tokenizer.decode(one) for one in ids], counts)
-    # A character that a token only begins is that of the tokens that end it.
-    first = [tokenizer.decode(one[:1]).rstrip(INCOMPLETE) for one in ids]
     left_out = np.isin(cells.firsts, unscored)
+    tokens = view.padded(cells.firsts, np.ones_like(lengths), 0)[:, 0].tolist()
+    # A character that a token only begins is that of the tokens that end it.
+    first = [
+        tokenizer.decode([one]).rstrip(INCOMPLETE) if out else "" for one, out in zip(tokens, left_out, strict=True)
+    ]
     return replace(
         whole,
-        bytes=whole.bytes - left_out * [len(text.encode()) for text in first],
-        characters=whole.characters - left_out * [len(text) for text in first],
+        bytes=whole.bytes - [len(text.encode()) for text in first],
+        characters=whole.characters - [len(text) for text in first],
     )
 
 

@@ -22,9 +22,10 @@ def fingerprint(state: dict[str, Any], framing: Framing | None = None) -> str:
 
 
 def framing(roles: TokenRoles) -> Framing:
-    """What a prepared dataset has around its texts: bos, eos, and how sources, targets and other texts begin."""
+    """What a prepared dataset has around its texts: bos, eos, and how sources, targets and other texts begin; one thing
+    more where they do not end."""
     before = roles.bos, roles.eos, roles.source_start, roles.target_prefix
-    return before if roles.text_start is None else (*before, roles.text_start)
+    return before if roles.text_start is None else (*before, roles.text_start, *[()] * roles.endless)
 
 
 def _canonical(value: Any) -> Any:
