@@ -236,6 +236,7 @@ def test_everything_works_on_an_imported_run(
     # Rotary and sinusoidal positions can be drawn, learned ones and those of T5 shown.
     done("inspect", "positions", "run", "--length", "6", "--json")
     done("train", "--init", "run", "--data", source, "--out", "further", *SHORT)
+    assert ("One [MASK] day" in Path("further/README.md").read_text()) == ("bert" in family)
     done("export", "further", "--out", "hf", "--format", "hf")
     assert done("export", "run", "--out", "back").startswith("back · from run")
     shift = 1.0 if family == "gemma" else 0.0  # What its norms multiply by is equal, and not what is left of that.
