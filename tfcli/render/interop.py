@@ -15,7 +15,7 @@ def imported_view(record: ImportedRun) -> Facts:
     rows = f"{exact(unused)} rows of the embedding have no token" if unused else "the tokenizer has as many"
     facts = [
         Fact("family", record.layout, record.architecture),
-        Fact("parameters", exact(record.parameters), "numbers in the weights, as precise as in the file"),
+        Fact("parameters", exact(record.parameters), "numbers in the weights"),
         Fact("vocabulary", exact(record.vocab_size), rows),
         Fact("context", exact(record.context), "tokens at most"),
         Fact("begins with", *_beginning(record)),
@@ -37,7 +37,7 @@ def exported_view(record: ExportedRun) -> Facts:
     """A run that has become a folder for `transformers`."""
     facts = [
         Fact("family", record.layout, record.architecture),
-        Fact("parameters", exact(record.parameters), "numbers in model.safetensors, float32"),
+        Fact("parameters", exact(record.parameters), "numbers in model.safetensors"),
         Fact("files", exact(len(record.files)), ", ".join(record.files)),
         Fact("load with", record.auto_class, f'from_pretrained("{printable(record.path)}")'),
     ]
