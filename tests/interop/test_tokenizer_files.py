@@ -329,6 +329,10 @@ def test_no_token_to_end_a_text(tmp_path: Path) -> None:
     folder = saved(tmp_path, Backend(models.WordLevel({"a": 0, "b": 1}, unk_token="a")))
     roles = read_tokenizer(folder, {}).roles
     assert (roles.endless, roles.text_prefix, roles.end, roles.ends, roles.ids()) == (True, (), (), frozenset(), [])
+    begun = Backend(models.WordLevel({"a": 0, "<pad>": 1, "<s>": 2}, unk_token="a"))
+    begun.post_processor = processors.TemplateProcessing(single=["<s>", "$A"], special_tokens=[("<s>", 2)])
+    roles = read_tokenizer(saved(tmp_path / "begun", begun), {}).roles
+    assert (roles.endless, roles.text_prefix, roles.ends, roles.ids()) == (True, (2,), frozenset(), [2])
     reason = "tokenizer.json has no special token that can serve as pad, bos or eos"
     refusal(UsageError, folder, reason, model_type="t5")
 

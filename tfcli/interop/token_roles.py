@@ -83,7 +83,7 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
     roles = find_roles(backend.token_to_id, where, told, may_be_endless=not is_pair)
     more_ends = [token for token in dict.fromkeys(all_of("eos")) if token != roles.eos]
     front = put_in_front(backend)
-    is_plain = front == (roles.bos,) and roles.bos != roles.eos
+    is_plain = front == (roles.bos,) and roles.bos != roles.eos and not roles.endless
     roles = replace(roles, more_ends=tuple(more_ends), text_start=None if is_plain else front)
     if not is_pair:
         return roles
