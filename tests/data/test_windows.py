@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import ROLES
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.causal import CausalBatches
+from tfcli.data.causal import CausalBatches, are_news
 from tfcli.data.views import TokenStreamView
+from tfcli.records.roles import TokenRoles
 
 # One token both ends and begins a document, so that every token is a label.
 ONE_BOUNDARY = replace(ROLES, bos=ROLES.eos)
@@ -28,6 +29,21 @@ def batches(tokens: int, batch_size: int, context: int, seed: int = 0) -> Causal
 
 def same(left: Batch, right: Batch) -> bool:
     return np.array_equal(left.input_ids, right.input_ids) and np.array_equal(left.labels, right.labels)
+
+
+@pytest.mark.parametrize(
+    ("roles", "stream", "news"),
+    [
+        (TokenRoles(pad=0, bos=1, eos=2), [1, 5, 2, 1, 6], [True, True, False, True]),
+        (TokenRoles(pad=0, bos=2, eos=2, text_start=(2,)), [2, 5, 2, 2, 6], [True, True, False, True]),
+        # Nothing ends a text: what begins it is no news, and a letter that stands twice is.
+        (TokenRoles(pad=1, bos=1, eos=1, text_start=(1,), endless=True), [1, 5, 1, 6, 6], [True, False, True, True]),
+        (TokenRoles(pad=0, bos=0, eos=0, text_start=(), endless=True), [0, 0, 5, 0, 0], [True] * 4),
+    ],
+    ids=["begun and ended", "one boundary", "begun alone", "neither"],
+)
+def test_what_begins_a_text_is_no_news(roles: TokenRoles, stream: list[int], news: list[bool]) -> None:
+    assert are_news(np.array(stream), roles).tolist() == news
 
 
 def test_whole_walks_the_stream_in_order() -> None:
