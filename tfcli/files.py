@@ -245,7 +245,11 @@ def read_json(path: Path) -> Any:
     try:
         if path.exists() and not path.is_file():
             raise UsageError(f"Cannot read {path}: it is no plain file", "name a file")
-        return json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        values = json.loads(text)
+        if "\\ud" in text.lower():  # half of a pair is no character
+            json.dumps(values, ensure_ascii=False).encode()
+        return values
     except FileNotFoundError as error:
         raise UsageError(f"There is no file {path}", "check the path") from error
     except OSError as error:

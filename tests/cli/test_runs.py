@@ -138,6 +138,7 @@ def test_an_imported_run_has_no_training(trained: Callable[[str], Path], tmp_pat
     shown = tfcli("runs", "show", tmp_path / "run")
     assert shown.exit_code == 0, shown.stderr
     assert "imported from" in shown.stdout
+    assert f"Try: tfcli evaluate {tmp_path / 'run'} SOURCE" in shown.stderr, "it has no text of its own"
 
 
 def test_a_terminal_without_unicode_gets_ascii_curves(folder: Path):

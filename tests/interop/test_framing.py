@@ -148,8 +148,9 @@ def test_what_begins_a_text_can_be_said(tmp_path: Path) -> None:
         assert says in shown.stdout
         export_run(run, tmp_path / f"{out.name}-out")
         assert import_run(str(tmp_path / f"{out.name}-out"), tmp_path / f"{out.name}-again").begins == tuple(begins)
-    shown = tfcli("import", str(folder), "--bos", "<nope>", "--out", str(tmp_path / "no"))
-    assert shown.exit_code == 2 and "--bos <nope> is no token of the checkpoint" in shown.stderr
+    for bos in ("<nope>", "", "a"):
+        shown = tfcli("import", str(folder), "--bos", bos, "--out", str(tmp_path / "no"))
+        assert shown.exit_code == 2 and f"--bos {bos!r} is no special token of the checkpoint" in shown.stderr
     assert not (tmp_path / "no").exists()
 
 

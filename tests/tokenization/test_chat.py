@@ -142,6 +142,14 @@ def test_without_a_template_a_chat_is_refused(tmp_path: Path):
     edit_json(folder / "tokenizer_config.json", chat_template=[{"name": "../rag", "template": "x"}])
     result = tfcli("import", folder, "--out", tmp_path / "bad")
     assert result.exit_code == 1 and "has a chat template called '../rag'" in result.stderr
+    for template, problem in (
+        ([{"name": "default", "template": ["x"]}], "has a chat_template that is no text"),
+        ({"default": "x"}, "has a chat_template that is no text"),
+        ("\ud800", "is not valid JSON"),
+    ):
+        edit_json(folder / "tokenizer_config.json", chat_template=template)
+        result = tfcli("import", folder, "--out", tmp_path / "bad")
+        assert result.exit_code == 1 and f"tokenizer_config.json {problem}" in result.stderr
 
 
 def test_a_chat_is_answered_from_the_command_line(tmp_path: Path):

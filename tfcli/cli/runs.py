@@ -157,4 +157,5 @@ def _next(detail: "RunDetail") -> str:
         return f"It is training now. Look again: tfcli runs show {run}"
     if detail.summary.state == "interrupted":
         return f"Go on with it: tfcli train --resume {run}"
-    return f"Try: tfcli evaluate {run} · tfcli inspect attention {run} TEXT"
+    source = " SOURCE" if detail.summary.state == "imported" else ""
+    return f"Try: tfcli evaluate {run}{source} · tfcli inspect attention {run} TEXT"

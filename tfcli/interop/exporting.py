@@ -13,7 +13,7 @@ from tfcli.interop.families import LAYOUTS
 from tfcli.interop.layout import Inexpressible, Layout
 from tfcli.interop.layouts.parts import written_tokens
 from tfcli.interop.rewriting import Parameters, same_functions
-from tfcli.interop.tensors import give
+from tfcli.interop.tensors import give, precision_of
 from tfcli.interop.tokenizer_export import write_tokenizer
 from tfcli.recipe.model import ModelSection
 from tfcli.records.interop import ExportedRun
@@ -70,6 +70,7 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
         architecture=config["architectures"][0],
         auto_class=AUTO_CLASSES[run.architecture] if run.config.model.head != "none" else "AutoModel",
         parameters=sum(tensor.numel() for tensor in tensors.values()),
+        precision=precision_of(tensors),
         files=tuple(files),
         lacks=layout.headless_lacks if section.head == "none" else (),
     )

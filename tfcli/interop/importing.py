@@ -20,7 +20,7 @@ from tfcli.interop.families import layout_of
 from tfcli.interop.hub import fetch, is_hub_name
 from tfcli.interop.json_files import read_optional
 from tfcli.interop.layout import Layout
-from tfcli.interop.tensors import Taken, canonical_names, multiplied, settled_section, take
+from tfcli.interop.tensors import Taken, canonical_names, multiplied, precision_of, settled_section, take
 from tfcli.interop.tokenizer_files import read_chat, read_roles, read_tokenizer
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.loading import as_name, build_recipe
@@ -33,6 +33,7 @@ from tfcli.runs.card import imported_card
 from tfcli.runs.config import RunConfig, write_config
 from tfcli.runs.directory import RunDirectory, claimed_run
 from tfcli.runs.weights import save_tensors
+from tfcli.tokenization.backend import copied
 from tfcli.tokenization.chat import ChatTemplates
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -152,7 +153,7 @@ def _suppressed(checkpoint: Checkpoint, rows: int) -> tuple[int, ...]:
         listed, words = values.get("suppress_tokens") or [], values.get("bad_words_ids") or []
         try:
             found += map(index, [*listed, *(word[0] for word in words if len(word) == 1)])
-        except TypeError as error:
+        except (TypeError, KeyError) as error:
             raise BrokenInputError(
                 f"{where} has suppress_tokens or bad_words_ids that are no lists of ids", "restore the file"
             ) from error
@@ -168,9 +169,11 @@ def _begun_with(tokenizer: Tokenizer, bos: str, architecture: str) -> Tokenizer:
     if bos == "none":
         return tokenizer.with_roles(replace(tokenizer.roles, text_start=()))
     token = tokenizer.token_id(bos)
-    if token is None:
+    declared = copied(tokenizer.to_json()).get_added_tokens_decoder()
+    if token is None or (token in tokenizer.ordinary_ids and token not in declared):  # no text could hold it any more
         raise UsageError(
-            f"--bos {shortened(bos)} is no token of the checkpoint", "name one of its special tokens, or none"
+            f"--bos {shortened(repr(bos))} is no special token of the checkpoint",
+            "name one of its special tokens, or none",
         )
     start = (token,) if tokenizer.roles.endless or token == tokenizer.roles.eos else None
     return tokenizer.with_roles(replace(tokenizer.roles, bos=token, text_start=start))
@@ -221,6 +224,7 @@ def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str)
         layout=model.layout.name,
         architecture=section.architecture,
         parameters=sum(tensor.numel() for tensor in model.taken.parameters.values()),
+        precision=precision_of(model.taken.parameters),
         vocab_size=section.vocab_size,
         tokens=tokenizer.vocab_size,
         context=section.max_seq_len,

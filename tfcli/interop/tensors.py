@@ -160,6 +160,11 @@ def give(layout: Layout, section: ModelSection, parameters: Mapping[str, Tensor]
     return theirs
 
 
+def precision_of(tensors: Mapping[str, Tensor]) -> str:
+    """What the tensors are stored in: "bfloat16", or "bfloat16 and float32"."""
+    return " and ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors.values()}))
+
+
 def parameter_shapes(section: ModelSection) -> dict[str, torch.Size]:
     """The shape of every parameter of a model of this section, at no cost."""
     return {name: parameter.shape for name, parameter in weightless(section).named_parameters()}

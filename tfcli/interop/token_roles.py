@@ -36,7 +36,9 @@ def special_names(folder: Path) -> dict[str, str]:
             if isinstance(token, str):
                 found[setting] = token
             elif value is not None:
-                raise BrokenInputError(f"{file} has {setting}_token = {value!r}, not a token", "restore the file")
+                raise BrokenInputError(
+                    f"{file} has {setting}_token = {shortened(repr(value))}, not a token", "restore the file"
+                )
     return found
 
 

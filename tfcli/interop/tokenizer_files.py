@@ -79,7 +79,9 @@ def read_chat(folder: Path) -> ChatTemplates | None:
     if found := {name: _text(path) for name, path in files if path.is_file()}:
         return ChatTemplates(found, _written(folder))
     try:
-        templates = {str(one["name"]): str(one["template"]) for one in named}
+        templates = {one["name"]: one["template"] for one in named}
+        if not all(isinstance(text, str) for text in (*templates, *templates.values())):
+            raise TypeError
     except (TypeError, KeyError) as error:
         raise BrokenInputError(f"{file} has a chat_template that is no text", "restore the file") from error
     for name in templates:

@@ -13,6 +13,8 @@ class ImportedRun:
     """The family of the checkpoint: gpt2, bert, llama, …"""
     architecture: str
     parameters: int
+    precision: str
+    """That the weights are stored in: "bfloat16", or "bfloat16 and float32"."""
     vocab_size: int
     """Rows of the embedding; the tokenizer may know fewer ids."""
     tokens: int
@@ -44,6 +46,7 @@ class ExportedRun:
     auto_class: str
     """AutoModelForCausalLM, AutoModelForMaskedLM or AutoModelForSeq2SeqLM."""
     parameters: int
+    precision: str
     files: tuple[str, ...]
     lacks: tuple[str, ...] = ()
     """Tensors that the class has and the run does not; `transformers` draws them at random."""

@@ -15,11 +15,11 @@ def imported_view(record: ImportedRun) -> Facts:
     rows = f"{exact(unused)} rows of the embedding have no token" if unused else "the tokenizer has as many"
     facts = [
         Fact("family", record.layout, record.architecture),
-        Fact("parameters", exact(record.parameters), "numbers in the weights"),
+        Fact("parameters", exact(record.parameters), f"numbers in the weights, {record.precision}"),
         Fact("vocabulary", exact(record.vocab_size), rows),
         Fact("context", exact(record.context), "tokens at most"),
         Fact("begins with", *_beginning(record)),
-        Fact("ends with", _tokens(record.ends[:1]), _further_ends(record.ends[1:])),
+        Fact("ends with", _tokens(record.ends[:1]), _ending(record.ends)),
         Fact("pads with", _tokens((record.pads,) if record.pads else ()), "the end of batches"),
     ]
     if not record.has_head:
@@ -37,7 +37,7 @@ def exported_view(record: ExportedRun) -> Facts:
     """A run that has become a folder for `transformers`."""
     facts = [
         Fact("family", record.layout, record.architecture),
-        Fact("parameters", exact(record.parameters), "numbers in model.safetensors"),
+        Fact("parameters", exact(record.parameters), f"numbers in model.safetensors, {record.precision}"),
         Fact("files", exact(len(record.files)), ", ".join(record.files)),
         Fact("load with", record.auto_class, f'from_pretrained("{printable(record.path)}")'),
     ]
@@ -57,8 +57,10 @@ def _tokens(names: tuple[str, ...]) -> str:
     return " ".join(map(printable, names)) or "nothing"
 
 
-def _further_ends(names: tuple[str, ...]) -> str:
-    return f"every document; {', '.join(map(printable, names))} ends a text too" if names else "every document"
+def _ending(names: tuple[str, ...]) -> str:
+    if not names:
+        return "a text; generation stops at its limit"
+    return f"every document; {', '.join(map(printable, names[1:]))} ends a text too" if names[1:] else "every document"
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -187,7 +187,7 @@ def _rendered(template: str, values: dict[str, Any]) -> dict[str, str]:
         raise
     except Exception as error:
         line = f" in line {error.lineno}" if hasattr(error, "lineno") else ""
-        return {"failed": " ".join(f"{error}{line}".split()) or type(error).__name__}
+        return {"failed": " ".join(f"{str(error).rstrip('.')}{line}".split()) or type(error).__name__}
 
 
 if __name__ == "__main__":
