@@ -1,8 +1,8 @@
 """``tfcli import`` and ``tfcli export``, as a user types them."""
 
 import json
-import re
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping
