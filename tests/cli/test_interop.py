@@ -104,6 +104,8 @@ def test_a_vocabulary_without_special_tokens(endless: Path, corpus: Path, tmp_pa
     assert "The prompt is empty" in refused(2, "generate", run, "")
     done("import", endless, "--out", tmp_path / "begun", "--bos", "z")
     assert 25 not in ours(tmp_path / "begun", "", 30)
+    for looked in ("inspect attention", "inspect attribution", "inspect lens", "embed"):
+        assert "The text is empty, and no token of this run begins a text" in refused(2, *looked.split(), run, "")
     done("train", "--init", run, "--data", corpus / "text.txt", "--out", tmp_path / "tuned", *SHORT)
     done("export", run, "--out", tmp_path / "hf")
     written = json.loads((tmp_path / "hf/config.json").read_text())

@@ -80,7 +80,7 @@ def text_ids(run: LoadedRun, text: str) -> tuple[int, ...]:
     """What a model reads of one text, without another side; an encoder-decoder's encoder reads it.
 
     Raises:
-        UsageError: it is longer than the context, or empty and to be read by an encoder-decoder.
+        UsageError: it is longer than the context, or empty.
     """
     inputs = read_text(run, text, "" if run.architecture == "encoder-decoder" else None)
     ids = inputs.decoder if inputs.encoder is None else inputs.encoder
@@ -89,7 +89,7 @@ def text_ids(run: LoadedRun, text: str) -> tuple[int, ...]:
 
 
 def require_room(run: LoadedRun, inputs: Inputs) -> None:
-    """Refuse what is longer than a model's context.
+    """Refuse what is longer than a model's context, or nothing at all.
 
     Raises:
         UsageError: naming the side and both lengths.
@@ -97,6 +97,8 @@ def require_room(run: LoadedRun, inputs: Inputs) -> None:
     decoded = "text" if inputs.encoder is None else "target"
     for side, ids in (("text", inputs.encoder), (decoded, inputs.decoder)):
         longest = run.config.model.max_seq_len
+        if ids == ():
+            raise UsageError(f"The {side} is empty, and no token of this run begins a text", f"give a {side}")
         if ids is not None and len(ids) > longest:
             raise UsageError(f"The {side} has {len(ids)} tokens and the context holds {longest}", f"shorten the {side}")
 
