@@ -25,7 +25,7 @@ from tfcli.runs.config import read_config
 from tfcli.runs.data import read_run_data
 from tfcli.runs.directory import RunDirectory, claimed_run, existing_run
 from tfcli.runs.ending import finished_event, over, reason_to_end
-from tfcli.runs.load import load_run
+from tfcli.runs.load import read_run
 from tfcli.runs.lock import held
 from tfcli.runs.metrics import read_metrics
 from tfcli.tokenization.load import load_tokenizer
@@ -107,7 +107,7 @@ def _complete(recipe: Recipe, init: Path | None) -> Recipe:
 
 
 def _begun(recipe: Recipe, run: RunDirectory, report: Report, processes: int = 1) -> TrainingJob:
-    initial = load_run(recipe.train.init) if recipe.train.init is not None else None
+    initial = read_run(recipe.train.init) if recipe.train.init is not None else None
     if initial is not None:
         require_same_model(recipe.model, initial)
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer)))

@@ -40,6 +40,27 @@ class LoadedRun:
         return self.config.model.architecture
 
 
+@dataclass(frozen=True)
+class StoredRun:
+    """A run whose model is still in its file: `tensors` are read from `weights` one by one."""
+
+    directory: RunDirectory
+    recipe: Recipe
+    config: RunConfig
+    tokenizer: Tokenizer
+    weights: Path
+    tensors: Mapping[str, Tensor]
+
+    def fill(self, model: Transformer, only: Mapping[str, Tensor] | None = None) -> None:
+        """Copy the weights into a model, or those of them that are named.
+
+        Raises:
+            BrokenInputError: they are damaged, or those of another model.
+        """
+        narrow = (torch.bfloat16, torch.float16) if self.recipe.is_imported else ()
+        fill_model(model, self.tensors, self.weights, (torch.float32, *narrow), only)
+
+
 def load_run(
     path: Path | str,
     checkpoint: str = "best",
@@ -57,6 +78,25 @@ def load_run(
         UsageError: there is no run, no such checkpoint, or no such precision on this machine.
         BrokenInputError: a file is damaged, or weights, tokenizer and config do not belong together.
     """
+    run = read_run(path, checkpoint)
+    model = unfilled(run.config.model)
+    if precision == "bfloat16":
+        model.bfloat16()
+    model = model.to(device).eval()
+    run.fill(model)
+    if precision is not None:
+        ready_to_predict(model, precision)
+    own = precision or "float32"
+    return LoadedRun(run.directory, run.recipe, run.config, run.tokenizer, model, torch.device(device), own)
+
+
+def read_run(path: Path | str, checkpoint: str = "best") -> StoredRun:
+    """Read all of a run directory but the weights, which are opened.
+
+    Raises:
+        UsageError: there is no run, or no such checkpoint.
+        BrokenInputError: a file is damaged, or tokenizer and config do not belong together.
+    """
     directory = existing_run(Path(path))
     recipe = load_recorded(directory.recipe)
     config = read_config(directory.config)
@@ -66,23 +106,13 @@ def load_run(
         raise BrokenInputError(
             f"{directory.recipe} and {directory.config} describe different models", "restore the run's own files"
         )
-    model = unfilled(config.model)
-    if precision == "bfloat16":
-        model.bfloat16()
-    model = model.to(device).eval()
-    tensors: Mapping[str, Tensor]
     if checkpoint == "best":
-        weights = directory.weights
-        tensors = StoredTensors(weights)
-        require_belonging(tensors.metadata, weights, config.run_id)
-    else:
-        weights = kept_checkpoint(directory, checkpoint)
-        tensors = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
-    narrow = (torch.bfloat16, torch.float16) if recipe.is_imported else ()
-    fill_model(model, tensors, weights, (torch.float32, *narrow))
-    if precision is not None:
-        ready_to_predict(model, precision)
-    return LoadedRun(directory, recipe, config, tokenizer, model, torch.device(device), precision or "float32")
+        tensors = StoredTensors(directory.weights)
+        require_belonging(tensors.metadata, directory.weights, config.run_id)
+        return StoredRun(directory, recipe, config, tokenizer, directory.weights, tensors)
+    weights = kept_checkpoint(directory, checkpoint)
+    kept = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
+    return StoredRun(directory, recipe, config, tokenizer, weights, kept)
 
 
 def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:

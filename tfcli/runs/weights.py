@@ -52,19 +52,23 @@ class StoredTensors(Mapping[str, Tensor]):
     """The tensors of a safetensors file, each read when it is asked for and held by nobody else: a model that is filled
     from them is in memory once. The file is opened for each, for what was read of an open one stays in memory.
 
+    Args:
+        like: divide them as these are; without it, all are whole.
+
     Raises:
         UsageError: it is not there.
         BrokenInputError: it is truncated or no safetensors file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, like: Mapping[str, Tensor] | None = None) -> None:
+        self.path, self.like = path, like or {}
         with _opened(path) as file:
             self.names, self.metadata = frozenset(file.keys()), file.metadata() or {}
 
     def __getitem__(self, name: str) -> Tensor:
         with _opened(self.path) as file:
-            return file.get_tensor(name)
+            tensor = file.get_tensor(name)
+        return divided_as(tensor, self.like.get(name, tensor))
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -93,8 +97,9 @@ def _opened(path: Path) -> Iterator[Any]:
 
 def checkpoint_tensors(
     checkpoint: Checkpoint, name: str, run_id: str, like: Mapping[str, Tensor] | None = None
-) -> dict[str, Tensor]:
-    """The tensors of a checkpoint's "model" or "optimizer", from its one file or from a folder of parts.
+) -> Mapping[str, Tensor]:
+    """The tensors of a checkpoint's "model" or "optimizer", from its one file, where each is read when it is asked for,
+    or from a folder of parts.
 
     Args:
         run_id: of the run that it must belong to.
@@ -106,15 +111,15 @@ def checkpoint_tensors(
             parts.
     """
     parts, file = checkpoint.folder / f"{name}.parts", checkpoint.folder / f"{name}.safetensors"
-    tensors: dict[str, Tensor] = {}
+    tensors: Mapping[str, Tensor] = {}
     if not parts.is_dir() or file.is_file():  # beside parts lies what is never divided
-        tensors, metadata = load_tensors(file)
-        require_belonging(metadata, file, run_id, checkpoint.step)
+        stored = StoredTensors(file, like)
+        require_belonging(stored.metadata, file, run_id, checkpoint.step)
+        tensors = stored
     if parts.is_dir():
         require_belonging(read_json(parts / ABOUT), parts, run_id, checkpoint.step)
-        return tensors | (whole_parts(parts) if like is None else load_parts(parts, like))
-    places = like or {}
-    return {key: divided_as(tensor, places.get(key, tensor)) for key, tensor in tensors.items()}
+        return {**tensors, **(whole_parts(parts) if like is None else load_parts(parts, like))}
+    return tensors
 
 
 def require_belonging(metadata: Any, path: Path, run_id: str, step: int | None = None) -> None:
@@ -157,17 +162,24 @@ def is_finite(tensor: Tensor) -> bool:
     return bool(torch.isfinite(low) & torch.isfinite(high))
 
 
-def fill_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path, stored: Sequence[torch.dtype] = ()) -> None:
+def fill_model(
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    path: Path,
+    stored: Sequence[torch.dtype] = (),
+    only: Mapping[str, Tensor] | None = None,
+) -> None:
     """Copy tensors into a model's parameters: look at one after the other, and then copy one after the other, so that
     a model keeps all its own where one is refused.
 
     Args:
         stored: the types that they may have, the usual one first; none: the model's.
+        only: of the model's parameters, those to fill; None: all.
 
     Raises:
         BrokenInputError: one is left over, or as `require_tensors`.
     """
-    parameters = model_tensors(model)
+    parameters = {name: own for name, own in model_tensors(model).items() if only is None or name in only}
     for name, parameter in parameters.items():
         found = {name: tensors[name]} if name in tensors else {}
         kinds = [tensor.dtype for tensor in found.values() if tensor.dtype in stored] or stored[:1]

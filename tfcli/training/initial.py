@@ -2,31 +2,28 @@
 
 from dataclasses import fields, replace
 
-import torch
-
 from tfcli.errors import UsageError
+from tfcli.models.build import weightless
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.runs.config import RunConfig
-from tfcli.runs.load import LoadedRun
+from tfcli.runs.load import StoredRun
 from tfcli.runs.weights import model_tensors
 
 
-def take_weights(model: Transformer, config: RunConfig, initial: LoadedRun) -> None:
+def take_weights(model: Transformer, config: RunConfig, initial: StoredRun) -> None:
     """Copy a run's weights into a model. To a run without a head, the model may have one, which then begins afresh.
 
     Raises:
         UsageError: the run has another tokenizer, or is another model.
+        BrokenInputError: its weights are damaged.
     """
     _require_same_tokenizer(config, initial)
     require_same_model(config.model, initial)
-    with torch.no_grad():
-        ours = model_tensors(model)
-        for name, tensor in model_tensors(initial.model).items():
-            ours[name].copy_(tensor)
+    initial.fill(model, only=model_tensors(weightless(initial.config.model)))
 
 
-def _require_same_tokenizer(config: RunConfig, initial: LoadedRun) -> None:
+def _require_same_tokenizer(config: RunConfig, initial: StoredRun) -> None:
     where = initial.directory.path
     if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
         raise UsageError(
@@ -34,7 +31,7 @@ def _require_same_tokenizer(config: RunConfig, initial: LoadedRun) -> None:
         )
 
 
-def require_same_model(model: ModelSection, initial: LoadedRun) -> None:
+def require_same_model(model: ModelSection, initial: StoredRun) -> None:
     """Refuse, before any work, to begin a model with the weights of another one.
 
     Raises:

@@ -23,7 +23,7 @@ from tfcli.runs.checkpoint import Origin, Progress, last_checkpoint, or_an_older
 from tfcli.runs.config import RunConfig, read_config, write_config
 from tfcli.runs.data import write_run_data
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.load import LoadedRun, load_run_tokenizer
+from tfcli.runs.load import StoredRun, load_run_tokenizer
 from tfcli.runs.metrics import truncate_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -79,7 +79,7 @@ def start(
     data: PreparedDataset,
     tokenizer: Tokenizer,
     run: RunDirectory,
-    initial: LoadedRun | None = None,
+    initial: StoredRun | None = None,
     processes: int = 1,
 ) -> TrainingJob:
     """Begin a run: decide what the recipe leaves open, and write down all that does not change any more.

@@ -22,7 +22,7 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.header import read_header
-from tfcli.runs.load import LoadedRun
+from tfcli.runs.load import LoadedRun, read_run
 from tfcli.runs.weights import model_tensors
 from tfcli.training.job import TrainingJob, resume, start
 from tfcli.training.loop import train
@@ -119,7 +119,7 @@ def _begun_anew(run: LoadedRun, data: PreparedDataset, out: RunDirectory) -> Rec
     recipe = recipe_of(run, data)
     model = replace(recipe.model, dropout=recipe.model.dropout or _DROPOUT)
     recipe = replace(recipe, model=model, train=_short(run, recipe.train, 0))
-    return start(recipe, data, run.tokenizer, out, initial=run).recipe
+    return start(recipe, data, run.tokenizer, out, initial=read_run(run.directory.path)).recipe
 
 
 def _short(run: LoadedRun, section: TrainSection, step: int) -> TrainSection:
