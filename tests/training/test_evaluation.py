@@ -1,12 +1,13 @@
 """What is scored when: after saving, on a sample in between, on the whole part at the end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 
 from tests.support.left import require_equal, what_is_left
 from tests.support.runs import (
@@ -23,8 +24,10 @@ from tests.support.runs import (
     weights,
 )
 from tests.training.test_loop import job, scripted
+from tfcli.data.batch import Batch
 from tfcli.data.buckets import evenly
 from tfcli.evaluation.evaluate import evaluate
+from tfcli.evaluation.loss import Totals
 from tfcli.files import read_json
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.pipeline.training import train_recipe
@@ -94,6 +97,34 @@ def test_an_evaluation_that_dies_loses_nothing(
     assert (finished.reason, finished.step) == ("done", 8)
     assert [event.step for event in events.of(StepsDone)] == ([6, 8] if saved == 4 else [])
     require_equal(what_is_left(tmp_path / "run"), what_is_left(tmp_path / "unbroken"))
+
+
+@pytest.mark.parametrize("patience", [0, 1])
+def test_a_death_behind_the_change_of_the_best_weights_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: int
+):
+    """The sample likes those of step 4, and the whole part those of step 8, which are in their place when the process
+    dies, and the counters do not say so yet. With patience, step 8 is no checkpoint: it is taken once more."""
+    script, found = iter([2.0, 2.5, 2.7, 2.6]), dict[tuple[float, int], float]()
+
+    def by_weights(model: nn.Module, batches: Iterable[Batch], *_: Any) -> Totals:
+        scored = float(next(model.parameters()).detach().sum()), sum(batch.tokens for batch in batches)
+        return Totals(
+            nats=(found[scored] if scored in found else found.setdefault(scored, next(script))), tokens=1, correct=0
+        )
+
+    monkeypatch.setattr(loop, "total_loss", by_weights)
+    kept = {"steps": 12, "save_every": 5, "patience": 1} if patience else {"steps": 8}
+    recipe, run = tiny_recipe("decoder", {"train": {"evaluate_tokens": 60, **kept}}), tmp_path / "run"
+    train_tiny(recipe, tmp_path / "unbroken")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_at(patch, "_saved" if patience else "save_counters", 2)
+        train_tiny(recipe, run)
+    assert max(RunDirectory(run).checkpoints()) == (5 if patience else 8)
+    finished, _ = resume_tiny(run)
+    assert (finished.best_step, finished.best_loss) == (8, 2.6)
+    require_equal(what_is_left(run), what_is_left(tmp_path / "unbroken"))
+    assert not [*run.glob(".*")]
 
 
 def test_a_stop_at_an_evaluation_is_saved_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -44,6 +44,10 @@ class RunDirectory:
         """The best weights by validation."""
         return self.path / "model.safetensors"
 
+    def aside(self, step: int) -> Path:
+        """Where the best weights, of that step, wait until the counters say that others are in their place."""
+        return self.path / f".best-{step}.tmp"
+
     @property
     def metrics(self) -> Path:
         """One JSON object a line, as training went."""

@@ -29,6 +29,7 @@ from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training.assembly import assemble, decide_for_machine
 from tfcli.training.averaging import MovingAverage
+from tfcli.training.checkpoints import checkpoints_to_keep
 from tfcli.training.initial import take_weights
 from tfcli.training.memory import require_memory
 from tfcli.training.state import load_checkpoint, save_checkpoint
@@ -127,7 +128,9 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
         )
     abandoned: list[dict[str, Any]] = []
     if workers.is_first:
-        run.sweep()
+        if (aside := run.aside(job.progress.best_step or 0)).is_file():
+            aside.replace(run.weights)
+        run.prune(checkpoints_to_keep(run.checkpoints(), recipe.train))
         lines, abandoned = truncate_metrics(run.metrics, job.progress.step, unevaluated=job.progress.unevaluated)
         job.lost_lines, job.progress.lines = max(0, job.progress.lines - lines), lines
     job.best_is_later = workers.any(any(line.get("best") for line in abandoned))

@@ -231,9 +231,9 @@ def _evaluated_whole(job: TrainingJob, clock: Clock, last: Evaluated, *, is_best
         events.append(_scored(job, clock, _of(job), "whole"))
         better = min(range(len(events)), key=lambda number: (_or_infinite(events[number].loss), number))
         if events[better] is events[-1] and len(events) > 1:
+            save_best(job, instead_of=progress.best_step)
             progress.best_loss = last.loss if math.isfinite(last.loss) else None
             progress.best_step = progress.step
-            save_best(job)
     events[better] = replace(events[better], best=True)
     if math.isfinite(events[better].loss):
         progress.whole_loss = events[better].loss

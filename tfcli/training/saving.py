@@ -3,12 +3,13 @@
 Of several workers the first one writes, and what fails for one of them fails for all.
 """
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tfcli.errors import TfcliError
-from tfcli.files import write_text
+from tfcli.files import replacing, write_text
 from tfcli.recipe.saving import to_toml
 from tfcli.records.training import Evaluated, SettingChanged, StepsDone
 from tfcli.runs.checkpoint import write_state
@@ -40,11 +41,18 @@ def append(job: TrainingJob, event: StepsDone | Evaluated | SettingChanged) -> N
     job.progress.lines += 1
 
 
-def save_best(job: TrainingJob) -> None:
-    """What the model holds now becomes what the run is loaded with."""
+def save_best(job: TrainingJob, instead_of: int | None = None) -> None:
+    """What the model holds now becomes what the run is loaded with.
+
+    Args:
+        instead_of: the step of the best weights so far, to be found again if the counters are never saved.
+    """
     tensors = {name: whole(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
     with _keeping_the_last(job):
         if job.workers.is_first:
+            if instead_of is not None:
+                with replacing(job.run.aside(instead_of)) as temporary:
+                    shutil.copyfile(job.run.weights, temporary)
             save_tensors(job.run.weights, tensors, {"run_id": job.config.run_id})
 
 
@@ -66,6 +74,7 @@ def save_counters(job: TrainingJob) -> None:
         if job.workers.is_first:
             flush_metrics(job.run.metrics)
             write_state(job.run.checkpoint(job.progress.step), job.progress, job.origin)
+            job.run.sweep()
 
 
 @contextmanager
