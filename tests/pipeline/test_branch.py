@@ -107,7 +107,7 @@ def test_what_was_changed_behind_the_checkpoint_is_no_part_of_the_branch(run: Pa
     ("step", "settings", "words"),
     [
         (8, {}, "has no checkpoint of step 8; it has: 4, 12"),
-        (12, {}, "finished at step 12, so that the change has no effect"),
+        (12, {}, "finished at step 12, and there is nothing left to train"),
         (4, {"train": {"steps": 3}}, "train.steps = 3 is less than the 4 steps that are done"),
         (4, {"train": {"seed": 3}}, "it would be another one"),
     ],

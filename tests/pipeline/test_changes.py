@@ -140,7 +140,7 @@ def test_an_extended_run_that_is_killed_at_once_is_not_finished(tmp_path: Path):
             r"train.patience, train.schedule, train.schedule_steps; how fast: train.learning_rate",
         ),
         ({"steps": 3}, "train.steps = 3 is less than the 5 steps that are done"),
-        ({"steps": 5}, "finished at step 5, so that the change has no effect"),
+        ({"steps": 5}, "finished at step 5, and there is nothing left to train"),
         ({"steps": 0}, "train.steps = 0 is out of range"),
         ({"stepps": 9}, "the nearest one is 'train.steps'"),
         ({"average_checkpoints": 2}, "is more than train.keep_checkpoints = 1"),
@@ -156,7 +156,7 @@ def test_another_change_is_refused_by_name_and_nothing_happens(interrupted: Path
 
 def test_a_change_of_a_finished_run_that_does_nothing_is_refused(tmp_path: Path):
     train_tiny(tiny_recipe(), tmp_path / "run")
-    with pytest.raises(UsageError, match=r"finished at step 12, so that the change has no effect; raise train\.steps"):
+    with pytest.raises(UsageError, match=r"finished at step 12, and there is nothing left to train; raise train\.steps"):
         resumed(tmp_path / "run", log_every=1)
 
 

@@ -326,7 +326,7 @@ def _require_effect(progress: Progress, recipe: Recipe) -> None:
         )
     if reason_to_end(progress, recipe.train) is not None:
         raise UsageError(
-            f"The run is finished at step {progress.step}, so that the change has no effect",
+            f"The run is finished at step {progress.step}, and there is nothing left to train",
             "raise train.steps, or train.patience where it stopped early, to go on",
         )
 

@@ -42,7 +42,7 @@ class OutlineView:
         facts = {
             "vocabulary": f"{exact(o.vocab_size)} ids{most}",
             "a micro-batch": _micro_batch(o),
-            "a step": f"{plural(o.sequences, 'sequence')} of {exact(o.context)} tokens, "
+            "a step": f"{'up to ' * o.equal_tokens}{plural(o.sequences, 'sequence')} of {exact(o.context)} tokens, "
             f"{short(o.flops_per_step, 'FLOP')}",
             "a token": f"{short(o.flops_per_token, 'FLOP')}, forward and backward",
             "in all": f"{exact(o.steps)} steps, {short(o.tokens)} tokens at most, "
