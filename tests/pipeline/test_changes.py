@@ -156,7 +156,7 @@ def test_another_change_is_refused_by_name_and_nothing_happens(interrupted: Path
 
 def test_a_change_of_a_finished_run_that_does_nothing_is_refused(tmp_path: Path):
     train_tiny(tiny_recipe(), tmp_path / "run")
-    with pytest.raises(UsageError, match=r"finished at step 12, and there is nothing left to train; raise train\.steps"):
+    with pytest.raises(UsageError, match=r"at step 12, and there is nothing left to train; raise train\.steps"):
         resumed(tmp_path / "run", log_every=1)
 
 
