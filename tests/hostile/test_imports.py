@@ -130,7 +130,7 @@ CASES = [
     case(
         "a size that the weights have not",
         IMPORT,
-        2,
+        1,
         r"(config\.json|model\.safetensors|\w+\.weight).*; ",
         edit(CONFIG, hidden_size=24),
     ),

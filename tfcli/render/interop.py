@@ -50,6 +50,8 @@ def exported_view(record: ExportedRun) -> Facts:
 def _beginning(record: ImportedRun) -> tuple[str, str]:
     if record.begins:
         return _tokens(record.begins), "every target" if record.architecture == "encoder-decoder" else "every text"
+    if record.architecture == "encoder":
+        return "nothing", "a text"
     return "nothing", f"a text; an empty prompt is {_tokens(record.ends[:1]) if record.ends else 'refused'}"
 
 
