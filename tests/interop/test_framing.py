@@ -152,7 +152,7 @@ def test_what_begins_a_text_can_be_said(tmp_path: Path) -> None:
         shown = tfcli("import", str(folder), "--bos", bos, "--out", str(tmp_path / "no"))
         assert shown.exit_code == 2 and f"--bos {bos!r} is no special token of the checkpoint" in shown.stderr
     assert not (tmp_path / "no").exists()
-    bert = checkpoint(tmp_path / "bert", "bert")
+    bert = save_checkpoint(tmp_path / "bert", "bert")
     shown = tfcli("import", str(bert), "--bos", "none", "--out", str(tmp_path / "bert-run"))
     assert shown.exit_code == 0 and "nothing  a text " in shown.stdout and "empty prompt" not in shown.stdout
 
