@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import weakref
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,8 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.training import Evaluated, StepsDone, TrainingStarted
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.load import load_run
-from tfcli.runs.weights import model_tensors
+from tfcli.runs.load import load_run, read_run
+from tfcli.runs.weights import StoredTensors, model_tensors
 from tfcli.tokenization.chat import ChatTemplates
 from tfcli.training.job import TrainingJob
 from tfcli.training.job import start as start_job
@@ -315,9 +316,8 @@ def test_init_copies_every_weight_and_leaves_the_old_run_alone(tmp_path: Path, t
     old = load_run(trained("encoder-decoder"))
     recipe = old.recipe
     tokenizer, data = obtain_data(recipe, lambda event: None)
-    job = start_job(recipe, data, tokenizer, RunDirectory(tmp_path / "new"), old)
+    job = start_job(recipe, data, tokenizer, RunDirectory(tmp_path / "new"), read_run(old.directory.path))
     assert same(model_tensors(job.model), model_tensors(old.model))
-    assert all(p is not q for p, q in zip(job.model.parameters(), old.model.parameters(), strict=True))
     expected = total_loss(old.model, job.validation.whole(), torch.device("cpu"))
     assert total_loss(job.model, job.validation.whole(), torch.device("cpu")) == expected
 
@@ -347,6 +347,29 @@ def test_init_may_name_other_initial_weights_since_it_takes_none_of_them(tmp_pat
     recipe = tiny_recipe("decoder", {"model": {"num_layers": 2, **start}, "train": {"steps": 1}})
     finished, _ = train_tiny(recipe, tmp_path / "new", init=trained("decoder"))
     assert finished.reason == "done"
+
+
+@pytest.mark.parametrize("way", ["checkpoint", "init"])
+def test_weights_are_read_one_by_one(way: str, tmp_path: Path, trained, monkeypatch):
+    """Never is more than one tensor of the file held beside the model, or two while they are looked at."""
+    read: list[weakref.ref[torch.Tensor]] = []
+    held: list[int] = []
+    true = StoredTensors.__getitem__
+
+    def counting(self: StoredTensors, name: str) -> torch.Tensor:
+        tensor = true(self, name)
+        read.append(weakref.ref(tensor))
+        held.append(sum(one() is not None for one in read))
+        return tensor
+
+    monkeypatch.setattr(StoredTensors, "__getitem__", counting)
+    if way == "checkpoint":
+        load_run(trained("decoder"), "last")
+    else:
+        monkeypatch.setattr("tfcli.runs.load.unfilled", None)  # no second model is made
+        recipe = tiny_recipe("decoder", {"model": {"num_layers": 2}, "train": {"steps": 1}})
+        train_tiny(recipe, tmp_path / "new", init=trained("decoder"))
+    assert max(held) <= 2 and len(read) > 20
 
 
 def test_init_refuses_a_start_that_scales_embeddings_otherwise(tmp_path: Path, trained):
