@@ -318,6 +318,7 @@ def test_init_copies_every_weight_and_leaves_the_old_run_alone(tmp_path: Path, t
     tokenizer, data = obtain_data(recipe, lambda event: None)
     job = start_job(recipe, data, tokenizer, RunDirectory(tmp_path / "new"), read_run(old.directory.path))
     assert same(model_tensors(job.model), model_tensors(old.model))
+    assert all(p is not q for p, q in zip(job.model.parameters(), old.model.parameters(), strict=True))
     expected = total_loss(old.model, job.validation.whole(), torch.device("cpu"))
     assert total_loss(job.model, job.validation.whole(), torch.device("cpu")) == expected
 
