@@ -19,7 +19,7 @@ _ASKED = 0.04
 _ROUNDING = 0.25
 """Of a core: what is missing from a free one, for the system has something to do now and then."""
 
-_BLOCK = bytes(1 << 16)
+_BLOCK = bytes(1 << 20)
 _WAITING = "OMP_WAIT_POLICY"
 
 _CONTAINER = Path("/sys/fs/cgroup")

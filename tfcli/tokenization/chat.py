@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import read_versioned, validated, write_json
 from tfcli.processes import DEVNULL, PIPE, Popen, child
+from tfcli.windows import of_unix
 
 FILE_NAME = "chat_template.json"
 _FORMAT_VERSION = 1
@@ -163,14 +164,13 @@ def _to_json(
 
 def _limit() -> None:
     """Give the next conversation its share of time, and all of them together memory."""
-    with suppress(ImportError):  # Windows has no such limits
-        import resource
-
-        spent = resource.getrusage(resource.RUSAGE_SELF)
-        seconds = int(spent.ru_utime + spent.ru_stime) + 1 + _SECONDS
-        for what, most in ((resource.RLIMIT_AS, _BYTES), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
-            with suppress(OSError, ValueError):  # macOS does not limit memory
-                resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
+    if (resource := of_unix("resource")) is None:
+        return
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(spent.ru_utime + spent.ru_stime) + 1 + _SECONDS
+    for what, most in ((resource.RLIMIT_AS, _BYTES), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
+        with suppress(OSError, ValueError):  # macOS does not limit memory
+            resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
 
 
 def _rendered(template: str, values: dict[str, Any]) -> dict[str, str]:
