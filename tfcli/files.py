@@ -247,9 +247,12 @@ def read_json(path: Path) -> Any:
             raise UsageError(f"Cannot read {path}: it is no plain file", "name a file")
         text = path.read_text(encoding="utf-8")
         values = json.loads(text)
-        if "\\ud" in text.lower():  # half of a pair is no character
+        if "\\ud" in text.lower():
             json.dumps(values, ensure_ascii=False).encode()
         return values
+    except UnicodeEncodeError as error:
+        problem = f"{path} holds half a surrogate pair, which is no character"
+        raise BrokenInputError(problem, "restore the file or make it again") from error
     except FileNotFoundError as error:
         raise UsageError(f"There is no file {path}", "check the path") from error
     except OSError as error:
