@@ -145,7 +145,7 @@ def test_without_a_template_a_chat_is_refused(tmp_path: Path):
     for template, problem in (
         ([{"name": "default", "template": ["x"]}], "has a chat_template that is no text"),
         ({"default": "x"}, "has a chat_template that is no text"),
-        ("\ud800", "is not valid JSON"),
+        ("\ud800", "holds half a surrogate pair"),
     ):
         edit_json(folder / "tokenizer_config.json", chat_template=template)
         result = tfcli("import", folder, "--out", tmp_path / "bad")
