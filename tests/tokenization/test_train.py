@@ -102,8 +102,8 @@ def test_the_report_counts_by_hand() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_documents_are_opened_as_often_as_promised(algorithm: str) -> None:
-    """What is streamed from elsewhere is fetched at every opening."""
+def test_documents_are_opened_as_often_as_promised(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is streamed from elsewhere is fetched at every opening; few documents, once."""
     opened: list[int] = []
 
     def texts() -> Iterator[str]:
@@ -112,8 +112,13 @@ def test_documents_are_opened_as_often_as_promised(algorithm: str) -> None:
             opened[-1] += 1
             yield text
 
-    train_tokenizer(texts, TokenizerSection(algorithm=algorithm, vocab_size=400))  # type: ignore[arg-type]
+    section = TokenizerSection(algorithm=algorithm, vocab_size=400)  # type: ignore[arg-type]
     first = 1 if algorithm == "char" else 2  # the others see whether their words can be held
+    once, _ = train_tokenizer(texts, section)
+    assert opened == ([1, 2] if algorithm == "char" else [2])
+    opened.clear()
+    monkeypatch.setattr(trained_by, "REMEMBERED", 0)
+    assert train_tokenizer(texts, section)[0].to_json() == once.to_json()
     assert opened == ([2, 2, 2, 2] if algorithm in ("wordpiece", "unigram") else [first, 2, 2])
 
 

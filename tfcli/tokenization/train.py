@@ -21,6 +21,9 @@ from tfcli.tokenization.tokenizer import Tokenizer
 
 Texts = Callable[[], Iterator[Text]]
 
+REMEMBERED = 1 << 24
+"""Characters that are kept in memory rather than read or made again."""
+
 _WORD = 16
 """Characters without white space that may still be a word; more of them are a stretch."""
 
@@ -37,20 +40,44 @@ def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer,
     """Learn a tokenizer and count what it makes of its own training text.
 
     Args:
-        texts: opens the documents anew. They are opened three times, for wordpiece and unigram four times: to see how
-            many words there are, to learn, and to count. They are never held in memory together.
+        texts: opens the documents anew. Few are read once and kept; many are opened three times, for wordpiece and
+            unigram four times: to see how many words there are, to learn, and to count.
         section: the algorithm, the vocabulary's size and what is too rare to learn.
 
     Raises:
         UsageError: there is no text, its words take more memory than is free, or the vocabulary is too small for the
             alphabet.
     """
+    texts = _remembered(texts)
     share = _share_of_stretches(texts, section)
     learner = learn.LEARNERS[section.algorithm]
     cutter = pipeline(section)
     model = learner(cutter, lambda: _training_pieces(texts(), section, share), section)
     tokenizer = Tokenizer(pipeline(section, model))
     return tokenizer, _report(tokenizer, texts, share)
+
+
+def _remembered(texts: Texts) -> Texts:
+    """The same documents, kept from their first whole reading on if they are few."""
+    kept: list[Text] | None = None
+
+    def opened() -> Iterator[Text]:
+        nonlocal kept
+        if kept is not None:
+            yield from kept
+            return
+        so_far: list[Text] = []
+        room = REMEMBERED
+        for text in texts():
+            room -= len(text) if isinstance(text, str) else room + 1
+            if room >= 0:
+                so_far.append(text)
+            else:
+                so_far.clear()
+            yield text
+        kept = so_far if room >= 0 else None
+
+    return opened
 
 
 def _report(tokenizer: Tokenizer, texts: Texts, share: float) -> TokenizerReport:
