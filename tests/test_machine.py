@@ -35,7 +35,7 @@ def machine_of(monkeypatch: pytest.MonkeyPatch, shares: list[float]) -> None:
 
     def wall() -> float:
         if not hasattr(own, "share"):
-            own.share, own.now = shares[next(numbers)], 0.0
+            own.share, own.now = shares[next(numbers) % len(shares)], 0.0
         own.now += 0.001
         return float(own.now)
 

@@ -16,6 +16,8 @@ from tfcli import windows
 _ASKED = 0.04
 """Seconds for which cores are asked for, to see how many are free: a few turns of a system's scheduler."""
 
+_TIMES = 4
+
 _ROUNDING = 0.25
 """Of a core: what is missing from a free one, for the system has something to do now and then."""
 
@@ -33,7 +35,17 @@ def cores() -> int:
 
 @cache
 def free_cores() -> int:
-    """Cores that nothing else uses, at least one: so much time do busy threads get together, one a core. Asked once."""
+    """Cores that nothing else uses, at least one: so much time do busy threads get together, one a core. Where that is
+    not every core, it is asked again: another program may just have ended. The answer stays."""
+    found = 0
+    for _ in range(_TIMES):
+        found = max(found, _free_now())
+        if found == cores():
+            break
+    return max(1, found)
+
+
+def _free_now() -> int:
     shares: list[float] = []
 
     def work() -> None:
@@ -47,7 +59,7 @@ def free_cores() -> int:
         worker.start()
     for worker in workers:
         worker.join()
-    return max(1, int(sum(shares) + _ROUNDING))
+    return int(sum(shares) + _ROUNDING)
 
 
 def memory() -> int:
