@@ -155,6 +155,7 @@ print(peak_memory(torch.device("cpu")) - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
 def test_a_model_is_in_memory_once_in_the_precision_that_is_asked_for(tmp_path: Path):
     """64 million parameters, stored in 2 bytes each: read, laid out for prediction, and never held beside a copy. What

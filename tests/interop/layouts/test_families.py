@@ -39,7 +39,7 @@ def test_every_family_is_described() -> None:
 
 
 @every_family
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=20, derandomize=True, deadline=None)
 @given(data=st.data())
 def test_same_logits_and_weights(family: Family, data: st.DataObject) -> None:
     """And what is written of a read config reads back the same."""
