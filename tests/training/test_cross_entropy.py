@@ -1,6 +1,7 @@
 """The loss in blocks against numbers worked out by hand and against PyTorch's own cross-entropy."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -60,18 +61,28 @@ def test_label_smoothing_by_hand():
     with_bias=st.booleans(),
     smoothing=st.sampled_from([0.0, 0.1]),
     at_a_time=st.integers(1, 50),
+    multiple=st.sampled_from([1, 64]),
+    translated=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_blocks_and_portions_of_any_size_give_pytorch_s_loss_and_gradients(
-    tokens: int, words: int, with_bias: bool, smoothing: float, at_a_time: int, seed: int
+    tokens: int,
+    words: int,
+    with_bias: bool,
+    smoothing: float,
+    at_a_time: int,
+    multiple: int,
+    translated: bool,
+    seed: int,
 ):
+    """Also with columns behind the vocabulary, and with all of it in one block as torch.compile gets it."""
     inputs = drawn(tokens, 5, words, with_bias, seed)
-    before = cross_entropy.BLOCK, cross_entropy.MOST_TOKENS
-    cross_entropy.BLOCK, cross_entropy.MOST_TOKENS = {"cpu": 64 * at_a_time}, at_a_time
-    try:
-        ours = results(linear_cross_entropy, *inputs, smoothing)
-    finally:
-        cross_entropy.BLOCK, cross_entropy.MOST_TOKENS = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cross_entropy, "BLOCK", {"cpu": 64 * at_a_time})
+        patch.setattr(cross_entropy, "MOST_TOKENS", at_a_time)
+        patch.setattr(cross_entropy, "MULTIPLE", {"cpu": multiple})
+        patch.setattr(cross_entropy, "_translated", lambda function: function)
+        ours = results(partial(linear_cross_entropy, translated=translated), *inputs, smoothing)
     for found, expected in zip(ours, results(plain, *inputs, smoothing), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 

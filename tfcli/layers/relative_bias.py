@@ -27,15 +27,13 @@ class RelativeBias(nn.Module):
         Shape:
             returns: (1, H, T, S)
         """
-        queries = torch.arange(source_length - target_length, source_length, device=self.weight.device)
-        keys = torch.arange(source_length, device=self.weight.device)
+        distances = torch.arange(1 - source_length, target_length, device=self.weight.device)
         buckets = relative_buckets(
-            keys[None, :] - queries[:, None],
-            buckets=len(self.weight),
-            max_distance=self.max_distance,
-            bidirectional=self.bidirectional,
+            distances, buckets=len(self.weight), max_distance=self.max_distance, bidirectional=self.bidirectional
         )
-        return self.weight[buckets].permute(2, 0, 1)[None]
+        # A row for each query would be the same line one step further on: looked up once, its gradient is added up
+        # once a distance, and not once a pair, in which a GPU spent half of a step.
+        return self.weight[buckets].T.unfold(1, source_length, 1).flip(1)[None]
 
 
 def relative_buckets(distance: Tensor, *, buckets: int, max_distance: int, bidirectional: bool) -> Tensor:
@@ -46,8 +44,8 @@ def relative_buckets(distance: Tensor, *, buckets: int, max_distance: int, bidir
     masked.
 
     Shape:
-        distance: (T, S), whole numbers
-        returns: (T, S), 0 … buckets − 1
+        distance: any, whole numbers
+        returns: the same, 0 … buckets − 1
     """
     if bidirectional:
         buckets //= 2

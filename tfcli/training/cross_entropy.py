@@ -6,12 +6,14 @@ one turns each block of logits into its gradient and that into the gradients of 
 Shape legend: N tokens, D model, Vocab words.
 """
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from tfcli.data.batch import IGNORED
 
@@ -24,18 +26,31 @@ LARGEST_BLOCK = 1 << 28
 MOST_TOKENS = 1 << 13
 """Tokens whose logits are held at a time, in the precision of the matrix product."""
 
+MULTIPLE = {"cuda": 64}
+"""Of how many words the matrix product is made, by device: rows of 50,257 numbers begin where a GPU's matrix units
+cannot read them whole."""
+
 
 def linear_cross_entropy(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float = 0.0
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    smoothing: float = 0.0,
+    *,
+    translated: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """−Σ q log softmax(h Wᵀ + b) with q = (1 − ε) one-hot + ε / Vocab (Szegedy et al. 2016, section 7), summed over the
     tokens whose label is not `IGNORED`; and beside it the same with ε = 0, through which no gradient comes.
+
+    `translated` lets torch.compile make two passes over the logits of what are ten here: a third of GPT-2's step on a
+    GPU, and nothing on a CPU, where a block of logits stays in the cache.
 
     Shape:
         hidden: (N, D); weight: (Vocab, D); bias: (Vocab,); labels: (N,)
         returns: () and (), float32
     """
-    return _LinearCrossEntropy.apply(hidden, weight, bias, labels, smoothing)
+    return _LinearCrossEntropy.apply(hidden, weight, bias, labels, smoothing, translated)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -43,10 +58,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        translated: bool,
     ) -> tuple[Tensor, Tensor]:
-        matrix = weight.to(hidden.dtype)
-        offsets = None if bias is None else bias.to(hidden.dtype)
+        more = -len(weight) % MULTIPLE.get(weight.device.type, 1)
+        matrix = F.pad(weight.to(hidden.dtype), (0, 0, 0, more)) if more else weight.to(hidden.dtype)
+        offsets = None if bias is None else F.pad(bias.to(hidden.dtype), (0, more))
         wanted = ctx.needs_input_grad[:3]
         d_hidden = torch.empty_like(hidden) if any(wanted) else None
         made = torch.empty_like if len(hidden) else torch.zeros_like  # where there are tokens, the first ones fill it
@@ -55,7 +77,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         totals = hidden.new_zeros(2, dtype=torch.float32)
         for first in range(0, len(hidden), MOST_TOKENS):
             rows = slice(first, first + MOST_TOKENS)
-            tokens = _Tokens(hidden[rows], matrix, offsets, labels[rows], smoothing)
+            tokens = _Tokens(hidden[rows], matrix, len(weight), offsets, labels[rows], smoothing, translated)
             totals += tokens.losses()
             if d_hidden is not None:
                 d_hidden[rows] = tokens.gradients(d_weight, d_bias, first=first == 0)
@@ -68,21 +90,28 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if found is None else found.mul_(gradient) for found in ctx.saved_tensors)
-        return (*scaled, None, None)
+        return (*scaled, None, None, None)
 
 
 class _Tokens:
-    """Some tokens and their logits."""
+    """Some tokens and their logits, of which those behind the vocabulary are there for the matrix product alone."""
 
     def __init__(
-        self, hidden: Tensor, matrix: Tensor, offsets: Tensor | None, labels: Tensor, smoothing: float
+        self,
+        hidden: Tensor,
+        matrix: Tensor,
+        vocab_size: int,
+        offsets: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        translated: bool,
     ) -> None:
-        self.hidden, self.matrix, self.offsets = hidden, matrix, offsets
+        self.hidden, self.matrix, self.vocab_size, self.offsets = hidden, matrix, vocab_size, offsets
         self.scored = labels != IGNORED
         self.labels = labels.masked_fill(~self.scored, 0)[:, None]
-        self.smoothing = smoothing
+        self.smoothing, self.translated = smoothing, translated
         self.logits: list[Tensor] = []
-        self.log_z = hidden.new_empty(0)
+        self.log_z = self.of_label = hidden.new_empty(0)
 
     def losses(self) -> Tensor:
         """log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far; and the
@@ -95,14 +124,14 @@ class _Tokens:
         z, of_all, of_label = (torch.zeros_like(largest) for _ in range(3))
         for block in self._blocks():
             self.logits.append(self._product(block))
-            x = self.logits[-1].float()
-            of_label += x.gather(1, self._place(x, block))[:, 0].masked_fill_(~self._is_in(x, block), 0.0)
-            if self.smoothing:
-                of_all += x.sum(1)
-            before, largest = largest, torch.maximum(largest, x.amax(1))
-            z = z * (before - largest).exp_() + x.sub(largest[:, None]).exp_().sum(1)
-        self.log_z = largest + z.log()
-        expected = (1 - self.smoothing) * of_label + self.smoothing / len(self.matrix) * of_all
+            logits = self.logits[-1][:, : self._words(block)]
+            of_label += logits.gather(1, self._place(block))[:, 0].float().masked_fill_(~self._is_in(block), 0.0)
+            highest, powers, total = self._way(_sums)(logits, self.smoothing > 0)
+            of_all += total
+            before, largest = largest, torch.maximum(largest, highest)
+            z = z * (before - largest).exp_() + powers * (highest - largest).exp_()
+        self.log_z, self.of_label = largest + z.log(), of_label
+        expected = (1 - self.smoothing) * of_label + self.smoothing / self.vocab_size * of_all
         losses = (self.log_z - expected, self.log_z - of_label)
         return torch.stack([loss.masked_fill_(~self.scored, 0.0).sum() for loss in losses])
 
@@ -115,38 +144,63 @@ class _Tokens:
             returns: (N, D)
         """
         d_hidden = torch.zeros_like(self.hidden, dtype=torch.float32)
-        share = self.scored[:, None].float()
+        share, spread = self.scored[:, None].float(), self.smoothing / self.vocab_size
+        at_label = ((self.of_label - self.log_z).exp_() - spread + (self.smoothing - 1))[:, None] * share
         for block, logits in zip(self._blocks(), self.logits, strict=True):
-            p = logits.float().sub_(self.log_z[:, None]).exp_()
-            if self.smoothing:
-                p -= self.smoothing / len(self.matrix)
-            self._subtract_labels(p, block)
-            p.mul_(share)
+            d_logits = self._way(_slopes)(logits, self.log_z[:, None], share, spread)
+            words, place = d_logits[:, : self._words(block)], self._place(block)
+            others = words.gather(1, place)
+            words.scatter_(1, place, torch.where(self._is_in(block)[:, None], at_label.to(words.dtype), others))
+            d_logits[:, words.shape[1] :] = 0.0
             if d_bias is not None:
-                d_bias[block] += p.sum(0)
-            d_logits = p.to(self.hidden.dtype)
+                d_bias[block] += words.sum(0, dtype=torch.float32)
             d_hidden += d_logits @ self.matrix[block]
             if d_weight is not None:
-                found = d_logits.T @ self.hidden
-                d_weight[block] = found if first else d_weight[block] + found
+                found, part = (d_logits.T @ self.hidden)[: words.shape[1]], d_weight[block]
+                part.copy_(found) if first else part.add_(found)
         return d_hidden
 
+    def _way(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return _translated(function) if self.translated else function
+
     def _blocks(self) -> Iterator[slice]:
-        size = max(64, BLOCK.get(self.hidden.device.type, LARGEST_BLOCK) // len(self.hidden))
-        return (slice(first, first + size) for first in range(0, len(self.matrix), size))
+        size = BLOCK.get(self.hidden.device.type, LARGEST_BLOCK) // len(self.hidden)
+        size = len(self.matrix) if self.translated else max(64, size)
+        for first in range(0, self.vocab_size, size):
+            is_last = first + size >= self.vocab_size
+            yield slice(first, len(self.matrix) if is_last else first + size)
+
+    def _words(self, block: slice) -> int:
+        """How many of a block's columns are words of the vocabulary."""
+        return min(block.stop, self.vocab_size) - block.start
 
     def _product(self, block: slice) -> Tensor:
         found = torch.mm(self.hidden, self.matrix[block].T)
         return found if self.offsets is None else found.add_(self.offsets[block])
 
-    def _place(self, x: Tensor, block: slice) -> Tensor:
+    def _place(self, block: slice) -> Tensor:
         """Where the label of each token stands in a block; anywhere, where it is not in it."""
-        return (self.labels - block.start).clamp(0, x.shape[1] - 1)
+        return (self.labels - block.start).clamp(0, self._words(block) - 1)
 
-    def _is_in(self, x: Tensor, block: slice) -> Tensor:
-        return ((self.labels >= block.start) & (self.labels < block.start + x.shape[1]))[:, 0]
+    def _is_in(self, block: slice) -> Tensor:
+        return ((self.labels >= block.start) & (self.labels < block.stop))[:, 0]
 
-    def _subtract_labels(self, p: Tensor, block: slice) -> None:
-        """p − (1 − ε) at the right word of each token, where that word is in the block."""
-        share = self._is_in(p, block)[:, None].to(p.dtype) * (self.smoothing - 1)
-        p.scatter_add_(1, self._place(p, block), share)
+
+def _sums(logits: Tensor, of_all: bool) -> tuple[Tensor, Tensor, Tensor | float]:
+    """The largest logit m of each token, Σ exp(x − m), and Σ x where it is asked for."""
+    x = logits.float()
+    largest = x.amax(1)
+    return largest, (x - largest[:, None]).exp_().sum(1), x.sum(1) if of_all else 0.0
+
+
+def _slopes(logits: Tensor, log_z: Tensor, share: Tensor, spread: float) -> Tensor:
+    """The gradient by the logits, (softmax(x) − ε / Vocab) · share, of all words as if none were the label."""
+    p = logits.float().sub_(log_z).exp_()
+    if spread:
+        p -= spread
+    return p.mul_(share).to(logits.dtype)
+
+
+@functools.cache
+def _translated(function: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(function, dynamic=True)

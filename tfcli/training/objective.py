@@ -20,7 +20,7 @@ class TrainingLoss(nn.Module):
         super().__init__()
         self.model = model
         self.label_smoothing = train.label_smoothing or 0.0
-        self.autocasts = train.precision == "bfloat16"
+        self.autocasts, self.translated = train.precision == "bfloat16", train.compile == "on"
 
     def forward(self, batch: Batch) -> Tensor:
         """Nats, summed: plain, through which no gradient comes, and to be minimised.
@@ -34,5 +34,7 @@ class TrainingLoss(nn.Module):
         with torch.autocast(device.type, torch.bfloat16, enabled=self.autocasts):
             hidden, labels = labelled_hidden(self.model, batch, device)
             vectors = for_products(head.prepared(hidden))
-        minimised, plain = linear_cross_entropy(vectors, head.weight, head.bias, labels, self.label_smoothing)
+        minimised, plain = linear_cross_entropy(
+            vectors, head.weight, head.bias, labels, self.label_smoothing, translated=self.translated
+        )
         return torch.stack((plain, minimised))
