@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 import typer
 
 from tfcli.cli.bench_pictures import bench_pictures
-from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
+from tfcli.cli.options import Json, command
+from tfcli.cli.settings import MACHINE, SHAPE, SIZES, Asked
 from tfcli.cli.terminal import Terminal
-from tfcli.cli.train import Arch, Preset, RecipeName, Size
 
 bench_app = typer.Typer()
 bench_app.command("pictures")(bench_pictures)
@@ -17,19 +17,12 @@ bench_app.command("pictures")(bench_pictures)
 @command
 def bench_train(
     terminal: Terminal,
-    arch: Arch = None,
-    preset: Preset = None,
-    size: Size = None,
-    recipe: RecipeName = None,
-    assignments: Set = None,
+    asked: Annotated[Asked, ("vocab_size",), SHAPE, SIZES, ("batch_size", "precision"), MACHINE],
     steps: Annotated[int, typer.Option("--steps", min=1, help="Steps to measure, after three that warm up.")] = 20,
     against: Annotated[
         Literal["transformers"] | None,
         typer.Option("--against", help="Train the same shape there too, in turns, and print the ratio."),
     ] = None,
-    seed: Seed = None,
-    device: Device = "auto",
-    threads: Threads = 0,
     json: Json = False,
 ) -> None:
     """Measure how fast a recipe trains.
@@ -48,17 +41,7 @@ def bench_train(
     from tfcli.render.as_json import to_json
     from tfcli.render.bench.training import TrainingSpeedView
 
-    settings = recipe_from(
-        arch=arch,
-        recipe=recipe,
-        size=size,
-        preset=preset,
-        assignments=assignments,
-        seed=seed,
-        device=device,
-        threads=threads,
-    )
-    settings = with_vocabulary(terminal, settings)
+    settings = with_vocabulary(terminal, recipe_from(asked))
     with terminal.progress() as tell:
         speed = bench_training(settings, steps, transformers=against is not None, tell=tell)
     if json:
@@ -71,11 +54,7 @@ def bench_train(
 @command
 def bench_generate(
     terminal: Terminal,
-    arch: Arch = None,
-    preset: Preset = None,
-    size: Size = None,
-    recipe: RecipeName = None,
-    assignments: Set = None,
+    asked: Annotated[Asked, SHAPE, MACHINE],
     batch: Annotated[
         int | None,
         typer.Option("--batch", min=1, help="Prompts at once.", show_default="1; with --sentences the recipe's, 32"),
@@ -101,9 +80,6 @@ def bench_generate(
         Literal["transformers"] | None,
         typer.Option("--against", help="Generate with the same weights there too, in turns, and print the ratio."),
     ] = None,
-    seed: Seed = None,
-    device: Device = "auto",
-    threads: Threads = 0,
     json: Json = False,
 ) -> None:
     """Measure how fast a recipe's model generates.
@@ -124,16 +100,7 @@ def bench_generate(
     from tfcli.render.as_json import to_json
     from tfcli.render.bench.generation import GenerationSpeedView
 
-    settings = recipe_from(
-        arch=arch,
-        recipe=recipe,
-        size=size,
-        preset=preset,
-        assignments=assignments,
-        seed=seed,
-        device=device,
-        threads=threads,
-    )
+    settings = recipe_from(asked)
     chosen = generation_settings(settings, {"max_new_tokens": max_new_tokens, "beam": beam})
     settings = with_vocabulary(terminal, settings)
     work = GenerationWork(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from tfcli.cli.exits import exit_codes
+from tfcli.cli.settings import OUTPUT, Asked, option_parameters
 from tfcli.cli.signals import stop_on_signals
 from tfcli.cli.terminal import Color, Terminal
 from tfcli.outputs import begin_command
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from tfcli.recipe.model import WeightPrecision
     from tfcli.runs.load import LoadedRun
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys instead of text.")]
+_output = functools.partial(typer.Option, rich_help_panel=OUTPUT)
+
+Json = Annotated[bool, _output("--json", help="Print JSON with stable keys instead of text.")]
 Seed = Annotated[
     int | None,
     typer.Option(
@@ -59,15 +62,15 @@ Run = Annotated[
 
 _COMMON = {
     "color": (
-        Annotated[Color, typer.Option("--color", help="Colour; auto: in a terminal, without NO_COLOR.")],
+        Annotated[Color, _output("--color", help="Colour; auto: in a terminal, without NO_COLOR.")],
         "auto",
     ),
-    "quiet": (Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")], False),
+    "quiet": (Annotated[bool, _output("--quiet", "-q", help="No progress and no notes.")], False),
     "verbose": (
-        Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr: settings, figures, time.")],
+        Annotated[bool, _output("--verbose", "-v", help="Say more on stderr: settings, figures, time.")],
         False,
     ),
-    "debug": (Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")], False),
+    "debug": (Annotated[bool, _output("--debug", help="Show the traceback of an error.")], False),
 }
 _TEXTS = ("TEXT", "PROMPT", "TOKEN", "ID")
 """Values that may be empty, by the name that help gives them. All others are paths and names."""
@@ -77,8 +80,15 @@ _LARGEST = 2**63
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that all have, its exit codes, and its function a `terminal`."""
-    signature = inspect.signature(function, eval_str=True)
-    own = [_never_empty(p) for name, p in signature.parameters.items() if name != "terminal"]
+    own: list[inspect.Parameter] = []
+    groups: dict[str, list[str]] = {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind, *rest = get_args(parameter.annotation) or (None,)
+        if kind is Asked:
+            groups[name] = [one for names in rest for one in names]
+            own += map(_never_empty, option_parameters(groups[name]))
+        elif name != "terminal":
+            own.append(_never_empty(parameter))
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in _COMMON.items()
@@ -97,6 +107,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 _require_countable(name, value)
                 if isinstance(value, Path):
                     _note_old_import(terminal, value)
+            for name, names in groups.items():
+                given = {one: values.pop(one) for one in names}
+                values[name] = Asked({one: value for one, value in given.items() if value not in (None, [])})
             function(terminal=terminal, **values)
             terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
 

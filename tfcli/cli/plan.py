@@ -3,13 +3,13 @@
 import functools
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
+from tfcli.cli.options import Json, command
+from tfcli.cli.settings import MACHINE, Asked
 from tfcli.cli.terminal import Terminal
-from tfcli.cli.train import Arch
 
 if TYPE_CHECKING:
     from tfcli.planning.propose import Compose
@@ -28,23 +28,13 @@ LARGE = 20_000_000
 def plan(
     terminal: Terminal,
     minutes: Annotated[float, typer.Option("--minutes", metavar="M", help="How long the whole job may take.")],
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split]; or a prepared folder.",
-            show_default="builtin:stories, or builtin:pt-en for pairs",
-        ),
-    ] = None,
-    arch: Arch = None,
-    assignments: Set = None,
+    asked: Annotated[
+        Asked, ("sources", "vocab_size", "arch", "assignments", "context", "dropout", "precision"), MACHINE
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.toml", help="Write the proposal there, as a recipe.")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Train it, and compare time and memory.")] = False,
-    seed: Seed = None,
-    device: Device = "auto",
-    threads: Threads = 0,
     json: Json = False,
 ) -> None:
     """Find the size, the batch and the steps that fit a corpus and a time.
@@ -59,9 +49,10 @@ def plan(
     """
     from dataclasses import asdict, replace
 
+    from tfcli.cli.settings import layers_of
     from tfcli.errors import UsageError
     from tfcli.outputs import require_output, write_output
-    from tfcli.recipe.loading import build_recipe, parse_assignments
+    from tfcli.recipe.loading import build_recipe
     from tfcli.recipe.saving import to_toml
     from tfcli.records.planning import FOUND
     from tfcli.render.planning import PlanView
@@ -70,27 +61,18 @@ def plan(
         raise UsageError(f"--minutes {minutes:g} leaves no time", "give more than 0, as in --minutes 20")
     if out is not None:
         require_output(out, "--out")
-    given: dict[str, dict[str, Any]] = {
-        "model": {"architecture": arch},
-        "data": {"source": source},
-        "train": {"seed": seed, "device": None if device == "auto" else device, "threads": threads or None},
-    }
-    flags = {section: {k: v for k, v in values.items() if v is not None} for section, values in given.items()}
-    said = parse_assignments(assignments or [])
-    found = said.get("train", {}).keys() & {*FOUND, "batch_size"}
-    if found:
-        raise UsageError(f"train.{min(found)} is what a plan finds", "leave it out, or train without a plan")
+    for key in (*FOUND, "epochs", "batch_size"):
+        if f"train.{key}" in asked.typed:
+            raise UsageError(f"train.{key} is what a plan finds", "leave it out, or train without a plan")
+    layers = layers_of(asked)
 
     def compose(*settings: "Settings") -> "Recipe":
         size, *chosen = settings
-        return build_recipe(size, said, flags, *chosen)
+        return build_recipe(size, *layers, *chosen)
 
     result, proposal = _planned(terminal, compose, minutes)
-    words = [f"--arch {arch}" if arch else "", f"--data {shlex.quote(source)}" if source else ""]
-    words += ["" if seed is None else f"--seed {seed}", f"--device {device}" if device != "auto" else ""]
-    words += [f"--threads {threads}" if threads else "", f"--size {result.chosen.size}"]
-    words += [f"--set {shlex.quote(word)}" for word in (*(assignments or []), *_written(result))]
-    command_line = " ".join(["tfcli train", *filter(None, words)])
+    found = [word for one in _written(result) for word in ("--set", one)]
+    command_line = shlex.join(["tfcli", "train", *asked.words(), "--size", result.chosen.size, *found])
     if out is not None:
         write_output(out, "--out", to_toml(proposal))
         command_line = f"tfcli train --recipe {shlex.quote(str(out))}"

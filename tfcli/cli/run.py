@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from tfcli.cli.options import Device, Json, Seed, Set, Threads, command
+from tfcli.cli.options import Json, command
+from tfcli.cli.settings import LENGTH, MACHINE, Asked
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import Log, Out
 from tfcli.machine import wait_asleep_if_busy
@@ -23,13 +24,10 @@ Check = Annotated[
 def run(
     terminal: Terminal,
     recipe: Name,
-    assignments: Set = None,
+    asked: Annotated[Asked, ("assignments",), LENGTH, MACHINE],
     out: Out = None,
     check: Check = False,
     log: Log = None,
-    seed: Seed = None,
-    device: Device = "auto",
-    threads: Threads = 0,
     json: Json = False,
 ) -> None:
     """Run a recipe: train, score, sample and look inside.
@@ -41,7 +39,7 @@ def run(
 
       tfcli run quickstart
       tfcli run shakespeare-char --set data.source=input.txt
-      tfcli run pt-en --set train.steps=500 --out runs/short
+      tfcli run pt-en --steps 500 --out runs/short
     """
     from tfcli.cli.reporting import reporting
     from tfcli.cli.settings import recipe_from, require_own_text
@@ -50,7 +48,7 @@ def run(
     from tfcli.recipe.saving import to_toml
     from tfcli.tracking.tracking import tracking
 
-    settings = recipe_from(recipe=recipe, assignments=assignments, seed=seed, device=device, threads=threads)
+    settings = recipe_from(asked, recipe)
     if check and settings.check == CheckSection():
         raise UsageError(
             f"The recipe {recipe} has no [check] limits", "leave --check out, or set one: --set check.max_loss=3"
@@ -60,12 +58,9 @@ def run(
     from tfcli.pipeline.recipe import run_recipe
 
     terminal.detail(to_toml(settings.resolved()))
-    again = ["tfcli", "run", recipe, *(word for one in assignments or [] for word in ("--set", one))]
+    again = ["tfcli", "run", recipe, *asked.words()]
     again += ["--check"] if check else []
     again += ["--log", log] if log else []
-    again += ["--seed", str(seed)] if seed is not None else []
-    again += ["--device", device] if device != "auto" else []
-    again += ["--threads", str(threads)] if threads else []
     translates = settings.model.architecture == "encoder-decoder"
     with (
         reporting(terminal, json=json, stream=True, again=again, translates=translates) as reporter,

@@ -1,50 +1,222 @@
-"""From the command line to a recipe. Precedence: flag, --set, recipe, size, preset, default."""
+"""Recipe options, each the short way of a key; and from what was typed to a recipe.
 
+Precedence: flag and --set (which may not contradict each other), recipe, size, preset, default.
+"""
+
+import inspect
+import shlex
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import typer
 
 if TYPE_CHECKING:
     from tfcli.cli.terminal import Terminal
+    from tfcli.recipe.loading import Settings
     from tfcli.recipe.recipe import Recipe
 
+DATA, MODEL, TRAINING, OUTPUT = "Data", "Model", "Training", "Output"
+"""The panels of help."""
 
-def recipe_from(
-    *,
-    arch: str | None = None,
-    recipe: str | None = None,
-    size: str | None = None,
-    preset: str | None = None,
-    assignments: list[str] | None = None,
-    data: str | None = None,
-    seed: int | None = None,
-    device: str = "auto",
-    threads: int = 0,
-    init: Path | None = None,
-) -> "Recipe":
-    """Merge what was typed into one checked recipe. What nothing is said of comes from the run whose weights are the
-    beginning."""
+_OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {}
+"""By parameter: the keys that it is short for, its type, and what help shows."""
+
+
+def _option(name: str, keys: str, kind: Any, panel: str | None, help: str, default: Any = True, **more: Any) -> None:
+    _OPTIONS[name] = (
+        tuple(keys.split()),
+        kind,
+        {"rich_help_panel": panel, "help": help, "show_default": default, **more},
+    )
+
+
+_SOURCE = (
+    "Text files, globs, pairs (a.de,a.en or a table), -, builtin:NAME or hf:owner/name\\[:config]\\[@split]; or a "
+    "folder made by `tfcli prepare`."
+)
+_BUILT_IN = "builtin:stories, or builtin:pt-en for pairs"
+_SET = "Set any recipe key, such as model.norm=layernorm; repeatable."
+_VOCABULARY = "Most ids of a tokenizer that is learned: tokenizer.vocab_size."
+_ARCHITECTURES = Literal["decoder", "encoder", "encoder-decoder"]
+_BY_TEXT = "the recipe's; else encoder-decoder for pairs, decoder for text"
+_EPOCHS = "How long, in passes over the training part: train.epochs; 0.5 is half of one."
+_LR = "Peak rate of AdamW: train.learning_rate. Muon's matrices have one of their own, train.muon_learning_rate."
+_PRECISION = "Of matrix products: train.precision."
+_SEED = "Seed of weights, order, masks, dropout and samples; data.seed is the text's."
+_DEVICE = "Where to compute; auto: CUDA, else CPU."
+
+_option("sources", "data.source", list[str], None, _SOURCE, _BUILT_IN, metavar="SOURCE")
+_option("recipe", "", str, None, "A TOML file or a name from `tfcli recipes list`.", metavar="FILE|NAME")
+_option("assignments", "", list[str], None, _SET, metavar="KEY=VALUE")
+_option("data", "data.source", str, DATA, "The same as SOURCE.", metavar="SOURCE|DIR")
+_option("vocab_size", "tokenizer.vocab_size", int, DATA, _VOCABULARY, "2048", metavar="N", min=6)
+_option(
+    "arch",
+    "model.architecture",
+    _ARCHITECTURES,
+    MODEL,
+    "decoder, encoder or encoder-decoder.",
+    _BY_TEXT,
+    metavar="ARCH",
+)
+_option("preset", "", str, MODEL, "A named shape: gpt2, bert, t5, modern …", metavar="NAME")
+_option("size", "", Literal["tiny", "mini", "small", "base"], MODEL, "Scale of the model.", "mini")
+_option("layers", "model.num_layers", int, MODEL, "Layers, of each stack: model.num_layers.", metavar="N", min=1)
+_option("heads", "model.num_heads", int, MODEL, "Attention heads of a layer: model.num_heads.", metavar="N", min=1)
+_option("d_model", "model.d_model", int, MODEL, "Size of a token's vector: model.d_model.", metavar="N", min=1)
+_option("context", "model.max_seq_len", int, MODEL, "Most tokens of a text: model.max_seq_len.", metavar="N", min=2)
+_option("dropout", "model.dropout", float, MODEL, "Share dropped in training: model.dropout.", metavar="SHARE", min=0)
+_option("steps", "train.steps", int, TRAINING, "How long, in updates: train.steps.", metavar="N", min=1)
+_option("epochs", "train.epochs", float, TRAINING, _EPOCHS, metavar="N")
+_option("batch_size", "train.batch_size", int, TRAINING, "Sequences or pairs: train.batch_size.", metavar="N", min=1)
+_option("lr", "train.learning_rate", float, TRAINING, _LR, metavar="RATE")
+_option("precision", "train.precision", Literal["auto", "float32", "bfloat16"], TRAINING, _PRECISION, "auto")
+_option("seed", "train.seed generate.seed", int, TRAINING, _SEED, "the recipe's, else 0", metavar="N", min=0)
+_option("device", "train.device", Literal["auto", "cpu", "cuda", "mps"], TRAINING, _DEVICE, "auto")
+_option(
+    "threads", "train.threads", int, TRAINING, "CPU threads; 0: one a free core.", "0", metavar="N", min=0, max=1024
+)
+
+SHAPE = ("recipe", "assignments", "arch", "preset", "size")
+SIZES = ("layers", "heads", "d_model", "context", "dropout")
+LENGTH = ("steps", "epochs")
+PACE = ("batch_size", "lr", "precision")
+MACHINE = ("seed", "device", "threads")
+
+
+def option_parameters(names: Sequence[str]) -> list[inspect.Parameter]:
+    """What stands for these options in a command's signature."""
+    found = []
+    for name in names:
+        _, kind, shown = _OPTIONS[name]
+        info = typer.Argument(**shown) if name == "sources" else typer.Option(_flag(name), **shown)
+        annotation = Annotated[kind | None, info]  # type: ignore[valid-type]
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+    return found
+
+
+class Asked:
+    """Recipe options as they were typed. A command takes those that it names: ``Annotated[Asked, SHAPE, ("lr",)]``.
+
+    Attributes:
+        given: by parameter, without those that nothing was said of.
+        settings: the recipe's settings that they say.
+        typed: how each recipe key was typed.
+
+    Raises:
+        UsageError: a key is given two values, or a value cannot be read.
+    """
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        from tfcli.errors import UsageError
+        from tfcli.recipe.loading import typed_settings
+
+        self.given = given
+        if {"sources", "data"} <= given.keys():
+            both = f"{shlex.join(self.words('sources'))} and {shlex.join(self.words('data'))}"
+            raise UsageError(f"{both} both name the text", "leave one of them out")
+        options = [
+            (shlex.join(self.words(name)), key, value[0] if name == "sources" and len(value) == 1 else value)
+            for name, value in given.items()
+            for key in _OPTIONS[name][0]
+        ]
+        self.settings, self.typed = typed_settings(given.get("assignments", ()), options)
+
+    def words(self, *names: str) -> list[str]:
+        """These options, or all, to be typed again."""
+        found = []
+        for name in names or self.given:
+            given = self.given.get(name, ())
+            for value in given if isinstance(given, list) else [given]:
+                found += [] if name == "sources" else [_flag(name)]
+                found.append(str(value).removesuffix(".0") if isinstance(value, float) else str(value))
+        return found
+
+
+def _flag(name: str) -> str:
+    return "--set" if name == "assignments" else f"--{name.replace('_', '-')}"
+
+
+def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "list[Settings]":
+    """What was typed and what that names, as layers of settings, the last one first in rank. What nothing is said of
+    comes from the run whose weights are the beginning; and pairs choose the architecture where nothing else does.
+
+    Raises:
+        UsageError: an option, a recipe, a preset or a run is wrong.
+    """
     from dataclasses import asdict
 
+    from tfcli.errors import Remark, shortened
     from tfcli.models import presets
-    from tfcli.recipe.loading import build_recipe, parse_assignments, read_recipe
+    from tfcli.recipe.loading import read_recipe
     from tfcli.runs.config import read_config
     from tfcli.runs.directory import existing_run
 
-    flags: dict[str, dict[str, Any]] = {
-        "model": {"architecture": arch},
-        "data": {"source": data},
-        "train": {"seed": seed, "device": None if device == "auto" else device, "threads": threads or None},
-        "generate": {"seed": seed},
-    }
-    given = {section: {k: v for k, v in values.items() if v is not None} for section, values in flags.items()}
-    return build_recipe(
+    _require_text(asked.given.get("sources", ()))
+    preset, size, recipe = asked.given.get("preset"), asked.given.get("size"), recipe or asked.given.get("recipe")
+    layers: list[Settings] = [
         {} if init is None else {"model": asdict(read_config(existing_run(init).config).model)},
         presets.preset(preset) if preset else {},
         presets.size(size) if size else {},
         {} if recipe is None else read_recipe(recipe),
-        parse_assignments(assignments or []),
-        given,
-    )
+        {"model": {"num_decoder_layers": None}} if "layers" in asked.given else {},  # both stacks
+        asked.settings,
+    ]
+    source = _said(layers, "data", "source")
+    if source and not _said(layers, "model", "architecture") and _is_pairs(source, _said(layers, "data", "columns")):
+        layers.insert(0, {"model": {"architecture": "encoder-decoder"}})
+        shown = shortened(source if isinstance(source, str) else " ".join(source))
+        warnings.warn(f"{shown} holds pairs, so an encoder-decoder is trained.", Remark, stacklevel=2)
+    return layers
+
+
+def recipe_from(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "Recipe":
+    """Merge what was typed into one checked recipe.
+
+    Raises:
+        UsageError: as `layers_of`, or a setting is wrong.
+    """
+    from tfcli.recipe.loading import build_recipe
+
+    return build_recipe(*layers_of(asked, recipe, init))
+
+
+def _said(layers: "Sequence[Settings]", section: str, key: str) -> Any:
+    """What the last of the layers that names a key says."""
+    sections = (layer.get(section) for layer in reversed(layers))
+    return next((one[key] for one in sections if isinstance(one, Mapping) and one.get(key) is not None), None)
+
+
+def _require_text(names: Sequence[str]) -> None:
+    """Refuse a source that is no text, but something else that is known."""
+    from tfcli.corpora.files import is_there
+    from tfcli.errors import UsageError
+    from tfcli.recipe.shipped import shipped_recipes
+    from tfcli.runs.directory import RunDirectory
+
+    for name in names:
+        path, quoted = Path(name), shlex.quote(name)
+        if RunDirectory(path).holds_run():
+            raise UsageError(f"{quoted} is a run, and no text", f"go on with it: tfcli train --resume {quoted}")
+        if path.suffix == ".toml":
+            raise UsageError(f"{quoted} is a recipe, and no text", f"train it: tfcli train --recipe {quoted}")
+        if is_there(name):
+            continue
+        if name in shipped_recipes():
+            raise UsageError(f"{name} is a recipe, and no text", f"run it: tfcli run {name}")
+        if name in get_args(_ARCHITECTURES):
+            raise UsageError(f"{name} is an architecture, and no text", f"train one: tfcli train --arch {name}")
+
+
+def _is_pairs(source: Any, columns: Any) -> bool:
+    from tfcli.corpora.open import looks_like_pairs
+    from tfcli.data.manifest import MANIFEST_NAME, read_manifest
+
+    if isinstance(source, str) and (Path(source) / MANIFEST_NAME).is_file():
+        return read_manifest(Path(source)).kind == "pairs"
+    return looks_like_pairs((source,) if isinstance(source, str) else source, columns)
 
 
 def require_own_text(name: str | None, recipe: "Recipe") -> None:
@@ -53,8 +225,6 @@ def require_own_text(name: str | None, recipe: "Recipe") -> None:
     Raises:
         UsageError: naming the setting that takes the text.
     """
-    from pathlib import Path
-
     from tfcli.errors import UsageError
     from tfcli.recipe.loading import read_toml
     from tfcli.recipe.shipped import shipped_recipes

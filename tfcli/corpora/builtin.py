@@ -12,7 +12,7 @@ PREFIX = "builtin:"
 DEFAULT: dict[Kind, str] = {"text": f"{PREFIX}stories", "pairs": f"{PREFIX}pt-en"}
 """What is read where no source is named."""
 
-_KINDS: dict[str, Kind] = {"stories": "text", "python-docs": "text", "pt-en": "pairs"}
+KINDS: dict[str, Kind] = {"stories": "text", "python-docs": "text", "pt-en": "pairs"}
 
 
 def open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -> Source:
@@ -33,15 +33,15 @@ def open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) ->
 
 def _require(name: str, kind: Kind) -> None:
     short = name.removeprefix(PREFIX)
-    if short not in _KINDS:
-        near = difflib.get_close_matches(short, _KINDS, 1)
-        known = ", ".join(f"{PREFIX}{known}" for known in _KINDS)
+    if short not in KINDS:
+        near = difflib.get_close_matches(short, KINDS, 1)
+        known = ", ".join(f"{PREFIX}{known}" for known in KINDS)
         raise UsageError(
             f"There is no built-in source '{shortened(name)}', only {known}",
             f"perhaps {PREFIX}{near[0]} was meant" if near else "choose one of those",
         )
-    if _KINDS[short] != kind:
-        raise UsageError(f"{name} holds {_KINDS[short]}, not {kind}", f"use {DEFAULT[kind]}")
+    if KINDS[short] != kind:
+        raise UsageError(f"{name} holds {KINDS[short]}, not {kind}", f"use {DEFAULT[kind]}")
 
 
 def _stories(name: str, max_documents: int | None, seed: int) -> Source:

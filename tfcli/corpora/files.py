@@ -37,6 +37,17 @@ def open_files(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
     return _file_source(name, kind, columns, files, lambda: chain.from_iterable(read() for read in readers))
 
 
+def table_columns(name: str) -> tuple[str, ...]:
+    """The columns of text in the first file that a path or a glob names; none where that is no table.
+
+    Raises:
+        UsageError: there is no such file.
+        BrokenInputError: its first record cannot be read.
+    """
+    file = stored_file(_paths(name)[0])
+    return _table(file, None).columns if file.suffix in _TABLES else ()
+
+
 def is_there(name: str) -> bool:
     """True when a file or folder has this very name; a name no file can have is simply not there."""
     try:

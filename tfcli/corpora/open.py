@@ -6,9 +6,9 @@ from itertools import chain, islice
 
 from tfcli.corpora import builtin, hub
 from tfcli.corpora.columns import require_column_count
-from tfcli.corpora.files import is_there, open_files, open_parallel, open_standard_input
+from tfcli.corpora.files import is_there, open_files, open_parallel, open_standard_input, table_columns
 from tfcli.corpora.source import Document, Kind, Part, Source, is_blank, texts
-from tfcli.errors import UsageError
+from tfcli.errors import TfcliError, UsageError
 from tfcli.files import digest
 
 
@@ -61,6 +61,25 @@ def _open_one(name: str, kind: Kind, columns: Sequence[str] | None, max_document
     if kind == "pairs" and "," in name and not is_there(name):
         return open_parallel(name)
     return open_files(name, kind, columns)
+
+
+def looks_like_pairs(names: Sequence[str], columns: Sequence[str] | None) -> bool:
+    """Whether the first name is one of pairs: two files joined by a comma, a built-in of pairs, or a table that has two
+    columns and none called text. Of standard input and the hub it is not known."""
+    name = names[0]
+    if name == "-" or name.startswith(hub.PREFIX):
+        return False
+    if name.startswith(builtin.PREFIX):
+        return builtin.KINDS.get(name.removeprefix(builtin.PREFIX)) == "pairs"
+    if not is_there(name) and "," in name:
+        return True
+    if columns is not None:
+        return len(columns) == 2
+    try:
+        found = table_columns(name)
+    except TfcliError:  # which is said where it is read
+        return False
+    return "text" not in found and (len(found) == 2 or {"source", "target"} <= {*found})
 
 
 def _joined(sources: Sequence[Source], kind: Kind) -> Source:

@@ -31,7 +31,7 @@ from tfcli.runs.metrics import read_metrics
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.initial import require_same_model
-from tfcli.training.job import TrainingJob, forget_abandoned_best, resume, start
+from tfcli.training.job import TrainingJob, forget_abandoned_best, resume, start, with_steps
 from tfcli.training.loop import train
 from tfcli.training.schedule import learning_rate
 from tfcli.training.workers import ALONE, Workers, require_work_for_all
@@ -136,7 +136,7 @@ def resume_run(
         BrokenInputError: a file of the run is damaged, or does not belong to it.
     """
     run = existing_run(path)
-    recorded, recipe = _changed(run, settings or {})
+    recorded, recipe = workers.first_then_all(lambda: _changed(run, settings or {}, report))
     checkpoint = last_checkpoint(run)
     edits = _require_same_run(run, recorded, checkpoint, settings or {}) if checkpoint is not None else []
     trained_for = {edit.key: edit.before for edit in edits}.get("train.steps", recorded.train.steps)
@@ -180,7 +180,7 @@ def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> P
         BrokenInputError: a file of the run is damaged, or does not belong to it.
     """
     source = existing_run(path)
-    recorded, recipe = _changed(source, settings)
+    recorded, recipe = _changed(source, settings, lambda event: None)
     folders = source.checkpoints()
     if step not in folders:
         kept = ", ".join(map(str, folders)) or "none"
@@ -196,13 +196,16 @@ def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> P
     return run.path
 
 
-def _changed(run: RunDirectory, settings: Settings) -> tuple[Recipe, Recipe]:
-    """The recipe of a run that was trained here, and the same with settings changed."""
+def _changed(run: RunDirectory, settings: Settings, report: Report) -> tuple[Recipe, Recipe]:
+    """The recipe of a run that was trained here, and the same with settings changed; epochs are counted in steps."""
     recorded, recipe = changed_recipe(run.recipe, settings)
     if recipe.is_imported:
         raise UsageError(
             f"The run {run.path} was imported, and there is no training to go on with", "begin one with --init"
         )
+    if recipe.train.epochs is not None:
+        data, roles = dataset_of_run(run, recorded, report), read_config(run.config).roles
+        recipe = replace(recipe, train=with_steps(recipe, data, roles))
     return recorded, recipe
 
 
@@ -335,6 +338,11 @@ def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
     recorded = load_recorded(run.recipe)
     if recorded.is_imported:
         raise UsageError(f"{run.path} holds a run imported from {recorded.origin.source}", "choose another --out")
+    if recipe.train.epochs is not None:  # with the run's own batches: where others are asked for, they are named
+        counted = replace(recorded, train=replace(recorded.train, epochs=recipe.train.epochs))
+        data, roles = dataset_of_run(run, recorded, lambda event: None), read_config(run.config).roles
+        steps = with_steps(counted, data, roles).steps
+        recipe = replace(recipe, train=replace(recipe.train, steps=steps, epochs=None))
     difference = first_difference(recipe, recorded)
     if difference is not None:
         key, wanted, found = difference

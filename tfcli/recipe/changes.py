@@ -1,5 +1,7 @@
 """What may be changed of a run while it goes on: ``tfcli train --resume RUN --set KEY=VALUE``."""
 
+import shlex
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +12,7 @@ from tfcli.recipe.recipe import Recipe, known_keys
 
 CHANGEABLE = {
     # Beyond the end of a finished run, too.
-    "how long": ("train.steps", "train.patience", "train.schedule", "train.schedule_steps"),
+    "how long": ("train.steps", "train.epochs", "train.patience", "train.schedule", "train.schedule_steps"),
     # What one changes after a loss that diverged, from the last good checkpoint on.
     "how fast": (
         "train.learning_rate",
@@ -52,8 +54,11 @@ class Change(NamedTuple):
     after: Any
 
 
-def changed_recipe(path: Path, settings: Settings) -> tuple[Recipe, Recipe]:
+def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | None = None) -> tuple[Recipe, Recipe]:
     """A run's recipe, and the same with some settings changed, checked as a whole.
+
+    Args:
+        typed: how each key was, on a command line.
 
     Raises:
         UsageError: a key is unknown or may not change (names it and those that may), or a value is out of range.
@@ -67,9 +72,17 @@ def changed_recipe(path: Path, settings: Settings) -> tuple[Recipe, Recipe]:
         if not may_change(key):
             may = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in CHANGEABLE.items())
             was, wanted = (shortened(repr(value)) for value in (before, after))
+            wanted, words = (typed or {}).get(key, wanted), " ".join(dict.fromkeys((typed or {}).values()))
+            takes_weights = not key.startswith(("model.", "tokenizer.")) or key.endswith("dropout")
+            init = f"--init {shlex.quote(str(path.parent))}"
+            begin = (
+                f"with its weights: tfcli train {init}"
+                if takes_weights
+                else "of its own weights, not --init: tfcli train"
+            )
             raise UsageError(
                 f"{key} is {was} in this run, and with {wanted} it would be another one",
-                f"begin a new one with --init, or change only {may}",
+                f"begin a new one {begin} --recipe {shlex.quote(str(path))} {words}; or change only {may}",
             )
     return recorded, recipe
 

@@ -4,8 +4,9 @@ import difflib
 import functools
 import json
 import re
+import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ Settings = Mapping[str, Any]
 
 LONGEST_NAME = 100
 """Bytes of a recipe's name."""
+
+_INSTEAD = (("batch_size", "batch_tokens"), ("steps", "epochs"), ("epochs", "steps"))
+"""Keys of [train], each with the one whose place it takes where a later layer names it alone."""
 
 _RESTORE = "restore it, or train the run again"
 _MOST_BYTES = 4 << 20
@@ -42,12 +46,15 @@ def build_recipe(*layers: Settings) -> Recipe:
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
-            if (
-                key == "train"
-                and isinstance(value, Mapping)
-                and {"batch_size", "batch_tokens"} & value.keys() == {"batch_size"}
-            ):
-                merged.get("train", {}).pop("batch_tokens", None)
+            if key == "train" and isinstance(value, Mapping):
+                for name, other in _INSTEAD:
+                    if value.get(name) is not None and value.get(other) is None:
+                        merged.get("train", {}).pop(other, None)
+                if value.get("steps") is not None and value.get("epochs") is not None:
+                    shown = " and ".join(
+                        f"train.{name} = {shortened(repr(value[name]))}" for name in ("steps", "epochs")
+                    )
+                    raise UsageError(f"{shown} both say how long to train", "leave one of them out")
             _put(merged, key, value)
     _refuse_unknown_keys(merged)
     for key, value in merged.items():
@@ -165,24 +172,51 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     """``["model.norm=layernorm", "train.steps=50"]`` as settings. Values are TOML; bare words are strings.
 
     Raises:
-        UsageError: there is no ``=``, or the key is not ``section.field``.
+        UsageError: there is no ``=``, the key is not ``section.field``, or it is given two values.
+    """
+    return typed_settings(assignments, ())[0]
+
+
+def typed_settings(
+    assignments: Sequence[str], options: Iterable[tuple[str, str, Any]]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """As `parse_assignments`, with the options that are the short way of a key.
+
+    Args:
+        options: each as it was typed, its key, and the value.
+
+    Returns: the settings; and how each key was typed.
     """
     settings: dict[str, Any] = {}
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        key = key.strip()
-        if not assignment.isascii() and assignment.encode(errors="replace").decode() != assignment:
-            raise UsageError(
-                f"{shortened(key)} = {shortened(ascii(text))} is not plain text", "write it in valid UTF-8"
-            )
-        if not equals or not key:
-            raise UsageError(
-                f"--set {shortened(assignment)!r} is not key=value", "write for example --set train.steps=500"
-            )
+    typed: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for words, key, value in (*options, *((f"--set {shlex.quote(one)}", *_assigned(one)) for one in assignments)):
         section, dot, name = key.partition(".")
-        value = _toml_value(key, text.strip())
-        _put(settings, section, {name: value} if dot else value)
-    return settings
+        given = {name: value} if dot else value
+        parts = (
+            {f"{section}.{name}": part for name, part in given.items()} if isinstance(given, Mapping) else {key: given}
+        )
+        for one, part in parts.items():
+            if values.setdefault(one, part) != part:
+                problem = f"{shortened(typed[one])} and {shortened(words)} give {shortened(one)} two values"
+                raise UsageError(problem, "leave one of them out")
+            typed.setdefault(one, words)
+        _put(settings, section, given)
+    if len(both := {"train.steps", "train.epochs"} & typed.keys()) == 2:
+        problem = f"{' and '.join(shortened(typed[key]) for key in sorted(both))} both say how long to train"
+        raise UsageError(problem, "leave one of them out")
+    return settings, typed
+
+
+def _assigned(assignment: str) -> tuple[str, Any]:
+    """The key and the value of what stands behind --set."""
+    key, equals, text = assignment.partition("=")
+    key = key.strip()
+    if not assignment.isascii() and assignment.encode(errors="replace").decode() != assignment:
+        raise UsageError(f"{shortened(key)} = {shortened(ascii(text))} is not plain text", "write it in valid UTF-8")
+    if not equals or not key:
+        raise UsageError(f"--set {shortened(assignment)!r} is not key=value", "write for example --set train.steps=500")
+    return key, _toml_value(key, text.strip())
 
 
 def _put(settings: dict[str, Any], key: str, value: Any) -> None:

@@ -32,6 +32,10 @@ class TrainSection:
     steps: Annotated[int, Ge(1)] = 1000
     """Optimizer updates."""
 
+    epochs: Annotated[float, Gt(0), Le(1_000_000)] | None = None
+    """Passes over the training part, instead of steps; 0.5 is half of one. Counted in steps once the text is prepared,
+    the last of which may begin another pass; a run records the steps alone."""
+
     batch_size: Annotated[int, Ge(1)] | None = None
     """Sequences (pairs, for an encoder-decoder) in a micro-batch. None: 32 windows of a stream; of documents and pairs,
     as many tokens as 32 of mean length have, decided when the run begins."""

@@ -1,5 +1,6 @@
 """Everything one training needs, put together fresh or from a checkpoint."""
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -162,16 +163,26 @@ def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recip
 def with_batches(recipe: Recipe, data: PreparedDataset, roles: TokenRoles) -> TrainSection:
     """Windows and micro-batches, decided by the text where the recipe names none: as many tokens as `BATCH_SIZE`
     documents or pairs of mean length have, and no less than one of the longest; of a stream, whose windows are equally
-    long, `BATCH_SIZE` of them."""
+    long, `BATCH_SIZE` of them. And the steps, where the recipe counts epochs."""
     train = replace(recipe.train, windows=recipe.train.windows or _windows(recipe, data))
-    recipe = replace(recipe, train=train)
-    if train.batch_size or train.batch_tokens:
+    if not (train.batch_size or train.batch_tokens):
+        if train.windows == "stream":
+            train = replace(train, batch_size=BATCH_SIZE)
+        else:
+            batches = build_batches(replace(recipe, train=train), data, "train", roles)
+            longest = batches.longest if isinstance(batches, PairBatches) else train.context or recipe.model.max_seq_len
+            train = replace(train, batch_tokens=max(batches.tokens_per_batch, longest))
+    return with_steps(replace(recipe, train=train), data, roles)
+
+
+def with_steps(recipe: Recipe, data: PreparedDataset, roles: TokenRoles) -> TrainSection:
+    """Epochs counted in steps, of which the last may begin another pass; windows and micro-batches are decided."""
+    train = recipe.train
+    if train.epochs is None:
         return train
-    if train.windows == "stream":
-        return replace(train, batch_size=BATCH_SIZE)
-    batches = build_batches(recipe, data, "train", roles)
-    longest = batches.longest if isinstance(batches, PairBatches) else train.context or recipe.model.max_seq_len
-    return replace(train, batch_tokens=max(batches.tokens_per_batch, longest))
+    batches = build_batches(recipe, data, "train", roles).batches_per_epoch
+    steps = math.ceil(round(train.epochs * batches / train.grad_accumulation, 6))  # 0.07 * 100 is 7.000000000000001
+    return replace(train, steps=max(1, steps), epochs=None)
 
 
 def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:

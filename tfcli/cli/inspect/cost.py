@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfcli.cli.inspect.subject import RunOrRecipe, section_of
-from tfcli.cli.options import Json, Set, Threads, command, use_threads
+from tfcli.cli.options import Json, Threads, command, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.settings import SHAPE, Asked
 from tfcli.cli.terminal import Terminal
-from tfcli.cli.train import Arch, Preset, RecipeName, Size
 
 if TYPE_CHECKING:
     from tfcli.recipe.model import ModelSection
@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 @command
 def cost(
     terminal: Terminal,
+    asked: Annotated[Asked, SHAPE],
     run: RunOrRecipe = None,
-    arch: Arch = None,
-    preset: Preset = None,
-    size: Size = None,
-    recipe: RecipeName = None,
-    assignments: Set = None,
     length: Annotated[
         int | None,
         typer.Option("--length", min=1, max=1 << 20, help="Tokens N of a sequence.", show_default="the context"),
@@ -74,11 +70,7 @@ def cost(
     section = section_of(
         terminal,
         run,
-        arch=arch,
-        preset=preset,
-        size=size,
-        recipe=recipe,
-        assignments=assignments,
+        asked,
         vocabulary=not (numbers or against),
     )
     if against:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tfcli.cli.inspect.subject import RunOrRecipe
-from tfcli.cli.options import Checkpoint, Device, Json, Seed, Set, Threads, command, open_run, use_threads
+from tfcli.cli.options import Checkpoint, Device, Json, Seed, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.settings import Asked
 from tfcli.cli.terminal import Terminal
-from tfcli.cli.train import Arch, Preset, Size
 
 if TYPE_CHECKING:
     from tfcli.inspection.equivariance.words import Read
@@ -20,6 +20,7 @@ _TEXT = "The man ate the fish"
 @command
 def equivariance(
     terminal: Terminal,
+    asked: Annotated[Asked, ("arch", "preset", "size", "assignments")],
     run: RunOrRecipe = None,
     texts: Annotated[
         list[str] | None,
@@ -32,10 +33,6 @@ def equivariance(
         typer.Option("--perturb", metavar="TOKEN", min=0, help="Change this token, from 0: which rows move?"),
     ] = None,
     permutations: Annotated[int, typer.Option("--permutations", min=1, max=10_000, help="Random orders to try.")] = 10,
-    arch: Arch = None,
-    preset: Preset = None,
-    size: Size = None,
-    assignments: Set = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
@@ -75,15 +72,14 @@ def equivariance(
     if len(given) == 2 and perturb is not None:
         raise UsageError("--perturb follows a token of one text", "give --text once")
     if run is not None:
-        shape: dict[str, object] = {"--arch": arch, "--preset": preset, "--size": size, "--set": assignments}
-        refuse_beside_run(run, shape)
+        refuse_beside_run(run, asked)
         loaded = open_run(run, checkpoint, device)
         ids = [text_ids(loaded, text) for text in given]
         model, read = loaded.model, [(one, tuple(loaded.tokenizer.labels(one))) for one in ids]
         name = str(run)
     else:
-        recipe = recipe_from(arch=arch, preset=preset, size=size, assignments=assignments, seed=seed)
-        model, read = model_of_words(recipe.model, given, recipe.train.seed)
+        recipe = recipe_from(asked)
+        model, read = model_of_words(recipe.model, given, recipe.train.seed if seed is None else seed)
         model = model.to(choose_device(device))
         name = "random weights"
     _show(terminal, outputs, model, read, name, perturb, permutations, seed or 0)

@@ -5,22 +5,18 @@ from typing import Annotated
 import typer
 
 from tfcli.cli.inspect.subject import RunOrRecipe, refuse_beside_run, section_of
-from tfcli.cli.options import Json, Set, command
+from tfcli.cli.options import Json, command
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.settings import SHAPE, Asked
 from tfcli.cli.terminal import Terminal
-from tfcli.cli.train import Arch, Preset, RecipeName, Size
 
 
 @command
 def gradients(
     terminal: Terminal,
+    asked: Annotated[Asked, SHAPE],
     run: RunOrRecipe = None,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What the run reads.", show_default=False)] = None,
-    arch: Arch = None,
-    preset: Preset = None,
-    size: Size = None,
-    recipe: RecipeName = None,
-    assignments: Set = None,
     target: Annotated[
         str | None,
         typer.Option("--target", help="Of an encoder-decoder: the target.", show_default="its own translation"),
@@ -53,11 +49,10 @@ def gradients(
     if run is None:
         if target is not None:
             raise UsageError("--target is for a run, and without one the tokens are random", "name a run, too")
-        section = section_of(terminal, run, arch=arch, preset=preset, size=size, recipe=recipe, assignments=assignments)
+        section = section_of(terminal, run, asked)
         record = initial_gradients(section, seed)
     else:
-        shape = {"--arch": arch, "--preset": preset, "--size": size, "--recipe": recipe, "--set": assignments}
-        refuse_beside_run(run, shape)
+        refuse_beside_run(run, asked)
         if text is None:
             raise UsageError(f"The run {run} needs something to read", "give a text behind it")
         loaded = load_run(run)

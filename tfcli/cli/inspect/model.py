@@ -1,21 +1,19 @@
 """``tfcli inspect model``: the architecture, drawn, with every matrix."""
 
+from typing import Annotated
+
 from tfcli.cli.inspect.subject import RunOrRecipe, section_of
-from tfcli.cli.options import Json, Set, command
+from tfcli.cli.options import Json, command
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.settings import SHAPE, Asked
 from tfcli.cli.terminal import Terminal
-from tfcli.cli.train import Arch, Preset, RecipeName, Size
 
 
 @command
 def model(
     terminal: Terminal,
+    asked: Annotated[Asked, SHAPE],
     run: RunOrRecipe = None,
-    arch: Arch = None,
-    preset: Preset = None,
-    size: Size = None,
-    recipe: RecipeName = None,
-    assignments: Set = None,
     csv: Csv = False,
     svg: Svg = None,
     html: Html = None,
@@ -37,6 +35,6 @@ def model(
     from tfcli.render.model import ModelView, model_table
 
     outputs = Outputs(json, csv, svg, html)
-    section = section_of(terminal, run, arch=arch, preset=preset, size=size, recipe=recipe, assignments=assignments)
+    section = section_of(terminal, run, asked)
     record = model_diagram(section)
     present(terminal, outputs, ModelView(record), json=lambda: to_json(record), table=lambda: model_table(record))

@@ -1,11 +1,11 @@
 """The model that a command without weights speaks of: a run's, or that of a recipe."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfcli.cli.settings import Asked
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -16,17 +16,7 @@ RunOrRecipe = Annotated[
 ]
 
 
-def section_of(
-    terminal: Terminal,
-    run: Path | None,
-    *,
-    arch: str | None,
-    preset: str | None,
-    size: str | None,
-    recipe: str | None,
-    assignments: list[str] | None,
-    vocabulary: bool = True,
-) -> "ModelSection":
+def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary: bool = True) -> "ModelSection":
     """The model section. No weights are read.
 
     Args:
@@ -40,21 +30,20 @@ def section_of(
     from tfcli.runs.directory import existing_run
 
     if run is not None:
-        shape = {"--arch": arch, "--preset": preset, "--size": size, "--recipe": recipe, "--set": assignments}
-        refuse_beside_run(run, shape)
+        refuse_beside_run(run, asked)
         return read_config(existing_run(run).config).model
-    chosen = recipe_from(arch=arch, preset=preset, size=size, recipe=recipe, assignments=assignments)
+    chosen = recipe_from(asked)
     return with_vocabulary(terminal, chosen).model if vocabulary else chosen.model
 
 
-def refuse_beside_run(run: Path, options: Mapping[str, object]) -> None:
-    """Refuse the first option that was given beside a run.
+def refuse_beside_run(run: Path, asked: Asked) -> None:
+    """Refuse the first option of a shape that was given beside a run.
 
     Raises:
         UsageError: names it.
     """
     from tfcli.errors import UsageError
 
-    for option, value in options.items():
-        if value:
-            raise UsageError(f"The run {run} has a shape of its own", f"leave {option} out, or leave the run out")
+    for name in asked.given:
+        option = asked.words(name)[0]
+        raise UsageError(f"The run {run} has a shape of its own", f"leave {option} out, or leave the run out")
