@@ -92,10 +92,20 @@ def _redirected(words: Sequence[str]) -> tuple[list[str], str | None, str | None
 
 def _shrunk(words: list[str]) -> list[str]:
     if (words[0] in ("train", "run") or words[:2] == ["bench", "train"]) and not {"--dry-run", "--resume"} & set(words):
-        return [*words, *SHRUNK]
+        return [*(words if words[0] == "bench" else _without_length(words)), *SHRUNK]
     if words[0] == "prepare":
         return [*words, "--set", "data.max_documents=300"]
     return words
+
+
+def _without_length(words: list[str]) -> Iterator[str]:
+    """An example's own steps would contradict the few that it is shrunk to."""
+    pairs = zip(words, [*words[1:], ""], strict=True)
+    for word, following in pairs:
+        if word in ("--steps", "--epochs") or (word == "--set" and following.startswith("train.steps=")):
+            next(pairs)
+        else:
+            yield word
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

@@ -75,8 +75,10 @@ def workspace(trained: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     import_run(str(folder / "checkpoint"), folder / "runs" / "imported")
     text = "Tom swam across the river to the bank. " * 2000
     (folder / "books").mkdir()
-    for file in ("books/one.txt", "books/two.txt", "book.txt", "other.txt", "input.txt"):
+    for file in ("books/one.txt", "books/two.txt", "book.txt", "other.txt", "input.txt", "mytext.txt"):
         (folder / file).write_text(text)
+    for side in ("a.de", "a.en"):
+        (folder / side).write_text("".join(f"Tom swam {number} times.\n" for number in range(300)))
     (folder / "prompts.txt").write_text("Tom\nOne day, Anna\n")
     pairs = ["pt\ten", *(f"O gato {n} dorme.\tCat {n} sleeps." for n in range(200))]
     (folder / "train.tsv").write_text("\n".join(pairs) + "\n")

@@ -44,8 +44,9 @@ steps = 500
 ```
 
 A key is set on the command line as `--set model.norm=layernorm`; the value is TOML, and a bare word is a
-string. Lists want quotes from the shell: `--set 'data.columns=["pt", "en"]'`. Precedence: flag > `--set` >
-recipe > size > preset > default. An unknown key is refused, and the nearest known one named.
+string. Lists want quotes from the shell: `--set 'data.columns=["pt", "en"]'`. Everyday keys have an option
+(`tfcli train --help`). Precedence: option and `--set`, which may not contradict each other > recipe > size >
+preset > default. An unknown key is refused, and the nearest known one named.
 
 A default of – means that the key is left out; its meaning says what then holds. A run's own `recipe.toml` has
 every setting written out.

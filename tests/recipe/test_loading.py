@@ -65,8 +65,8 @@ def test_an_assignment_is_toml_and_a_bare_word_is_text(assignment: str, expected
     assert parse_assignments([assignment]) == expected
 
 
-def test_assignments_gather_and_the_last_one_wins():
-    given = ["model.d_model=8", "train.steps=1", "model.num_heads=2", "train.steps=2"]
+def test_assignments_gather_and_the_same_twice_is_once():
+    given = ["model.d_model=8", "train.steps=2", "model.num_heads=2", "train={steps = 2}"]
     assert parse_assignments(given) == {"model": {"d_model": 8, "num_heads": 2}, "train": {"steps": 2}}
 
 

@@ -1,6 +1,6 @@
 """Named starting points: a preset is a published shape, a size scales tfcli's own. Torch-free.
 
-Precedence: flag, --set, recipe, size, preset, default. None takes back what a lower layer said.
+Precedence: option or --set, recipe, size, preset, default. None takes back what a lower layer said.
 """
 
 from typing import Any

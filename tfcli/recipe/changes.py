@@ -75,11 +75,7 @@ def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | No
             wanted, words = (typed or {}).get(key, wanted), " ".join(dict.fromkeys((typed or {}).values()))
             takes_weights = not key.startswith(("model.", "tokenizer.")) or key.endswith("dropout")
             init = f"--init {shlex.quote(str(path.parent))}"
-            begin = (
-                f"with its weights: tfcli train {init}"
-                if takes_weights
-                else "of its own weights, not --init: tfcli train"
-            )
+            begin = f"with its weights: tfcli train {init}" if takes_weights else f"({init} fits no other): tfcli train"
             raise UsageError(
                 f"{key} is {was} in this run, and with {wanted} it would be another one",
                 f"begin a new one {begin} --recipe {shlex.quote(str(path))} {words}; or change only {may}",

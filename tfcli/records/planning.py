@@ -32,7 +32,8 @@ class MemoryRecord:
 @dataclass(frozen=True)
 class TrainingOutline:
     """What `train` would do. A micro-batch has `batch_tokens`, or
-    `batch_size` sequences; with `equal_tokens`, the tokens of so many of mean length, once these are known.
+    `batch_size` sequences; with `equal_tokens`, the tokens of so many of mean length, once these are known. `epochs`:
+    instead of `steps`, where they cannot be counted before the text is prepared.
     `flops_per_token` are those of the matrix products of forward and backward pass."""
 
     architecture: str
@@ -42,8 +43,8 @@ class TrainingOutline:
     vocab_size_is_most: bool
     sequences: int
     context: int
-    steps: int
-    tokens: int
+    steps: int | None
+    tokens: int | None
     flops_per_step: int
     flops_per_token: int
     device: str
@@ -55,6 +56,7 @@ class TrainingOutline:
     batch_size: int
     batch_tokens: int | None
     equal_tokens: bool
+    epochs: float | None = None
 
 
 @dataclass(frozen=True)

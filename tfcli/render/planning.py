@@ -45,12 +45,17 @@ class OutlineView:
             "a step": f"{'up to ' * o.equal_tokens}{plural(o.sequences, 'sequence')} of {exact(o.context)} tokens, "
             f"{short(o.flops_per_step, 'FLOP')}",
             "a token": f"{short(o.flops_per_token, 'FLOP')}, forward and backward",
-            "in all": f"{exact(o.steps)} steps, {short(o.tokens)} tokens at most, "
-            f"{short(o.flops_per_step * o.steps, 'FLOP')}",
+            "in all": _in_all(o),
             "on": f"{o.device}, {o.precision}, {plural(o.threads, 'thread')}, attention {o.attention}, "
             f"compile {o.compile}",
         }
         yield _facts(facts)
+
+
+def _in_all(o: TrainingOutline) -> str:
+    if o.steps is None or o.tokens is None:
+        return f"{o.epochs:g} epoch{'s' * (o.epochs != 1)}, counted in steps once the text is prepared"
+    return f"{exact(o.steps)} steps, {short(o.tokens)} tokens at most, {short(o.flops_per_step * o.steps, 'FLOP')}"
 
 
 def _micro_batch(o: TrainingOutline) -> str:
