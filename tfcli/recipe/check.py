@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Gt, Le
+from annotated_types import Gt, Le, Unit
 
 
 @dataclass(frozen=True)
@@ -12,19 +12,19 @@ class CheckSection:
 
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
-    max_loss: Annotated[float, Gt(0)] | None = None
+    max_loss: Annotated[float, Gt(0), Unit("nats")] | None = None
     """Largest validation loss, nats a token."""
 
-    min_accuracy: Annotated[float, Gt(0), Le(1)] | None = None
+    min_accuracy: Annotated[float, Gt(0), Le(1), Unit("share")] | None = None
     """Smallest share of masked tokens predicted right, 0 to 1."""
 
     min_bleu: Annotated[float, Gt(0), Le(100)] | None = None
     """Smallest BLEU, 0 to 100."""
 
-    min_exact_match: Annotated[float, Gt(0), Le(1)] | None = None
+    min_exact_match: Annotated[float, Gt(0), Le(1), Unit("share")] | None = None
     """Smallest share of validation pairs translated word for word, 0 to 1."""
 
-    max_minutes: Annotated[float, Gt(0)] | None = None
+    max_minutes: Annotated[float, Gt(0), Unit("minutes")] | None = None
     """Most minutes for the whole recipe."""
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Lt, MinLen
+from annotated_types import Ge, Gt, Lt, MinLen, Unit
 
 from tfcli.errors import UsageError
 
@@ -27,13 +27,13 @@ class DataSection:
     None: `file` where `validation` is given, else the source's own division where it has one, else hash, or tail
     below 100 documents."""
 
-    validation_fraction: Annotated[float, Gt(0), Lt(1)] = 0.1
+    validation_fraction: Annotated[float, Gt(0), Lt(1), Unit("share")] = 0.1
     """The share of validation under hash (of documents) and tail (of characters)."""
 
     columns: tuple[str, ...] | None = None
     """Columns to read from tables: one for text, two (source, target) for pairs. None: the obvious ones."""
 
-    max_documents: Annotated[int, Ge(1)] | None = None
+    max_documents: Annotated[int, Ge(1), Unit("documents")] | None = None
     """Read no more documents than this. None: all, or a built-in generator's own number."""
 
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0

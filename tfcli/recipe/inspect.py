@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Ge
+from annotated_types import Ge, Unit
 
 
 @dataclass(frozen=True)
@@ -24,5 +24,5 @@ class InspectSection:
     head: Annotated[int, Ge(0)] | None = None
     """Head of the table, from 0. None: as for the layer."""
 
-    positions: Annotated[int, Ge(0)] = 0
+    positions: Annotated[int, Ge(0), Unit("positions")] = 0
     """How many positions of the positional encoding to show; 0: none."""

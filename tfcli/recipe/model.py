@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt, Unit
 
 Architecture = Literal["decoder", "encoder", "encoder-decoder"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
@@ -41,31 +41,31 @@ class ModelSection:
     architecture: Architecture = "decoder"
     """decoder: next-token model. encoder: masked-token model. encoder-decoder: source to target."""
 
-    vocab_size: Annotated[int, Ge(2), Le(LARGEST_SIZE)] | None = None
+    vocab_size: Annotated[int, Ge(2), Le(LARGEST_SIZE), Unit("ids")] | None = None
     """Rows of the embedding matrix. None: as many as the tokenizer has ids."""
 
-    max_seq_len: Annotated[int, Ge(2), Le(LARGEST_SIZE)] = 128
+    max_seq_len: Annotated[int, Ge(2), Le(LARGEST_SIZE), Unit("tokens")] = 128
     """The context: the most tokens of one sequence (of each side, for pairs)."""
 
-    d_model: Annotated[int, Ge(1), Le(LARGEST_SIZE)] = 128
+    d_model: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] = 128
     """Size of a token's vector between layers (D)."""
 
-    num_layers: Annotated[int, Ge(1), Le(MOST_LAYERS)] = 4
+    num_layers: Annotated[int, Ge(1), Le(MOST_LAYERS), Unit("layers")] = 4
     """Layers of the stack; of each of the two stacks of an encoder-decoder (L)."""
 
-    num_decoder_layers: Annotated[int, Ge(1), Le(MOST_LAYERS)] | None = None
+    num_decoder_layers: Annotated[int, Ge(1), Le(MOST_LAYERS), Unit("layers")] | None = None
     """Layers of the decoder of an encoder-decoder. None: num_layers."""
 
-    num_heads: Annotated[int, Ge(1), Le(LARGEST_SIZE)] = 4
+    num_heads: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("heads")] = 4
     """Attention heads (H)."""
 
-    num_kv_heads: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
+    num_kv_heads: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("heads")] | None = None
     """Heads of keys and values, shared by groups of query heads (Ainslie et al. 2023). None: num_heads."""
 
-    head_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
+    head_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
     """Size of a head's queries, keys and values (Dh). None: d_model / num_heads."""
 
-    d_ff: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
+    d_ff: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
     """Inner size of the feed-forward (F). None: 4 d_model; gated, 8/3 d_model (as many parameters), in eights."""
 
     positions: Positions = "rotary"
@@ -83,7 +83,7 @@ class ModelSection:
     position_base: Annotated[float, Gt(1)] = 10_000.0
     """Base L of the sinusoidal and rotary wavelengths, which run from 2π to 2πL."""
 
-    position_offset: Annotated[int, Ge(0), Le(LARGEST_SIZE)] = 0
+    position_offset: Annotated[int, Ge(0), Le(LARGEST_SIZE), Unit("positions")] = 0
     """Number of the first position: sinusoidal and learned tables are read from this row on (2 in BART)."""
 
     position_scaling: Annotated[float, Gt(0)] = 1.0
@@ -94,7 +94,7 @@ class ModelSection:
     and yarn (Peng et al. 2023): those that turn seldom within the trained context. dynamic (Peng et al. 2023, B.2):
     those of a text beyond max_seq_len, the more the longer it is."""
 
-    position_trained_len: Annotated[int, Ge(2), Le(LARGEST_SIZE)] | None = None
+    position_trained_len: Annotated[int, Ge(2), Le(LARGEST_SIZE), Unit("tokens")] | None = None
     """Context in which llama3 and yarn count turns. None: max_seq_len."""
 
     position_low_turns: Annotated[float, Gt(0)] = 1.0
@@ -106,17 +106,17 @@ class ModelSection:
     position_gain: Annotated[float, Gt(0)] | None = None
     """Factor of turned queries and keys (Peng et al. 2023, 3.4). None: 1 + ln(position_scaling) / 10 for yarn, or 1."""
 
-    position_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
+    position_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
     """Dimensions that positions take: of d_model, where they are concatenated (None: a quarter), or of a head, where
     they turn it (None: all; a quarter in Black et al. 2022)."""
 
-    position_buckets: Annotated[int, Ge(4), Le(LARGEST_SIZE)] = 32
+    position_buckets: Annotated[int, Ge(4), Le(LARGEST_SIZE), Unit("buckets")] = 32
     """Buckets of distances with a learned bias each, for t5 positions."""
 
-    position_max_distance: Annotated[int, Ge(2), Le(LARGEST_SIZE)] = 128
+    position_max_distance: Annotated[int, Ge(2), Le(LARGEST_SIZE), Unit("tokens")] = 128
     """Distance from which on all share the last bucket, for t5 positions."""
 
-    token_types: Annotated[int, Ge(0), Le(LARGEST_SIZE)] = 0
+    token_types: Annotated[int, Ge(0), Le(LARGEST_SIZE), Unit("rows")] = 0
     """Rows of a second embedding that tells segments apart, 0: none (2 in Devlin et al. 2019, 3)."""
 
     embedding_norm: bool = False
@@ -155,7 +155,7 @@ class ModelSection:
     """Normalise each head's queries and keys, so that scores cannot grow without bound (Henry et al. 2020; Dehghani et
     al. 2023)."""
 
-    sliding_window: Annotated[int, Ge(1), Le(LARGEST_SIZE)] | None = None
+    sliding_window: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("tokens")] | None = None
     """A token attends to this many at most, itself and those just before it (in an encoder, as many after it too;
     Beltagy et al. 2020). None: to all."""
 
@@ -189,16 +189,16 @@ class ModelSection:
     head_bias: bool = False
     """A bias for every logit."""
 
-    dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    dropout: Annotated[float, Ge(0), Lt(1), Unit("share")] = 0.0
     """Applied to each sublayer's output (residual dropout), in training alone."""
 
-    embedding_dropout: Annotated[float, Ge(0), Lt(1)] | None = None
+    embedding_dropout: Annotated[float, Ge(0), Lt(1), Unit("share")] | None = None
     """Applied to the embeddings. None: dropout."""
 
-    attention_dropout: Annotated[float, Ge(0), Lt(1)] | None = None
+    attention_dropout: Annotated[float, Ge(0), Lt(1), Unit("share")] | None = None
     """Applied to attention weights. None: dropout."""
 
-    activation_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    activation_dropout: Annotated[float, Ge(0), Lt(1), Unit("share")] = 0.0
     """Applied inside the feed-forward, after the activation."""
 
     initialization: Initialization = "copying"

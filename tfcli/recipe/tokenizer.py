@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Le, MinLen
+from annotated_types import Ge, Le, MinLen, Unit
 
 from tfcli.errors import UsageError, shortened
 
@@ -23,10 +23,10 @@ class TokenizerSection:
     algorithm: Algorithm = "bpe"
     """bpe is byte-level: it can spell any text. The others count what they cannot spell as unknown."""
 
-    vocab_size: Annotated[int, Ge(6), Le(2_000_000)] = 2048
+    vocab_size: Annotated[int, Ge(6), Le(2_000_000), Unit("ids")] = 2048
     """Ids at most, special tokens included; a small text may give fewer. char and word keep the most frequent."""
 
-    min_frequency: Annotated[int, Ge(1)] = 2
+    min_frequency: Annotated[int, Ge(1), Unit("times")] = 2
     """A merge, a word or a subword rarer than this is not learned (char keeps every character)."""
 
     lowercase: bool = False

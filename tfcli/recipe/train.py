@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
 Schedule = Literal["cosine", "linear", "inverse_sqrt", "constant", "wsd"]
 Optimizer = Literal["adamw", "muon"]
@@ -29,25 +29,25 @@ class TrainSection:
 
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
-    steps: Annotated[int, Ge(1)] = 1000
+    steps: Annotated[int, Ge(1), Unit("steps")] = 1000
     """Optimizer updates."""
 
-    epochs: Annotated[float, Gt(0), Le(1_000_000)] | None = None
+    epochs: Annotated[float, Gt(0), Le(1_000_000), Unit("passes")] | None = None
     """Passes over the training part, instead of steps; 0.5 is half of one. Counted in steps once the text is prepared,
     the last of which may begin another pass; a run records the steps alone."""
 
-    batch_size: Annotated[int, Ge(1)] | None = None
+    batch_size: Annotated[int, Ge(1), Unit("sequences")] | None = None
     """Sequences (pairs, for an encoder-decoder) in a micro-batch. None: 32 windows of a stream; of documents and pairs,
     as many tokens as 32 of mean length have, decided when the run begins."""
 
-    batch_tokens: Annotated[int, Ge(1)] | None = None
+    batch_tokens: Annotated[int, Ge(1), Unit("tokens")] | None = None
     """Tokens of a micro-batch, padding included, instead of batch_size sequences: many short ones or few long ones, so
     that a token weighs the same in every step."""
 
-    grad_accumulation: Annotated[int, Ge(1)] = 1
+    grad_accumulation: Annotated[int, Ge(1), Unit("micro-batches")] = 1
     """Micro-batches summed into one step."""
 
-    context: Annotated[int, Ge(2)] | None = None
+    context: Annotated[int, Ge(2), Unit("tokens")] | None = None
     """Tokens of a training window, at most model.max_seq_len. None: model.max_seq_len."""
 
     windows: Windows | None = None
@@ -61,17 +61,17 @@ class TrainSection:
     """After the warm-up: along a cosine or a line down to the final share, falling as 1/√step, or constant. wsd is
     warm-up, stable, decay: constant, then along a line down to the final share over the last decay_share."""
 
-    warmup_steps: Annotated[int, Ge(0)] = 100
+    warmup_steps: Annotated[int, Ge(0), Unit("steps")] = 100
     """Steps of linear rise from 0 to learning_rate."""
 
-    final_learning_rate: Annotated[float, Ge(0), Le(1)] = 0.1
+    final_learning_rate: Annotated[float, Ge(0), Le(1), Unit("share")] = 0.1
     """Where the cosine or the line ends, as a share of learning_rate."""
 
-    schedule_steps: Annotated[int, Ge(1)] | None = None
+    schedule_steps: Annotated[int, Ge(1), Unit("steps")] | None = None
     """Steps that the schedule is made for; after them the learning rate stays at its last. None: all. Set by what
     raises train.steps of a finished run without naming train.schedule."""
 
-    decay_share: Annotated[float, Gt(0), Le(1)] = 0.2
+    decay_share: Annotated[float, Gt(0), Le(1), Unit("share")] = 0.2
     """Share of the steps over which wsd falls, at the end."""
 
     optimizer: Optimizer = "adamw"
@@ -102,38 +102,38 @@ class TrainSection:
     clip_norm: Annotated[float, Ge(0)] = 1.0
     """Largest gradient norm of a step; 0 leaves gradients alone."""
 
-    skip_nonfinite: Annotated[int, Ge(0)] = 0
+    skip_nonfinite: Annotated[int, Ge(0), Unit("steps")] = 0
     """Steps with a loss or gradient that is not finite to leave out before giving up; 0: give up at the first."""
 
     ema_decay: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Decay of a moving average of the weights, which is then what is evaluated and kept as the best; 0: none."""
 
-    label_smoothing: Annotated[float, Ge(0), Lt(1)] | None = None
+    label_smoothing: Annotated[float, Ge(0), Lt(1), Unit("share")] | None = None
     """Share of the target spread over the vocabulary. None: 0.1 for an encoder-decoder, else 0."""
 
-    mask_probability: Annotated[float, Gt(0), Lt(1)] = 0.15
+    mask_probability: Annotated[float, Gt(0), Lt(1), Unit("share")] = 0.15
     """Share of tokens an encoder must predict; of these 80 % are masked, 10 % replaced, 10 % kept."""
 
-    evaluate_every: Annotated[int, Ge(0)] = 250
+    evaluate_every: Annotated[int, Ge(0), Unit("steps")] = 250
     """Steps between evaluations; 0: only at the end."""
 
-    evaluate_tokens: Annotated[int, Ge(0)] | None = None
+    evaluate_tokens: Annotated[int, Ge(0), Unit("tokens")] | None = None
     """Tokens of the validation part, evenly spread, that are scored in between and decide which weights are the best;
     the whole of it is scored at the end. 0: the whole part every time. None: 16,384."""
 
-    patience: Annotated[int, Ge(0)] = 0
+    patience: Annotated[int, Ge(0), Unit("evaluations")] = 0
     """Stop after this many evaluations without a better one; 0: never."""
 
-    save_every: Annotated[int, Ge(0)] = 250
+    save_every: Annotated[int, Ge(0), Unit("steps")] = 250
     """Steps between checkpoints; 0: only at the end."""
 
-    keep_checkpoints: Annotated[int, Ge(1)] = 1
+    keep_checkpoints: Annotated[int, Ge(1), Unit("checkpoints")] = 1
     """Checkpoints to keep, the last ones; under wsd also the last one before the decay."""
 
-    average_checkpoints: Annotated[int, Ge(0)] = 0
+    average_checkpoints: Annotated[int, Ge(0), Unit("checkpoints")] = 0
     """At the end, score the mean of the weights of so many last checkpoints, and keep it if it is better; 0: do not."""
 
-    log_every: Annotated[int, Ge(1)] = 10
+    log_every: Annotated[int, Ge(1), Unit("steps")] = 10
     """Steps between reports of the loss."""
 
     init: Annotated[str, MinLen(1)] | None = None
@@ -145,7 +145,7 @@ class TrainSection:
     device: Device = "auto"
     """auto: CUDA, else CPU."""
 
-    threads: Annotated[int, Ge(0)] = 0
+    threads: Annotated[int, Ge(0), Unit("threads")] = 0
     """CPU threads; 0: one a core that nothing else uses when the run begins, at most as many as PyTorch would."""
 
     precision: Precision = "auto"
