@@ -5,6 +5,9 @@
 prints ``There is no file 'storis.txt'; check the path, or use builtin:stories.`` and exits with code 2.
 """
 
+import re
+from collections.abc import Collection
+
 _QUOTED = 80
 
 
@@ -51,6 +54,35 @@ class Interrupted(TfcliError):
 def shortened(text: str) -> str:
     """As much of a text of the user's as a sentence can quote."""
     return text if len(text) <= _QUOTED else text[:_QUOTED] + "…"
+
+
+def near(typed: str, known: Collection[str]) -> list[str]:
+    """Those that may have been meant, by spelling alone: the one that begins so, else the nearest, with a slip in four
+    letters at most, plural or not. What is spelled otherwise means something else."""
+    word, *spellings = (re.sub("(ie|y)?s?$", "", name.lower().replace("_", "-")) for name in (typed, *known))
+    plain = dict(zip(known, spellings, strict=True))
+    if len(begun := [name for name, spelled in plain.items() if len(word) > 2 and spelled.startswith(word)]) == 1:
+        return begun
+    slips = {
+        name: _slips(word, spelled)
+        for name, spelled in plain.items()
+        if abs(len(spelled) - len(word)) <= len(word) // 4 < _QUOTED and spelled[:1] in word[:2]
+    }
+    fewest = min(slips.values(), default=len(word))
+    return [name for name, number in slips.items() if number == fewest <= len(word) // 4]
+
+
+def _slips(typed: str, name: str) -> int:
+    """Letters left out, added, changed, or exchanged with their neighbour (Damerau 1964)."""
+    rows = [list(range(len(name) + 1))]
+    for i, letter in enumerate(typed):
+        rows.append([i + 1])
+        for j, other in enumerate(name):
+            least = min(rows[i][j + 1] + 1, rows[i + 1][j] + 1, rows[i][j] + (letter != other))
+            if i and j and (letter, typed[i - 1]) == (name[j - 1], other):
+                least = min(least, rows[i - 1][j - 1] + 1)
+            rows[i + 1].append(least)
+    return rows[-1][-1]
 
 
 def first_lines(error: Exception) -> str:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import SHRUNK, tfcli
+from tests.cli.commands import PLAIN, SHRUNK, tfcli
 from tfcli.recipe.loading import read_toml
+from tfcli.recipe.recipe import known_keys
 from tfcli.recipe.shipped import shipped_recipes
 
 PAIRS = [(f"O gato {n} dorme.", f"Cat {n} sleeps.") for n in range(60)]
@@ -91,6 +92,42 @@ def test_the_list_names_and_describes_every_recipe():
 def test_a_shown_recipe_is_the_file_itself():
     for name, path in shipped_recipes().items():
         assert tfcli("recipes", "show", name).stdout == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("word", ["lr", "learning-rate", "train.learning_rate"])
+def test_a_key_is_found_by_its_name_here_and_elsewhere(word: str):
+    result = tfcli("recipes", "keys", word)
+    assert result.stdout.startswith(
+        "train.learning_rate = 0.003   number > 0\n    Peak of the schedule.\n    Elsewhere: lr, "
+    )
+
+
+def test_keys_have_their_unit_values_default_and_papers():
+    [scale] = [json.loads(line) for line in tfcli("recipes", "keys", "token_types", "--json").stdout.splitlines()]
+    assert (scale["name"], scale["default"], scale["unit"]) == ("model.token_types", 0, "rows")
+    assert scale["kinds"] == ["whole number ≥ 0, ≤ 16777216 (rows)"]
+    assert scale["sources"] == ["Devlin et al. 2019, 3"]
+    by_meaning = [
+        json.loads(line)["name"] for line in tfcli("recipes", "keys", "Shazeer", "--json").stdout.splitlines()
+    ]
+    assert by_meaning == ["model.activation"]
+    every = [json.loads(line)["name"] for line in tfcli("recipes", "keys", "--json").stdout.splitlines()]
+    assert every == known_keys()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_keys_fit_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(PLAIN, "COLUMNS", str(columns))
+    lines = tfcli("recipes", "keys").stdout.splitlines()
+    assert columns - 20 < max(map(len, lines)) <= columns
+    assert len([line for line in lines if not line.startswith(" ")]) == len(known_keys())
+
+
+def test_a_word_that_no_key_has_is_refused_with_the_nearest():
+    for word, remedy in (("d_modle", "did you mean d_model."), ("xyzzy", "see them all with `tfcli recipes keys`.")):
+        result = tfcli("recipes", "keys", word)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == f"tfcli: No recipe key has '{word}' in its name or meaning; {remedy}\n"
 
 
 def test_check_fails_where_a_limit_is_missed_and_passes_where_it_is_met(texts: None):

@@ -5,8 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 
 from tests.cli.commands import tfcli
+from tfcli.cli.main import app
+from tfcli.recipe.loading import build_recipe, parse_assignments
+from tfcli.recipe.recipe import known_keys
+from tfcli.recipe.synonyms import SYNONYMS
 
 
 @pytest.mark.parametrize(
@@ -22,9 +27,9 @@ from tests.cli.commands import tfcli
         ("train --quiet=3", "Option '--quiet' does not take a value; see `tfcli train --help`"),
         ("run a b", "Got unexpected extra argument(s) (b); see `tfcli run --help`"),
         ("train --siz tiny", "No such option: --siz; did you mean --size"),
-        ("train -x", "No such option: -x; see `tfcli train --help`"),
+        ("train -x", "No such option: -x; see `tfcli train --help`, or `tfcli recipes keys x`"),
         ("trian", "No such command 'trian'; did you mean 'train'"),
-        ("tokenize encod", "No such command 'encod'; did you mean 'encode', 'decode'"),
+        ("tokenize encod", "No such command 'encod'; did you mean 'encode'"),
         ("nosuch", "No such command 'nosuch'; see `tfcli --help`"),
     ],
 )
@@ -32,6 +37,70 @@ def test_what_is_wrong_and_where_to_look(command: str, sentence: str):
     result = tfcli(*command.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"tfcli: {sentence}.\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        ("train --learning-rate 0.001", "train.learning_rate: "),
+        ("train --learning-rate 0.001", "--set train.learning_rate=0.001"),
+        ("train --n_embd=64", "--set model.d_model=64"),
+        ("train --max_iters 500", "--set train.steps=500"),
+        ("train -bs 8", "--set train.batch_size=8"),
+        ("train --bf16", "--set train.precision=bfloat16"),
+        ("train --gradient_checkpointing --json", "--set train.activation_checkpointing=true"),
+        ("train --warmup_ratio 0.1", "--set train.warmup_steps=STEPS"),
+        ("train --n_layer", "--set model.num_layers=LAYERS"),
+        ("train --train.max_steps 5", "--set train.steps=5"),
+        ("train --output_dir 'my run'", "--out 'my run'."),
+        ("train --dry_run", "did you mean --dry-run."),
+        ("train --model gpt2", "--preset gpt2."),
+        ("train --dataset 'a b.txt'", "--data 'a b.txt', or --set 'data.source=a b.txt'"),
+        ("train --set train.lr=0.001", "train.learning_rate: "),
+        ("train --set train.lr=0.001", "--set train.learning_rate=0.001"),
+        ("train --set optimizer.lr=0.001", "--set train.learning_rate=0.001"),
+        ("train --set random_seed=3", "--seed 3, or --set train.seed=3 (`tfcli recipes keys seed` says more)."),
+        ("train --set train.save_dir=x", "it is called --out: --out x."),
+        ("run quickstart --set train.max_iters=9", "--set train.steps=9"),
+        ("inspect cost --n_head 3", "--heads 3"),
+        ("generate run --max_length 30", "generate.max_new_tokens: --max-new-tokens 30."),
+        ("generate run --temp 0.5", "--temperature 0.5."),
+        ("generate --model runs/x", "RUN stands without an option: tfcli generate runs/x."),
+        ("generate run --prompt 'Hi you'", "tfcli generate RUN 'Hi you'."),
+        ("evaluate run --data x.txt", "tfcli evaluate RUN x.txt."),
+        # Names that are merely alike are another thing's.
+        ("generate run --step 3", "it is called train.steps, and plays no part in `tfcli generate`."),
+        ("generate run --top 3", "see `tfcli generate --help`."),
+        ("train --colr never", "did you mean --color."),
+        ("train --foo 3", "see `tfcli train --help`, or `tfcli recipes keys foo`."),
+        ("train --set foo=3", "'foo' is not a recipe key; find it with `tfcli recipes keys foo`."),
+        ("eval run", "did you mean 'evaluate'."),
+        ("finetune", "did you mean `tfcli train --init RUN`."),
+        ("runs ls", "did you mean `tfcli runs list` or `tfcli recipes list`."),
+    ],
+)
+def test_a_word_from_elsewhere_is_answered_with_the_one_here(command: str, meant: str):
+    result = tfcli(*shlex.split(command))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert meant in result.stderr
+
+
+@pytest.mark.parametrize("typed", ["--lr x", "--learning-rate x", "--epochs 0", "--set train.lr=1", "--set lr=1"])
+def test_no_suggestion_crosses_meanings(typed: str):
+    result = tfcli("train", *typed.split())
+    assert result.exit_code == 2
+    assert not any(other in result.stderr for other in ("--color", "--nproc", "log_every"))
+
+
+def test_every_synonym_leads_to_what_there_is():
+    """Keys of a recipe, options that some command has, and RUN, which is an argument of many."""
+    commands = [typer.main.get_command(app)]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+    options = {option for command in commands for parameter in command.params for option in parameter.opts}
+    assert set(SYNONYMS) - {*known_keys(), *options, "RUN", "train.epochs"} == set()
+    values = [(name, word.partition("=")[2]) for name, words in SYNONYMS.items() for word in words.split()]
+    build_recipe(*(parse_assignments([f"{name}={value}"]) for name, value in values if value.islower() and "." in name))
 
 
 def test_control_characters_in_it_are_escaped():

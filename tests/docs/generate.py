@@ -1,28 +1,19 @@
 """Writes the pages of docs/ that are made from the code: `python -m tests.docs.generate`."""
 
-import ast
 import html
 import inspect
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields
 from importlib.metadata import version
-from itertools import pairwise
+from itertools import groupby
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
-
-from tfcli.recipe.recipe import SECTIONS, Recipe
+from tfcli.recipe.keys import RecipeKey, recipe_keys
+from tfcli.recipe.recipe import SECTIONS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-
-_SIGNS = {Ge: ("≥", "ge"), Gt: (">", "gt"), Le: ("≤", "le"), Lt: ("<", "lt")}
 
 _RECIPES_INTRO = """\
 # Recipe keys
@@ -46,7 +37,8 @@ steps = 500
 A key is set on the command line as `--set model.norm=layernorm`; the value is TOML, and a bare word is a
 string. Lists want quotes from the shell: `--set 'data.columns=["pt", "en"]'`. Everyday keys have an option
 (`tfcli train --help`). Precedence: option and `--set`, which may not contradict each other > recipe > size >
-preset > default. An unknown key is refused, and the nearest known one named.
+preset > default. An unknown key is refused with the one that is meant: `lr` and
+`n_embd` are known, and answered with their name here. `tfcli recipes keys WORD` finds keys, by these words too.
 
 A default of – means that the key is left out; its meaning says what then holds. A run's own `recipe.toml` has
 every setting written out.
@@ -55,11 +47,11 @@ every setting written out.
 
 def recipes_page() -> str:
     """docs/recipes.md, from the recipe's dataclasses and the docstrings under their fields."""
-    top = [field for field in fields(Recipe) if field.name not in SECTIONS]
-    parts = [_RECIPES_INTRO, "## Top level\n\n" + _table(Recipe, top)]
+    keys = {section: list(of) for section, of in groupby(recipe_keys(), lambda key: key.name.rpartition(".")[0])}
+    parts = [_RECIPES_INTRO, "## Top level\n\n" + _table(keys[""])]
     for name, section in SECTIONS.items():
         about = inspect.cleandoc(section.__doc__ or "")
-        parts.append(f"## `[{name}]`\n\n{about}\n\n" + _table(section, list(fields(section))))
+        parts.append(f"## `[{name}]`\n\n{about}\n\n" + _table(keys[name]))
     return "\n".join(parts)
 
 
@@ -79,62 +71,13 @@ def made_with_typer() -> str:
     return f"<!-- typer {version('typer')} -->"
 
 
-def field_docstrings(section: type) -> dict[str, str]:
-    """The string under each field of a dataclass, on one line."""
-    [body] = ast.parse(inspect.getsource(section)).body
-    assert isinstance(body, ast.ClassDef)
-    found = {}
-    for field, after in pairwise(body.body):
-        match field, after:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = " ".join(text.split())
-    return found
-
-
-def _table(section: type, keys: list[Field[Any]]) -> str:
-    meanings, kinds = field_docstrings(section), get_type_hints(section, include_extras=True)
+def _table(keys: list[RecipeKey]) -> str:
     rows = ["| key | default | values | meaning |", "|---|---|---|---|"]
     for key in keys:
-        # TOML has no None: there the key is left out.
-        meaning = re.sub(r"\bNone: ", "Left out: ", meanings[key.name])
-        values = " or ".join(_values(kinds[key.name]))
-        rows.append(f"| `{key.name}` | {_default(key)} | {values} | {_cell(meaning)} |")
+        values = " or ".join([*key.kinds, *filter(None, [", ".join(f"`{choice}`" for choice in key.choices)])])
+        default = f"`{key.spelled_default}`" if key.spelled_default else "–"
+        rows.append(f"| `{key.name.rpartition('.')[2]}` | {default} | {values} | {_cell(key.meaning)} |")
     return "\n".join(rows) + "\n"
-
-
-def _default(key: Field[Any]) -> str:
-    assert key.default is not MISSING, f"{key.name} has no default"
-    if key.default in (None, "", ()):
-        return "–"
-    return f"`{str(key.default).lower() if isinstance(key.default, bool) else key.default}`"
-
-
-def _values(kind: Any) -> Iterator[str]:
-    """What a type hint accepts, in words."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        [words] = _values(arguments[0])
-        yield f"{words} {_bounds(arguments[1:])}".rstrip()
-    elif origin in (Union, UnionType):
-        for argument in arguments:
-            yield from _values(argument)
-    elif origin is Literal:
-        yield ", ".join(f"`{value}`" for value in arguments)
-    elif origin is tuple:
-        yield "list of strings"
-    elif kind is not NoneType:
-        yield {str: "string", bool: "`true`, `false`", int: "whole number", float: "number"}[kind]
-
-
-def _bounds(limits: tuple[Any, ...]) -> str:
-    words = []
-    for limit in limits:
-        if isinstance(limit, MinLen):
-            continue  # that a name is not empty goes without saying
-        sign, name = _SIGNS[type(limit)]
-        bound = getattr(limit, name)
-        words.append(f"{sign} {'2⁶³' if bound == 2**63 else bound}")
-    return ", ".join(words)
 
 
 def _cell(text: str) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import typer
 
-from tests.docs.generate import DOCS, PAGES, field_docstrings, made_with_typer
+from tests.docs.generate import DOCS, PAGES, made_with_typer
 from tfcli.cli.main import app
+from tfcli.recipe.keys import field_docstrings
 from tfcli.recipe.recipe import SECTIONS
 
 HOW = "run `python -m tests.docs.generate` and commit what it writes"

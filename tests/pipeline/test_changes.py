@@ -142,7 +142,7 @@ def test_an_extended_run_that_is_killed_at_once_is_not_finished(tmp_path: Path):
         ({"steps": 3}, "train.steps = 3 is less than the 5 steps that are done"),
         ({"steps": 5}, "finished at step 5, and there is nothing left to train"),
         ({"steps": 0}, "train.steps = 0 is out of range"),
-        ({"stepps": 9}, "the nearest one is 'train.steps'"),
+        ({"stepps": 9}, "did you mean train.steps"),
         ({"average_checkpoints": 2}, "is more than train.keep_checkpoints = 1"),
     ],
     ids=str,

@@ -17,6 +17,7 @@ from tfcli.cli.exits import exit_codes
 from tfcli.cli.settings import OUTPUT, Asked, option_parameters
 from tfcli.cli.signals import stop_on_signals
 from tfcli.cli.terminal import Color, Terminal
+from tfcli.cli.usage import refuse_unknown_keys
 from tfcli.outputs import begin_command
 
 if TYPE_CHECKING:
@@ -54,7 +55,11 @@ Kind = Literal["encoder_self", "decoder_self", "cross"]
 """Of attention."""
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set any recipe key, such as model.norm=layernorm; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set any recipe key, such as model.norm=layernorm; repeatable. `tfcli recipes keys WORD` finds keys.",
+    ),
 ]
 Run = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/decoder-1.", show_default=False)
@@ -89,6 +94,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             own += map(_never_empty, option_parameters(groups[name]))
         elif name != "terminal":
             own.append(_never_empty(parameter))
+    infos = [get_args(p.annotation)[1] for p in own]
+    options = [str(name) for info in infos for name in (info.default, *(info.param_decls or ())) if name is not ...]
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in _COMMON.items()
@@ -107,6 +114,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 _require_countable(name, value)
                 if isinstance(value, Path):
                     _note_old_import(terminal, value)
+            refuse_unknown_keys(values.get("assignments") or (), options)
             for name, names in groups.items():
                 given = {one: values.pop(one) for one in names}
                 values[name] = Asked({one: value for one, value in given.items() if value not in (None, [])})

@@ -64,6 +64,46 @@ def show_recipe(
         terminal.text(path.read_text(encoding="utf-8").rstrip())
 
 
+@recipes_app.command("keys")
+@command
+def list_keys(
+    terminal: Terminal,
+    word: Annotated[
+        str | None,
+        typer.Argument(metavar="WORD", help="Of a key, its meaning, or its name elsewhere.", show_default="every key"),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Find the keys of a recipe, for --set and TOML files.
+
+    Each with its default, what it accepts, the unit, its meaning with the
+    paper that the idea is from, and its names in other programs.
+
+    Examples:
+
+      tfcli recipes keys warmup
+      tfcli recipes keys n_embd
+    """
+    import textwrap
+    from dataclasses import asdict
+
+    from tfcli.recipe.keys import find_keys, recipe_keys
+
+    for key in recipe_keys() if word is None else find_keys(word):
+        if json:
+            terminal.json(asdict(key))
+            continue
+        accepted = " or ".join([*key.kinds, *filter(None, [" | ".join(key.choices)])])
+        head = f"{key.name} = {key.spelled_default}" if key.spelled_default else f"{key.name}, left out"
+        wrap = textwrap.TextWrapper(terminal.out.width, subsequent_indent="    ", break_on_hyphens=False)
+        first, *lines = wrap.wrap(f"{head}   {accepted}")
+        wrap.initial_indent = wrap.subsequent_indent
+        for about in (key.meaning, f"Elsewhere: {', '.join(key.synonyms)}." if key.synonyms else ""):
+            lines += wrap.wrap(about)
+        terminal.write(f"{first}\n", "bold")
+        terminal.text("\n".join(lines))
+
+
 def _dates_as_text(value: Any) -> Any:
     """TOML has dates and times, JSON has none."""
     from datetime import date, time

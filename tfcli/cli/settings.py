@@ -37,7 +37,7 @@ _SOURCE = (
     "folder made by `tfcli prepare`."
 )
 _BUILT_IN = "builtin:stories, or builtin:pt-en for pairs"
-_SET = "Set any recipe key, such as model.norm=layernorm; repeatable."
+_SET = "Set any recipe key, such as model.norm=layernorm; repeatable. `tfcli recipes keys WORD` finds keys."
 _VOCABULARY = "Most ids of a tokenizer that is learned: tokenizer.vocab_size."
 _ARCHITECTURES = Literal["decoder", "encoder", "encoder-decoder"]
 _BY_TEXT = "the recipe's; else encoder-decoder for pairs, decoder for text"

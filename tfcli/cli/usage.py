@@ -1,14 +1,18 @@
 """A command line that cannot be read: one plain sentence, and exit code 2."""
 
+import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
 
 from tfcli.cli.terminal import Terminal
-from tfcli.errors import shortened
+from tfcli.errors import UsageError, near, shortened
+
+if TYPE_CHECKING:
+    from tfcli.recipe.synonyms import Meant
 
 
 class Commands(TyperGroup):
@@ -44,13 +48,100 @@ class Commands(TyperGroup):
 
 def _problem_and_remedy(error: typer.TyperException, problem: str, words: Sequence[str]) -> tuple[str, str]:
     """Both without their full stop; the remedy is empty where there is no near guess."""
-    parameter = getattr(error, "param", None)
+    parameter, context = getattr(error, "param", None), getattr(error, "ctx", None)
     if isinstance(error, typer.BadParameter) and parameter is not None and error.message:
         return _bad_value(error.message, parameter, words), ""
-    if nearest := getattr(error, "possibilities", None):
-        return error.message, f"did you mean {nearest[0]}"
-    problem, _, guess = problem.partition(" Did you mean ")
-    return problem.rstrip("."), f"did you mean {guess.rstrip('?')}" if guess else ""
+    if name := getattr(error, "option_name", "") if hasattr(error, "possibilities") else "":
+        return error.message, _option_meant(name, context, words) if context else ""
+    problem, _, _ = problem.partition(" Did you mean ")
+    if problem.startswith("No such command") and context:
+        # The message quotes the first word that is no command, which stands right behind its group.
+        typed = words[len(context.command_path.split()) - 1]
+        guess = COMMANDS.get(typed.lower(), "") or " or ".join(map(repr, near(typed, context.command.commands)))
+        return problem.rstrip("."), f"did you mean {guess}" if guess else ""
+    return problem.rstrip("."), ""
+
+
+COMMANDS = {
+    **dict.fromkeys(("sample", "chat", "complete", "translate", "predict", "infer"), "`tfcli generate RUN`"),
+    **dict.fromkeys(("fit", "pretrain"), "`tfcli train`"),
+    **dict.fromkeys(("finetune", "fine-tune"), "`tfcli train --init RUN`"),
+    **dict.fromkeys(("test", "score", "perplexity"), "`tfcli evaluate RUN`"),
+    **dict.fromkeys(("ls", "list"), "`tfcli runs list` or `tfcli recipes list`"),
+    **dict.fromkeys(("convert", "download", "pull"), "`tfcli import FOLDER` or `tfcli export RUN`"),
+}
+"""What other programs call a command."""
+
+
+def _option_meant(typed: str, context: typer.Context, words: Sequence[str]) -> str:
+    """What an option that a command does not have is called there, ready to be typed; else where to look for it."""
+    from tfcli.recipe.loading import as_keys
+    from tfcli.recipe.synonyms import meanings
+
+    parameters = context.command.params
+    options = [option for parameter in parameters for option in parameter.opts if option.startswith("--")]
+    if not typed.startswith("--"):  # -lr is read as -l
+        typed = next((word.partition("=")[0] for word in words if word.startswith(typed)), typed)
+    plain = typed.lstrip("-").replace("_", "-")
+    if f"--{plain}" in options:
+        return f"did you mean --{plain}"
+    value, found = _value([typed], words), meanings(plain)
+    if value and value.startswith("--"):
+        value = None
+    places = [(p.metavar or "").strip("[]") for p in parameters if p.param_type_name == "argument"]
+    for meant in found:
+        for number, place in enumerate(places):
+            if any(meant.name == _set_by(part.lower()) for part in place.split("|")):
+                line = [context.command_path, *places[:number], place if value is None else shlex.quote(value)]
+                return f"{place} stands without an option: {' '.join(line)}"
+        if ways := ways_to_write(meant, value or "", options):
+            return f"it is called {meant.name}: {ways}"
+    if found:
+        return f"it is called {found[0].name}, and plays no part in `{context.command_path}`"
+    if guess := near(plain, [option[2:] for option in options]):
+        return f"did you mean {' or '.join(f'--{option}' for option in guess)}"
+    return f"see `{context.command_path} --help`, or {as_keys(plain)}" if "--set" in options else ""
+
+
+def ways_to_write(meant: "Meant", typed: str, options: Sequence[str]) -> str:
+    """A key with its value, by a command's own option and by --set; nothing where the command has neither."""
+    from tfcli.recipe.keys import recipe_keys
+    from tfcli.recipe.loading import as_keys
+
+    key = next((key for key in recipe_keys() if key.name == meant.name), None)
+    usual = "true" if key and "true" in key.choices else key.unit.upper() if key else ""
+    value = meant.value or typed or usual or "VALUE"
+    ways = [f"{option} {shlex.quote(value)}" for option in options if _set_by(option) == meant.name]
+    if key and "--set" in options:
+        ways.append(f"--set {shlex.quote(f'{meant.name}={value}')} ({as_keys(meant.name)} says more)")
+    return ", or ".join(ways)
+
+
+def _set_by(option: str) -> str:
+    """The key that an option sets, or a word in the place of one: the first that its name can mean."""
+    from tfcli.recipe.synonyms import SYNONYMS, meanings
+
+    found = [] if option in SYNONYMS else meanings(option)
+    return found[0].name if found else option
+
+
+def refuse_unknown_keys(assignments: Sequence[str], options: Sequence[str]) -> None:
+    """Say what was meant by a key of --set that there is not, as this command takes it.
+
+    Raises:
+        UsageError: there is such a key.
+    """
+    from tfcli.recipe.loading import as_keys
+    from tfcli.recipe.recipe import SECTIONS, known_keys
+    from tfcli.recipe.synonyms import key_meant
+
+    for assignment in assignments:
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if name and equals and name not in (*known_keys(), *SECTIONS):
+            said, meant = key_meant(name)
+            ways = ways_to_write(meant, value, options) if meant else ""
+            remedy = f"{said} {meant.name}: {ways}" if meant and ways else f"{said} {as_keys(name)}"
+            raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
 
 
 def _bad_value(message: str, parameter: Any, words: Sequence[str]) -> str:

@@ -1,11 +1,10 @@
 """Built-in sources, which need no file and no network: stories, pt-en and python-docs."""
 
-import difflib
 from collections.abc import Iterator
 from itertools import islice
 
 from tfcli.corpora.source import Document, Kind, Pair, Part, Source
-from tfcli.errors import UsageError, shortened
+from tfcli.errors import UsageError, near, shortened
 from tfcli.files import digest
 
 PREFIX = "builtin:"
@@ -34,11 +33,11 @@ def open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) ->
 def _require(name: str, kind: Kind) -> None:
     short = name.removeprefix(PREFIX)
     if short not in KINDS:
-        near = difflib.get_close_matches(short, KINDS, 1)
+        guess = near(short, KINDS)
         known = ", ".join(f"{PREFIX}{known}" for known in KINDS)
         raise UsageError(
             f"There is no built-in source '{shortened(name)}', only {known}",
-            f"perhaps {PREFIX}{near[0]} was meant" if near else "choose one of those",
+            f"perhaps {PREFIX}{guess[0]} was meant" if guess else "choose one of those",
         )
     if KINDS[short] != kind:
         raise UsageError(f"{name} holds {KINDS[short]}, not {kind}", f"use {DEFAULT[kind]}")

@@ -1,12 +1,11 @@
 """Which columns of a table hold the text, or the two sides of a pair."""
 
-import difflib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tfcli.corpora.source import Document, Kind, Pair
-from tfcli.errors import UsageError, shortened
+from tfcli.errors import UsageError, near, shortened
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,11 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
 def _require_column(table: Table, name: str) -> None:
     if name in table.columns:
         return
-    near = difflib.get_close_matches(name, table.columns, 1, 0.5)
+    guess = near(name, table.columns)
     problem = (
         f"{table.label} has no column of text '{shortened(name)}', only {_listed(table) or 'columns without text'}"
     )
-    raise UsageError(problem, f"perhaps '{near[0]}' was meant" if near else "choose one of those")
+    raise UsageError(problem, f"perhaps '{guess[0]}' was meant" if guess else "choose one of those")
 
 
 def _listed(table: Table) -> str:

@@ -1,6 +1,5 @@
 """Sources that are files: paths, globs, two parallel files, and standard input."""
 
-import difflib
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from tfcli.corpora.reading import COMPRESSIONS, StoredFile, read_text, require_c
 from tfcli.corpora.records import json_lines, record_table
 from tfcli.corpora.source import Document, Kind, Source
 from tfcli.corpora.spool import standard_input
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, near
 from tfcli.files import digest
 
 _WHOLE = (".txt", ".md")
@@ -173,8 +172,8 @@ def _path(name: str) -> Path:
         siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
     except OSError as error:
         raise UsageError(f"Cannot read {name}: {error.strerror}", "check the path and its permissions") from error
-    near = difflib.get_close_matches(path.name, siblings, 1)
-    remedy = f"perhaps {path.with_name(near[0])} was meant" if near else "check the path"
+    guess = near(path.name, siblings)
+    remedy = f"perhaps {path.with_name(guess[0])} was meant" if guess else "check the path"
     raise UsageError(f"There is no file '{name}'", remedy)
 
 

@@ -1,6 +1,5 @@
 """From TOML, presets, ``--set`` and flags to one checked recipe."""
 
-import difflib
 import functools
 import json
 import re
@@ -16,6 +15,7 @@ from tfcli.outputs import reading_from
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
 from tfcli.recipe.shipped import find_recipe
+from tfcli.recipe.synonyms import key_meant
 
 Settings = Mapping[str, Any]
 """Nested settings as TOML reads them: ``{"model": {"d_model": 64}}``."""
@@ -41,7 +41,7 @@ def build_recipe(*layers: Settings) -> Recipe:
     """Merge layers of settings, later ones winning, and check the whole. None stands for the default.
 
     Raises:
-        UsageError: an unknown key (naming the nearest known one), a wrong type, or a value out of range.
+        UsageError: an unknown key (naming the one that is meant), a wrong type, or a value out of range.
     """
     merged: dict[str, Any] = {}
     for layer in layers:
@@ -253,16 +253,19 @@ def _toml_value(key: str, text: str) -> Any:
 def _refuse_unknown_keys(settings: Mapping[str, Any]) -> None:
     known = known_keys()
     for key, value in settings.items():
-        if key in SECTIONS and isinstance(value, Mapping):
-            written = [f"{key}.{name}" for name in value]
-        elif isinstance(value, Mapping):
-            written = [f"{key}.{name}" for name in value] or [key]
-        else:
-            written = [key]
-        for name in written:
+        names = [f"{key}.{name}" for name in value] if isinstance(value, Mapping) else []
+        for name in names or ([key] if key not in SECTIONS else []):
             if name not in known:
-                shown = shortened(name)
-                raise UsageError(f"{shown!r} is not a recipe key", f"the nearest one is {_nearest(shown, known)!r}")
+                said, meant = key_meant(name)
+                remedy = f"{said} {meant.name if meant else as_keys(name)}"
+                if meant and "--" not in meant.name:
+                    remedy += f" ({as_keys(meant.name)} says more)"
+                raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
+
+
+def as_keys(name: str) -> str:
+    """The command that shows a key."""
+    return f"`tfcli recipes keys {shlex.quote(shortened(name.rpartition('.')[2]))}`"
 
 
 def _require_plain(key: str, value: Any, depth: int = 1) -> None:
@@ -278,13 +281,6 @@ def _require_plain(key: str, value: Any, depth: int = 1) -> None:
     elif isinstance(value, int) and abs(value) >= _LARGEST:
         shown = shortened(str(value) if value.bit_length() < 14_000 else hex(value))  # Python spells no longer ones
         raise UsageError(f"{key} = {shown} is out of range", f"it must be less than {_LARGEST}")
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    last = name.rpartition(".")[2]
-    by_field = {key: difflib.SequenceMatcher(None, last, key.rpartition(".")[2]).ratio() for key in known}
-    whole = {key: difflib.SequenceMatcher(None, name, key).ratio() for key in known}
-    return max(known, key=lambda key: (by_field[key] + whole[key], key))
 
 
 @functools.cache  # building it takes longer than a hundred validations

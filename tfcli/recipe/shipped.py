@@ -1,10 +1,9 @@
 """Where shipped recipes are found: in the installed package, else in the repository it is run from."""
 
-import difflib
 from pathlib import Path
 
 import tfcli
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, near
 
 
 def recipes_folder() -> Path:
@@ -37,6 +36,6 @@ def find_recipe(name_or_path: str) -> Path:
         return path
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise UsageError(f"There is no recipe file {name_or_path!r}", "check the path, or see `tfcli recipes list`")
-    nearest = difflib.get_close_matches(name_or_path, shipped, n=1, cutoff=0.4)
-    remedy = f"did you mean {nearest[0]!r}" if nearest else f"choose one of {', '.join(shipped)}"
+    guess = near(name_or_path, shipped)
+    remedy = f"did you mean {guess[0]!r}" if guess else f"choose one of {', '.join(shipped)}"
     raise UsageError(f"There is no recipe {name_or_path!r}", remedy)

@@ -1,0 +1,137 @@
+"""The keys of a recipe: what each accepts, its default and unit, what it means and where the idea is from."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt, Unit
+
+from tfcli.errors import UsageError, near, shortened
+from tfcli.recipe.recipe import SECTIONS, Recipe
+from tfcli.recipe.synonyms import SYNONYMS, known_words, meanings
+
+_SIGNS = {Ge: ("≥", "ge"), Gt: (">", "gt"), Le: ("≤", "le"), Lt: ("<", "lt")}
+_KINDS = {str: "string", int: "whole number", float: "number", tuple: "list of strings"}
+_PAPER = re.compile(
+    r"[A-Z]\w+(?: and [A-Z]\w+| et al\.| Team)? (?:19|20)\d\d(?:, (?:section |equation )?[A-Z]?\.?\d(?:[\d.]*\d)?)?"
+)
+
+
+@dataclass(frozen=True)
+class RecipeKey:
+    """One setting, as ``section.field``."""
+
+    name: str
+    """With its section."""
+    default: Any
+    """None: the key is left out, and its meaning says what then holds."""
+    kinds: tuple[str, ...]
+    """What it accepts beside its choices, in words with bounds and unit."""
+    choices: tuple[str, ...]
+    """Its names for values, where it has some."""
+    unit: str
+    """Of a number, where it has one."""
+    meaning: str
+    """The docstring under the field."""
+    sources: tuple[str, ...]
+    """Papers that the idea is from, with the section or equation."""
+    synonyms: tuple[str, ...]
+    """Its names elsewhere."""
+
+    @property
+    def spelled_default(self) -> str:
+        """As TOML has it; nothing where it is left out or empty."""
+        if self.default in (None, "", ()):
+            return ""
+        return str(self.default).lower() if isinstance(self.default, bool) else str(self.default)
+
+
+def recipe_keys() -> list[RecipeKey]:
+    """Every key, in the order of the sections: what is read from their fields and the docstrings under them."""
+    kinds = {"": Recipe, **SECTIONS}
+    return [key for section, kind in kinds.items() for key in _keys_of(section, kind)]
+
+
+def find_keys(word: str) -> list[RecipeKey]:
+    """The keys that a word names, here or elsewhere, then those that have it in their name, then in their meaning.
+
+    Raises:
+        UsageError: there is none; names a word that is spelled nearly so.
+    """
+    called = [meant.name for meant in meanings(word)]
+    part = re.sub(r"\W|_", " ", word.lower()).strip()
+    ranked: list[tuple[int, RecipeKey]] = []
+    for key in recipe_keys():
+        texts = (key.name, " ".join(key.synonyms), key.meaning)
+        has = [re.search(rf"\b{part}", re.sub(r"\W|_", " ", text.lower())) for text in texts]
+        if key.name in called or word == key.name:
+            ranked.append((0, key))
+        elif part and any(has):
+            ranked.append((1 if has[0] else 2, key))
+    if not ranked:
+        guess = near(word, [key.name for key in recipe_keys()] + known_words())
+        remedy = f"did you mean {guess[0]}" if guess else "see them all with `tfcli recipes keys`"
+        raise UsageError(f"No recipe key has {shortened(word)!r} in its name or meaning", remedy)
+    return [key for _, key in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _keys_of(section: str, kind: type) -> Iterator[RecipeKey]:
+    hints, meanings_of = get_type_hints(kind, include_extras=True), field_docstrings(kind)
+    for field in fields(kind):
+        if field.name in SECTIONS and not section:
+            continue
+        name = f"{section}.{field.name}" if section else field.name
+        accepted = list(_accepted(hints[field.name]))
+        meaning = re.sub(r"\bNone: ", "Left out: ", meanings_of[field.name])  # TOML has no None
+        yield RecipeKey(
+            name=name,
+            default=field.default,
+            kinds=tuple(words for words, _, _ in accepted if words),
+            choices=tuple(choice for _, choices, _ in accepted for choice in choices),
+            unit=next((unit for _, _, unit in accepted if unit), ""),
+            meaning=meaning,
+            sources=tuple(dict.fromkeys(_PAPER.findall(meaning))),
+            synonyms=tuple(word.partition("=")[0] for word in SYNONYMS.get(name, "").split()),
+        )
+
+
+def field_docstrings(section: type) -> dict[str, str]:
+    """The string under each field of a dataclass, on one line."""
+    [body] = ast.parse(inspect.getsource(section)).body
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for field, after in pairwise(body.body):
+        match field, after:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = " ".join(text.split())
+    return found
+
+
+def _accepted(kind: Any) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """What a type hint accepts: a kind of value in words, or choices; and the unit."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        for argument in arguments:
+            yield from _accepted(argument)
+    elif origin is Literal:
+        yield "", arguments, ""
+    elif kind is bool:
+        yield "", ("true", "false"), ""
+    elif origin is Annotated:
+        [(words, _, _)] = _accepted(arguments[0])
+        unit = next((limit.unit for limit in arguments[1:] if isinstance(limit, Unit)), "")
+        bounds = [_bound(limit) for limit in arguments[1:] if type(limit) in _SIGNS]
+        yield f"{words} {', '.join(bounds)}".rstrip() + (f" ({unit})" if unit else ""), (), unit
+    elif kind is not NoneType:
+        yield _KINDS[origin or kind], (), ""
+
+
+def _bound(limit: Any) -> str:
+    sign, name = _SIGNS[type(limit)]
+    bound = getattr(limit, name)
+    return f"{sign} {'2⁶³' if bound == 2**63 else bound}"
