@@ -12,6 +12,10 @@ def main() -> None:
     first = sys.path[0]
     if not sys.flags.safe_path and os.path.isdir(first) and os.path.samefile(first, "."):  # noqa: PTH112, PTH121
         del sys.path[0]  # by `python -m`: files of the working folder are no modules
+    if "_TFCLI_COMPLETE" in os.environ:  # by what `tfcli completion` has printed, with the line
+        from tfcli.cli.candidates import answer
+
+        return answer(os.environ["_TFCLI_COMPLETE"], *sys.argv[1:2])
     os.environ["PYTHONSAFEPATH"] = "1"  # nor are they for processes that a library starts
     from tfcli.cli.signals import leave_on_signals
 

@@ -78,6 +78,8 @@ CONTRACT = {
     "verify": "RUN --checkpoint --device --threads --json",
     "recipes list": "--json",
     "recipes show": "RECIPE --json",
+    "recipes keys": "WORD --json",
+    "completion": "bash|zsh|fish",
 }
 EVERYWHERE = "--color --quiet --verbose --debug --help"
 HEAVY = {"torch", "datasets", "tokenizers", "transformers", "pydantic", "numpy", "pyarrow", "safetensors"}

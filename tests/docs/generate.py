@@ -1,14 +1,20 @@
-"""Writes the pages of docs/ that are made from the code: `python -m tests.docs.generate`."""
+"""Writes the pages of docs/ that are made from the code, and what completion reads: `python -m tests.docs.generate`."""
 
 import html
 import inspect
+import json
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
+import typer
+
+from tfcli.cli.main import app
 from tfcli.recipe.keys import RecipeKey, recipe_keys
 from tfcli.recipe.recipe import SECTIONS
 
@@ -66,6 +72,33 @@ def cli_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def commands_file() -> str:
+    """tfcli/cli/commands.json, which shell completion reads: commands with their options and arguments, what these take
+    and mean; and the keys of a recipe with what they can be."""
+
+    def takes(parameter: Any) -> str:
+        if getattr(parameter, "is_flag", False):
+            return ""
+        choices = [get_args(kind) for kind in (parameter.type_descriptor.annotation,) if get_origin(kind) is Literal]
+        return "|".join(choices[0]) if choices else (parameter.metavar or "N").strip("[]")
+
+    def shape(command: Any) -> dict[str, Any]:
+        about = {"help": (command.help or "").split("\n\n")[0].replace("\n", " ")}
+        if inner := getattr(command, "commands", {}):
+            return {**about, "commands": {name: shape(one) for name, one in inner.items()}}
+        own = [(parameter, parameter.param_type_name == "option") for parameter in command.params]
+        options = {name: [takes(one), one.help] for one, is_option in own for name in one.opts if is_option}
+        return {**about, "options": options, "arguments": [takes(one) for one, is_option in own if not is_option]}
+
+    keys = {}
+    for key in recipe_keys():
+        default = key.spelled_default if isinstance(key.default, int | float | str) else ""
+        values = dict.fromkeys(filter(None, [default, *key.choices]))
+        keys[key.name] = [list(values), re.split(r"(?<!al)\. ", key.meaning)[0].rstrip(".")]
+    known = {**shape(typer.main.get_command(app)), "keys": keys}
+    return json.dumps(known, ensure_ascii=False).replace('{"help": ', '\n{"help": ') + "\n"  # a line a command
+
+
 def made_with_typer() -> str:
     """The first line of docs/cli.md."""
     return f"<!-- typer {version('typer')} -->"
@@ -91,7 +124,11 @@ def _readable(line: str) -> str:
     return line.replace("&#x27;", "'").replace("&quot;", '"').replace("&gt;", ">")
 
 
-PAGES = {DOCS / "recipes.md": recipes_page, DOCS / "cli.md": cli_page}
+PAGES = {
+    DOCS / "recipes.md": recipes_page,
+    DOCS / "cli.md": cli_page,
+    ROOT / "tfcli/cli/commands.json": commands_file,
+}
 
 
 if __name__ == "__main__":

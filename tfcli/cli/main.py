@@ -7,6 +7,7 @@ import types
 
 import typer
 
+from tfcli.cli.completion import completion
 from tfcli.cli.embed import embed
 from tfcli.cli.evaluate import evaluate
 from tfcli.cli.exits import exit_codes
@@ -28,6 +29,7 @@ app = typer.Typer(
     cls=Commands,
     help="Transformers from the terminal: train, generate, score and look inside.\n\nStart with: tfcli run quickstart",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -70,6 +72,7 @@ _add_group("bench", "bench:bench_app", "Measure speed on this machine.")
 app.command("verify")(verify)
 app.command("import")(import_)
 app.command("export")(export)
+app.command("completion")(completion)
 
 
 def _leave_out_markdown() -> None:
