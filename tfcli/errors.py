@@ -37,6 +37,19 @@ class UsageError(TfcliError):
     exit_code = 2
 
 
+class Misnamed(UsageError):
+    """The name of something else than is wanted, where it is known what belongs in its place.
+
+    Args:
+        given: what was written.
+        instead: what to write there.
+    """
+
+    def __init__(self, problem: str, remedy: str, given: str, instead: str) -> None:
+        super().__init__(problem, remedy)
+        self.given, self.instead = given, instead
+
+
 class BrokenInputError(TfcliError):
     """A file or a record that was there turned out unusable while it was being read."""
 

@@ -3,6 +3,8 @@
 import json
 import os
 import random
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,6 +39,98 @@ def test_the_list_is_sorted_as_asked(folder: Path):
     assert names("--sort", "name") == ["a", "b", "group/c"]
     assert names("--sort", "loss") == ["a", "group/c", "b"]
     assert names("runs", "--sort", "steps") == ["b", "a", "group/c"]
+
+
+def test_listed_names_are_accepted_whatever_folder_is_listed(folder: Path):
+    write_run(Path("elsewhere/d"), falling(20))
+    write_run(Path("runs/elsewhere"), falling(20))  # hidden by the folder
+    write_run(Path("runs/last"), falling(20))  # which means another one
+    for place in (".", "runs", "runs/group", "elsewhere", str(folder)):
+        listed = [json.loads(line) for line in tfcli("runs", "list", place, "--json").stdout.splitlines()]
+        assert listed
+        for run in listed:
+            shown = json.loads(tfcli("runs", "show", run["name"], "--json").stdout)["summary"]
+            assert Path(shown["path"]).samefile(run["path"])
+    assert sorted(names()) == ["a", "b", "group/c", "runs/elsewhere", "runs/last"]
+
+
+def test_last_is_the_run_whose_metrics_were_written_last(folder: Path):
+    result = tfcli("runs", "show", "last")
+    assert "runs/group/c  decoder" in result.stdout
+    assert result.stderr.startswith("last is runs/group/c.\n")
+    assert "last is" not in tfcli("runs", "show", "last", "--quiet").stderr
+    os.utime("runs/b/metrics.jsonl", (2e9, 2e9))
+    assert json.loads(tfcli("runs", "show", "last", "--json").stdout)["summary"]["path"] == "runs/b"
+    shutil.copytree("runs/a", "last")
+    shown = tfcli("runs", "show", "last")
+    assert shown.stdout.startswith("last  decoder")
+    assert "last is" not in shown.stderr, "an existing path wins over a name"
+    for refused in (tfcli("train", "--out", "runs/last"), tfcli("run", "quickstart", "--out", "runs/last")):
+        assert refused.exit_code == 2
+        assert "--out 'runs/last': last means the run that was trained last" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "problem", "remedy"),
+    [
+        ("generate nosuch Hi", "There is no run 'nosuch'", "there are "),
+        ("generate grop/c Hi", "There is no run 'grop/c'", "there are group/c, "),
+        ("evaluate b text.txt --compare runs/aa", "There is no run 'runs/aa'", "there are a, "),
+        ("explain layer --run c", "There is no run 'c'", "there are group/c, "),
+        ("train --resume bb", "There is no run 'bb'", "there are b, "),
+        ("train --init bb --dry-run", "There is no run 'bb'", "there are b, "),
+        ("runs compare a bb", "There is no run 'bb'", "there are b, "),
+        ("tokenize encode bb Hi", "There is no run 'bb'", "there are b, "),
+        ("prepare text.txt --tokenizer bb --out made", "There is no run 'bb'", "there are b, "),
+        ("inspect cost bb", "There is no run 'bb'", "there are b, "),
+        ("inspect attention a Hi --against-run=bb", "There is no run 'bb'", "there are b, "),
+        ("generate 'Once upon' runs/a", "'Once upon' is no run", "write `tfcli generate runs/a 'Once upon'`"),
+        ("generate One two b --top-k 5", "'One' is no run", "write `tfcli generate b One two --top-k 5`"),
+        ("inspect attention 'a text' runs/a", "'a text' is no run", "write `tfcli inspect attention runs/a 'a text'`"),
+        ("evaluate text.txt group/c", "'text.txt' is no run", "write `tfcli evaluate group/c text.txt`"),
+        ("tokenize encode 'a text' b", "'a text' is no run", "write `tfcli tokenize encode b 'a text'`"),
+        ("evaluate a runs/b", "'runs/b' is a run, and no text", "write `tfcli evaluate a --compare=runs/b`"),
+        ("generate quickstart Hi", "'quickstart' is a recipe, and no run", "make one by it: `tfcli run quickstart`"),
+        ("generate heads Hi", "'heads' is a recipe, and no run", "write `tfcli generate heads-1 Hi`"),
+        ("run runs/a", "'runs/a' is a run, and no recipe", "write `tfcli run runs/a/recipe.toml`"),
+        ("train --recipe=a --dry-run", "'a' is a run", "write `tfcli train --recipe=runs/a/recipe.toml --dry-run`"),
+        ("generate runs/a/recipe.toml Hi", "is a part of the run runs/a", "write `tfcli generate runs/a Hi`"),
+        ("verify runs/a/tokenizer.json", "is a part of the run runs/a", "write `tfcli verify runs/a`"),
+        ("embed toks.json Hi", "'toks.json' is a tokenizer, and no run", "`tfcli tokenize encode toks.json TEXT`"),
+        ("generate 'my own.toml' Hi", "'my own.toml' is a recipe, and no run", "by it: `tfcli run 'my own.toml'`"),
+        ("generate text.txt Hi", "There is no run 'text.txt': it is a file", "there are "),
+        ("generate runs Hi", "The folder 'runs' holds no run", "there are "),
+        ("explore d", "The folder 'd' holds no run, and has the name of one", "write `tfcli explore runs/d`"),
+    ],
+)
+def test_a_name_of_no_run_is_answered(typed: str, problem: str, remedy: str, folder: Path):
+    for name in ("heads-1", "d"):
+        write_run(Path("runs") / name, falling(20))
+    Path("d").mkdir()
+    for file in ("text.txt", "toks.json", "my own.toml"):
+        Path(file).write_text("{}")
+    result = tfcli(*shlex.split(typed))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert problem in result.stderr
+    assert remedy in result.stderr
+
+
+def test_where_there_is_no_run_it_is_said_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert tfcli("generate", "x").stderr == (
+        "tfcli: There is no run 'x'; make one: `tfcli run quickstart`, or `tfcli train --data FILE`.\n"
+    )
+    assert "No run in runs has been trained" in tfcli("generate", "last").stderr
+
+
+@pytest.mark.parametrize("command", ["generate x Hi", "inspect heads x", "evaluate x", "explore x", "train --resume x"])
+def test_a_wrong_name_is_answered_before_pytorch_is_loaded(command: str, tmp_path: Path):
+    code = (
+        "import sys\nfrom tfcli.cli.main import app\ntry:\n    app(sys.argv[1:])\n"
+        "except SystemExit as end:\n    print(end.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *command.split()], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.split() == ["2", "False"], done.stderr
 
 
 def test_a_damaged_run_is_listed_last_by_loss_and_breaks_nothing(folder: Path):
@@ -134,7 +228,7 @@ def test_an_imported_run_has_no_training(trained: Callable[[str], Path], tmp_pat
     export_run(load_run(trained("decoder")), tmp_path / "checkpoint")
     assert tfcli("import", tmp_path / "checkpoint", "--out", tmp_path / "run").exit_code == 0
     [listed] = [json.loads(line) for line in tfcli("runs", "list", tmp_path, "--json").stdout.splitlines()]
-    assert (listed["name"], listed["state"], listed["step"]) == ("run", "imported", None)
+    assert (listed["name"], listed["state"], listed["step"]) == (str(tmp_path / "run"), "imported", None)
     shown = tfcli("runs", "show", tmp_path / "run")
     assert shown.exit_code == 0, shown.stderr
     assert "imported from" in shown.stdout

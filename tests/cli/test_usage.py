@@ -197,12 +197,19 @@ def test_a_run_is_asked_with_thousands_of_digits(trained: Callable[[str], Path],
 
 
 @pytest.mark.parametrize(
-    "command", ["run NAME", "train --data NAME", "train --out NAME", "generate NAME x", "export NAME --out x"]
+    ("command", "words"),
+    [
+        ("run NAME", "too long"),
+        ("train --data NAME", "too long"),
+        ("train --out NAME", "too long"),
+        ("generate NAME x", "There is no run 'nnn"),
+        ("export NAME --out x", "There is no run 'nnn"),
+    ],
 )
-def test_a_name_that_no_file_can_have_is_wrong_before_any_work(command: str):
+def test_a_name_that_no_file_can_have_is_wrong_before_any_work(command: str, words: str):
     result = tfcli(*command.replace("NAME", "n" * 300).split())
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "too long" in result.stderr
+    assert words in result.stderr
 
 
 @pytest.mark.parametrize("command", ["--help", "-h", "train --help", "tokenize encode -h", "--version"])

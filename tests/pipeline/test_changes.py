@@ -120,7 +120,7 @@ def test_an_extended_run_that_is_killed_at_once_is_not_finished(tmp_path: Path):
         resumed(tmp_path / "unbroken", steps=15)
         with pytest.raises(Killed):
             resume_run(tmp_path / "run", lambda event: None, kill, {"train": {"steps": 15}})
-        assert summarize(RunDirectory(tmp_path / "run"), tmp_path).state == "interrupted"
+        assert summarize(RunDirectory(tmp_path / "run")).state == "interrupted"
         events = Events()
         finished = resume_run(tmp_path / "run", events.append, never)
     assert (finished.reason, finished.step) == ("done", 15)

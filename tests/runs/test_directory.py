@@ -6,7 +6,8 @@ import pytest
 
 from tfcli.errors import UsageError
 from tfcli.files import replacing_folder
-from tfcli.runs.directory import RunDirectory, claimed_run, existing_run
+from tfcli.runs.directory import RunDirectory, claimed_run
+from tfcli.runs.finding import existing_run
 
 
 def checkpoint(run: RunDirectory, step: int, *, whole: bool = True) -> Path:

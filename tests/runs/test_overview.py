@@ -52,8 +52,8 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path):
 
 def test_a_summary_says_how_far_a_run_came(tmp_path: Path):
     run = write_run(tmp_path / "a", falling(200), LONG, finished=False)
-    summary = summarize(RunDirectory(run), tmp_path)
-    assert (summary.name, summary.state, summary.architecture) == ("a", "interrupted", "decoder")
+    summary = summarize(RunDirectory(run))
+    assert (summary.name, summary.state, summary.architecture) == (str(run), "interrupted", "decoder")
     assert (summary.step, summary.total_steps, summary.tokens) == (200, 400, 200 * 1024)
     assert summary.parameters == PARAMETERS
     assert summary.seconds == pytest.approx(20.0)
@@ -67,16 +67,16 @@ def test_steps_are_counted_behind_the_last_checkpoint_too(tmp_path: Path):
     run = write_run(tmp_path / "run", falling(200), LONG, finished=False)
     saved = (run / "checkpoints" / "step-000200").rename(run / "checkpoints" / "step-000150")
     write_json(saved / "state.json", {**read_json(saved / "state.json"), "step": 150})
-    assert summarize(RunDirectory(run), tmp_path).step == 200
+    assert summarize(RunDirectory(run)).step == 200
 
 
 def test_states_are_told_apart(tmp_path: Path):
     done = RunDirectory(write_run(tmp_path / "done", falling(40)))
     going = RunDirectory(write_run(tmp_path / "going", falling(40), LONG, finished=False))
-    assert summarize(done, tmp_path).state == "finished"
+    assert summarize(done).state == "finished"
     with held(going):
-        assert summarize(going, tmp_path).state == "running"
-    assert summarize(going, tmp_path).state == "interrupted"
+        assert summarize(going).state == "running"
+    assert summarize(going).state == "interrupted"
 
 
 def test_asking_for_the_lock_leaves_it_to_its_holder_and_is_waited_for(tmp_path: Path):
@@ -135,7 +135,7 @@ def test_a_damaged_run_is_told_in_words(file: str, content: bytes | None, words:
     (run / file).unlink()
     if content is not None:
         (run / file).write_bytes(content)
-    summary = summarize(RunDirectory(run), tmp_path)
+    summary = summarize(RunDirectory(run))
     assert summary.state == "damaged"
     assert words in (summary.problem or "")
 
@@ -143,7 +143,7 @@ def test_a_damaged_run_is_told_in_words(file: str, content: bytes | None, words:
 def test_a_last_line_cut_short_leaves_what_is_known(tmp_path: Path):
     run = write_run(tmp_path / "run", falling(40))
     (run / "metrics.jsonl").write_bytes(b"\xff\x00 nothing")
-    summary = summarize(RunDirectory(run), tmp_path)
+    summary = summarize(RunDirectory(run))
     assert (summary.state, summary.step, summary.best_loss) == ("finished", 40, None)
 
 
@@ -203,7 +203,7 @@ def test_summaries_need_no_torch(tmp_path: Path):
     code = (
         "import sys\nfrom pathlib import Path\nfrom tfcli.runs.finding import find_runs\n"
         "from tfcli.runs.overview import summarize\n"
-        f"print(*(summarize(run, Path({str(tmp_path)!r})).state for run in find_runs(Path({str(tmp_path)!r}))))\n"
+        f"print(*(summarize(run).state for run in find_runs(Path({str(tmp_path)!r}))))\n"
         "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

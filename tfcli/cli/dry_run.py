@@ -57,7 +57,7 @@ def show_plan(
 def _tokenizer_path(recipe: "Recipe", init: Path | None) -> Path | None:
     """The tokenizer that is there already; None where one would be trained."""
     from tfcli.pipeline.datasets import prepared_folder
-    from tfcli.runs.directory import existing_run
+    from tfcli.runs.finding import existing_run
 
     initial = init or recipe.train.init
     if initial is not None:

@@ -149,9 +149,13 @@ def evaluate(
 
 def _require_places(outputs: Path | None, references: Path | None, sources: tuple[str, ...]) -> None:
     """Refuse files that cannot be written, and those that hold what is read or written otherwise."""
+    from tfcli.errors import Misnamed
     from tfcli.outputs import reading_from, require_output
+    from tfcli.runs.finding import is_run
 
     for source in sources:
+        if is_run(Path(source)):
+            raise Misnamed(f"{source!r} is a run, and no text", "use --compare", source, f"--compare={source}")
         reading_from(source)
     for path, option in ((outputs, "--outputs"), (references, "--references")):
         if path is not None:

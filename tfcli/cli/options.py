@@ -7,17 +7,19 @@ import os
 import shlex
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
+from typer.models import ArgumentInfo
 
 from tfcli.cli.exits import exit_codes
 from tfcli.cli.settings import OUTPUT, Asked, option_parameters
 from tfcli.cli.signals import stop_on_signals
 from tfcli.cli.terminal import Color, Terminal
-from tfcli.cli.usage import refuse_unknown_keys
+from tfcli.cli.usage import behind, refuse_unknown_keys, with_command
+from tfcli.errors import Misnamed
 from tfcli.outputs import begin_command
 
 if TYPE_CHECKING:
@@ -94,8 +96,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             own += map(_never_empty, option_parameters(groups[name]))
         elif name != "terminal":
             own.append(_never_empty(parameter))
-    infos = [get_args(p.annotation)[1] for p in own]
-    options = [str(name) for info in infos for name in (info.default, *(info.param_decls or ())) if name is not ...]
+    infos = {p.name: get_args(p.annotation)[1] for p in own}
+    spelled = [name for info in infos.values() for name in (info.default, *(info.param_decls or ()))]
+    options = [str(name) for name in spelled if name is not ...]
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in _COMMON.items()
@@ -112,13 +115,18 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             for name, value in values.items():
                 _require_utf8(value)
                 _require_countable(name, value)
-                if isinstance(value, Path):
-                    _note_old_import(terminal, value)
-            refuse_unknown_keys(values.get("assignments") or (), options)
-            for name, names in groups.items():
-                given = {one: values.pop(one) for one in names}
-                values[name] = Asked({one: value for one, value in given.items() if value not in (None, [])})
-            function(terminal=terminal, **values)
+            try:
+                for name, value in _runs_meant(terminal, infos, values).items():
+                    values[name] = value
+                    if isinstance(value, Path):
+                        _note_old_import(terminal, value)
+                refuse_unknown_keys(values.get("assignments") or (), options)
+                for name, names in groups.items():
+                    given = {one: values.pop(one) for one in names}
+                    values[name] = Asked({one: value for one, value in given.items() if value not in (None, [])})
+                function(terminal=terminal, **values)
+            except Misnamed as error:
+                raise with_command(error) from None
             terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + common
@@ -153,6 +161,57 @@ def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
 
     info.parser = parse
     return parameter.replace(annotation=Annotated[_PATH if annotation in (Path, Path | None) else annotation, info])
+
+
+def _runs_meant(terminal: Terminal, infos: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The paths of all values that name runs, before anything is loaded that takes long.
+
+    Raises:
+        UsageError: one names none; says what there is, or the command that was meant.
+    """
+    found = {}
+    for name, info in infos.items():
+        kinds, value = (info.metavar or "").split("|"), values[name]
+        if value is None or not kinds[-1].startswith("RUN"):
+            continue
+        if name == "out":
+            _refuse_last(value)
+            continue
+        texts: list[str] = []
+        for other, value_of_other in values.items() if isinstance(info, ArgumentInfo) else ():
+            if other != name and isinstance(infos[other], ArgumentInfo):
+                texts += value_of_other if isinstance(value_of_other, list) else [str(value_of_other)]
+        paths = [_run_meant(terminal, path, kinds, texts) for path in (value if isinstance(value, list) else [value])]
+        found[name] = paths if isinstance(value, list) else paths[0]
+    return found
+
+
+def _run_meant(terminal: Terminal, path: Path, kinds: Sequence[str], texts: Sequence[str]) -> Path:
+    """The run, or where another kind of thing is taken too, that thing."""
+    from tfcli.errors import UsageError
+    from tfcli.runs.finding import LAST, existing_run, is_run
+
+    if len(kinds) > 1 and (os.path.exists(path) or path.suffix == ".json"):  # noqa: PTH110
+        return path
+    try:
+        run = existing_run(path).path
+    except UsageError:
+        if (named := next((text for text in texts if is_run(Path(text))), None)) is not None:
+            raise behind(path, named) from None
+        raise
+    if str(path) == LAST and run != path:
+        terminal.note(f"{LAST} is {run}.")
+    return run
+
+
+def _refuse_last(out: Path) -> None:
+    """Refuse a new run the name that means another one."""
+    from tfcli.errors import UsageError
+    from tfcli.runs.directory import RunDirectory
+    from tfcli.runs.finding import LAST
+
+    if out.name == LAST and not RunDirectory(out).holds_run():
+        raise UsageError(f"--out {str(out)!r}: {LAST} means the run that was trained last", "choose another --out")
 
 
 def _note_old_import(terminal: Terminal, path: Path) -> None:

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 runs_app = typer.Typer()
 
-_DEFAULT_FOLDER = Path("runs")
-
-Folder = Annotated[
-    Path | None, typer.Argument(metavar="FOLDER", help="Where your runs are.", show_default=str(_DEFAULT_FOLDER))
-]
+Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Where your runs are.", show_default="runs")]
 Sort = Annotated[
     Literal["age", "name", "loss", "parameters", "steps", "time"],
     typer.Option("--sort", help="What to sort by: newest, best, smallest or shortest first."),
@@ -43,12 +39,13 @@ def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", jso
       tfcli runs list
       tfcli runs list runs --sort loss
     """
+    from tfcli.runs.directory import RUNS
     from tfcli.runs.finding import find_runs
     from tfcli.runs.overview import summarize
 
-    place = folder or _DEFAULT_FOLDER
+    place = folder or RUNS
     nothing_yet = folder is None and not place.exists()
-    runs = sorted((summarize(run, place) for run in ([] if nothing_yet else find_runs(place))), key=_order(sort))
+    runs = sorted(map(summarize, [] if nothing_yet else find_runs(place)), key=_order(sort))
     if json:
         from tfcli.render.as_json import to_json
 

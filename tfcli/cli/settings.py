@@ -152,7 +152,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
     from tfcli.models import presets
     from tfcli.recipe.loading import read_recipe
     from tfcli.runs.config import read_config
-    from tfcli.runs.directory import existing_run
+    from tfcli.runs.finding import existing_run
 
     _require_text(asked.given.get("sources", ()))
     preset, size, recipe = asked.given.get("preset"), asked.given.get("size"), recipe or asked.given.get("recipe")

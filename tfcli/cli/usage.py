@@ -3,16 +3,20 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
 
 from tfcli.cli.terminal import Terminal
-from tfcli.errors import UsageError, near, shortened
+from tfcli.errors import Misnamed, UsageError, near, shortened
 
 if TYPE_CHECKING:
     from tfcli.recipe.synonyms import Meant
+
+_typed: list[str] = []
+"""The words of the command line that is being run."""
 
 
 class Commands(TyperGroup):
@@ -20,7 +24,7 @@ class Commands(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
         """Run a command line and exit with its code."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = _typed[:] = list(sys.argv[1:] if args is None else args)
         try:
             code = super().main(words, *others, **{**settings, "standalone_mode": False})
         except typer.Abort:
@@ -44,6 +48,31 @@ class Commands(TyperGroup):
             path.append(word)
             group = found
         return " ".join(path)
+
+
+def with_command(error: Misnamed) -> UsageError:
+    """The same refusal with the command line that was meant."""
+    words = [_put(word, Path(error.given), error.instead) for word in _typed]
+    return UsageError(error.problem, _write(words) if words != _typed else error.remedy)
+
+
+def behind(first: Path, run: str) -> UsageError:
+    """The refusal of a run that stands behind what it belongs in front of."""
+    words = [word for word in _typed if word != run]
+    words.insert(next((place for place, word in enumerate(words) if Path(word) == first), len(words)), run)
+    return UsageError(f"{shortened(str(first))!r} is no run, and {run!r} behind it is one", _write(words))
+
+
+def _write(words: Sequence[str]) -> str:
+    return f"write `{shlex.join(['tfcli', *words])}`"
+
+
+def _put(word: str, given: Path, instead: str) -> str:
+    """A word that is a name, or an option with one, with another in its place."""
+    option, equals, value = word.partition("=")
+    if equals and option.startswith("-") and Path(value) == given:
+        return f"{option}={instead}"
+    return instead if Path(word) == given else word
 
 
 def _problem_and_remedy(error: typer.TyperException, problem: str, words: Sequence[str]) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from tfcli.records.pipeline import StageProgress, StageStarted
 from tfcli.runs.config import read_config
 from tfcli.runs.data import RunData, read_run_data
 from tfcli.runs.directory import RunDirectory
+from tfcli.runs.finding import existing_run, is_run
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -203,8 +204,8 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     return replace(
         recipe,
         data=replace(data, source=source, validation=validation),
-        tokenizer=replace(tokenizer, path=tokenizer.path and _absolute_path(tokenizer.path)),
-        train=replace(recipe.train, init=recipe.train.init and _absolute_path(recipe.train.init)),
+        tokenizer=replace(tokenizer, path=tokenizer.path and _absolute_run(tokenizer.path)),
+        train=replace(recipe.train, init=recipe.train.init and _absolute_run(recipe.train.init)),
     )
 
 
@@ -213,6 +214,11 @@ def _absolute(name: str, kind: Kind) -> str:
         return name
     parallel = kind == "pairs" and not is_there(name)
     return ",".join(map(_absolute_path, name.split(","))) if parallel else _absolute_path(name)
+
+
+def _absolute_run(name: str) -> str:
+    path = expanded(name)
+    return str((existing_run(path).path if is_run(path) else path).absolute())
 
 
 def _absolute_path(name: str) -> str:

@@ -23,8 +23,9 @@ from tfcli.runs.card import run_card
 from tfcli.runs.checkpoint import Checkpoint, Progress, last_checkpoint, open_checkpoint
 from tfcli.runs.config import read_config
 from tfcli.runs.data import read_run_data
-from tfcli.runs.directory import RunDirectory, claimed_run, existing_run
+from tfcli.runs.directory import RunDirectory, claimed_run
 from tfcli.runs.ending import finished_event, over, reason_to_end
+from tfcli.runs.finding import existing_run
 from tfcli.runs.load import read_run
 from tfcli.runs.lock import held
 from tfcli.runs.metrics import read_metrics

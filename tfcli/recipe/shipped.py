@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import tfcli
-from tfcli.errors import UsageError, near
+from tfcli.errors import Misnamed, UsageError, near
 
 
 def recipes_folder() -> Path:
@@ -27,6 +27,7 @@ def find_recipe(name_or_path: str) -> Path:
 
     Raises:
         UsageError: neither is there; names the nearest shipped one.
+        Misnamed: it is a run, whose recipe is meant.
     """
     shipped = shipped_recipes()
     if name_or_path in shipped:
@@ -34,6 +35,10 @@ def find_recipe(name_or_path: str) -> Path:
     path = Path(name_or_path)
     if path.is_file():
         return path
+    for run in (path, Path("runs", path)):
+        if (run / "recipe.toml").is_file():
+            recipe = str(run / "recipe.toml")
+            raise Misnamed(f"{name_or_path!r} is a run, and no recipe", f"its recipe is {recipe}", name_or_path, recipe)
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise UsageError(f"There is no recipe file {name_or_path!r}", "check the path, or see `tfcli recipes list`")
     guess = near(name_or_path, shipped)

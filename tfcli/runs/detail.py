@@ -25,7 +25,8 @@ from tfcli.records.runs import (
 )
 from tfcli.runs.config import read_config
 from tfcli.runs.data import RunData, read_run_data
-from tfcli.runs.directory import RunDirectory, existing_run
+from tfcli.runs.directory import RunDirectory
+from tfcli.runs.finding import existing_run
 from tfcli.runs.history import read_history
 from tfcli.runs.overview import summary_of
 

@@ -4,6 +4,7 @@ RUN/recipe.toml  config.json  tokenizer.json  model.safetensors  metrics.jsonl  
 RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.json}
 """
 
+import os
 import re
 import shutil
 from collections.abc import Container, Iterator
@@ -14,6 +15,9 @@ from pathlib import Path
 
 from tfcli.errors import UsageError
 from tfcli.files import Taken, claimed
+
+RUNS = Path("runs")
+"""Where runs are put, and looked for, that nothing else is said of."""
 
 _CHECKPOINT = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,15})")
 
@@ -100,25 +104,11 @@ class RunDirectory:
 
     def holds_run(self) -> bool:
         """Whether a run was begun here."""
-        return self.recipe.is_file()
-
-
-def existing_run(path: Path) -> RunDirectory:
-    """The run at `path`.
-
-    Raises:
-        UsageError: there is no folder, or it holds no run.
-    """
-    if not path.is_dir():
-        raise UsageError(f"There is no run {str(path)!r}", "check the path; runs are made by `tfcli train`")
-    run = RunDirectory(path)
-    if not run.holds_run():
-        raise UsageError(f"The folder {str(path)!r} holds no run: it has no recipe.toml", "name a run directory")
-    return run
+        return os.path.isfile(self.recipe)  # noqa: PTH113 (which fails over a path that cannot be)
 
 
 @contextmanager
-def claimed_run(out: Path | None, name: str, runs: Path = Path("runs")) -> Iterator[RunDirectory]:
+def claimed_run(out: Path | None, name: str, runs: Path = RUNS) -> Iterator[RunDirectory]:
     """Hold a run directory that is to be made at `out`, or at `runs/<name>-<n>` with the first n, from 1, that no other
     process has.
 

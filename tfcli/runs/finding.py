@@ -1,13 +1,58 @@
-"""Find the runs below a folder."""
+"""Names of runs: what `runs list` prints, `last`, and paths; and the runs below a folder."""
 
+import os
+import re
+import shlex
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from pathlib import Path
 
-from tfcli.errors import UsageError
-from tfcli.runs.directory import RunDirectory
+from tfcli.errors import Misnamed, UsageError, shortened
+from tfcli.recipe.shipped import shipped_recipes
+from tfcli.runs.directory import RUNS, RunDirectory
+
+LAST = "last"
+"""The run below `runs/` whose metrics were written last."""
 
 DEEPEST = 3
 """Levels below the folder in which runs are looked for: runs/a, runs/group/a, runs/group/day/a."""
+
+_SHOWN = 4  # names in a sentence
+
+
+def existing_run(path: Path) -> RunDirectory:
+    """The run at a path, or of a name; what is at the path wins.
+
+    Raises:
+        UsageError: there is none; says what there is.
+        Misnamed: it is something of a run, a recipe that made one, or a folder that hides the run of its name.
+    """
+    if (run := _found(path)) is None:
+        raise _refusal(path)
+    return run
+
+
+def is_run(path: Path) -> bool:
+    """Whether `existing_run` takes it."""
+    return _found(path) is not None
+
+
+def _found(path: Path) -> RunDirectory | None:
+    run = RunDirectory(path) if os.path.lexists(path) else _named(path)
+    return run if run is not None and run.holds_run() else None
+
+
+def name_of(run: RunDirectory) -> str:
+    """The shortest that `existing_run` takes for this run: below `runs/` what follows it, else its path."""
+    place, runs = os.path.abspath(run.path), os.path.abspath(RUNS)  # noqa: PTH100 (resolve would follow links)
+    name = os.path.relpath(place, runs)
+    inside = place.startswith(runs + os.sep)
+    return name if inside and name != LAST and not os.path.lexists(name) else str(run.path)
+
+
+def run_names() -> list[str]:
+    """The name of every run below `runs/`, by path."""
+    return [name_of(run) for run in sorted(_below(RUNS, DEEPEST), key=lambda run: run.path)]
 
 
 def find_runs(folder: Path) -> list[RunDirectory]:
@@ -34,9 +79,80 @@ def _below(folder: Path, levels: int) -> Iterator[RunDirectory]:
     try:
         if run.holds_run():
             yield run
-        elif levels:
+        elif levels and folder.is_dir():
             for inner in folder.iterdir():
                 if inner.is_dir() and not inner.name.startswith("."):
                     yield from _below(inner, levels - 1)
     except OSError:
         return
+
+
+def _named(name: Path) -> RunDirectory | None:
+    """The run below `runs/` that is called so."""
+    if str(name) == LAST:
+        return _newest("")
+    run = RunDirectory(RUNS / name)
+    return run if not name.is_absolute() and ".." not in name.parts and run.holds_run() else None
+
+
+def _newest(recipe: str) -> RunDirectory | None:
+    """The run below `runs/` whose metrics were written last, of all or of those called after a recipe."""
+    called = re.compile(rf"{re.escape(recipe)}-\d+" if recipe else ".*")
+    written = {}
+    for run in _below(RUNS, DEEPEST):
+        if called.fullmatch(run.path.name) and run.metrics.is_file():
+            written[run.metrics.stat().st_mtime_ns, str(run.path)] = run
+    return written[max(written)] if written else None
+
+
+def _refusal(path: Path) -> UsageError:
+    """What is there in place of a run, and what was meant."""
+    name = str(path)
+    quoted, known = shlex.quote(name), _known_as(path)
+    if known is not None:
+        return UsageError(f"{name!r} is {known[0]}, and no run", f"{known[1]} `tfcli {known[2].format(quoted)}`")
+    for folder in (path.parent, path.parent.parent):
+        if os.path.lexists(path) and RunDirectory(folder).holds_run():
+            return Misnamed(f"{name!r} is a part of the run {folder}", "name the run", name, str(folder))
+    if os.path.isdir(path):  # noqa: PTH112 (the path may be one that cannot be)
+        if (run := _named(path)) is not None:
+            problem = f"The folder {name!r} holds no run, and has the name of one"
+            return Misnamed(problem, f"name it {run.path}", name, str(run.path))
+        problem = f"The folder {name!r} holds no run: it has no recipe.toml"
+    elif os.path.lexists(path):
+        problem = f"There is no run {name!r}: it is a file"
+    elif name == LAST:
+        problem = f"No run in {RUNS} has been trained, so that none is the last"
+    elif name in shipped_recipes():
+        problem = f"{name!r} is a recipe, and no run"
+        if (run := _newest(name)) is None:
+            return UsageError(problem, f"make one by it: `tfcli run {name}`")
+        return Misnamed(problem, f"name one that it has made: {name_of(run)}", name, name_of(run))
+    else:
+        problem = f"There is no run {name if os.sep in name else shortened(name)!r}"
+    return UsageError(problem, _what_there_is(path))
+
+
+def _known_as(path: Path) -> tuple[str, str, str] | None:
+    """What a path that holds no run holds, what it is good for, and the command."""
+    if os.path.isfile(path / "manifest.json"):  # noqa: PTH113
+        return "a prepared dataset", "train on it:", "train --data {}"
+    if os.path.isfile(path / "config.json"):  # noqa: PTH113
+        return "a checkpoint of another library", "make a run of it:", "import {}"
+    if not os.path.isfile(path) or RunDirectory(path.parent).holds_run():  # noqa: PTH113
+        return None
+    if path.suffix == ".toml":
+        return "a recipe", "make a run by it:", "run {}"
+    return ("a tokenizer", "cut a text with it:", "tokenize encode {} TEXT") if path.suffix == ".json" else None
+
+
+def _what_there_is(path: Path) -> str:
+    """The nearest names of all that could have been meant, those beside the path among them."""
+    wanted = str(path).removeprefix(f"{RUNS}{os.sep}")
+    beside = {name_of(run) for run in _below(path.parent, 1)} if path.parent != RUNS else set()
+    names = sorted({*run_names(), *beside}, key=lambda name: (-SequenceMatcher(None, wanted, name).ratio(), name))
+    if not names:
+        return "make one: `tfcli run quickstart`, or `tfcli train --data FILE`"
+    more = len(names) - _SHOWN
+    listed = ", ".join(map(shlex.quote, names[:_SHOWN])) + (f" and {more} more: `tfcli runs list`" if more > 0 else "")
+    return f"there {'is' if len(names) == 1 else 'are'} {listed}"

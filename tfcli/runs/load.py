@@ -16,7 +16,8 @@ from tfcli.recipe.model import WeightPrecision
 from tfcli.recipe.recipe import Recipe
 from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.config import RunConfig, read_config
-from tfcli.runs.directory import RunDirectory, existing_run
+from tfcli.runs.directory import RunDirectory
+from tfcli.runs.finding import existing_run
 from tfcli.runs.weights import StoredTensors, checkpoint_tensors, fill_model, require_belonging
 from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer

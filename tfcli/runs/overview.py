@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 from tfcli.errors import BrokenInputError, TfcliError
 from tfcli.files import read_json
@@ -12,19 +11,20 @@ from tfcli.records.runs import History, RunState, RunSummary
 from tfcli.runs.checkpoint import last_checkpoint
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.ending import over
+from tfcli.runs.finding import name_of
 from tfcli.runs.header import count_numbers
 from tfcli.runs.history import read_landmarks
 from tfcli.runs.lock import is_held
 
 
-def summarize(run: RunDirectory, folder: Path) -> RunSummary:
-    """A run found in `folder`. What is wrong with it, if anything, is in the summary."""
+def summarize(run: RunDirectory) -> RunSummary:
+    """A run that was found. What is wrong with it, if anything, is in the summary."""
     try:
         recipe = load_recorded(run.recipe)
-        return summary_of(run, recipe, read_landmarks(run.metrics), name_in(run, folder))
+        return summary_of(run, recipe, read_landmarks(run.metrics), name_of(run))
     except (TfcliError, OSError) as error:
         problem = error.problem if isinstance(error, TfcliError) else str(error)
-        return RunSummary(str(run.path), name_in(run, folder), "damaged", _age(run), problem=problem)
+        return RunSummary(str(run.path), name_of(run), "damaged", _age(run), problem=problem)
 
 
 def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -> RunSummary:
@@ -53,11 +53,6 @@ def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -
         best_step=best.step if best else None,
         seconds=max((s for s in (seconds, last.seconds if last else None) if s is not None), default=None),
     )
-
-
-def name_in(run: RunDirectory, folder: Path) -> str:
-    """How a run is called from `folder`; a run that is the folder itself, by its own name."""
-    return str(run.path.relative_to(folder)) if run.path != folder else run.path.resolve().name
 
 
 def _require_whole(run: RunDirectory) -> None:

@@ -27,7 +27,7 @@ def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary
     """
     from tfcli.cli.settings import recipe_from, with_vocabulary
     from tfcli.runs.config import read_config
-    from tfcli.runs.directory import existing_run
+    from tfcli.runs.finding import existing_run
 
     if run is not None:
         refuse_beside_run(run, asked)

@@ -27,7 +27,7 @@ def training(
     from tfcli.inspection.training_curves import training_curves
     from tfcli.render.as_json import to_json
     from tfcli.render.training_curves import TrainingCurvesView, training_curves_table
-    from tfcli.runs.directory import existing_run
+    from tfcli.runs.finding import existing_run
 
     outputs = Outputs(json, csv, svg, html)
     curves = training_curves(existing_run(run))

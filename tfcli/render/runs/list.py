@@ -1,4 +1,4 @@
-"""Runs in a list, a line each: what does not fit is cut from the names first."""
+"""Runs in a list, a line each; a name that is to be typed is not cut, and stands above its line where it is long."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,16 +27,19 @@ class RunList:
         healthy = [row for row, run in zip(rows, self.runs, strict=True) if run.problem is None]
         widths = [widest(column) for column in zip(_HEADINGS, *healthy, strict=True)]
         widths[0], widths[1] = (widest(tuple(row[i] for row in (_HEADINGS, *rows))) for i in (0, 1))
-        gaps, others = len(widths) - 1, sum(widths[1:])
-        gap = 2 if others + 2 * gaps + min(widths[0], _FAIR_NAME) <= options.max_width else 1
-        room = options.max_width - others - gap * gaps
+        gaps, behind = len(widths) - 1, sum(widths[1:])
+        gap = 2 if behind + 2 * gaps + min(widths[0], _FAIR_NAME) <= options.max_width else 1
+        room = options.max_width - behind - gap * gaps
         widths[0] = min(widths[0], max(_LEAST_NAME, room))
         yield _line(_HEADINGS, widths, gap, options.max_width, "dim")
-        for run, row in zip(self.runs, rows, strict=True):
+        for run, (name, *others) in zip(self.runs, rows, strict=True):
+            if widest((name,)) > widths[0]:
+                yield Text(fit(name, min(widest((name,)), options.max_width)), "bold", no_wrap=True)
+                name = ""
             if run.problem is None:
-                yield _line(row, widths, gap, options.max_width, _STATE_STYLES[run.state])
+                yield _line((name, *others), widths, gap, options.max_width, _STATE_STYLES[run.state])
             else:
-                yield _damaged_line(run, widths, gap, options.max_width)
+                yield _damaged_line(run, name, widths, gap, options.max_width)
 
 
 def _cells(run: RunSummary) -> tuple[str, ...]:
@@ -75,9 +78,8 @@ def _line(cells: Sequence[str], widths: Sequence[int], gap: int, width: int, sta
     return text
 
 
-def _damaged_line(run: RunSummary, widths: Sequence[int], gap: int, width: int) -> Text:
-    name = fit(printable(run.name), widths[0])
-    begin = Text.assemble((name, "bold"), " " * gap, (fit(run.state, widths[1]), "red"), " " * gap)
+def _damaged_line(run: RunSummary, name: str, widths: Sequence[int], gap: int, width: int) -> Text:
+    begin = Text.assemble((fit(name, widths[0]), "bold"), " " * gap, (fit(run.state, widths[1]), "red"), " " * gap)
     # What is wrong names the file by its whole path, which the line says already.
     problem = printable(run.problem or "").replace(f"{printable(run.path)}/", "")
     room = max(0, width - begin.cell_len)
