@@ -28,6 +28,7 @@ def load_run(
     """Load a run directory: its recipe, tokenizer and model.
 
     Args:
+        path: its folder, or what `tfcli runs list` calls it.
         precision: "float32", "bfloat16" or "int8" for a model that only predicts, which is faster; None: as it was
             trained.
 

@@ -14,7 +14,8 @@ from tfcli.errors import UsageError, shortened
 from tfcli.files import cache_folder, replacing, require_writable
 
 _RUN = {
-    "recipe.toml", "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl", "data.json", "README.md",
+    "recipe.toml", "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl", "data.json", "scores.json",
+    "README.md",
 }  # fmt: skip
 _asked: dict[Path, str] = {}
 _read: set[Path] = set()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from tests.cli.commands import SHRUNK, process, tfcli
+from tests.cli.commands import SHRUNK, process, snapshot, tfcli
 from tfcli.cli.main import app
 from tfcli.cli.terminal import Terminal
 from tfcli.tokenization.load import load_tokenizer
@@ -70,6 +70,44 @@ def test_dry_run_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert {"parameters", "vocab_size", "tokens", "steps", "recipe", "memory", "flops_per_token"} <= planned.keys()
     assert sum(group["parameters"] for group in planned["groups"]) == planned["parameters"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("train --data no.txt", "There is no file"),
+        ("run quickstart --set data.source=no.txt", "There is no file"),
+        ("train --set data.validation=no.txt --data a.txt", "There is no file"),
+        ("train --data a.de,a.en", "holds pairs, in parallel files, where text is needed"),
+        ("train --data builtin:pt-en", "holds pairs, not text"),
+        ("train --arch encoder-decoder --data a.txt", "holds text, where pairs are needed"),
+        ("train --arch encoder-decoder --data prepared", "prepared holds text, not pairs"),
+        ("train --data prepared --set tokenizer.path=other", "was prepared with another tokenizer"),
+        ("train --data prepared --init other", "was prepared with another tokenizer"),
+        ("train --data a.txt --init run --size tiny", "is another model"),
+        ("train --data a.txt --out prepared", "is not empty and holds no run"),
+        ("train --data a.txt --out run", "holds a run with"),
+        ("train --data a.txt --set tokenizer.path=a.txt", "is not valid JSON"),
+        ("train --data blank.txt", "There is no text in"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_training_would(
+    typed: str, words: str, trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    for name, run in (("run", trained("decoder")), ("other", trained("encoder"))):
+        Path(name).symlink_to(run)
+    for name in ("a.txt", "a.de", "a.en"):
+        Path(name).write_text("Tom swam.\n" * 20)
+    Path("blank.txt").write_text(" \n")
+    if "prepared" in typed:
+        assert tfcli("prepare", "a.txt", "--tokenizer", "run", "--out", "prepared").exit_code == 0
+    before = snapshot(tmp_path)
+    planned, real = tfcli(*typed.split(), "--dry-run"), tfcli(*typed.split())
+    assert (planned.exit_code, planned.stdout) == (real.exit_code, real.stdout)
+    assert words in planned.stderr
+    assert planned.stderr == real.stderr
+    assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize(
@@ -271,9 +309,14 @@ def test_dry_run_counts_the_vocabulary_that_is_there(decoder: Path, tmp_path: Pa
     text = tmp_path / "a.txt"
     text.write_text("Tom swam.\n" * 20)
     tfcli("prepare", text, "--tokenizer", decoder, "--out", tmp_path / "prepared")
-    known = [("--set", f"tokenizer.path={decoder}"), ("--init", decoder), ("--data", tmp_path / "prepared")]
+    tiny = ("--size", "tiny")
+    known = [
+        (*tiny, "--set", f"tokenizer.path={decoder}"),
+        ("--init", decoder),
+        (*tiny, "--data", tmp_path / "prepared"),
+    ]
     for options in known:
-        planned = tfcli("train", "--size", "tiny", *options, "--dry-run")
+        planned = tfcli("train", *options, "--dry-run")
         assert f"{ids:,} ids\n" in re.sub(" +\n", "\n", planned.stdout), planned.stderr
     assert "2,048 ids at most" in tfcli("train", "--size", "tiny", "--dry-run").stdout
 

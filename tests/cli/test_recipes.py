@@ -1,14 +1,20 @@
 """The shipped recipes: listed, shown, and each run to its end on a small scale."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import PLAIN, SHRUNK, tfcli
+from tests.cli.commands import PLAIN, SHRUNK, snapshot, tfcli
+from tests.support.runs import stop_after
+from tfcli.cli.settings import Asked, recipe_from
+from tfcli.pipeline.training import earlier_run, train_recipe
 from tfcli.recipe.loading import read_toml
 from tfcli.recipe.recipe import known_keys
 from tfcli.recipe.shipped import shipped_recipes
+from tfcli.runs.directory import RunDirectory
 
 PAIRS = [(f"O gato {n} dorme.", f"Cat {n} sleeps.") for n in range(60)]
 
@@ -49,7 +55,9 @@ def test_every_shipped_recipe_runs_shrunk(name: str, texts: None):
     assert ("attention" in kinds) == ("attention" in settings.get("inspect", {}))
 
 
-@pytest.mark.parametrize("command", ["run shakespeare-char", "train --recipe shakespeare-char"])
+@pytest.mark.parametrize(
+    "command", ["run shakespeare-char", "train --recipe shakespeare-char", "run shakespeare-char --dry-run"]
+)
 def test_a_recipe_without_its_text_says_how_to_give_it(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     result = tfcli(*command.split())
@@ -140,3 +148,48 @@ def test_check_fails_where_a_limit_is_missed_and_passes_where_it_is_met(texts: N
     met = tfcli(*small, "--set", "check.max_loss=1000")
     assert met.exit_code == 0
     assert "max_loss" in met.stdout
+
+
+def test_a_recipe_that_was_run_is_shown_again_and_trained_anew_where_asked(texts: None):
+    small = ["run", "quickstart", *SHRUNK]
+    first = tfcli(*small)
+    assert [path.name for path in Path("runs").iterdir()] == ["quickstart-1"]
+    before = snapshot(Path("runs"))
+    second = tfcli(*small)
+    assert (second.exit_code, second.stdout) == (0, first.stdout), "the same figures, sample and pictures"
+    assert "Training  runs/quickstart-1 · unchanged, reused" in second.stderr
+    said = second.stderr.splitlines()[-1]
+    assert re.match(
+        r"runs/quickstart-1 is of this recipe, trained on 20\d\d-\d\d-\d\d at \d\d:\d\d; to train anew: ", said
+    )
+    assert f"`{shlex.join(['tfcli', *small])} --again`" in said
+    assert snapshot(Path("runs")) == before
+    would = tfcli(*small, "--dry-run")
+    assert would.exit_code == 0
+    assert "runs/quickstart-1 is of this recipe, and would be shown" in would.stderr
+    assert "part " in would.stdout
+
+    refused = tfcli(*small, "--again", "--out", "runs/quickstart-1")
+    assert refused.exit_code == 2
+    assert "--again trains anew, and 'runs/quickstart-1' holds a run already" in refused.stderr
+    assert tfcli(*small, "--again", "--quiet").exit_code == 0
+    assert {path.name for path in Path("runs").iterdir()} == {"quickstart-1", "quickstart-2"}
+    assert {name: was for name, was in snapshot(Path("runs")).items() if name in before} == before
+
+
+def test_an_interrupted_recipe_goes_on_by_the_same_command(texts: None):
+    given = [*SHRUNK, "--set", "data.source=text.txt"]
+    settings = recipe_from(Asked({"assignments": [word for word in given if word != "--set"]}), "quickstart")
+    assert train_recipe(settings, None, lambda event: None, stop_after(2)).reason == "interrupted"
+    result = tfcli("run", "quickstart", *given)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.startswith("runs/quickstart-1 was interrupted, and is gone on with; to train anew: `tfcli run")
+    assert "step 3" in result.stderr
+    assert [path.name for path in Path("runs").iterdir()] == ["quickstart-1"]
+
+    with Path("text.txt").open("a") as file:
+        file.write("More.\n")
+    assert earlier_run(settings) is None, "the text is another one"
+    Path("text.txt").write_text("Tom swam across the river to the bank.\n" * 60)
+    assert earlier_run(settings) == (RunDirectory(Path("runs/quickstart-1")), "done")
+    assert earlier_run(recipe_from(Asked({"assignments": ["data.source=-"]}), "quickstart")) is None

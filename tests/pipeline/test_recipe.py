@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.runs import ARCHITECTURES, Events, never, stop_after, tiny_recipe
 from tfcli.errors import UsageError
+from tfcli.files import digest, read_json, write_json
 from tfcli.pipeline.recipe import check_results, run_recipe
 from tfcli.recipe.check import CheckSection
 from tfcli.records.attention import AttentionRecord
@@ -99,9 +100,28 @@ def test_a_recipe_that_was_run_is_only_shown_again(tmp_path: Path):
     first, _ = run(tiny_recipe(), tmp_path / "run")
     events, _ = run(tiny_recipe(), tmp_path / "run")
     stages = [(event.stage, event.reused) for event in events.of(StageStarted)]
-    assert stages == [("training", True), ("evaluation", False), ("generation", False)]
+    assert stages == [("training", True), ("evaluation", True), ("generation", False)]
     assert not events.of(Evaluated)
     assert events.of(Scores) == first.of(Scores)
+    (tmp_path / "run").rename(tmp_path / "moved")
+    again, _ = run(tiny_recipe(), tmp_path / "moved")
+    assert again.of(Scores) == [replace(first.of(Scores)[0], run=str(tmp_path / "moved"))]
+
+
+@pytest.mark.parametrize("change", ["damaged scores", "other weights"])
+def test_figures_that_are_not_those_of_the_weights_are_measured_again(tmp_path: Path, change: str):
+    first, _ = run(tiny_recipe(), tmp_path / "run")
+    [kept], file = first.of(Scores), tmp_path / "run" / "scores.json"
+    values = read_json(file)
+    if change == "damaged scores":
+        values["scores"]["loss"] = "low"
+    else:
+        values["of"], values["scores"]["loss"] = digest("other weights"), 0.0
+    write_json(file, values)
+    events, _ = run(tiny_recipe(), tmp_path / "run")
+    assert [event.reused for event in events.of(StageStarted)] == [True, False, False]
+    assert events.of(Scores) == [kept]
+    assert read_json(file)["scores"]["loss"] == kept.loss
 
 
 def test_a_recipe_that_is_interrupted_ends_there(tmp_path: Path):

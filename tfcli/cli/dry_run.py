@@ -1,4 +1,4 @@
-"""``tfcli train --dry-run``: what would be trained."""
+"""``--dry-run``: what would be trained."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,14 @@ if TYPE_CHECKING:
 
 
 def show_plan(
-    terminal: Terminal, recipe: "Recipe", init: Path | None, json: bool, preset: str | None, size: str | None
+    terminal: Terminal,
+    recipe: "Recipe",
+    *,
+    out: Path | None,
+    json: bool,
+    init: Path | None = None,
+    preset: str | None = None,
+    size: str | None = None,
 ) -> None:
     """Print the shapes, the parameters, the operations and the memory of a training, and its recipe with --verbose.
 
@@ -19,29 +26,31 @@ def show_plan(
     Args:
         init: the run whose weights would be taken, and its tokenizer with them.
         preset, size: as they were asked for; what of the preset is not its paper's is said.
+
+    Raises:
+        TfcliError: the training would refuse to begin.
     """
     from dataclasses import asdict, replace
 
     from tfcli.data.dataset import PreparedDataset
     from tfcli.models.presets import APART
     from tfcli.pipeline.datasets import prepared_folder
+    from tfcli.pipeline.training import require_trainable
     from tfcli.planning.outline import outline
     from tfcli.recipe.saving import to_toml
     from tfcli.render.planning import OutlineView
-    from tfcli.tokenization.load import load_tokenizer
     from tfcli.training.assembly import decide_for_machine
     from tfcli.training.job import with_batches
 
+    tokenizer = require_trainable(recipe, out, init)
     recipe = recipe.resolved()
-    if (prepared := prepared_folder(recipe.data)) is not None:
-        roles = load_tokenizer(Path(recipe.tokenizer.path or prepared)).roles
-        recipe = replace(recipe, train=with_batches(recipe, PreparedDataset.open(prepared), roles))
-    found = _tokenizer_path(recipe, init)
+    if tokenizer is not None and (prepared := prepared_folder(recipe.data)) is not None:
+        recipe = replace(recipe, train=with_batches(recipe, PreparedDataset.open(prepared), tokenizer.roles))
     # A tokenizer that is yet to be trained may come out smaller than asked for; this is the most it can be.
-    ids = recipe.tokenizer.vocab_size if found is None else load_tokenizer(found).vocab_size
+    ids = recipe.tokenizer.vocab_size if tokenizer is None else tokenizer.vocab_size
     model = replace(recipe.model, vocab_size=recipe.model.vocab_size or ids)
     decided = replace(recipe, model=model, train=decide_for_machine(model, recipe.train))
-    result = outline(decided, vocab_size_is_most=found is None and recipe.model.vocab_size is None)
+    result = outline(decided, vocab_size_is_most=tokenizer is None and recipe.model.vocab_size is None)
     apart = APART.get(preset or "", ())
     if apart and size:
         apart = (f"--size {size} has a shape, steps, batch and learning rate of its own", *apart)
@@ -52,16 +61,3 @@ def show_plan(
     terminal.show(OutlineView(result))
     for one in apart:
         terminal.note(f"{preset}, apart from the paper: {one}.")
-
-
-def _tokenizer_path(recipe: "Recipe", init: Path | None) -> Path | None:
-    """The tokenizer that is there already; None where one would be trained."""
-    from tfcli.pipeline.datasets import prepared_folder
-    from tfcli.runs.finding import existing_run
-
-    initial = init or recipe.train.init
-    if initial is not None:
-        return existing_run(Path(initial)).tokenizer
-    if recipe.tokenizer.path is not None:
-        return Path(recipe.tokenizer.path)
-    return prepared_folder(recipe.data)

@@ -64,7 +64,8 @@ Set = Annotated[
     ),
 ]
 Run = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/decoder-1.", show_default=False)
+    Path,
+    typer.Argument(metavar="RUN", help="A run: its name in `tfcli runs list`, last, or a folder.", show_default=False),
 ]
 
 _COMMON = {

@@ -1,5 +1,7 @@
 """``tfcli run``: a recipe from text to pictures."""
 
+import shlex
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -7,7 +9,7 @@ import typer
 from tfcli.cli.options import Json, command
 from tfcli.cli.settings import LENGTH, MACHINE, Asked
 from tfcli.cli.terminal import Terminal
-from tfcli.cli.train import Log, Out
+from tfcli.cli.train import DryRun, Log, Out
 from tfcli.machine import wait_asleep_if_busy
 
 Name = Annotated[
@@ -18,6 +20,7 @@ Check = Annotated[
     bool,
     typer.Option("--check", help="Fail (exit 1) unless the limits in the recipe's check section are met."),
 ]
+Again = Annotated[bool, typer.Option("--again", help="Train anew, though this recipe has made a run already.")]
 
 
 @command
@@ -26,26 +29,31 @@ def run(
     recipe: Name,
     asked: Annotated[Asked, ("assignments",), LENGTH, MACHINE],
     out: Out = None,
+    again: Again = False,
+    dry_run: DryRun = False,
     check: Check = False,
     log: Log = None,
     json: Json = False,
 ) -> None:
     """Run a recipe: train, score, sample and look inside.
 
-    A tokenizer and a dataset whose inputs have not changed are reused, and
-    so is a finished run that --out names.
+    A second time, the finished run is shown again, and an interrupted one is
+    gone on with: a run below runs/ of the same recipe, settings and text, or
+    the one that --out names. What is there is never written over.
 
     Examples:
 
       tfcli run quickstart
       tfcli run shakespeare-char --set data.source=input.txt
       tfcli run pt-en --steps 500 --out runs/short
+      tfcli run quickstart --again --seed 2
     """
     from tfcli.cli.reporting import reporting
     from tfcli.cli.settings import recipe_from, require_own_text
     from tfcli.errors import TfcliError, UsageError
     from tfcli.recipe.check import CheckSection
     from tfcli.recipe.saving import to_toml
+    from tfcli.runs.directory import RunDirectory
     from tfcli.tracking.tracking import tracking
 
     settings = recipe_from(asked, recipe)
@@ -54,21 +62,40 @@ def run(
             f"The recipe {recipe} has no [check] limits", "leave --check out, or set one: --set check.max_loss=3"
         )
     require_own_text(recipe, settings)
+    if again and out is not None and RunDirectory(out).holds_run():
+        raise UsageError(f"--again trains anew, and {str(out)!r} holds a run already", "choose another --out")
     wait_asleep_if_busy(settings.train.threads)
     from tfcli.pipeline.recipe import run_recipe
+    from tfcli.pipeline.training import earlier_run
 
     terminal.detail(to_toml(settings.resolved()))
-    again = ["tfcli", "run", recipe, *asked.words()]
-    again += ["--check"] if check else []
-    again += ["--log", log] if log else []
+    words = ["tfcli", "run", recipe, *asked.words()]
+    words += ["--check"] if check else []
+    words += ["--log", log] if log else []
+    earlier = None if again or out is not None else earlier_run(settings)
+    anew = f"to train anew: `{shlex.join([*words, '--again'])}`"
+    if earlier is not None:
+        out, goes_on = earlier[0].path, earlier[1] is None
+        if goes_on:
+            terminal.note(f"{out} was interrupted, and is gone on with; {anew}")
+        elif dry_run:
+            terminal.note(f"{out} is of this recipe, and would be shown; {anew}")
+    if dry_run:
+        from tfcli.cli.dry_run import show_plan
+
+        show_plan(terminal, settings, out=out, json=json)
+        return
     translates = settings.model.architecture == "encoder-decoder"
     with (
-        reporting(terminal, json=json, stream=True, again=again, translates=translates) as reporter,
+        reporting(terminal, json=json, stream=True, again=words, translates=translates) as reporter,
         tracking(log, reporter, terminal.note) as report,
     ):
         results = run_recipe(settings, out, report, reporter.should_stop)
         reporter.stop_if_asked()
         reporter.hint()
+        if earlier is not None and not goes_on:
+            when = datetime.fromtimestamp(earlier[0].metrics.stat().st_mtime).astimezone()
+            terminal.note(f"{out} is of this recipe, trained on {when:%Y-%m-%d at %H:%M}; {anew}")
     for result in results if check else []:
         reporter(result)
     failed = [result.name for result in results if not result.passed]

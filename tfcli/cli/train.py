@@ -121,12 +121,13 @@ def train(
         _resume(terminal, resume, asked, log, json)
         return
     settings = recipe_from(asked, init=init)
+    require_own_text(asked.given.get("recipe"), settings)
     if dry_run:
         from tfcli.cli.dry_run import show_plan
 
-        show_plan(terminal, settings, init, json, asked.given.get("preset"), asked.given.get("size"))
+        preset, size = asked.given.get("preset"), asked.given.get("size")
+        show_plan(terminal, settings, out=out, json=json, init=init, preset=preset, size=size)
         return
-    require_own_text(asked.given.get("recipe"), settings)
     wait_asleep_if_busy(settings.train.threads)
     from tfcli.cli.launching import working
     from tfcli.cli.reporting import reporting

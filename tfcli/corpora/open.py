@@ -58,8 +58,12 @@ def _open_one(name: str, kind: Kind, columns: Sequence[str] | None, max_document
         return builtin.open_builtin(name, kind, max_documents, seed)
     if name.startswith(hub.PREFIX):
         return hub.open_hub(name, kind, columns)
-    if kind == "pairs" and "," in name and not is_there(name):
-        return open_parallel(name)
+    if "," in name and not is_there(name):
+        if kind == "pairs":
+            return open_parallel(name)
+        if all(map(is_there, name.split(","))):
+            problem = f"{name} holds pairs, in parallel files, where text is needed"
+            raise UsageError(problem, "name one of the files; an encoder-decoder reads pairs")
     return open_files(name, kind, columns)
 
 

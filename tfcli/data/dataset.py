@@ -88,7 +88,7 @@ class PreparedDataset:
         Raises:
             UsageError: it holds pairs.
         """
-        self._require_kind("text")
+        self.require_kind("text")
         tokens, offsets = zip(*self._shards[part, ""], strict=True)
         roles = self.manifest.roles
         return TokenStreamView(tokens, offsets, roles.eos if roles.is_shared else None)
@@ -99,10 +99,15 @@ class PreparedDataset:
         Raises:
             UsageError: it holds text.
         """
-        self._require_kind("pairs")
+        self.require_kind("pairs")
         return PairsView(SequencesView(self._shards[part, "source"]), SequencesView(self._shards[part, "target"]))
 
-    def _require_kind(self, kind: Kind) -> None:
+    def require_kind(self, kind: Kind) -> None:
+        """Refuse a dataset of the other kind.
+
+        Raises:
+            UsageError: it is one.
+        """
         if self.manifest.kind != kind:
             need = "an encoder-decoder needs pairs" if kind == "pairs" else "an encoder or a decoder needs text"
             raise UsageError(f"{self.path} holds {self.manifest.kind}, not {kind}", f"{need}: prepare another source")

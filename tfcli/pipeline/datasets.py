@@ -48,17 +48,32 @@ def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedData
 
     A source that is a folder made by `tfcli prepare` is taken as it is, with the tokenizer inside it.
     """
-    folder = prepared_folder(recipe.data)
-    if folder is not None:
-        data = PreparedDataset.open(folder)
-        tokenizer = load_tokenizer(Path(recipe.tokenizer.path or folder))
-        data.require_tokenizer(tokenizer)
-        report(StageStarted("data", str(folder), reused=True))
+    prepared = prepared_data(recipe)
+    if prepared is not None:
+        tokenizer, data = prepared
+        report(StageStarted("data", str(data.path), reused=True))
         report(data.record(reused=True))
         return tokenizer, data
     division = open_division(recipe.data, kind_of(recipe))
     tokenizer = obtain_tokenizer(recipe.tokenizer, division, report)
     return tokenizer, cached_dataset(division, tokenizer, report)
+
+
+def prepared_data(recipe: Recipe) -> tuple[Tokenizer, PreparedDataset] | None:
+    """The dataset that the recipe's source is, made by `tfcli prepare`, and the tokenizer; None: it is another source.
+
+    Raises:
+        UsageError: it holds what the architecture is not trained on, or another tokenizer is wanted.
+        BrokenInputError: a file of it is damaged.
+    """
+    folder = prepared_folder(recipe.data)
+    if folder is None:
+        return None
+    data = PreparedDataset.open(folder)
+    data.require_kind(kind_of(recipe))
+    tokenizer = load_tokenizer(Path(recipe.tokenizer.path or folder))
+    data.require_tokenizer(tokenizer)
+    return tokenizer, data
 
 
 def obtain_tokenizer(section: TokenizerSection, division: Division, report: Report) -> Tokenizer:

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import fields
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from tfcli.errors import UsageError, shortened
+from tfcli.errors import TfcliError, UsageError, shortened
 from tfcli.evaluation.evaluate import evaluate
+from tfcli.files import digest, file_digest, read_versioned, validated, write_json
 from tfcli.generation.generate import generate
 from tfcli.inspection.attention.focus import focused, require_place
 from tfcli.inspection.attention.weights import attention
@@ -16,11 +18,17 @@ from tfcli.pipeline.references import original_targets
 from tfcli.pipeline.training import ShouldStop, train_recipe
 from tfcli.recipe.check import CheckSection
 from tfcli.recipe.recipe import Recipe
+from tfcli.recipe.saving import to_toml
 from tfcli.records.evaluation import Scores
 from tfcli.records.pipeline import CheckResult, StageStarted
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.tokenization.roles import MASK
 from tfcli.training.precision import choose_device
+
+_FORMAT_VERSION = 1
+"""Of scores.json."""
+
+_WHOLE = "the whole validation part"
 
 
 def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: ShouldStop) -> list[CheckResult]:
@@ -90,9 +98,20 @@ def check_results(check: CheckSection, scores: Scores, minutes: float) -> Iterat
 
 
 def _evaluation(run: LoadedRun, report: Report) -> Scores:
-    report(StageStarted("evaluation", "the whole validation part"))
+    """The scores of a run, which are kept beside it for as long as its weights and its recipe are the same."""
+    file, of = run.directory.scores, digest(file_digest(run.directory.weights), to_toml(run.recipe))
+    with suppress(TfcliError):
+        values = read_versioned(file, _FORMAT_VERSION, remedy="")[1]
+        if values.get("of") == of:
+            kept: Scores = validated(Scores, values.get("scores"), file, "")
+            report(StageStarted("evaluation", _WHOLE, reused=True))
+            report(scores := replace(kept, run=str(run.directory.path)))
+            return scores
+    report(StageStarted("evaluation", _WHOLE))
     data = dataset_of_run(run.directory, run.recipe, report)
     scores = evaluate(run, data, targets=lambda: original_targets(run, data, ()))
+    with suppress(TfcliError):  # what cannot be kept is measured again
+        write_json(file, {"format_version": _FORMAT_VERSION, "of": of, "scores": asdict(scores)})
     report(scores)
     return scores
 

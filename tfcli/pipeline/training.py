@@ -7,17 +7,26 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tfcli.errors import BrokenInputError, UsageError, shortened
+from tfcli.corpora.division import open_division
+from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
 from tfcli.files import write_text
 from tfcli.models.head import require_head
-from tfcli.pipeline.datasets import Report, dataset_of_run, obtain_data, require_same_text, with_absolute_paths
+from tfcli.pipeline.datasets import (
+    Report,
+    dataset_of_run,
+    kind_of,
+    obtain_data,
+    prepared_data,
+    require_same_text,
+    with_absolute_paths,
+)
 from tfcli.recipe.changes import Change, changed_recipe, changes_between, edits_since, may_change
 from tfcli.recipe.loading import Settings, build_recipe, load_recorded, recorded_settings
 from tfcli.recipe.origin import OriginSection
 from tfcli.recipe.recipe import Recipe, first_difference
 from tfcli.recipe.train import TrainSection
 from tfcli.records.pipeline import StageStarted
-from tfcli.records.training import SettingChanged, TrainingFinished
+from tfcli.records.training import Reason, SettingChanged, TrainingFinished
 from tfcli.runs.branch import branch
 from tfcli.runs.card import run_card
 from tfcli.runs.checkpoint import Checkpoint, Progress, last_checkpoint, open_checkpoint
@@ -25,11 +34,12 @@ from tfcli.runs.config import read_config
 from tfcli.runs.data import read_run_data
 from tfcli.runs.directory import RunDirectory, claimed_run
 from tfcli.runs.ending import finished_event, over, reason_to_end
-from tfcli.runs.finding import existing_run
-from tfcli.runs.load import read_run
-from tfcli.runs.lock import held
+from tfcli.runs.finding import existing_run, newest_first
+from tfcli.runs.load import StoredRun, read_run
+from tfcli.runs.lock import held, is_held
 from tfcli.runs.metrics import read_metrics
 from tfcli.tokenization.load import load_tokenizer
+from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.initial import require_same_model
 from tfcli.training.job import TrainingJob, forget_abandoned_best, resume, start, with_steps
@@ -107,11 +117,75 @@ def _complete(recipe: Recipe, init: Path | None) -> Recipe:
     return replace(with_absolute_paths(recipe.resolved()), origin=OriginSection())
 
 
+def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> Tokenizer | None:
+    """Refuse whatever `train_recipe` refuses before it makes anything. Of a text, only its beginning is read, and what
+    is on the hub is not asked for.
+
+    Returns: the tokenizer, where it need not be trained.
+
+    Raises:
+        TfcliError: as `train_recipe`.
+    """
+    recipe = _complete(recipe, init)
+    if out is not None and RunDirectory(out).holds_run():
+        _require_same_recipe(recipe, RunDirectory(out))
+    elif out is not None:
+        with claimed_run(out, recipe.name):
+            pass
+    recipe, initial = _with_initial(recipe)
+    if (prepared := prepared_data(recipe)) is not None:
+        return prepared[0]
+    if not any(name.startswith("hf:") for name in _sources(recipe)):
+        open_division(recipe.data, kind_of(recipe))
+    path = recipe.tokenizer.path
+    return initial.tokenizer if initial is not None else None if path is None else load_tokenizer(Path(path))
+
+
+def _sources(recipe: Recipe) -> Sequence[str]:
+    source = recipe.data.source or ()
+    return (source,) if isinstance(source, str) else source
+
+
+def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None]:
+    """The run whose weights are the beginning, and the recipe with its tokenizer."""
+    if recipe.train.init is None:
+        return recipe, None
+    initial = read_run(recipe.train.init)
+    require_same_model(recipe.model, initial)
+    return replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer))), initial
+
+
+def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
+    """The newest run below `runs/` that this recipe began, on the same text, and why it ended, if it did. A text from
+    standard input can be compared with none.
+
+    Raises:
+        UsageError: another process trains into it now, or the recipe is that of an imported run.
+    """
+    recipe = _complete(recipe, None)
+    if "-" in _sources(recipe):
+        return None
+    for run in newest_first():
+        try:
+            if recorded_settings(run.recipe).get("name") != recipe.name:
+                continue
+            _require_same_recipe(recipe, run)
+            checkpoint = last_checkpoint(run)
+        except TfcliError:  # it is of another recipe, or cannot be read
+            continue
+        if checkpoint is None:
+            continue
+        ended = over(checkpoint.progress, recipe.train)
+        if ended is None and is_held(run):
+            raise UsageError(
+                f"Another process trains {run.path} by this recipe now", "wait until it has ended, or add --again"
+            )
+        return run, ended
+    return None
+
+
 def _begun(recipe: Recipe, run: RunDirectory, report: Report, processes: int = 1) -> TrainingJob:
-    initial = read_run(recipe.train.init) if recipe.train.init is not None else None
-    if initial is not None:
-        require_same_model(recipe.model, initial)
-        recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, path=str(initial.directory.tokenizer)))
+    recipe, initial = _with_initial(recipe)
     tokenizer, data = obtain_data(recipe, report)
     if processes == 1:
         report(StageStarted("training", str(run.path)))

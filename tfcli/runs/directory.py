@@ -1,6 +1,6 @@
 """The run directory: which file is where.
 
-RUN/recipe.toml  config.json  tokenizer.json  model.safetensors  metrics.jsonl  data.json  README.md
+RUN/recipe.toml  config.json  tokenizer.json  model.safetensors  metrics.jsonl  data.json  scores.json  README.md
 RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.json}
 """
 
@@ -61,6 +61,11 @@ class RunDirectory:
     def data(self) -> Path:
         """The sources and the prepared dataset's fingerprint."""
         return self.path / "data.json"
+
+    @property
+    def scores(self) -> Path:
+        """What `tfcli run` measured at its end."""
+        return self.path / "scores.json"
 
     @property
     def readme(self) -> Path:

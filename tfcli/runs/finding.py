@@ -55,6 +55,14 @@ def run_names() -> list[str]:
     return [name_of(run) for run in sorted(_below(RUNS, DEEPEST), key=lambda run: run.path)]
 
 
+def newest_first() -> list[RunDirectory]:
+    """The runs below `runs/` that have metrics, that whose were written last first."""
+    written = {
+        (run.metrics.stat().st_mtime_ns, str(run.path)): run for run in _below(RUNS, DEEPEST) if run.metrics.is_file()
+    }
+    return [written[when] for when in sorted(written, reverse=True)]
+
+
 def find_runs(folder: Path) -> list[RunDirectory]:
     """The runs in `folder` and a few levels below it, by path; the folder itself, if it is one.
 
@@ -90,19 +98,9 @@ def _below(folder: Path, levels: int) -> Iterator[RunDirectory]:
 def _named(name: Path) -> RunDirectory | None:
     """The run below `runs/` that is called so."""
     if str(name) == LAST:
-        return _newest("")
+        return next(iter(newest_first()), None)
     run = RunDirectory(RUNS / name)
     return run if not name.is_absolute() and ".." not in name.parts and run.holds_run() else None
-
-
-def _newest(recipe: str) -> RunDirectory | None:
-    """The run below `runs/` whose metrics were written last, of all or of those called after a recipe."""
-    called = re.compile(rf"{re.escape(recipe)}-\d+" if recipe else ".*")
-    written = {}
-    for run in _below(RUNS, DEEPEST):
-        if called.fullmatch(run.path.name) and run.metrics.is_file():
-            written[run.metrics.stat().st_mtime_ns, str(run.path)] = run
-    return written[max(written)] if written else None
 
 
 def _refusal(path: Path) -> UsageError:
@@ -125,7 +123,8 @@ def _refusal(path: Path) -> UsageError:
         problem = f"No run in {RUNS} has been trained, so that none is the last"
     elif name in shipped_recipes():
         problem = f"{name!r} is a recipe, and no run"
-        if (run := _newest(name)) is None:
+        called = re.compile(rf"{re.escape(name)}-\d+")
+        if (run := next((run for run in newest_first() if called.fullmatch(run.path.name)), None)) is None:
             return UsageError(problem, f"make one by it: `tfcli run {name}`")
         return Misnamed(problem, f"name one that it has made: {name_of(run)}", name, name_of(run))
     else:
