@@ -57,7 +57,7 @@ def test_sines_before_cosines(architecture: str, variant: dict[str, Any]):
     torch.testing.assert_close(other(*batch), ours(*batch), atol=1e-10, rtol=1e-10)
 
 
-@pytest.mark.parametrize("architecture", ["decoder", "encoder"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_factor_becomes_part_of_the_matrix(architecture: str, tied: bool):
     """d_model is 16 and the factor 4, which rounds nothing: equal to the last bit."""

@@ -11,17 +11,17 @@ from tfcli.bench.against_transformers import require_transformers
 from tfcli.bench.generation_work import GenerationWork
 from tfcli.bench.machine import describe_machine, require_cores
 from tfcli.bench.measure import in_turns, ratios, spread
-from tfcli.bench.opponent import opponent_of, same_model
+from tfcli.bench.opponent import opponent_of
 from tfcli.bench.process import SideProcess
 from tfcli.bench.protocol import Answer
 from tfcli.bench.synthetic_model import weights_of_a_token
 from tfcli.errors import UsageError
+from tfcli.interop.exporting import exportable
 from tfcli.models.build import weightless
 from tfcli.processes import temporary_folder
 from tfcli.recipe.model import ModelSection, WeightPrecision
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.bench import Difference, GenerationSide, GenerationSpeed
-from tfcli.runs.weights import model_tensors
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.memory import memory_of
 from tfcli.training.precision import choose_device
@@ -169,7 +169,7 @@ def _with_room(recipe: Recipe, work: GenerationWork) -> Recipe:
 
 
 def _opposite(section: ModelSection) -> _Opposite:
-    if same_model(section, model_tensors(weightless(section))) is not None:
+    if exportable(section).family:
         return _Opposite(True, ())
     return _Opposite(False, opponent_of(section).differences)
 

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from tfcli.bench.generation_work import ROLES
 from tfcli.interop.families import LAYOUTS
-from tfcli.interop.layout import Inexpressible, Layout
-from tfcli.interop.rewriting import Parameters, same_functions
+from tfcli.interop.layout import Inexpressible
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
@@ -57,26 +56,6 @@ def opponent_of(section: ModelSection) -> Opponent:
     config = _written(alike)
     assert config is not None, "a preset is a family's own shape"
     return Opponent(config, alike, tuple(_differences(section, alike)))
-
-
-class SameModel(NamedTuple):
-    """A model of the same function in a family: how it is written there."""
-
-    layout: Layout
-    config: dict[str, Any]
-    section: ModelSection
-    parameters: Parameters
-
-
-def same_model(section: ModelSection, parameters: Parameters) -> SameModel | None:
-    """The first family that has the model, as it is or written otherwise (`interop/rewriting.py`)."""
-    for way, rewritten in same_functions(section, parameters):
-        for layout in LAYOUTS:
-            try:
-                return SameModel(layout, layout.write(way, ROLES), way, rewritten)
-            except Inexpressible:
-                continue
-    return None
 
 
 def _written(section: ModelSection) -> dict[str, Any] | None:

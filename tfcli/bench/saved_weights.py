@@ -5,10 +5,11 @@ from pathlib import Path
 
 import torch
 
-from tfcli.bench.opponent import same_model
+from tfcli.bench.generation_work import ROLES
 from tfcli.bench.protocol import Answer
 from tfcli.bench.synthetic_model import synthetic_model
 from tfcli.files import write_json
+from tfcli.interop.exporting import expressed
 from tfcli.interop.tensors import give
 from tfcli.recipe.recipe import Recipe
 from tfcli.runs.weights import model_tensors, save_tensors
@@ -33,8 +34,8 @@ class SavedWeights:
         """
         began = time.perf_counter()
         model = synthetic_model(self.recipe.model, self.recipe.train.seed)
-        same = same_model(self.recipe.model, model_tensors(model))
-        assert same is not None, "asked for where there is none"
+        same = expressed(self.recipe.model, model_tensors(model), ROLES)
+        assert not isinstance(same, str), "asked for where there is none"
         write_json(self.folder / "config.json", same.config)
         save_tensors(
             self.folder / "model.safetensors", give(same.layout, same.section, same.parameters), {"format": "pt"}

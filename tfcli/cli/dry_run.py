@@ -50,7 +50,11 @@ def show_plan(
     ids = recipe.tokenizer.vocab_size if tokenizer is None else tokenizer.vocab_size
     model = replace(recipe.model, vocab_size=recipe.model.vocab_size or ids)
     decided = replace(recipe, model=model, train=decide_for_machine(model, recipe.train))
-    result = outline(decided, vocab_size_is_most=tokenizer is None and recipe.model.vocab_size is None)
+    result = outline(
+        decided,
+        vocab_size_is_most=tokenizer is None and recipe.model.vocab_size is None,
+        roles=tokenizer.roles if tokenizer else None,
+    )
     apart = APART.get(preset or "", ())
     if apart and size:
         apart = (f"--size {size} has a shape, steps, batch and learning rate of its own", *apart)

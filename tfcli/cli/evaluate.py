@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -99,6 +99,8 @@ def evaluate(
       tfcli evaluate runs/decoder-1 --compare runs/decoder-2
       tfcli evaluate runs/decoder-1 --precision int8 --compare runs/decoder-1
     """
+    from dataclasses import replace
+
     from tfcli.cli.reporting import reporting
     from tfcli.evaluation.compare import compared, require_comparable
     from tfcli.evaluation.evaluate import scores_of
@@ -144,7 +146,10 @@ def evaluate(
             same = data_to_compare(loaded, other, data, names, reporter)
             again = measure(other, same, settings, reporter, like=measured)
             scores = compared(measured, again, notes_on_text(loaded, other, names))
-        reporter.result(scores)
+        part: Mapping[str, Any] = {"part": "whole"} if names else {}
+        if not names and loaded.recipe.data.validation is not None:
+            part = {"sources": (loaded.recipe.data.validation,)}
+        reporter.result(replace(scores, **part))
 
 
 def _require_places(outputs: Path | None, references: Path | None, sources: tuple[str, ...]) -> None:

@@ -89,8 +89,10 @@ def plan(
 def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[Plan, Recipe]":
     """Prepare the text, measure the candidates and choose."""
     import time
+    from dataclasses import replace
 
     from tfcli.errors import UsageError
+    from tfcli.interop.exporting import exportable
     from tfcli.models.head import require_head
     from tfcli.models.presets import SIZES
     from tfcli.pipeline.datasets import obtain_data
@@ -103,7 +105,8 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     decide_for_machine(plain.model, plain.train)  # a device that is not there is refused before any work
     began = time.perf_counter()
     first = _first_documents(plain)
-    terminal.note("Preparing the text, which is kept for the training …")
+    pairs = plain.model.architecture == "encoder-decoder"
+    terminal.note(f"Preparing {'the pairs, which are' if pairs else 'the text, which is'} kept for the training …")
     tokenizer, data = obtain_data(compose({}, first), lambda event: None)
     record = data.record()
     prepared = time.perf_counter()
@@ -117,12 +120,13 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     chosen = next((candidate for candidate in found if candidate.chosen), None)
     if chosen is None and least_minutes(found[0]) <= minutes:
         raise UsageError(
-            f"The text is too short to train on: {record.train.tokens:,} tokens, read {MOST_EPOCHS} times at most",
-            "give more text",
+            f"The {'pairs are too few' if pairs else 'text is too short'} to train on: {record.train.tokens:,} tokens, "
+            f"read {MOST_EPOCHS} times at most",
+            "give more pairs" if pairs else "give more text",
         )
     if chosen is None:
         raise UsageError(
-            f"--minutes {minutes:g} is too short for any training of this text here",
+            f"--minutes {minutes:g} is too short for any training of {'these pairs' if pairs else 'this text'} here",
             f"the smallest takes --minutes {least_minutes(found[0]):.2g}",
         )
     proposal = compose(SIZES[chosen.size], first, settings_of(chosen)).resolved()
@@ -130,6 +134,7 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     return Plan(
         minutes=minutes,
         architecture=proposal.model.architecture,
+        exportable=exportable(replace(proposal.model, vocab_size=tokenizer.vocab_size), tokenizer.roles),
         sources=record.sources,
         documents=record.train.documents + record.validation.documents,
         train_tokens=record.train.tokens,

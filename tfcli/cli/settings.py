@@ -169,6 +169,8 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
         layers.insert(0, {"model": {"architecture": "encoder-decoder"}})
         shown = shortened(source if isinstance(source, str) else " ".join(source))
         warnings.warn(f"{shown} holds pairs, so an encoder-decoder is trained.", Remark, stacklevel=2)
+    if preset is None and init is None:
+        layers.insert(0, presets.usual_preset(*layers))
     return layers
 
 

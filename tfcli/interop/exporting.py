@@ -1,5 +1,6 @@
 """A run becomes a folder that `transformers` loads, with its tokenizer."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,16 +16,17 @@ from tfcli.interop.layouts.parts import written_tokens
 from tfcli.interop.rewriting import Parameters, same_functions
 from tfcli.interop.tensors import give, precision_of
 from tfcli.interop.tokenizer_export import write_tokenizer
+from tfcli.models.build import weightless
 from tfcli.recipe.model import ModelSection
-from tfcli.records.interop import ExportedRun
+from tfcli.records.interop import Exportable, ExportedRun
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun
 from tfcli.runs.weights import model_tensors, save_tensors
 
 
-class _Expressed(NamedTuple):
-    """A run as a family has it."""
+class Expressed(NamedTuple):
+    """A model as a family has it."""
 
     layout: Layout
     config: dict[str, Any]
@@ -38,6 +40,24 @@ AUTO_CLASSES = {
     "encoder-decoder": "AutoModelForSeq2SeqLM",
 }
 
+
+_WITH_A_FAMILY = {"decoder": "llama", "encoder": "bert", "encoder-decoder": "portable"}
+"""A preset that can be exported."""
+
+_READ_BY_CTRANSLATE2 = (
+    "gpt2",
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "gpt_neox",
+    "opt",
+    "gemma",
+    "bart",
+    "marian",
+    "t5",
+)
+"""Families whose folders its converter reads, as of version 4.8; of encoders it leaves out the head."""
 
 _OWN_TOKENIZER = ("qwen2",)
 """Families for which `AutoTokenizer` cuts texts as their own tokenizer does, whatever the folder's says."""
@@ -83,26 +103,50 @@ def _stored_precision(run: LoadedRun) -> torch.dtype | None:
     return {"BF16": torch.bfloat16, "F16": torch.float16}.get(kinds.pop()) if len(kinds) == 1 else None
 
 
-def _expressed(run: LoadedRun) -> _Expressed:
-    """The run in the first family that has its variant, as it is or written otherwise; its own comes first if it was
-    imported."""
-    own = run.recipe.origin.layout
+def _expressed(run: LoadedRun) -> Expressed:
+    found = expressed(run.config.model, model_tensors(run.model), run.config.roles, run.recipe.origin.layout)
+    if isinstance(found, str):
+        raise UsageError(
+            f"transformers has no family with the variant of {run.directory.path}: {found}",
+            f"train with a preset of a family, as --preset {_WITH_A_FAMILY[run.architecture]} with a --size",
+        )
+    return found
+
+
+def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, own: str = "") -> Expressed | str:
+    """The model in the first family that has its variant, as it is or written otherwise; or which settings stand in
+    the way of which families.
+
+    Args:
+        own: the family that it was imported from, which comes first.
+    """
     layouts = sorted(LAYOUTS, key=lambda layout: layout.name != own)
     last = [layout for layout in layouts if layout.name in _OWN_TOKENIZER and layout.name != own]
     obstacles: dict[str, Inexpressible] = {}
     for tried in ([layout for layout in layouts if layout not in last], last):
         # Made again rather than kept: each way is a model, and the first that serves is the last that is made.
-        for section, parameters in same_functions(run.config.model, model_tensors(run.model)):
+        for way, rewritten in same_functions(section, parameters):
             for layout in tried:
                 try:
-                    config = layout.write(section, run.config.roles) | _no_ends(run.config.roles)
-                    return _Expressed(layout, config, section, parameters)
+                    return Expressed(layout, layout.write(way, roles) | _no_ends(roles), way, rewritten)
                 except Inexpressible as obstacle:
                     obstacles.setdefault(layout.name, obstacle)
-    raise UsageError(
-        f"transformers has no family with the variant of {run.directory.path}: {_in_the_way(obstacles)}",
-        "train with a preset of a family, as --preset llama, bert or marian with a --size",
-    )
+    return _in_the_way(obstacles)
+
+
+def exportable(section: ModelSection, roles: TokenRoles | None = None) -> Exportable:
+    """Where a model with these settings can go, trained or not: found as an export finds it, on shapes alone.
+
+    Args:
+        roles: None: a tokenizer is yet to be trained.
+    """
+    shapes = model_tensors(weightless(section))
+    found = expressed(section, shapes, roles or TokenRoles(pad=0, bos=1, eos=2))
+    if isinstance(found, str):
+        return Exportable(None, (), found)
+    family = re.split("For|LMHead|MTModel|Model", found.config["architectures"][0])[0]
+    readers = ("transformers", *["CTranslate2"] * (found.layout.name in _READ_BY_CTRANSLATE2))
+    return Exportable(family, readers, None)
 
 
 def _no_ends(roles: TokenRoles) -> dict[str, None]:

@@ -30,12 +30,19 @@ def same_functions(section: ModelSection, parameters: Parameters) -> Iterator[Wr
 
 
 def fold_scale(section: ModelSection, parameters: Parameters) -> Written | None:
-    """√d_model is multiplied into the embedding matrix, and the head gets the matrix as it was."""
-    if section.embedding_scale == 1.0 or section.architecture == "encoder-decoder":
+    """√d_model is multiplied into the embedding matrices, and the head gets the matrix as it was. An encoder-decoder's
+    head goes on sharing it, and divides what it reads by √d_model, as T5's does."""
+    scale = section.embedding_scale
+    if scale == 1.0:
         return None
-    embedding = parameters["embedding.weight"]
-    folded = {"head.weight": embedding, **parameters, "embedding.weight": embedding * section.embedding_scale}
-    return replace(section, scale_embeddings=False, tie_embeddings=False), folded
+    folded = {name: parameters[name] * scale for name in _EMBEDDINGS if name in parameters}
+    if section.architecture != "encoder-decoder":
+        kept = {"head.weight": parameters["embedding.weight"]}
+        return replace(section, scale_embeddings=False, tie_embeddings=False), {**kept, **parameters, **folded}
+    if section.tie_embeddings and section.scale_logits:
+        return None
+    scaled = section.scale_logits or section.tie_embeddings
+    return replace(section, scale_embeddings=False, scale_logits=scaled), {**parameters, **folded}
 
 
 def zero_output_biases(section: ModelSection, parameters: Parameters) -> Written | None:
@@ -107,6 +114,7 @@ _REWRITINGS: tuple[Rewriting, ...] = (
     fold_score_scale,
 )
 
+_EMBEDDINGS = ("embedding.weight", "target_embedding.weight")
 _INSIDE = ("attention.query", "attention.key", "attention.value", "feed_forward.up", "feed_forward.gate")
 _HEAD_WIDE = ("query_norm", "key_norm", "score.weight", "head.bias")
 

@@ -27,6 +27,8 @@ def write_tokenizer(folder: Path, run: LoadedRun) -> None:
     if roles.endless:  # their ids are those of ordinary tokens
         ids |= {"pad": None, "eos": None, "bos": next(iter(roles.text_prefix), None)}
     names = {f"{role}_token": backend.id_to_token(token) for role, token in ids.items() if token is not None}
+    if "eos_token" in names:  # CTranslate2 wants a name; GPT-2's, too, knows every byte and says its end
+        names.setdefault("unk_token", names["eos_token"])
     if run.architecture == "encoder" and not roles.endless:  # what BERT calls them
         names |= {"cls_token": names["bos_token"], "sep_token": names["eos_token"]}
     write_json(folder / "special_tokens_map.json", names)

@@ -44,6 +44,15 @@ def _gpt2(name: str, parameter: Tensor, section: ModelSection, generator: torch.
     parameter.normal_(0.0, std, generator=generator)
 
 
+def _copying(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
+    """As gpt2. T5's biases begin as large as scores become, N(0, 4): each head looks at distances of its own, which
+    would take hundreds of steps to grow from nothing (docs/decisions/0019)."""
+    if name.endswith("relative_bias.weight"):
+        parameter.normal_(0.0, 2.0, generator=generator)
+    else:
+        _gpt2(name, parameter, section, generator)
+
+
 def _bert(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
     """N(0, init_std²), nothing beyond two standard deviations (Devlin et al. 2019, their code)."""
     std = section.init_std
@@ -74,7 +83,7 @@ def _t5(name: str, parameter: Tensor, section: ModelSection, generator: torch.Ge
 
 
 _DRAWS: Mapping[Initialization, Draw] = {
-    "copying": _gpt2,
+    "copying": _copying,
     "gpt2": _gpt2,
     "bert": _bert,
     "vaswani2017": _vaswani2017,

@@ -3,6 +3,7 @@
 Precedence: option or --set, recipe, size, preset, default. None takes back what a lower layer said.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from tfcli.errors import UsageError, shortened
@@ -16,7 +17,8 @@ _LONG = {"steps": 100_000}
 _ADAM = {"weight_decay": 0.0}  # without decay, before Loshchilov and Hutter 2019
 
 PRESETS: dict[str, Settings] = {
-    # What trains best at small scale, by the measurements in docs/benchmarks.md: tfcli's defaults.
+    # What trains best at small scale, by the measurements in docs/benchmarks.md: tfcli's defaults, but for
+    # encoder-decoders.
     "modern": {},
     # Vaswani et al. 2017, table 3, row "base"
     "vaswani2017": {
@@ -212,6 +214,9 @@ PRESETS: dict[str, Settings] = {
             "clip_norm": 5.0,
         },
     },
+    # What an encoder-decoder is where no preset is named: `modern` as far as T5 1.1 (Shazeer 2020; Raffel et al. 2020)
+    # has it, so that other programs read it; compared in docs/benchmarks.md
+    "portable": {"model": {"architecture": "encoder-decoder", "positions": "t5", "activation": "geglu_tanh"}},
     # Raffel et al. 2020, T5-small
     "t5": {
         "model": {
@@ -309,6 +314,17 @@ def preset(name: str) -> Settings:
         UsageError: there is none of that name.
     """
     return _choose(PRESETS, "preset", name)
+
+
+def usual_preset(*layers: Mapping[str, Any]) -> Settings:
+    """What a new model has where neither a preset nor a run says so.
+
+    Args:
+        layers: of settings, later ones winning.
+    """
+    models = [layer["model"] for layer in layers if isinstance(layer.get("model"), dict)]
+    architectures = [model["architecture"] for model in models if "architecture" in model]
+    return PRESETS["portable"] if architectures[-1:] == ["encoder-decoder"] else {}
 
 
 def size(name: str) -> Settings:

@@ -40,7 +40,7 @@ def data_to_compare(
             f"The text of {', '.join(data.record().sources)} has changed since {run.directory.path} was trained on it",
             "restore it, or name a SOURCE",
         )
-    return cached_dataset(_held_out(division), other.tokenizer, report)
+    return cached_dataset(_held_out(division), other.tokenizer, report, "validation")
 
 
 def notes_on_text(run: LoadedRun, other: LoadedRun, sources: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ cache/datasets/<fingerprint of text, split and tokenizer>/
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tfcli.corpora.division import Division, open_division
 from tfcli.corpora.files import expanded, is_there
@@ -105,8 +105,14 @@ def obtain_tokenizer(section: TokenizerSection, division: Division, report: Repo
     return tokenizer
 
 
-def cached_dataset(division: Division, tokenizer: Tokenizer, report: Report) -> PreparedDataset:
-    """The prepared dataset of a corpus, from the cache where it is there."""
+def cached_dataset(
+    division: Division, tokenizer: Tokenizer, report: Report, only: Literal["whole", "validation"] | None = None
+) -> PreparedDataset:
+    """The prepared dataset of a corpus, from the cache where it is there.
+
+    Args:
+        only: what both parts are of the corpus, where both are the same.
+    """
     folder = cache_folder() / "datasets" / dataset_fingerprint(division, tokenizer)
     names = ", ".join(division.source.names)
     report(StageStarted("data", names, reused=folder.is_dir()))
@@ -118,7 +124,7 @@ def cached_dataset(division: Division, tokenizer: Tokenizer, report: Report) -> 
         progress=lambda documents, tokens: report(StageProgress("data", documents, tokens)),
     )
     data = PreparedDataset.open(folder).called(division.source.names)
-    report(data.record(reused=record.reused))
+    report(replace(data.record(reused=record.reused), only=only))
     return data
 
 
@@ -206,7 +212,7 @@ def dataset_for_evaluation(run: LoadedRun, names: tuple[str, ...], report: Repor
     kind = kind_of(run.recipe)
     source = open_source(names, kind, columns=run.recipe.data.columns)
     # The training part is never read; it is the same source, for a prepared dataset has both.
-    return cached_dataset(Division(source, "file", 0.5, validation=source), run.tokenizer, report)
+    return cached_dataset(Division(source, "file", 0.5, validation=source), run.tokenizer, report, "whole")
 
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:

@@ -10,6 +10,7 @@ from typing import Any
 from tfcli.corpora.division import open_division
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
 from tfcli.files import write_text
+from tfcli.interop.exporting import exportable
 from tfcli.models.head import require_head
 from tfcli.pipeline.datasets import (
     Report,
@@ -441,7 +442,7 @@ def _drive(job: TrainingJob, report: Report, should_stop: ShouldStop) -> Trainin
 def _write_card(run: RunDirectory, recipe: Recipe, event: TrainingFinished) -> None:
     tokenizer = load_tokenizer(run.path)
     names = tokenizer.labels([] if tokenizer.roles.mask is None else [tokenizer.roles.mask])
-    write_text(run.readme, run_card(recipe, event, *names))
+    write_text(run.readme, run_card(recipe, event, exportable(recipe.model, tokenizer.roles), *names))
 
 
 def _shown(value: Any) -> str:

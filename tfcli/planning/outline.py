@@ -1,20 +1,23 @@
 """What a recipe would train, before anything is begun."""
 
 from tfcli.inspection.parameter_groups import parameter_groups
+from tfcli.interop.exporting import exportable
 from tfcli.models.build import weightless
 from tfcli.models.flops import training_flops
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.planning import TrainingOutline
+from tfcli.records.roles import TokenRoles
 from tfcli.training.memory import predict_memory
 from tfcli.training.synthetic import sequences_per_batch
 
 
-def outline(recipe: Recipe, *, vocab_size_is_most: bool) -> TrainingOutline:
+def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | None = None) -> TrainingOutline:
     """Shapes, parameters, operations and memory of a training of full batches.
 
     Args:
         recipe: decided for the machine, with `model.vocab_size` set.
         vocab_size_is_most: whether the tokenizer is yet to be trained, and may come out smaller.
+        roles: of the tokenizer that is there already.
     """
     model, train = recipe.model, recipe.train
     assert model.vocab_size is not None
@@ -46,4 +49,5 @@ def outline(recipe: Recipe, *, vocab_size_is_most: bool) -> TrainingOutline:
         compile=train.compile,
         threads=train.threads,
         memory=predict_memory(recipe),
+        exportable=exportable(model, roles),
     )

@@ -29,3 +29,5 @@ class DatasetRecord:
     train: PartCounts
     validation: PartCounts
     reused: bool = False
+    only: Literal["whole", "validation"] | None = None
+    """What both parts are of their source, where both are the same."""

@@ -123,4 +123,6 @@ class Scores:
     """Documents, pairs or stretches that the resamples are made of."""
     intervals: Intervals = Intervals()
     buckets: tuple[Bucket, ...] = ()
+    part: Literal["whole", "validation"] = "validation"
+    """What was scored of the sources."""
     comparison: Comparison | None = None

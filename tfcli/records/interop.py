@@ -50,3 +50,18 @@ class ExportedRun:
     files: tuple[str, ...]
     lacks: tuple[str, ...] = ()
     """Tensors that the class has and the run does not; `transformers` draws them at random."""
+
+
+@dataclass(frozen=True)
+class Exportable:
+    """Where a model can be exported to, trained or not."""
+
+    family: str | None
+    """Of transformers: Llama, BERT, T5, …; None: none has its variant."""
+    readers: tuple[str, ...]
+    """The programs that read it."""
+    in_the_way: str | None
+    """Which settings are not in which families, where none has them all."""
+
+    def __str__(self) -> str:
+        return f"{self.family} ({', '.join(self.readers)})" if self.family else f"nothing: {self.in_the_way}"

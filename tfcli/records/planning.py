@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tfcli.records.interop import Exportable
 from tfcli.records.model import ParameterGroup
 
 FOUND = ("steps", "batch_tokens", "warmup_steps", "evaluate_every", "save_every")
@@ -56,6 +57,7 @@ class TrainingOutline:
     batch_size: int
     batch_tokens: int | None
     equal_tokens: bool
+    exportable: Exportable
     epochs: float | None = None
 
 
@@ -111,6 +113,7 @@ class Plan:
 
     minutes: float
     architecture: str
+    exportable: Exportable
     sources: tuple[str, ...]
     documents: int
     train_tokens: int

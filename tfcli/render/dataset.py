@@ -24,9 +24,14 @@ class DatasetView:
         yield Text(f"from {', '.join(map(printable, record.sources))}", style="dim")
         table = Table.grid(padding=(0, 3))
         table.add_column(no_wrap=True)
-        for _ in range(2):
+        parts = (
+            {record.only: record.validation}
+            if record.only
+            else dict(training=record.train, validation=record.validation)
+        )
+        for _ in parts:
             table.add_column(no_wrap=True, justify="right")
-        table.add_row("", Text("training", "bold"), Text("validation", "bold"))
+        table.add_row("", *(Text(part, "bold") for part in parts))
         unit = "pairs" if record.kind == "pairs" else "documents"
         for name, field in (
             (unit, "documents"),
@@ -34,13 +39,11 @@ class DatasetView:
             ("characters", "characters"),
             ("bytes", "bytes"),
         ):
-            table.add_row(name, exact(getattr(record.train, field)), exact(getattr(record.validation, field)))
-        table.add_row("unknown tokens", _unknown(record.train), _unknown(record.validation))
+            table.add_row(name, *(exact(getattr(part, field)) for part in parts.values()))
+        table.add_row("unknown tokens", *map(_unknown, parts.values()))
         yield table
-        yield Text(
-            f"split by {record.split} · vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}",
-            style="dim",
-        )
+        split = "" if record.only else f"split by {record.split} · "
+        yield Text(f"{split}vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}", style="dim")
         yield Text(printable(record.path), style="dim")
 
 

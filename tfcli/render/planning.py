@@ -48,6 +48,7 @@ class OutlineView:
             "in all": _in_all(o),
             "on": f"{o.device}, {o.precision}, {plural(o.threads, 'thread')}, attention {o.attention}, "
             f"compile {o.compile}",
+            "exports as": str(o.exportable),
         }
         yield _facts(facts)
 
@@ -79,10 +80,12 @@ class PlanView:
             (p.architecture, "bold"),
             (f" in {p.minutes:g} min · {p.device}, {p.precision}, {plural(p.threads, 'thread')}", "dim"),
         )
-        text = f"{', '.join(p.sources)}: {plural(p.documents, 'document')}, {short(p.train_tokens)} tokens to train on"
+        unit = "pair" if p.architecture == "encoder-decoder" else "document"
+        text = f"{', '.join(p.sources)}: {plural(p.documents, unit)}, {short(p.train_tokens)} tokens to train on"
         yield Text(text + (" (the first ones of a large corpus)" if p.max_documents else ""), style="dim")
         yield _candidates(p.candidates)
-        yield Text(_why(chosen), style="dim")
+        yield Text(_why(chosen, unit), style="dim")
+        yield Text(f"exports as {p.exportable}", style="dim")
         if p.measured is not None:
             yield Text()
             yield _checked(p)
@@ -156,11 +159,11 @@ def _candidates(candidates: Sequence[Candidate]) -> Table:
     return table
 
 
-def _why(chosen: Candidate) -> str:
+def _why(chosen: Candidate, unit: str) -> str:
     return (
         f"{chosen.size}: the largest that gets 20 tokens for each of N parameters, a repeated one counted for less; "
         if chosen.worth >= 20 * chosen.parameters
-        else f"{chosen.size}: the smallest, for there is too little time or text for 20 tokens a parameter; "
+        else f"{chosen.size}: the smallest, for there is too little time or too few {unit}s for 20 tokens a parameter; "
     ) + f"{plural(chosen.evaluations, 'evaluation')}, as many checkpoints"
 
 

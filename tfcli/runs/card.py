@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
+from tfcli.records.interop import Exportable
 from tfcli.records.training import TrainingFinished
 
 _USE = {
@@ -25,10 +26,11 @@ _END = {
 }
 
 
-def run_card(recipe: Recipe, finished: TrainingFinished, mask: str = "<mask>") -> str:
+def run_card(recipe: Recipe, finished: TrainingFinished, exportable: Exportable, mask: str = "<mask>") -> str:
     """The page of a trained run, as Markdown.
 
     Args:
+        exportable: where `tfcli export` can bring it.
         mask: the mask token's name.
     """
     model, source = recipe.model, recipe.data.source
@@ -39,6 +41,7 @@ def run_card(recipe: Recipe, finished: TrainingFinished, mask: str = "<mask>") -
         "text": ", ".join(map(_name, (source,) if isinstance(source, str) else source or ())),
         "training": f"{finished.step} steps, {finished.tokens} tokens",
         "best validation loss": best,
+        "exports as": str(exportable),
     }
     about = recipe.description or f"{_ARTICLE[model.architecture]} {model.architecture} trained with tfcli."
     again = "`recipe.toml` is the whole recipe: `tfcli run recipe.toml --out ../again` repeats it."

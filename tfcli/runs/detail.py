@@ -9,6 +9,7 @@ from statistics import mean, stdev
 from tfcli.data.manifest import read_manifest
 from tfcli.errors import TfcliError, UsageError
 from tfcli.files import cache_folder
+from tfcli.models.presets import usual_preset
 from tfcli.recipe.loading import build_recipe, load_recorded
 from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, SECTIONS, Recipe
 from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS
@@ -91,7 +92,8 @@ def _text(data: RunData) -> RunText:
 
 def _unusual(recipe: Recipe) -> Iterator[Setting]:
     """The settings that are not what a recipe of this architecture has by itself, nor what the machine decides."""
-    usual = build_recipe({"model": {"architecture": recipe.model.architecture}}).resolved()
+    own = {"model": {"architecture": recipe.model.architecture}}
+    usual = build_recipe(usual_preset(own), own).resolved()
     for section in ("model",) if recipe.is_imported else _COMPARED:
         for f in fields(SECTIONS[section]):
             key = f"{section}.{f.name}"

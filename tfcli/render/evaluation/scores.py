@@ -52,7 +52,8 @@ class _Row:
 
 
 def _title(scores: Scores) -> str:
-    return f"{model_name(scores)} · {scores.objective} · {', '.join(map(printable, scores.sources))}"
+    part = {"whole": "the whole of it", "validation": "its validation part"}[scores.part]
+    return f"{model_name(scores)} · {scores.objective} · {', '.join(map(printable, scores.sources))}: {part}"
 
 
 def _rows(scores: Scores) -> Iterator[_Row]:
