@@ -20,7 +20,7 @@ KEYS = {
     *("documents", "accuracy", "left_out", "bleu", "chrf", "exact_match", "signature", "bytes", "characters"),
     *("unknown", "context", "stride", "beam", "references_exact", "pseudo_perplexity", "pseudo_tokens", "resampled"),
     *("units", "intervals", "buckets", "comparison", "precision", "windows", "text_start", "unscored"),
-    *("ids_without_token", "share_without_token"),
+    *("ids_without_token", "share_without_token", "part"),
 }
 
 
@@ -78,6 +78,26 @@ def test_options_that_mean_nothing_are_refused(trained: Callable[[str], Path], t
     assert "is a folder; name a file in it" in refused(trained("encoder-decoder"), "--outputs", tmp_path)
     assert "was trained for mlm" in refused(trained("decoder"), "--compare", trained("encoder"))
     assert "no run" in refused(trained("decoder"), "--compare", tmp_path / "none")
+
+
+def test_the_part_that_is_scored_has_its_name(trained: Callable[[str], Path], tmp_path: Path):
+    """A file that is given has no parts, and no training part is told of it."""
+    run, pairs = trained("encoder-decoder"), tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"o gato {n}\tthe cat {n}\n" for n in range(3)))
+    own, given = tfcli("evaluate", run), tfcli("evaluate", run, pairs)
+    assert own.stdout.splitlines()[0] == f"{run} · seq2seq · builtin:pt-en · validation part"
+    assert given.stdout.splitlines()[0] == f"{run} · seq2seq · {pairs} · whole"
+    assert "whole\npairs                3" in given.stderr and "training" not in given.stderr
+    assert (answer(run)["part"], answer(run, pairs)["part"]) == ("validation", "whole")
+
+
+def test_a_validation_file_is_named_where_it_is_scored(tmp_path: Path):
+    for name, count in (("train", 60), ("held-out", 9)):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"o gato {n}\tthe cat {n}\n" for n in range(count)))
+    data = {"source": str(tmp_path / "train.tsv"), "validation": str(tmp_path / "held-out.tsv")}
+    train_tiny(tiny_recipe("encoder-decoder", {"data": data, "train": {"steps": 1}}), tmp_path / "run")
+    scores = answer(tmp_path / "run")
+    assert (scores["sources"], scores["part"]) == ([data["validation"]], "validation")
 
 
 def test_pseudo_perplexity_tells_its_cost_first(trained: Callable[[str], Path]):

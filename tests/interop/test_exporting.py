@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.cli.commands import tfcli
 from tests.support.checkpoints import edit_json, save_checkpoint
 from tests.support.runs import Settings, preset_recipe, same, tiny_recipe, train_tiny, weights
 from tfcli.errors import TfcliError, UsageError
@@ -18,6 +19,7 @@ from tfcli.generation.sampling import never_generated
 from tfcli.interop import exporting
 from tfcli.interop.exporting import export_run
 from tfcli.interop.importing import import_run
+from tfcli.models.presets import usual_preset
 from tfcli.recipe.recipe import Recipe
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.runs.weights import model_tensors
@@ -30,6 +32,7 @@ SHORT: Settings = {
 }
 PLAIN = {"query_key_norm": False, "scale_embeddings": False}
 TEXT = "The cat, swam  é\n 2"
+ENCODER_DECODER = {"model": {"architecture": "encoder-decoder"}}
 ENCODER = {"positions": "rotary", "norm": "rmsnorm", "norm_placement": "pre", "query_key_norm": False}
 
 
@@ -44,6 +47,11 @@ RECIPES: dict[str, tuple[Callable[[], Recipe], str]] = {
     "bart": (lambda: preset_recipe("bart", SHORT, tokens("bpe")), "bart"),
     "marian": (lambda: preset_recipe("marian", SHORT, tokens("unigram")), "marian"),
     "t5": (lambda: preset_recipe("t5", SHORT, tokens("word")), "t5"),
+    # What `tfcli train --arch encoder-decoder` is: its scales are multiplied into matrices.
+    "default encoder-decoder": (
+        lambda: tiny_recipe("encoder-decoder", usual_preset(ENCODER_DECODER), SHORT, tokens("bpe")),
+        "t5",
+    ),
     # Sines and cosines by turns: Marian has all sines first.
     "vaswani2017": (lambda: preset_recipe("vaswani2017", SHORT, tokens("bpe")), "marian"),
     # Embeddings are scaled: Granite says so, the others get the factor multiplied into the matrix.
@@ -163,6 +171,32 @@ def test_the_exported_files_say_what_they_are(exported: Callable[[str], tuple[Lo
     assert set(generation["suppress_tokens"]) == {roles.pad, roles.bos, roles.unk, roles.mask} - {None}
     names = json.loads((folder / "special_tokens_map.json").read_text())
     assert names["eos_token"] == "</s>"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--arch", "encoder-decoder"], "T5 (transformers, CTranslate2)"),
+        (["--arch", "decoder"], "Granite (transformers)"),
+        (["--recipe", "pt-en"], "T5 (transformers, CTranslate2)"),
+        (["--recipe", "pt-en", "--set", "model.positions=rotary"], "nothing: model.norm = 'rmsnorm' is not in bart"),
+        (["--arch", "encoder-decoder", "--preset", "modern"], "model.positions = 'rotary' is not in t5, mt5"),
+        (["--preset", "gpt2", "--size", "mini"], "GPT2 (transformers, CTranslate2)"),
+        (["--preset", "vaswani2017", "--size", "mini"], "Marian (transformers, CTranslate2)"),
+    ],
+    ids=" ".join,
+)
+def test_a_dry_run_says_where_the_model_can_go(words: list[str], said: str):
+    result = tfcli("train", *words, "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert said in " ".join(result.stdout.split()), result.stdout
+
+
+def test_every_tokenizer_names_what_stands_for_the_unknown(exported: Callable[[str], tuple[LoadedRun, Path]]):
+    """CTranslate2 refuses a folder without; bytes are all known, and then it is what ends a text."""
+    for name, token in (("default encoder-decoder", "</s>"), ("t5", "<unk>")):
+        _, folder = exported(name)
+        assert json.loads((folder / "tokenizer_config.json").read_text())["unk_token"] == token
 
 
 @pytest.mark.parametrize("name", ["modern encoder", "bert"])

@@ -167,7 +167,7 @@ def test_a_preset_has_the_value_of_its_paper(name: str, key: str):
 
 
 def test_every_preset_is_in_the_table_or_is_of_a_book_that_trains_nothing():
-    assert set(PRESETS) - set(PAPERS) == {"modern", "udl", "bishop-pre", "cs224n"}
+    assert set(PRESETS) - set(PAPERS) == {"modern", "portable", "udl", "bishop-pre", "cs224n"}
     assert set(APART) == set(PAPERS)
 
 

@@ -42,7 +42,7 @@ PAIRS = replace(
 
 def test_scores_without_intervals() -> None:
     assert printed(ScoresView(PLAIN)).splitlines() == [
-        "runs/a · clm · builtin:stories",
+        "runs/a · clm · builtin:stories · validation part",
         "loss           1.5000  nats a token",
         "perplexity      4.482  exp(loss)",
         "bits per byte  0.9000  comparable between tokenizers",
@@ -53,7 +53,7 @@ def test_scores_without_intervals() -> None:
 
 def test_scores_of_a_decoder() -> None:
     assert printed(ScoresView(TEXT)).splitlines() == [
-        "runs/a · clm · builtin:stories",
+        "runs/a · clm · builtin:stories · validation part",
         "                              95 % interval",
         "loss                1.5000  1.4000 – 1.6000  nats a token",
         "perplexity           4.482    4.100 – 4.900  exp(loss)",

@@ -1,5 +1,7 @@
 """Datasets, tokens and generated text on a fixed console."""
 
+from dataclasses import replace
+
 from tests.support.consoles import printed
 from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.generation import Candidate, Filled, Generated
@@ -24,6 +26,9 @@ def test_dataset() -> None:
         "split by hash · vocabulary 2,048 · 0123456789ab",
         "cache/x",
     ]
+    both = printed(DatasetView(replace(record, only="whole")))
+    assert "training" not in both and "split" not in both
+    assert "whole\npairs                   100\n" in both
 
 
 def test_tokens_in_text_order_with_their_ids() -> None:

@@ -12,8 +12,11 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tests.support.runs import tiny_recipe
+from tfcli.records.interop import Exportable
 from tfcli.records.training import TrainingFinished
 from tfcli.runs.card import run_card
+
+ELSEWHERE = Exportable("T5", ("transformers", "CTranslate2"), None)
 
 
 def finished(reason: Literal["done", "interrupted"], run: str) -> TrainingFinished:
@@ -38,14 +41,14 @@ def test_its_commands_work_inside_the_folder_after_it_was_moved(
 
 def test_an_interrupted_run_says_how_to_go_on() -> None:
     recipe = tiny_recipe("decoder")
-    assert "`tfcli train --resume .`" in run_card(recipe, finished("interrupted", "/somewhere/run 1"))
-    assert "/somewhere" not in run_card(recipe, finished("interrupted", "/somewhere/run 1"))
+    assert "`tfcli train --resume .`" in run_card(recipe, finished("interrupted", "/somewhere/run 1"), ELSEWHERE)
+    assert "/somewhere" not in run_card(recipe, finished("interrupted", "/somewhere/run 1"), ELSEWHERE)
 
 
 def test_a_bar_in_a_file_name_does_not_divide_a_cell() -> None:
     recipe = tiny_recipe("decoder")
     odd = replace(recipe, data=replace(recipe.data, source=("a|b.txt", "c\nd.txt")))
-    rows = [line for line in run_card(odd, finished("done", "r")).splitlines() if line.startswith("|")]
+    rows = [line for line in run_card(odd, finished("done", "r"), ELSEWHERE).splitlines() if line.startswith("|")]
     assert "| text | a\\|b.txt, c d.txt |" in rows
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
 
@@ -58,7 +61,7 @@ def test_what_a_file_or_a_recipe_is_called_stays_text() -> None:
         description="<script>alert(1)</script> *best* [run](http://host)",
         data=replace(recipe.data, source=("/home/someone/<img src=x onerror=alert(1)>.txt", "/home/someone/a&lt;.txt")),
     )
-    page = run_card(odd, finished("done", "r"))
+    page = run_card(odd, finished("done", "r"), ELSEWHERE)
     assert "\\<script\\>alert(1)\\</script\\> \\*best\\* \\[run\\](http://host)" in page
     assert "| text | \\<img src=x onerror=alert(1)\\>.txt, a\\&lt;.txt |" in page
     assert "/home" not in page
@@ -67,6 +70,7 @@ def test_what_a_file_or_a_recipe_is_called_stays_text() -> None:
 def test_pairs_and_built_in_texts_keep_their_names() -> None:
     recipe = tiny_recipe("encoder-decoder")
     pairs = replace(recipe, data=replace(recipe.data, source="/home/a/train.pt,/home/a/train.en"))
-    assert "| text | train.pt,train.en |" in run_card(pairs, finished("done", "r"))
+    assert "| text | train.pt,train.en |" in run_card(pairs, finished("done", "r"), ELSEWHERE)
+    assert "| exports as | T5 (transformers, CTranslate2) |" in run_card(pairs, finished("done", "r"), ELSEWHERE)
     hub = replace(recipe, data=replace(recipe.data, source="hf:owner/name:de@train"))
-    assert "| text | hf:owner/name:de@train |" in run_card(hub, finished("done", "r"))
+    assert "| text | hf:owner/name:de@train |" in run_card(hub, finished("done", "r"), ELSEWHERE)

@@ -24,11 +24,8 @@ class DatasetView:
         yield Text(f"from {', '.join(map(printable, record.sources))}", style="dim")
         table = Table.grid(padding=(0, 3))
         table.add_column(no_wrap=True)
-        parts = (
-            {record.only: record.validation}
-            if record.only
-            else dict(training=record.train, validation=record.validation)
-        )
+        both = {"training": record.train, "validation": record.validation}
+        parts = {record.only: record.validation} if record.only else both
         for _ in parts:
             table.add_column(no_wrap=True, justify="right")
         table.add_row("", *(Text(part, "bold") for part in parts))

@@ -52,8 +52,8 @@ class _Row:
 
 
 def _title(scores: Scores) -> str:
-    part = {"whole": "the whole of it", "validation": "its validation part"}[scores.part]
-    return f"{model_name(scores)} · {scores.objective} · {', '.join(map(printable, scores.sources))}: {part}"
+    part = "whole" if scores.part == "whole" else "validation part"
+    return f"{model_name(scores)} · {scores.objective} · {', '.join(map(printable, scores.sources))} · {part}"
 
 
 def _rows(scores: Scores) -> Iterator[_Row]:
