@@ -44,20 +44,9 @@ AUTO_CLASSES = {
 _WITH_A_FAMILY = {"decoder": "llama", "encoder": "bert", "encoder-decoder": "portable"}
 """A preset that can be exported."""
 
-_READ_BY_CTRANSLATE2 = (
-    "gpt2",
-    "llama",
-    "mistral",
-    "qwen2",
-    "qwen3",
-    "gpt_neox",
-    "opt",
-    "gemma",
-    "bart",
-    "marian",
-    "t5",
-)
-"""Families whose folders its converter reads, as of version 4.8; of encoders it leaves out the head."""
+_READ_BY_CTRANSLATE2 = ("gpt2", "llama", "qwen2", "qwen3", "gemma", "bart", "t5")
+"""Families of which its version 4.8 computes what transformers does. Of encoders it leaves out the head, and its Marians
+begin from no token."""
 
 _OWN_TOKENIZER = ("qwen2",)
 """Families for which `AutoTokenizer` cuts texts as their own tokenizer does, whatever the folder's says."""

@@ -50,6 +50,7 @@ def _write(section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
         "model_type": "bart",
         "architectures": ["BartForConditionalGeneration"],
         "tie_word_embeddings": True,
+        "normalize_before": False,  # CTranslate2 asks for it
         **bart_family.write(section, roles),
     }
 
