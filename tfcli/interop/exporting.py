@@ -45,8 +45,8 @@ _WITH_A_FAMILY = {"decoder": "llama", "encoder": "bert", "encoder-decoder": "por
 """A preset that can be exported."""
 
 _READ_BY_CTRANSLATE2 = ("gpt2", "llama", "qwen2", "qwen3", "gemma", "bart", "t5")
-"""Families of which its version 4.8 computes what transformers does. Of encoders it leaves out the head, and its Marians
-begin from no token."""
+"""Families of which its version 4.8 computes what transformers does. Of encoders it leaves out the head, and its
+Marians begin from no token."""
 
 _OWN_TOKENIZER = ("qwen2",)
 """Families for which `AutoTokenizer` cuts texts as their own tokenizer does, whatever the folder's says."""
