@@ -1,10 +1,12 @@
-"""Output files that a user names: a picture, a table, a tokenizer. They never take the place of what was read.
+"""Output files that a user names: a picture, a table, a tokenizer. They never take the place of what was read, and
+every one is named with its size when the command ends.
 
 What a run or a prepared dataset consists of is known by its place, a source by having been read in the same command:
 by whichever comes first, the option or the reading, the other is refused.
 """
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -20,12 +22,26 @@ _RUN = {
 _asked: dict[Path, str] = {}
 _read: set[Path] = set()
 _named: set[str] = set()
+written: dict[Path, int] = {}
+"""The files that this command has written, each with its bytes."""
+about: dict[str, str] = {}
+"""What pictures in files say of themselves: the `command` that was typed, its `run` and the `text` that it reads."""
 
 
-def begin_command() -> None:
-    """Forget what an earlier command of this process has read and was to write."""
-    for known in (_asked, _read, _named):
+def begin_command(words: Iterable[str] = ()) -> None:
+    """Forget what an earlier command of this process has read and was to write.
+
+    Args:
+        words: those behind `tfcli`.
+    """
+    for known in (_asked, _read, _named, written, about):
         known.clear()
+    about["command"] = with_tilde(shlex.join(["tfcli", *words]))
+
+
+def describe(run: str, text: str) -> None:
+    """Note whose picture a command draws, and of which text."""
+    about.update(run=with_tilde(run), text=text)
 
 
 def reading(path: Path) -> None:
@@ -88,12 +104,19 @@ def writing(path: Path, option: str) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         yield temporary
+    written[path] = path.stat().st_size
 
 
 def write_output(path: Path, option: str, text: str) -> None:
     """Write `text` as UTF-8 to the user's `path`, whole or not at all."""
     with writing(path, option) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def with_tilde(command: str) -> str:
+    """The shell's ~ again in the place of the home folder, also where the rest of a path is quoted."""
+    home = os.path.expanduser("~")  # noqa: PTH111 (which says nothing where there is none)
+    return f" {command}".replace(f" {home}/", " ~/").replace(f" '{home}/", " ~/'")[1:]
 
 
 def _place(path: Path) -> Path:

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ VIEWS = {
 def test_what_is_seen_and_written_is_what_the_command_prints(
     changes: dict[str, object], trained: Callable[[str], Path], tmp_path: Path
 ):
-    """The numbers of the map, and every file to the letter."""
+    """The numbers of the map, and every file to the letter, but for the options that a command writes it with."""
     run = trained("decoder")
     reading = Reader(load_run(run)).read("Tom swam")
     view = replace(View(Place("decoder_self", 1, 0)), **changes)  # type: ignore[arg-type]
@@ -101,11 +102,13 @@ def test_what_is_seen_and_written_is_what_the_command_prints(
     for ending in ("csv", "json", "svg", "html"):
         assert export(shown, f"{tmp_path}/ours.{ending}") == tmp_path / f"ours.{ending}"
     svg, html = tmp_path / "theirs.svg", tmp_path / "theirs.html"
-    as_json = printed(command, "--json", "--svg", svg, "--html", html)
+    options = ["--json", "--svg", str(svg), "--html", str(html)]
+    as_json = printed(command, *options)
     assert (tmp_path / "ours.json").read_text() == as_json
     assert (tmp_path / "ours.csv").read_text() == printed(command, "--csv")
-    assert (tmp_path / "ours.svg").read_text() == svg.read_text()
-    assert (tmp_path / "ours.html").read_text() == html.read_text()
+    for ending, theirs in (("svg", svg), ("html", html)):
+        assert f" · {escape(command, quote=False)}</" in (ours := (tmp_path / f"ours.{ending}").read_text())
+        assert ours == theirs.read_text().replace(f" {shlex.join(options)}", "")
 
 
 @pytest.mark.parametrize(

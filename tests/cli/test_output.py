@@ -1,11 +1,13 @@
 """What goes where: results to stdout, the rest to stderr, and both as the reader can take it."""
 
+import html
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import typer
 from tests.cli.commands import SHRUNK, process, snapshot, tfcli
 from tfcli.cli.main import app
 from tfcli.cli.terminal import Terminal
+from tfcli.render.numbers import short
 from tfcli.tokenization.load import load_tokenizer
 
 ESCAPE = "\x1b[31mred\x07\x9b"
@@ -365,3 +368,47 @@ def test_colour_that_is_forced_into_a_pipe_escapes_control_characters_too(decode
     command = [sys.executable, "-m", "tfcli", "generate", str(decoder), "a\x1b[31mb", "--max-new-tokens", "1"]
     done = subprocess.run([*command, "--color", "always"], capture_output=True, text=True, check=True)
     assert "\x1b[31m" not in done.stdout and "\\x1b[31m" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("inspect attention RUN TEXT", "inspect attention RUN TEXT --scores", "inspect attention RUN - --top-k 3"),
+        *("inspect lens RUN TEXT", "inspect losses RUN -", "inspect attribution RUN TEXT", "inspect heads RUN TEXT"),
+        *("inspect gradients RUN TEXT", "inspect cost RUN", "inspect positions RUN", "runs show RUN"),
+        *("explain attention TEXT --run RUN --head 0", "explain layer TEXT --d-model 6", "explain positions TEXT"),
+    ],
+)
+def test_every_picture_says_what_it_shows_and_how_it_was_made(
+    words: str, decoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Also under a tag's own letters, and without the home folder that a shell puts in the place of ~."""
+    monkeypatch.setenv("HOME", str(decoder.parent))
+    monkeypatch.chdir(tmp_path)
+    text = "Tom <b> & \x1b[31m"
+    typed = [{"RUN": str(decoder), "TEXT": text}.get(word, word) for word in words.split()]
+    options = ["--svg", "a.svg"] if words.startswith("runs") else ["--svg", "a.svg", "--html", "a.html"]
+    result = tfcli(*typed, *options, stdin=text + "\n")
+    assert result.exit_code == 0, result.stderr
+    sizes = [short(Path(name).stat().st_size, "B") for name in options[1::2]]
+    assert result.stderr.splitlines()[-len(sizes) :] == [
+        f"Wrote {name} ({size})." for name, size in zip(options[1::2], sizes, strict=True)
+    ]
+    command = shlex.join(["tfcli", *typed, *options]).replace(str(decoder.parent), "~").replace("\x1b", "\\x1b")
+    shown = ["“Tom <b> & \\x1b[31m”"] if {"TEXT", "-"} & set(words.split()) else []
+    shown += ["~/decoder"] if "RUN" in words else []
+    svg = ElementTree.fromstring(Path("a.svg").read_text(encoding="utf-8"))
+    title, description = (svg.findtext(f"{{http://www.w3.org/2000/svg}}{name}") or "" for name in ("title", "desc"))
+    assert title.endswith(" · ".join(["", *shown]))
+    assert description == " · ".join([*shown, command])
+    if "--html" in options:
+        page = Path("a.html").read_text(encoding="utf-8")
+        assert html.unescape(page.partition("<title>")[2].partition("</title>")[0]).endswith(" · ".join(["", *shown]))
+        assert f">{html.escape(description, quote=False)}</footer>\n</body>" in page
+
+
+def test_a_written_file_is_named_unless_quiet(decoder: Path, tmp_path: Path):
+    file = tmp_path / "a.npz"
+    said = tfcli("embed", decoder, "Tom swam.", "--npz", file).stderr
+    assert said == f"Wrote {file} ({short(file.stat().st_size, 'B')}).\n"
+    assert tfcli("embed", decoder, "Tom swam.", "--npz", file, "--quiet").stderr == ""

@@ -20,7 +20,7 @@ from tfcli.cli.signals import stop_on_signals
 from tfcli.cli.terminal import Color, Terminal
 from tfcli.cli.usage import behind, refuse_unknown_keys, with_command
 from tfcli.errors import Misnamed
-from tfcli.outputs import begin_command
+from tfcli.outputs import describe, written
 
 if TYPE_CHECKING:
     from tfcli.recipe.model import WeightPrecision
@@ -112,7 +112,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         with stop_on_signals(), exit_codes(terminal, debug=debug), warnings.catch_warnings():
             warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning)
             began = time.perf_counter()
-            begin_command()
+            describe(_given(values, "run"), _given(values, "text"))
             for name, value in values.items():
                 _require_utf8(value)
                 _require_countable(name, value)
@@ -128,12 +128,26 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 function(terminal=terminal, **values)
             except Misnamed as error:
                 raise with_command(error) from None
+            finally:
+                _name_files(terminal)
             terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + common
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapper
+
+
+def _given(values: Mapping[str, Any], name: str) -> str:
+    given = values.get(name) or values.get(f"{name}s") or ()
+    return " · ".join(map(str, given if isinstance(given, list | tuple) else [given]))
+
+
+def _name_files(terminal: Terminal) -> None:
+    from tfcli.render.numbers import short
+
+    for path, size in written.items():
+        terminal.note(f"Wrote {path} ({short(size, 'B')}).")
 
 
 def _remark(terminal: Terminal, show: Callable[..., None], message: Warning, *where: Any, **more: Any) -> None:

@@ -57,8 +57,8 @@ def present(
         view: what rich prints; files show the same, 120 columns wide, unless `svg` or `html` draw their own.
         json: the record as JSON values. table: the same as a table.
     """
-    from tfcli.outputs import write_output
-    from tfcli.render.picture import picture_html, picture_svg
+    from tfcli.outputs import about, write_output
+    from tfcli.render.picture import captioned, picture_html, picture_svg
     from tfcli.render.table_csv import to_csv
 
     for option, path, draw in (
@@ -66,7 +66,7 @@ def present(
         ("--html", outputs.html, html or (lambda: picture_html(view))),
     ):
         if path is not None:
-            write_output(path, option, draw())
+            write_output(path, option, captioned(draw(), **about))
     if outputs.json:
         terminal.json(json())
     elif outputs.csv:

@@ -130,7 +130,7 @@ def _order(sort: str) -> Callable[["RunSummary"], Any]:
 
 
 def _write_files(detail: "RunDetail", csv: Path | None, svg: Path | None) -> None:
-    from tfcli.outputs import write_output
+    from tfcli.outputs import about, write_output
 
     if csv is not None:
         from tfcli.render.runs.history_csv import history_csv
@@ -138,11 +138,12 @@ def _write_files(detail: "RunDetail", csv: Path | None, svg: Path | None) -> Non
         write_output(csv, "--csv", history_csv(detail.history))
     if svg is not None:
         from tfcli.render.curve_svg import curve_svg
+        from tfcli.render.picture import captioned
         from tfcli.render.runs.curves import run_plots
         from tfcli.render.safe import printable
 
         drawn = curve_svg(printable(detail.summary.name), tuple(run_plots(detail.history)))
-        write_output(svg, "--svg", drawn)
+        write_output(svg, "--svg", captioned(drawn, **about))
 
 
 def _next(detail: "RunDetail") -> str:

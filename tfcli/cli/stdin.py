@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 from tfcli.cli.lines import LONGEST, decoded, lines_as_they_come
 from tfcli.errors import BrokenInputError, UsageError
+from tfcli.outputs import about
 
 _LARGEST = 64 << 20
 """Bytes of one text. Without a limit, a pipe that never ends would fill the memory."""
@@ -19,7 +20,10 @@ def read_arguments(values: list[str] | None, what: str) -> list[str]:
 
 def read_text(value: str) -> str:
     """The argument; of `-`, the whole of stdin without the one newline that ends it."""
-    return _whole("text").removesuffix("\n").removesuffix("\r") if value == "-" else value
+    if value != "-":
+        return value
+    about["text"] = _whole("text").removesuffix("\n").removesuffix("\r")
+    return about["text"]
 
 
 def read_lines() -> Iterator[str]:

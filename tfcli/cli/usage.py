@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from tfcli.cli.terminal import Terminal
 from tfcli.errors import Misnamed, UsageError, near, shortened
+from tfcli.outputs import begin_command
 
 if TYPE_CHECKING:
     from tfcli.recipe.synonyms import Meant
@@ -25,6 +26,7 @@ class Commands(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
         """Run a command line and exit with its code."""
         words = _typed[:] = list(sys.argv[1:] if args is None else args)
+        begin_command(words)
         try:
             code = super().main(words, *others, **{**settings, "standalone_mode": False})
         except typer.Abort:

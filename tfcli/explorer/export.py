@@ -4,11 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfcli.errors import TfcliError, UsageError
+from tfcli.explorer.command_line import plain_command
 from tfcli.explorer.scene import Scene
 from tfcli.inspection.attention.comparison import against_head
-from tfcli.outputs import require_output, write_output
+from tfcli.outputs import require_output, with_tilde, write_output
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.attention.forms import Forms, difference_forms, heads_forms
+from tfcli.render.picture import captioned
 
 ENDINGS = ".svg .html .csv or .json"
 
@@ -27,6 +29,8 @@ def export(scene: Scene, name: str) -> Path:
         text = forms(scene).text(path.suffix.lower())
         if text is None:
             raise UsageError(f"The name {name!r} does not say what to write", f"let it end in {ENDINGS}")
+        if path.suffix.lower() in (".svg", ".html"):
+            text = captioned(text, with_tilde(plain_command(scene)), with_tilde(scene.run), scene.reading.text)
         write_output(path, "The file", text)
     except (OSError, RuntimeError) as error:  # the latter of a "~name" that is nobody's
         raise TfcliError(f"Cannot write {name!r}: {error}", "choose another name") from error

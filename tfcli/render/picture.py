@@ -20,6 +20,7 @@ from rich.terminal_theme import TerminalTheme
 
 from tfcli.render.box import box_lines, is_box
 from tfcli.render.colors import RGB, hexadecimal
+from tfcli.render.safe import printable, shortened
 
 WIDTH = 120
 _CELL, _LINE, _MARGIN, _FONT_SIZE = 8, 18, 16, 13
@@ -73,6 +74,21 @@ def picture_html(view: Any, width: int = WIDTH) -> str:
         f"<title>{title}</title>\n<style>body {{ margin: 0; background: #fff; overflow: auto; }}</style>\n"
         f"</head>\n<body>\n{svg}</body>\n</html>\n"
     )
+
+
+def captioned(document: str, command: str, run: str = "", text: str = "") -> str:
+    """An SVG document or a page that says what it shows and how it was made: text and run in its title, and the
+    command in the description of an SVG, on the last line of a page."""
+    texts = [f"“{printable(shown)}”" if text else "" for shown in (shortened(text[:200], 80), text)]
+    short, whole = ([escape(name, quote=False) for name in (one, printable(run)) if name] for one in texts)
+    names = [*whole, escape(printable(command), quote=False)]
+    before, title, rest = document.partition("</title>")
+    document = " · ".join([before, *short]) + title
+    if not before.startswith("<svg"):
+        body, end, after = rest.rpartition("</body>")
+        line = "font: 12px/1.5 ui-monospace, monospace; margin: 16px; overflow-wrap: anywhere; opacity: .75"
+        return f'{document}{body}<footer style="{line}">{" · ".join(names)}</footer>\n{end}{after}'
+    return f"{document}\n<desc>{' · '.join(names)}</desc>{rest}"
 
 
 def _console_lines(view: Any, width: int) -> list[list[Segment]]:
