@@ -13,10 +13,11 @@ from selenium.webdriver.support.ui import Select
 from tests.render.test_attention_files import NASTY
 from tests.support.browser import browser, open_page
 from tfcli.inspection.attention.crop import cropped
+from tfcli.inspection.positions.tables import positions_table
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.attention.html import attention_html
-from tfcli.render.picture import picture_html
+from tfcli.render.picture import captioned, picture_html
 from tfcli.render.positions.view import PositionsView
 
 TOKENS = ("<s>", "Tom", NASTY[0])
@@ -129,8 +130,6 @@ def test_numbers_stand_in_the_table_and_large_texts_become_a_map(chrome: Chrome,
 
 
 def test_a_page_of_any_other_picture_loads_too(chrome: Chrome, tmp_path: Path) -> None:
-    from tfcli.inspection.positions.tables import positions_table
-
     open_page(chrome, tmp_path, picture_html(PositionsView(positions_table("sinusoidal", 4, 8))))
     assert chrome.title == "Positions · sinusoidal · interleaved · base 10000"
     assert len(chrome.find_elements(By.TAG_NAME, "rect")) > 32, "a rectangle a number, and the scale's"
@@ -164,3 +163,69 @@ def test_a_weight_of_0_that_is_not_masked_is_a_number(chrome: Chrome, tmp_path: 
 
 def table_rows(page: Chrome) -> list[WebElement]:
     return page.find_elements(By.CSS_SELECTOR, "#table tbody tr")
+
+
+def test_a_row_is_shown_before_anything_is_pointed_at_and_again_behind_it(page: Chrome, tmp_path: Path) -> None:
+    """That of the last word, a special token being none; a click on another keeps that one, from its first time on."""
+    assert text(page, "hint").startswith("query 1 “Tom”"), "what begins with < may be a special token"
+    tokens = ("<s>", "Tom", "ran", ".", "</s>")
+    record = AttentionRecord("encoder_self", tokens, tokens, frozen([[np.full((5, 5), 0.2)]]))
+    open_page(page, tmp_path, attention_html([record]))
+    assert text(page, "hint") == "query 2 “ran”: its weights over the keys, which sum to 1.00"
+    assert under(page, "keys") == ["0.200"] * 5
+    point_at(page, "queries", 0)
+    ActionChains(page).move_to_element(page.find_element(By.TAG_NAME, "h1")).perform()
+    assert text(page, "hint").startswith("query 2")
+    page.find_elements(By.CSS_SELECTOR, "#keys span")[1].click()
+    ActionChains(page).move_to_element(page.find_element(By.TAG_NAME, "h1")).perform()
+    assert text(page, "hint") == "key 1 “Tom”: the weight that each query gives it"
+
+
+def at_width(page: Chrome, width: int, scheme: str) -> None:
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    )
+    page.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+
+
+@pytest.fixture
+def wide(chrome: Chrome) -> Iterator[Chrome]:
+    """A browser whose width and colours are put back."""
+    yield chrome
+    chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_as_light_as_its_reader_wants_it_and_as_narrow_as_a_telephone(
+    scheme: str, wide: Chrome, tmp_path: Path
+) -> None:
+    tokens = tuple(f"token{number}" for number in range(40))
+    record = AttentionRecord("decoder_self", tokens, tokens, frozen([[np.tri(40) / 40] * 12]))
+    view = PositionsView(positions_table("sinusoidal", 4, 64))
+    for page in (captioned(attention_html([record]), "tfcli " + "x" * 200), captioned(picture_html(view), "tfcli")):
+        for width in (390, 800, 1400):
+            at_width(wide, width, scheme)
+            open_page(wide, tmp_path, page)
+            sizes = wide.execute_script(
+                "const page = document.documentElement; return [page.scrollWidth, page.clientWidth]"
+            )
+            assert sizes[0] <= sizes[1] <= width
+        paper = wide.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
+        dark = {"rgba(18, 18, 18, 1)": True, "rgba(255, 255, 255, 1)": False, "rgba(0, 0, 0, 0)": False}[paper]
+        assert dark == (scheme == "dark")
+
+
+def test_row_names_stay_in_sight(wide: Chrome, tmp_path: Path) -> None:
+    tokens = tuple(f"token{number}" for number in range(40))
+    record = AttentionRecord("encoder_self", tokens, tokens, frozen([[np.full((40, 40), 1 / 40)]]))
+    at_width(wide, 390, "light")
+    open_page(wide, tmp_path, attention_html([record]))
+    wide.execute_script("const box = document.getElementById('scroll'); box.scrollTo(900, 500)")
+    box = wide.find_element(By.ID, "scroll").rect
+    name = table_rows(wide)[20].find_element(By.TAG_NAME, "th").rect
+    assert name["x"] == pytest.approx(box["x"], abs=1)
+    column = wide.find_elements(By.CSS_SELECTOR, "#table thead th")[30].rect
+    assert column["y"] == pytest.approx(box["y"], abs=1)

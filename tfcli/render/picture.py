@@ -31,6 +31,8 @@ _SIXTEEN: list[RGB] = [
     *((26, 26, 26), (185, 28, 28), (21, 128, 61), (180, 83, 9)),
     *((29, 78, 216), (162, 28, 175), (14, 116, 144), (102, 102, 102)),
 ]
+# The same on a page of a dark screen; colours of maps stay as they are.
+_DARK = ("e6e6e6", "f87171", "4ade80", "fbbf24", "7aa2ff", "e879f9", "22d3ee", "a3a3a3")
 _THEME = TerminalTheme(_PAPER, _INK, _SIXTEEN, _SIXTEEN)
 # Blocks as (left, top, right, bottom), in shares of a cell.
 _BLOCKS = {
@@ -66,13 +68,19 @@ def picture_svg(view: Any, width: int = WIDTH) -> str:
 def picture_html(view: Any, width: int = WIDTH) -> str:
     """A web page with the same picture: one file that needs no network."""
     svg = picture_svg(view, width)
+    dark = "".join(
+        f'[fill="{hexadecimal(light)}"] {{ fill: #{ink} }} [stroke="{hexadecimal(light)}"] {{ stroke: #{ink} }} '
+        for light, ink in zip(_SIXTEEN, _DARK, strict=True)
+    )
     title = svg.partition("<title>")[2].partition("</title>")[0]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{title}</title>\n<style>body {{ margin: 0; background: #fff; overflow: auto; }}</style>\n"
-        f"</head>\n<body>\n{svg}</body>\n</html>\n"
+        f"<title>{title}</title>\n<style>\n:root {{ color-scheme: light dark }} body {{ margin: 0 }} "
+        "main { overflow-x: auto }\n@media (prefers-color-scheme: dark) {\n"
+        f"body, svg > rect:first-of-type {{ background: #121212; fill: #121212 }}\n{dark}\n}}\n</style>\n"
+        f"</head>\n<body>\n<main>\n{svg}</main>\n</body>\n</html>\n"
     )
 
 
