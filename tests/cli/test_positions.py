@@ -177,3 +177,15 @@ def test_a_run_s_loss_beyond_its_context(trained: Callable[[str], Path]):
     assert beyond["value"] == pytest.approx(bands[-1]["loss"] / bands[0]["loss"])
     result = tfcli("inspect", "positions", trained("encoder"), "--loss")
     assert (result.exit_code, "An encoder's loss does not go on with a text" in result.stderr) == (2, True)
+
+
+def test_without_colour_a_map_is_read_from_light_to_dark_and_has_24_rows_unless_asked():
+    """Position 0 has the sines 0 and the cosines 1; at n = 3 of two dimensions sin 3 = 0.14 and cos 3 = -0.99."""
+    lines = tfcli("inspect", "positions").stdout.splitlines()
+    assert lines[2].strip().startswith("-1 [  ░░▒▒▓▓██] 1")
+    assert lines[4] == " 0 " + "▒" * 32 + "│" + "█" * 32
+    assert [line[:2].strip() for line in lines[4:28]] == [str(number) for number in range(24)]
+    assert lines[28].startswith("drawn: the first 24 positions; more with --length")
+    asked = tfcli("inspect", "positions", "--length", "30", "--d-model", "2").stdout.splitlines()
+    assert asked[7] == " 3 ▒▒│  "
+    assert asked[33].startswith("29 ")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.consoles import printed
+from tfcli.render.brush import Brush
 from tfcli.render.colors import LEVELS, NO_VALUE, SIGNED, VIRIDIS, WEIGHTS, levels, readable_on, xterm
 from tfcli.render.heatmap import HeatMap
 from tfcli.render.pooling import max_pool
@@ -42,7 +43,7 @@ def test_a_signed_map_is_white_at_zero_blue_below_red_above() -> None:
     assert xterm(SIGNED.index(middle)) == (255, 255, 255)
     assert SIGNED.table[0][2] > SIGNED.table[0][0]
     assert SIGNED.table[-1][0] > SIGNED.table[-1][2]
-    assert SIGNED.glyph(middle) == " "
+    assert Brush(SIGNED, None).glyph(middle) == "▒", "half as dark as the highest value"
 
 
 def test_weights_grow_lighter_all_the_way() -> None:
@@ -58,14 +59,16 @@ def test_viridis_grows_lighter_all_the_way_too() -> None:
 def test_sixteen_colours_tint_the_glyphs_of_a_signed_map_and_no_other() -> None:
     """Blue is 34 and red 31 among the escape codes; 0 keeps the terminal's own colour."""
     signed = HeatMap(np.array([[-1.0, 0.0, 1.0]], np.float32), "difference", signed=True)
-    first = printed(signed, 40, "standard").splitlines()[1]
-    assert first == "\x1b[34m##\x1b[0m  \x1b[31m██\x1b[0m"
+    scale, _, first = printed(signed, 40, "standard").splitlines()
+    assert first == "\x1b[34m██\x1b[0m  \x1b[31m██\x1b[0m"
+    assert "[\x1b[34m██▓▓▒▒░░\x1b[0m  \x1b[31m░░▒▒▓▓██\x1b[0m]" in scale, "the darker the further from 0"
     weights = HeatMap(np.array([[0.0, 1.0]], np.float32), "weight")
-    assert printed(weights, 40, "standard").splitlines()[1] == "  ██"
+    assert printed(weights, 40, "standard").splitlines()[2] == "  ██"
 
 
 def test_glyphs_split_the_scale_evenly() -> None:
-    assert [WEIGHTS.glyph(round(share * (LEVELS - 1))) for share in (0, 0.25, 0.5, 0.75, 1)] == list(" ░▒▓█")
+    brush = Brush(WEIGHTS, None)
+    assert [brush.glyph(round(share * (LEVELS - 1))) for share in (0, 0.25, 0.5, 0.75, 1)] == list(" ░▒▓█")
 
 
 @pytest.mark.parametrize("color", [*WEIGHTS.table, *VIRIDIS.table, *SIGNED.table])

@@ -1,5 +1,7 @@
 """Positions on fixed consoles, as text; maps and curves themselves are tested beside their own files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rich.cells import cell_len
@@ -38,10 +40,10 @@ def test_biases_as_weights_and_curves() -> None:
     assert lines[:8] == [
         "Positions · t5",
         "2 heads down × 3 distances across",
+        "       0 [  ░░▒▒▓▓██] 1  weight relative to the head's largest, scores equal",
         "       0   2",
         "head 0 ██▒▒░░",
         "head 1 ██████",
-        "       0 [  ░░▒▒▓▓██] 1  weight relative to the head's largest, scores equal",
         "distance k: the key stands k tokens before its query",
         "bias: learned, a number a head for every bucket of distances; one for all layers",
     ]
@@ -62,7 +64,7 @@ def test_curves_are_told_apart_by_colour_where_there_is_one() -> None:
 def test_distances_to_both_sides_are_said_to_be() -> None:
     lines = printed(PositionsView(biases(np.zeros((5, 1)), 3, first=-2, side="source"))).splitlines()
     assert lines[0] == "Positions · t5 · source side"
-    assert lines[2] == "       -2  0   2"
+    assert lines[3] == "       -2  0   2"
     assert "distance k: the key stands k tokens before its query; where k < 0, after it" in lines
     assert lines[-1].split()[0] == "-2"
 
@@ -88,12 +90,13 @@ def test_many_heads_and_distances_are_left_out_and_said_to_be(width: int) -> Non
 
 
 def test_halves_are_thinned_in_step() -> None:
-    # 256 dimensions in 74 columns: one pair of 4, so 32 sines (all 0) and then their 32 cosines (all 1).
+    # 256 dimensions in 76 columns: one pair of 4, so 32 sines (all 0) and then their 32 cosines (all 1).
     table = np.repeat([[0.0, 1.0]], 128, axis=1).repeat(10, axis=0)
     record = PositionsRecord("sinusoidal", 1e4, 10, 256, frozen(table), frozen(np.linspace(1, 0, 10)), layout="halves")
     lines = printed(PositionsView(record)).splitlines()
     assert lines[0] == "Positions · sinusoidal · halves · base 10000"
-    assert lines[3] == "0 " + " " * 32 + "█" * 32
+    assert lines[1] == "10 positions down × 256 dimensions across: the sines, then the cosines"
+    assert lines[4] == "0 " + "▒" * 32 + "│" + "█" * 32
     assert "drawn: every position; one pair of dimensions of 4" in lines
     assert "columns i and i + D/2: sine and cosine of n / L^(2i/D)" in lines
 
@@ -123,4 +126,29 @@ def test_what_is_special_is_said(about: dict[str, object], line: str) -> None:
 
 def test_rows_are_numbered_from_the_first_position() -> None:
     lines = printed(PositionsView(vectors(3, 4, first=2))).splitlines()
-    assert [line.split()[0] for line in lines[3:6]] == ["2", "3", "4"]
+    assert [line.split()[0] for line in lines[4:7]] == ["2", "3", "4"]
+
+
+def test_pairs_of_neighbours_are_drawn_as_their_halves_side_by_side() -> None:
+    """Sine beside cosine would be stripes: here -1 beside 1. What is learned has no pairs and keeps its order."""
+    table = frozen(np.tile([-1.0, 1.0], (2, 3))[:, :5])
+    record = PositionsRecord("sinusoidal", 1e4, 2, 5, table, frozen([1, 0]), layout="interleaved")
+    assert printed(PositionsView(record)).splitlines()[1:5] == [
+        "2 positions down × 5 dimensions across: the sines, then the cosines",
+        "  -1 [  ░░▒▒▓▓██] 1  value, centred on 0",
+        "  0   4  1",
+        "0       │████",
+    ]
+    rotary = replace(record, encoding="rotary")
+    assert "across: the cosines, then the sines" in printed(PositionsView(rotary))
+    assert printed(PositionsView(replace(record, encoding="learned", layout=None))).splitlines()[4] == "0   ██  ██"
+
+
+def test_24_rows_are_drawn_of_a_table_whose_length_nobody_has_asked_for() -> None:
+    lines = printed(PositionsView(vectors(30, 4))).splitlines()
+    assert [line.split()[0] for line in lines[4:28]] == [str(number) for number in range(24)]
+    assert lines[28] == "drawn: the first 24 positions; more with --length, every number with --csv"
+    assert "30 positions down × 4 dimensions across" in lines
+    assert "drawn" not in printed(PositionsView(vectors(24, 4)))
+    asked = printed(PositionsView(vectors(30, 4), rows=30)).splitlines()
+    assert [line.split()[0] for line in asked[4:34]] == [str(number) for number in range(30)]

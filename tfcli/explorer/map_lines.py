@@ -131,7 +131,7 @@ class MapPicture:
             text, style = (fit("·", width, "center") if is_middle else " " * width), DIM
         else:
             style = self.brush.readable(level) if self.brush.in_color else Style.null()
-            fill = " " if self.brush.in_color else self.brush.colormap.glyph(level)
+            fill = " " if self.brush.in_color else self.brush.glyph(level)
             text = fill * width
             if is_middle and width >= 4:
                 text = fit(cell_number(number, signed=self.values.signed), width, "center")

@@ -6,7 +6,7 @@ from rich.color import Color
 from rich.console import Console
 from rich.style import Style
 
-from tfcli.render.colors import BLACK, LEVELS, NO_VALUE, Colormap, readable_on, xterm
+from tfcli.render.colors import BLACK, LEVELS, NO_VALUE, Colormap, readable_on, step, xterm
 
 _ENOUGH = ("256", "truecolor")
 
@@ -21,6 +21,7 @@ class Brush:
         self.colormap = colormap
         self.color_system = color_system
         self.in_color = color_system in _ENOUGH
+        self._tints = colormap.tints if color_system == "standard" else None
         self._styles: dict[tuple[int, int], Style] = {}
         self._readable: dict[int, Style] = {}
 
@@ -41,11 +42,20 @@ class Brush:
             style = self._readable[paper] = Style.from_color(ink, self._color(paper))
         return style
 
+    @property
+    def glyphs(self) -> str:
+        """What stands for values without colour, from the lowest to the highest."""
+        return self.colormap.glyphs if self._tints is None else self.colormap.glyphs[:0:-1] + self.colormap.glyphs
+
+    def glyph(self, level: int) -> str:
+        """The glyph that stands for a level; "·" where there is no value."""
+        return "·" if level == NO_VALUE else step(self.glyphs, level)
+
     def tint(self, level: int) -> Style | None:
         """Of a level's glyph where there are sixteen colours and the map is signed."""
-        if self.color_system != "standard" or self.colormap.tints is None or level in (LEVELS // 2, NO_VALUE):
+        if self._tints is None or level in (LEVELS // 2, NO_VALUE):
             return None
-        below, above = self.colormap.tints
+        below, above = self._tints
         return Style(color=below if level < LEVELS // 2 else above)
 
     def _color(self, level: int) -> Color | None:

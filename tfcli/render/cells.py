@@ -47,7 +47,7 @@ def whole_cell_lines(levels: NDArray[np.intp], brush: Brush, width: int) -> list
 
 
 def _glyph_lines(rows: list[list[int]], brush: Brush, width: int) -> list[Line]:
-    glyphs = [brush.colormap.glyph(level) * width for level in range(NO_VALUE + 1)]
+    glyphs = [brush.glyph(level) * width for level in range(NO_VALUE + 1)]
     tints = [brush.tint(level) for level in range(NO_VALUE + 1)]
     if not any(tints):
         return [[Segment("".join([glyphs[level] for level in row]))] for row in rows]
@@ -70,12 +70,12 @@ def _whole_cell_line(row: list[int], brush: Brush, width: int) -> Line:
 
 def scale_bar(low: str, high: str, brush: Brush) -> Line:
     """The colour map from its lowest to its highest value, with both written beside it."""
-    glyphs = brush.colormap.glyphs
     top = len(brush.colormap.table) - 1
     if brush.in_color:
         middle = [Segment(" ", brush.style(NO_VALUE, round(i / 15 * top))) for i in range(16)]
     else:
-        steps = [round(i / (len(glyphs) - 1) * top) for i in range(len(glyphs))]
+        last = len(brush.glyphs) - 1
+        steps = [round(i / last * top) for i in range(last + 1)]
         [drawn] = _glyph_lines([steps], brush, 2)
         middle = [Segment("["), *drawn, Segment("]")]
     return [Segment(f"{low} "), *middle, Segment(f" {high}")]

@@ -24,27 +24,23 @@ NO_VALUE = LEVELS
 class Colormap:
     """`table[level]` from the lowest value to the highest.
 
-    In few steps for lesser consoles: `indexes` of the 256 xterm colours, `glyphs` where there is no colour. Sixteen
-    colours would fold a map into wrong steps: glyphs again, of a signed map in the two `tints`, below and above 0.
+    In few steps for lesser consoles: `indexes` of the 256 xterm colours, `glyphs` from light to dark where there is no
+    colour. Sixteen colours would fold a map into wrong steps: glyphs again, of a signed map the darker the further from
+    0, in the two `tints`, below and above it.
     """
 
     table: tuple[RGB, ...]
     indexes: tuple[int, ...]
-    glyphs: str
+    glyphs: str = " ░▒▓█"
     tints: tuple[str, str] | None = None
 
     def index(self, level: int) -> int:
         """The xterm colour (16 to 231) that stands for a level."""
-        return _step(self.indexes, level)
-
-    def glyph(self, level: int) -> str:
-        """The glyph that stands for a level without colour; "·" where there is no value."""
-        if level == NO_VALUE:
-            return "·"
-        return _step(self.glyphs, level)
+        return step(self.indexes, level)
 
 
-def _step(steps: Sequence[T], level: int) -> T:
+def step(steps: Sequence[T], level: int) -> T:
+    """Which of a few steps stands for a level."""
     return steps[round(level / (LEVELS - 1) * (len(steps) - 1))]
 
 
@@ -71,7 +67,6 @@ WEIGHTS = Colormap(
         )
     ),
     indexes=(17, 18, 60, 102, 144, 185, 227),
-    glyphs=" ░▒▓█",
 )
 
 # Viridis: violet to yellow by way of green, lightness rising evenly as well.
@@ -89,7 +84,6 @@ VIRIDIS = Colormap(
         )
     ),
     indexes=(53, 60, 24, 30, 36, 71, 148, 226),
-    glyphs=" ░▒▓█",
 )
 
 # Blue below 0, white at 0, red above.
@@ -108,7 +102,6 @@ SIGNED = Colormap(
         )
     ),
     indexes=(19, 26, 68, 110, 153, 231, 224, 217, 174, 167, 124),
-    glyphs="#≡=- ░▒▓█",
     tints=("blue", "red"),
 )
 

@@ -1,4 +1,4 @@
-"""A map of numbers as coloured cells, as wide as the console allows, with its scale written under it."""
+"""A map of numbers as coloured cells, as wide as the console allows, with its scale written over it."""
 
 from dataclasses import dataclass
 
@@ -70,6 +70,9 @@ class HeatMap:
         low, high = self._scale()
         apart = levels(max_pool(self.values[:, : self.kept], layout.row_factor, 1), low, high)
         grid = levels(max_pool(self.values[:, self.kept :], layout.row_factor, layout.column_factor), low, high)
+        yield from self._legend(
+            brush, low, high, layout, (len(grid), apart.shape[1] + grid.shape[1]), options.max_width
+        )
         for header in self._header(layout):
             yield Text(" " * layout.gutter + header, no_wrap=True, overflow="crop")
         first_lines = _lines(apart, layout, brush)
@@ -80,9 +83,6 @@ class HeatMap:
                 yield Segment(_GAP, Style(dim=True))
             yield from line
             yield Segment.line()
-        yield from self._legend(
-            brush, low, high, layout, (len(grid), apart.shape[1] + grid.shape[1]), options.max_width
-        )
 
     def columns_are_numbered(self, width: int) -> bool:
         """Whether there is room for a ruler of numbers only, not for column labels."""

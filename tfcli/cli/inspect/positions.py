@@ -118,7 +118,7 @@ def positions(
         _require_unset({"--side": side}, "A formula has no sides", "or name a run")
         _require_unset({"--loss": loss or None}, "A formula has no loss", "or name a run")
         described, beyond = _formula(encoding or "sinusoidal", length, formula, shift or 1), None
-    _show(terminal, outputs, described, beyond, shift)
+    _show(terminal, outputs, described, beyond, shift, length)
 
 
 def _show(
@@ -127,6 +127,7 @@ def _show(
     described: "Described",
     beyond: "BeyondContext | None",
     shift: int | None,
+    length: int | None,
 ) -> None:
     from rich.console import Group
     from rich.text import Text
@@ -136,11 +137,11 @@ def _show(
     from tfcli.render.positions.beyond_context import BeyondContextView
     from tfcli.render.positions.requirements import RequirementsView
     from tfcli.render.positions.shift import ShiftView, shift_table
-    from tfcli.render.positions.view import PositionsView, positions_csv
+    from tfcli.render.positions.view import ROWS, PositionsView, positions_csv
 
     record, found = described
     carried = None if shift is None else compute(record, shift)
-    parts: list[Any] = [PositionsView(record), Text(), RequirementsView(found)]
+    parts: list[Any] = [PositionsView(record, length or ROWS), Text(), RequirementsView(found)]
     if carried is not None:
         parts += [Text(), ShiftView(carried)]
     if beyond is not None:

@@ -127,7 +127,7 @@ class _Panel:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(f"{self.record.encoding} · {printable(self.found.origin)}", style="bold", no_wrap=True)
-        yield VectorMap(self.record, 8, "") if self.record.columns == "dimension" else BiasMap(self.record, "")
+        yield VectorMap(self.record, 16, "") if self.record.columns == "dimension" else BiasMap(self.record, "")
 
 
 def requirements_table(found: Sequence[PositionRequirements]) -> Table:

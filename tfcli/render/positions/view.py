@@ -1,6 +1,6 @@
 """A positional encoding: its table, and what two positions have to do with each other by their distance."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,7 +13,10 @@ from tfcli.render.positions.biases import PositionBiases
 from tfcli.render.safe import printable
 from tfcli.render.table_csv import Table
 
-_MAX_LINES = 32  # of half blocks: 64 positions
+ROWS = 24
+"""Positions that are drawn where nobody says how many there are."""
+
+_MOST_ROWS = 64
 
 _MERGED = {
     "add": "added to the embeddings",
@@ -36,9 +39,14 @@ _FORMULAS = {
 
 @dataclass(frozen=True)
 class PositionsView:
-    """The table as a map centred on 0, then a curve by distance: of vectors their similarity, of biases themselves."""
+    """The table as a map centred on 0, then a curve by distance: of vectors their similarity, of biases themselves.
+
+    Args:
+        rows: so many first positions are drawn; None: of all, every so many.
+    """
 
     record: PositionsRecord
+    rows: int | None = ROWS
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(_title(self.record), style="bold")
@@ -46,7 +54,11 @@ class PositionsView:
             yield PositionBiases(self.record)
             return
         yield Text(_size(self.record), style="dim")
-        yield VectorMap(self.record)
+        cut = self.rows is not None and self.rows < self.record.length
+        yield VectorMap(replace(self.record, table=self.record.table[: self.rows]) if cut else self.record)
+        if cut:
+            more = "more with --length, every number with --csv"
+            yield Text(f"drawn: the first {self.rows} positions; {more}", style="dim")
         for line in _FORMULAS.get((self.record.encoding, self.record.layout or ""), ()):
             yield Text(line, style="dim")
         if self.record.merge:
@@ -67,30 +79,36 @@ class PositionsView:
 class VectorMap:
     """The positions and dimensions that fit, every so many of them.
 
-    Dimensions that share an angle are its sine and its cosine: pairs are left out whole. Keeping the largest of a
-    block instead would draw little but the cosines near 1.
+    Dimensions that share an angle are its sine and its cosine. Side by side they would draw stripes: the one half of
+    all pairs comes first, then the other. Pairs are left out whole. Keeping the largest of a block instead would draw
+    little but the cosines near 1.
     """
 
     record: PositionsRecord
-    most_lines: int = _MAX_LINES
+    most_rows: int = _MOST_ROWS
     meaning: str = "value, centred on 0"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         positions, dimensions = self.record.table.shape
         gutter = len(str(self.record.first + positions - 1)) + 1
-        row_step = -(-positions // (2 * self.most_lines))
-        pair_step = -(-dimensions // max(2, (options.max_width - gutter) // 2 * 2))
+        row_step = -(-positions // self.most_rows)
+        pair_step = -(-dimensions // max(2, (options.max_width - gutter - 1) // 2 * 2))
+        half = -(-dimensions // 2)
         halves = self.record.encoding == "sinusoidal" and self.record.layout == "halves"
-        pairs = [i % (dimensions // 2) if halves else i // 2 for i in range(dimensions)]
+        ordered = range(dimensions) if halves else [*range(0, dimensions, 2), *range(1, dimensions, 2)]
+        kept = ordered[:half:pair_step]
         rows = range(0, positions, row_step)
-        columns = [i for i, pair in enumerate(pairs) if pair % pair_step == 0]
+        columns = [*kept, *ordered[half::pair_step]]
+        if _halves(self.record) is None:
+            columns, kept = sorted(columns), []
         yield HeatMap(
             self.record.table[np.ix_(rows, columns)],
             self.meaning,
             row_labels=tuple(str(self.record.first + row) for row in rows),
             column_numbers=tuple(columns),
             signed=True,
-            wide=len(rows) <= self.most_lines,
+            wide=2 * len(rows) <= self.most_rows,
+            kept=len(kept),
         )
         if row_step > 1 or pair_step > 1:
             drawn = f"drawn: {_every(row_step, 'position')}; {_every(pair_step, 'pair of dimensions')}"
@@ -114,7 +132,16 @@ def _title(record: PositionsRecord) -> str:
 
 def _size(record: PositionsRecord) -> str:
     numbers = f" ({record.first} to {record.first + record.length - 1})" if record.first else ""
-    return f"{record.length} positions down{numbers} × {record.d_model} dimensions across"
+    halves = _halves(record)
+    order = f": the {halves[0]}s, then the {halves[1]}s" if halves else ""
+    return f"{record.length} positions down{numbers} × {record.d_model} dimensions across{order}"
+
+
+def _halves(record: PositionsRecord) -> tuple[str, str] | None:
+    """What the two dimensions of a pair are; None: none are pairs."""
+    if record.layout is None:
+        return None
+    return ("cosine", "sine") if record.encoding == "rotary" else ("sine", "cosine")
 
 
 def _every(step: int, noun: str) -> str:

@@ -87,7 +87,7 @@ def _cell(label: str, level: int, cell: int, brush: Brush) -> Iterator[Segment]:
         yield Segment(fit(label, cell - 1), brush.readable(level))
         yield Segment(" ")
     else:
-        yield Segment(fit(label, cell - 2) + brush.colormap.glyph(level) + " ")
+        yield Segment(fit(label, cell - 2) + brush.glyph(level) + " ")
 
 
 def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
