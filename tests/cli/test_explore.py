@@ -169,6 +169,20 @@ def test_each_text_is_translated_and_read_once_and_copies_are_measured_once(
     assert second.statistics == heads(run, "O rato").heads
 
 
+@pytest.mark.parametrize(
+    ("told", "theme"), [("0;15", "light"), ("15;0", "dark"), ("15;default;0", "dark"), ("", "dark")]
+)
+def test_it_begins_on_the_background_that_the_terminal_tells(
+    told: str, theme: str, trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+):
+    shown: list[str] = []
+    explore_headless(monkeypatch)
+    monkeypatch.setattr("tfcli.explorer.app.Explorer.run", lambda self: shown.append(self.theme))
+    monkeypatch.setenv("COLORFGBG", told)
+    assert tfcli("explore", trained("decoder")).exit_code == 0
+    assert shown == [theme]
+
+
 def test_without_a_terminal_it_is_a_sentence(trained: Callable[[str], Path]):
     result = tfcli("explore", trained("decoder"))
     assert (result.exit_code, result.stdout) == (2, "")

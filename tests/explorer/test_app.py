@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from tests.render.test_pooling_and_colors import contrast
 from tests.support.explorer import decoder_reading, explorer, play, translation_reading, watch
 from tfcli.errors import UsageError
+from tfcli.explorer.app import Explorer
 from tfcli.explorer.keys import KEYS
 from tfcli.explorer.map_widget import AttentionMap
+from tfcli.explorer.paint import CURSOR
 from tfcli.explorer.reading import Reading
 from tfcli.explorer.state import Place
 
@@ -260,3 +263,19 @@ def test_a_text_that_has_been_read_while_the_help_was_open_is_there_behind_it():
     assert "any key goes back" in shown
     assert "any key goes back" not in behind
     assert "where Tomx looks" in behind
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_b_changes_between_a_light_and_a_dark_background(light: bool):
+    """Words and marks can be read on both."""
+    app = Explorer(lambda text, target: decoder_reading(), decoder_reading(), "run", "best", "truecolor", light=light)
+    seen = []
+
+    async def look(pilot: Pilot[Any]) -> None:
+        paper, ink = app.screen.styles.background, app.screen.styles.color
+        seen.append((paper.hex, contrast(ink.rgb, paper.rgb), contrast(CURSOR, paper.rgb)))
+
+    watch(app, look, ["b"], look, ["b"], look)
+    dark, white = "#0D1117", "#FFFFFF"
+    assert [paper for paper, *_ in seen] == ([white, dark, white] if light else [dark, white, dark])
+    assert min(min(contrasts) for _, *contrasts in seen) > 4

@@ -35,7 +35,7 @@ query  <s>  Tom  ·swam  ·to  ·the  ·bank
 keys   <s>  Tom  ·swam  ·to  ·the  ·bank
 $ tfcli inspect attention runs/tiny-1 'Tom swam to the bank' --layer 1 \\
     --head 2
-← ↑ ↓ → cursor  h l head  k j layer  t kind  w scores  r mean  s scale
+? help  q quit  ← ↑ ↓ → cursor  h l head  k j layer  t kind  w scores  r mean
 """
 
 LARGE = """\
@@ -78,7 +78,7 @@ LARGE = """\
 query  <s>  The  cat  sleeps
 keys   O  gato  dorme  </s>
 $ tfcli inspect attention runs/tiny-1 'O gato dorme' --layer 1 --head 2 --kind cross
-← ↑ ↓ → cursor  h l head  k j layer  t kind  w scores  r mean  s scale  c colours  d difference  o order  z zoom  e edit  / search
+? help  q quit  ← ↑ ↓ → cursor  h l head  k j layer  t kind  w scores  r mean  s scale  c colours  b light  d difference  o order  z zoom
 """
 
 

@@ -59,7 +59,8 @@ def explore(
     if terminal.color == "never":
         os.environ["NO_COLOR"] = "1"  # Textual asks for it, and for nothing else
     color_system = terminal.out.color_system if has_colors(terminal.out) else None
-    explorer = Explorer(reader.read, first, str(run), checkpoint, color_system)
+    light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")  # how terminals tell their background
+    explorer = Explorer(reader.read, first, str(run), checkpoint, color_system, light=light)
     last = explorer.run()
     if explorer.fault is not None:
         raise explorer.fault

@@ -14,7 +14,7 @@ from tfcli.explorer.command_line import plain_command
 from tfcli.explorer.export import export
 from tfcli.explorer.help_screen import HelpScreen
 from tfcli.explorer.keys import KEYS
-from tfcli.explorer.layout import CSS
+from tfcli.explorer.layout import CSS, THEMES
 from tfcli.explorer.map_widget import AttentionMap
 from tfcli.explorer.panels import Panels
 from tfcli.explorer.prompt import Prompt
@@ -37,6 +37,7 @@ class Explorer(App[str]):
     Args:
         run: the run directory as it was named; checkpoint: which of its weights.
         color_system: rich's name of what the terminal shows; None: no colour.
+        light: whether it begins on a light background.
     """
 
     CSS = CSS
@@ -47,11 +48,23 @@ class Explorer(App[str]):
         Binding(one, key.action, show=False, priority=one in _AT_ONCE) for key in KEYS for one in key.keys.split(",")
     ]
 
-    def __init__(self, read: Read, reading: Reading, run: str, checkpoint: str, color_system: str | None) -> None:
+    def __init__(
+        self,
+        read: Read,
+        reading: Reading,
+        run: str,
+        checkpoint: str,
+        color_system: str | None,
+        *,
+        light: bool = False,
+    ) -> None:
         super().__init__()
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = "light" if light else "dark"
         self._read = read
         self.fault: Exception | None = None
-        self.scene = Scene(run, checkpoint, reading, reading.first_view(), color_system)
+        self.scene = Scene(run, checkpoint, reading, reading.first_view(), color_system, light)
         self._panels = Panels(self.scene)
         self._searched = ""
 
@@ -70,6 +83,7 @@ class Explorer(App[str]):
 
     def _show(self, scene: Scene) -> None:
         self.scene = scene
+        self.theme = "light" if scene.light else "dark"
         self._panels.say("")
         self._panels.show(scene)
 
@@ -106,6 +120,9 @@ class Explorer(App[str]):
 
     def action_colors(self) -> None:
         self._look(self.view.recolored())
+
+    def action_background(self) -> None:
+        self._show(replace(self.scene, light=not self.scene.light))
 
     def action_difference(self) -> None:
         view = self.view.differing()

@@ -76,7 +76,7 @@ class HintLine(Drawn):
         """The sentence, or as many keys as fit."""
         if self._message:
             in_color = scene.color_system is not None
-            style = Style(bold=True, color="rgb(255,110,110)" if self._is_error and in_color else None)
+            style = Style(bold=True, color="rgb(229,50,50)" if self._is_error and in_color else None)
             return [[Segment(fit(printable(self._message), width), style)]]
         line: Line = []
         left = width

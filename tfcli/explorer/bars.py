@@ -39,7 +39,7 @@ class RowBars(Drawn):
             lines.append(
                 [
                     *_label(scene, key, label_width),
-                    *_bar(share, room, grid[key], brush),
+                    *_bar(share, room, grid[key], brush, light=scene.light),
                     Segment(_number(number, signed=scene.values.signed), DIM if np.isnan(number) else None),
                 ]
             )
@@ -63,12 +63,13 @@ def _label(scene: Scene, key: int, width: int) -> Line:
     return [Segment(f" {text} ")]
 
 
-def _bar(share: float, room: int, level: int, brush: Brush) -> Line:
+def _bar(share: float, room: int, level: int, brush: Brush, *, light: bool) -> Line:
     """A bar of eighths of a column."""
     eighths = round(share * room * 8)
     text = ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()) if eighths else ""
     if brush.colormap is not SIGNED:
-        level = max(level, LEVELS // 3)  # the darkest colours would not be seen on a dark screen
+        # What is nearest to the screen's own colour would not be seen on it.
+        level = min(level, LEVELS * 2 // 3) if light else max(level, LEVELS // 3)
     style = brush.style(level) if brush.in_color and level != NO_VALUE else None
     return [Segment(text, style), Segment(" " * (room - len(text)))]
 

@@ -36,6 +36,7 @@ KEYS = (
     Key("r", "r", "combine", "the mean of the layer's heads, the rollout, one head", "mean"),
     Key("s", "s", "scale", "colours on a linear or logarithmic scale, or row by row", "scale"),
     Key("c", "c", "colors", "the colour map: cividis, viridis", "colours"),
+    Key("b", "b", "background", "a light or a dark background", "light"),
     Key("d", "d", "difference", "mark this head; then, on another one, the difference", "difference"),
     Key("o", "o", "order", "bars with the largest first, or in the order of the keys", "order"),
     Key("z", "z", "zoom", "a large map cropped around the cursor, or whole", "zoom"),
@@ -55,5 +56,7 @@ def help_rows() -> list[tuple[str, str]]:
 
 
 def hints() -> list[tuple[str, str]]:
-    """The keys worth a place on the screen, each with a word, the first part of its writing alone."""
-    return [(key.written.split("  ")[0], key.hint) for key in KEYS if key.hint]
+    """The keys worth a place on the screen, each with a word, the first part of its writing alone; help and leaving,
+    which every screen has room for, come first."""
+    found = [(key.written.split("  ")[0], key.hint) for key in KEYS if key.hint]
+    return found[-2:] + found[:-2]

@@ -1,27 +1,47 @@
-"""Where the panels are: on a small screen they shrink, then go."""
+"""Where the panels are, and the colours around them: on a small screen they shrink, then go."""
+
+from textual.theme import Theme
 
 from tfcli.explorer.bar_lines import command_lines
 from tfcli.explorer.facts import MOST
+from tfcli.explorer.paint import CURSOR
 from tfcli.explorer.scene import Scene
+from tfcli.render.colors import hexadecimal
+
+THEMES = tuple(
+    Theme(
+        name,
+        primary=map_frame,
+        background=background,
+        foreground=text,
+        surface=line,
+        dark=name == "dark",
+        variables={"frame": frame, "quiet": quiet, "mark": hexadecimal(CURSOR)},
+    )
+    for name, background, line, text, frame, quiet, map_frame in (
+        ("dark", "#0d1117", "#161b22", "#e6edf3", "#30363d", "#8b949e", "#58a6ff"),
+        ("light", "#ffffff", "#eef1f4", "#1f2328", "#c4cad1", "#59636e", "#0969da"),
+    )
+)
 
 CSS = """
-Screen { background: #0d1117; color: #e6edf3; }
+Screen { background: $background; color: $foreground; }
 #panels { height: 1fr; }
-#header { height: 1; background: #161b22; }
+#header { height: 1; background: $surface; }
 #body { height: 1fr; }
-#heads, #map, #row, #facts { border: round #30363d; border-title-color: #8b949e; }
-#map { width: 1fr; border: round #58a6ff 60%; border-title-color: #e6edf3; }
+#heads, #map, #row, #facts { border: round $frame; border-title-color: $quiet; }
+#map { width: 1fr; border: round $primary 60%; border-title-color: $foreground; }
 #side { width: 30; }
 #heads { height: 1fr; }
 #facts { height: 8; }
 #row { width: 34; }
 #tokens { height: 2; }
-#command { height: 1; background: #161b22; }
-#prompt { height: 3; border: round #ff40a0; background: #0d1117; padding: 0 1; }
-#prompt:focus { border: round #ff40a0; }
+#command { height: 1; background: $surface; }
+#prompt { height: 3; border: round $mark; background: $background; padding: 0 1; }
+#prompt:focus { border: round $mark; }
 #hints { height: 1; }
 HelpScreen { align: center middle; }
-#help { width: auto; max-width: 78; height: auto; border: round #ff40a0; background: #161b22; padding: 0 2; }
+#help { width: auto; max-width: 78; height: auto; border: round $mark; background: $surface; padding: 0 2; }
 """
 
 _SMALL = 60

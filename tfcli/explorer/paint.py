@@ -9,8 +9,8 @@ from tfcli.explorer.state import View
 from tfcli.render.brush import Brush
 from tfcli.render.colors import SIGNED, VIRIDIS, WEIGHTS
 
-CURSOR = (255, 64, 160)
-"""A pink that is in none of the maps."""
+CURSOR = (224, 36, 130)
+"""A pink that is in none of the maps, and can be read on black and on white."""
 DIM = Style(dim=True)
 BOLD = Style(bold=True)
 

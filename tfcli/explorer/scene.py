@@ -17,6 +17,7 @@ class Scene:
     Args:
         run: the run directory as it was named; checkpoint: which of its weights.
         color_system: rich's name of it; None: no colour.
+        light: whether its background is.
     """
 
     run: str
@@ -24,6 +25,7 @@ class Scene:
     reading: Reading
     view: View
     color_system: str | None
+    light: bool = False
 
     @cached_property
     def record(self) -> AttentionRecord:
