@@ -38,18 +38,20 @@ def test_the_view_at_eighty_columns() -> None:
     lines = printed(view()).splitlines()
     assert lines[0] == "decoder · 813 k parameters · cpu, float32, 1 thread · runs/decoder-1"
     assert lines[1].endswith("  20.0 %")  # 20,480 of 102,400 tokens
-    assert [line.split("  ")[0] for line in lines[2:6]] == ["step", "tokens", "speed", "time"]
-    assert lines[2].startswith("step    20 of 100")
-    assert lines[3].startswith("tokens  20.5 k of 102 k")
-    assert lines[4].startswith("speed   18.9 k tokens/s")
-    assert lines[5].startswith("time    11 s, 43 s left")
+    assert [line.split("  ")[0] for line in lines[2:7]] == ["step", "tokens", "speed", "time", "time left"]
+    assert lines[2].startswith("step       20 of 100")
+    assert lines[3].startswith("tokens     20.5 k of 102 k")
+    assert lines[4].startswith("speed      18.9 k tokens/s")
+    assert lines[5].startswith("time       11 s")
+    assert lines[6].startswith("time left  43 s")
     assert lines[2].endswith("loss           3.0000")
     assert lines[3].endswith("validation     3.2500, accuracy 12.5 %")
     assert lines[4].endswith("best           3.2500 at step 20")
-    assert lines[5].endswith("learning rate  6.00e-04, gradient norm 0.80")
+    assert lines[5].endswith("learning rate  6.00e-04")
+    assert lines[6].endswith("gradient norm  0.80")
     assert lines[-1].split() == ["0", "step", "━", "training", "loss", "●", "validation", "loss", "100"]
     assert sum("│" in line or "┤" in line for line in lines) == 8
-    assert "●" in "".join(lines[6:14])
+    assert "●" in "".join(lines[7:15])
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
@@ -58,6 +60,34 @@ def test_the_view_stays_inside_the_terminal(width: int, height: int) -> None:
     lines = printed(view(), width, height=height).splitlines()
     assert max(map(cell_len, lines)) <= width
     assert len(lines) <= height
+
+
+@pytest.mark.parametrize("height", [8, 12, 24])
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_no_figure_is_cut_however_long_they_become(width: int, height: int) -> None:
+    """Of a training of hours with smoothed labels. Where lines are few, those that are left are the first ones."""
+    made = TrainingView()
+    made.update(TrainingStarted("runs/a", "encoder-decoder", 8e7, 0, 1_000_000, 131_072, 9, 5, "cuda", "bfloat16", 16))
+    for padding in (0.0, 0.034):
+        figures = (16_181_000_000, 4.1234, 3e-4, 112.9, 1_892_300.0, 5545.4, 48600.6, 3.9876, padding, 0, True)
+        made.update(StepsDone(123_456, 1_000_000, *figures))
+    made.update(Evaluated(123_456, 5000, 3.25, 0.125, True, 0.4))
+    shown = printed(made, width, height=height)
+    lines = shown.splitlines()
+    assert "…" not in shown
+    assert max(map(cell_len, lines)) <= width
+    assert len(lines) <= height
+    for figure in ("4.1234, smoothed 3.9876 ▲", "1.89 M tokens/s", "time left", "13 h 30 min"):
+        assert figure in shown
+    if height == 24:
+        for figure in (
+            "123,456 of 1,000,000",
+            "3.2500, accuracy 12.5 %",
+            "3.2500 at step 123,456",
+            "112.90",
+            "3.4 % of",
+        ):
+            assert figure in shown
 
 
 def test_the_end_is_said() -> None:
@@ -104,16 +134,16 @@ def test_a_spike_is_marked_in_the_curve_and_in_its_line() -> None:
     assert event_line(spike).endswith("  ▲ spike")
     later = StepsDone(40, 100, 40960, 2.9, 1e-4, 0.5, 1.0, 16.0, 38.0)
     after = printed(view(spike, later)).splitlines()
-    assert not any("3.9000" in line or line.endswith("spike") for line in after[2:7])
+    assert not any("3.9000" in line or line.endswith("spike") for line in after[2:8])
     assert "▲" in "".join(after)
 
 
 def test_padding_and_steps_left_out_are_shown_where_there_are_any() -> None:
     padded = StepsDone(30, 100, 30720, 2.9, 1e-4, 0.5, 1.0, 16.0, 38.0, padding=0.062, skipped=2)
     lines = printed(view(padded)).splitlines()
-    assert lines[6].split("  ")[0] == "padding"
-    assert "6.2 % of places" in lines[6]
-    assert lines[6].endswith("left out       2 steps")
+    assert lines[7].split("  ")[0] == "padding"
+    assert "6.2 % of places" in lines[7]
+    assert lines[7].endswith("left out       2 steps")
     assert event_line(padded).endswith("  6.2 % padding  2 steps left out")
     assert "padding" not in printed(view())
     assert "padding" not in event_line(EVENTS[1])

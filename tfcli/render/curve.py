@@ -39,7 +39,7 @@ class Plot:
     Args:
         series: drawn in order, later ones on top.
         x_label: what x is.
-        height: lines of the plot itself, without the x axis and the names.
+        height: lines of the plot itself, without the x axis (two, and a third where the names are long).
         x_range: first and last x; None for those of the points.
         y_range: lowest and highest y, what is beyond is cut off; None for those of the points.
         gutter: cells left of the y axis at least, so that plots under each other stand in line.
@@ -78,16 +78,21 @@ class Plot:
     def _x_axis(self, gutter: int, width: int, first: float, last: float, ascii_only: bool) -> RenderResult:
         yield Text(" " * gutter + _written(" └" + "─" * width, ascii_only), style="dim")
         left, right = f"{first:,.0f}", f"{last:,.0f}"
-        middle = Text(self.x_label, style="dim")
+        names = Text(style="dim")
         for series in self.series:
             sign = _written(series.marker or series.letter or "━", ascii_only)
-            middle.append("   ").append(sign, series.style).append(f" {series.name}")
+            names.append("   ").append(sign, series.style).append(f" {series.name}")
         room = width - len(left) - len(right)
+        middle = Text(self.x_label, style="dim")
+        fits = middle.cell_len + names.cell_len + 2 <= room  # else they have a line of their own
+        middle.append_text(names if fits else Text())
         middle.truncate(max(0, room - 2), overflow="ellipsis")
         before = (room - middle.cell_len) // 2
         yield Text.assemble(
             " " * (gutter + 2), left, " " * before, middle, " " * (room - middle.cell_len - before), right
         )
+        if not fits:
+            yield names[3:]
 
 
 class _Canvas:

@@ -1,5 +1,6 @@
 """A training as it runs: progress, figures and the loss curve, redrawn after every event."""
 
+from itertools import chain
 from typing import Any
 
 from rich.cells import cell_len
@@ -22,7 +23,9 @@ from tfcli.render.numbers import duration, exact, percent, plural, short, speed
 from tfcli.render.safe import printable
 
 _CURVE_LINES = 8
-_OTHER_LINES = 10  # title, bar, four lines of figures, two of the axis, a message, room for the cursor
+_OTHER_LINES = 3  # the bar, a message, room for the cursor
+_AXIS_LINES = 3
+_FIRST = ("loss", "speed", "time left", "step", "validation", "best")  # where there is no room for all
 _SPIKE = "▲"
 _LEAST_CURVE = 4
 
@@ -69,13 +72,14 @@ class TrainingView:
         if self._started is None:
             yield Text("Preparing to train …", style="dim")
             return
-        yield self._title(self._started)
-        yield from (Text(note, style="yellow") for note in self._notes)
+        above = [self._title(self._started), *(Text(note, style="yellow") for note in self._notes)]
+        yield from above
         yield self._progress(self._started)
-        yield self._figures(self._started, options.max_width)
-        noted = sum(cell_len(note) // options.max_width + 1 for note in self._notes)
-        noted += bool(self._last and (self._last.padding or self._last.skipped))
-        height = min(_CURVE_LINES, (options.height or console.height) - _OTHER_LINES - noted)
+        taken = sum(len(text.wrap(console, options.max_width)) for text in above) + _OTHER_LINES
+        left = (options.height or console.height) - taken
+        figures = self._figures(self._started, options.max_width, left)
+        yield figures
+        height = min(_CURVE_LINES, left - figures.row_count - _AXIS_LINES)
         if len(self._losses) > 1 and height >= _LEAST_CURVE:
             yield self._curve(self._started, height)
         if self._finished:
@@ -109,7 +113,8 @@ class TrainingView:
         )
         return grid
 
-    def _figures(self, started: TrainingStarted, width: int) -> Table:
+    def _figures(self, started: TrainingStarted, width: int, lines: int) -> Table:
+        """Side by side where nothing has to be cut for it, else below each other, as many as `lines` bear."""
         last, evaluated, best = self._last, self._evaluated, self._best
         step = last.step if last else started.step
         total_tokens = started.total_steps * started.tokens_per_step
@@ -117,7 +122,8 @@ class TrainingView:
             ("step", f"{exact(step)} of {exact(started.total_steps)}"),
             ("tokens", f"{short(last.tokens if last else 0)} of {short(total_tokens)}"),
             ("speed", speed(last.tokens_per_second) if last else "–"),
-            ("time", self._time()),
+            ("time", duration(ended.seconds) if (ended := self._finished or last) else "–"),
+            ("time left", duration(last.seconds_left) if last and not self._finished else "–"),
         ]
         right = [
             ("loss", _loss(last) if last else "–"),
@@ -126,30 +132,33 @@ class TrainingView:
                 f"{evaluated.loss:.4f}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–",
             ),
             ("best", f"{best.loss:.4f} at step {exact(best.of_step or best.step)}" if best else "–"),
-            (
-                "learning rate",
-                f"{last.learning_rate:.2e}, gradient norm {last.grad_norm:.2f}" if last else "–",
-            ),
+            ("learning rate", f"{last.learning_rate:.2e}" if last else "–"),
+            ("gradient norm", f"{last.grad_norm:.2f}" if last else "–"),
         ]
         if best and best.of == "checkpoints":
             right[2] = ("best", f"{best.loss:.4f}, {_SCORED[best.of]}")
         if last and (last.padding or last.skipped):
             left.append(("padding", f"{percent(last.padding)} of places"))
             right.append(("left out", _left_out(last)))
+        names, others = (max(len(name) for name, _ in half) for half in (left, right))
+        # So wide from the first step on that the figures stay where they are.
+        least, most = (max(22, *(cell_len(value) for _, value in half)) for half in (left, right))
+        room = width - names - others - 6
         grid = Table.grid(padding=(0, 2))
-        for column_width in (max(len(name) for name, _ in left), max(24, min(40, width // 3)), 13, None):
-            grid.add_column(width=column_width, no_wrap=True)
-        for (name, value), (other, other_value) in zip(left, right, strict=True):
-            strong = "bold" if other == "loss" else ""
-            grid.add_row(Text(name, "dim"), Text(value), Text(other, "dim"), Text(other_value, strong))
+        if least + most <= room:
+            columns = [names, min(40, max(least, width // 3), room - most), others]
+            rows = [[*row] for row in zip(left, right, strict=True)]
+        else:
+            columns = [max(names, others)]
+            rank = {name: number for number, name in enumerate(_FIRST)}
+            ranked = sorted([*left, *right], key=lambda row: rank.get(row[0], len(rank)))
+            rows = [[row] for row in ranked[: max(1, lines)]]
+        for column in (*columns, None):
+            grid.add_column(width=column, no_wrap=True)
+        for row in rows:
+            pairs = ((Text(name, "dim"), Text(value, "bold" if name == "loss" else "")) for name, value in row)
+            grid.add_row(*chain.from_iterable(pairs))
         return grid
-
-    def _time(self) -> str:
-        if self._finished:
-            return duration(self._finished.seconds)
-        if self._last is None:
-            return "–"
-        return f"{duration(self._last.seconds)}, {duration(self._last.seconds_left)} left"
 
     def _curve(self, started: TrainingStarted, height: int) -> Group:
         series = [_series("training loss", self._losses, "cyan")]
@@ -217,8 +226,9 @@ _SCORED = {"moving_average": "moving average", "checkpoints": "mean of checkpoin
 
 
 def _loss(event: StepsDone) -> str:
-    smoothed = "" if event.objective is None else f", smoothed {event.objective:.4f}"
-    return f"{event.loss:.4f}{smoothed}{f'  {_SPIKE} spike' if event.spike else ''}"
+    if event.objective is not None:  # longer than any other figure; the curve says what the mark means
+        return f"{event.loss:.4f}, smoothed {event.objective:.4f}{f' {_SPIKE}' if event.spike else ''}"
+    return f"{event.loss:.4f}{f'  {_SPIKE} spike' if event.spike else ''}"
 
 
 def _left_out(event: StepsDone) -> str:

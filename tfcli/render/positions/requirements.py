@@ -17,7 +17,6 @@ from tfcli.render.safe import printable
 from tfcli.render.table_csv import Table
 
 _PANEL = 30  # cells a small map needs
-_LEGEND = 72  # and the names under the plot
 _STYLES = ("cyan", "magenta", "yellow", "green", "blue")
 _LETTERS = "abcde"
 
@@ -51,7 +50,7 @@ class PositionComparisonView:
         yield Text("vectors: positions down × dimensions across; biases: heads down × distances across", style="dim")
         yield from self._maps(options.max_width)
         yield Text()
-        yield from self._by_distance(options, in_color=console.color_system is not None and not console.no_color)
+        yield from self._by_distance(in_color=console.color_system is not None and not console.no_color)
         yield Text()
         yield Text("What a positional encoding should be", style="bold")
         yield self._requirements()
@@ -71,18 +70,12 @@ class PositionComparisonView:
             yield Text()
             yield grid
 
-    def _by_distance(self, options: ConsoleOptions, *, in_color: bool) -> RenderResult:
+    def _by_distance(self, *, in_color: bool) -> RenderResult:
         yield Text("How alike two positions are by their distance", style="bold")
         words = "vectors: their cosine, mean over n; biases: weight by the largest, scores equal, mean over heads"
         yield Text(words, style="dim")
         length = min(record.length for record in self.comparison.tables)
         distances = tuple(float(k) for k in range(length))
-        if options.max_width < _LEGEND:  # the plot would cut the names off
-            named = zip(self.comparison.tables, _STYLES, _LETTERS, strict=True)
-            yield Text("  ").join(
-                Text.assemble(("━" if in_color else letter, style), f" {record.encoding}")
-                for record, style, letter in named
-            )
         curves = (
             Series(record.encoding, distances, tuple(_alike(record)[:length]), style, "" if in_color else letter)
             for record, style, letter in zip(self.comparison.tables, _STYLES, _LETTERS, strict=True)
