@@ -123,7 +123,9 @@ def test_numbers_stand_in_the_table_and_large_texts_become_a_map(chrome: Chrome,
     tokens = tuple(f"t{number}" for number in range(61))
     record = AttentionRecord("encoder_self", tokens, tokens, frozen([[np.eye(61)]]))
     open_page(chrome, tmp_path, attention_html([record]))
-    canvas = chrome.find_element(By.ID, "map")
+    canvas, line = chrome.find_element(By.ID, "map"), chrome.find_element(By.ID, "line")
+    assert line.rect["y"] == pytest.approx(canvas.rect["y"] + canvas.rect["height"] / 61 * 60, abs=1), "the last row's"
+    assert line.rect["width"] == canvas.rect["width"]
     chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
     ActionChains(chrome).move_to_element(canvas).perform()
     assert text(chrome, "hint") == "query 30 “t30” looks at key 30 “t30” with 1.0000"
