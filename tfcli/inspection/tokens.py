@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tfcli.inspection.reading import text_ids
+from tfcli.inspection.words import tokens_in_words
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.span import Span
 from tfcli.records.tokens import TokenRole, TokenRow, TokensRecord
@@ -18,8 +19,11 @@ _BYTE = re.compile("⟨[0-9A-F]{2}⟩")
 
 
 @torch.inference_mode()
-def tokens(run: LoadedRun, text: str) -> TokensRecord:
+def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
     """A text as the model reads it, special tokens with it; of an encoder-decoder, as a source.
+
+    Args:
+        words: a row a word.
 
     Raises:
         UsageError: it is longer than the context, or empty and to be translated.
@@ -59,7 +63,7 @@ def tokens(run: LoadedRun, text: str) -> TokensRecord:
         characters=len(text),
         bytes=len(text.encode("utf-8")),
         words=len(text.split()),
-        tokens=tuple(rows),
+        tokens=tokens_in_words(rows, tokenizer.words(ids)) if words else tuple(rows),
     )
 
 

@@ -6,26 +6,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tfcli.records.tokens import Word
+
 AttentionKind = Literal["encoder_self", "decoder_self", "cross"]
-
-
-def beyond_habits(
-    kind: AttentionKind, weights: NDArray[np.float32], rows: tuple[int, ...] = (), columns: tuple[int, ...] = ()
-) -> NDArray[np.float32]:
-    """Weights with 0 where self-attention often looks whatever the text: the first key, the token itself, neighbours.
-
-    Args:
-        rows: positions of the queries, columns: of the keys; () for 0, 1, 2 …
-
-    Shape:
-        weights: (…, T, S), and the same is returned
-    """
-    kept = np.array(weights)
-    if kind != "cross":
-        queries = np.array(rows or range(weights.shape[-2]))[:, None]
-        keys = np.array(columns or range(weights.shape[-1]))[None, :]
-        kept[..., (keys == 0) | (abs(queries - keys) <= 1)] = 0
-    return kept
 
 
 @dataclass(frozen=True)
@@ -40,6 +23,7 @@ class AttentionRecord:
         names: what each entry of the first axis is where it is no layer's own heads: "layer 0, mean of 4 heads".
         query_positions: where the queries stand in their text, key_positions: the keys; () for 0, 1, 2 …
         formula: how this model makes scores.
+        query_words: the words that the whole text's tokens spell, key_words: those of the keys' text; () for unknown.
         mask: True where a query may look, the same for all layers and heads; None: where its weight is not 0.
 
     Shape:
@@ -58,6 +42,23 @@ class AttentionRecord:
     key_positions: tuple[int, ...] = ()
     formula: str = ""
     mask: NDArray[np.bool_] | None = None
+    query_words: tuple[Word, ...] = ()
+    key_words: tuple[Word, ...] = ()
+
+    @property
+    def telling(self) -> NDArray[np.bool_]:
+        """Where a weight says something of the text: between words; in self-attention neither to the first of them, on
+        which many heads rest, nor from a token to itself or to a neighbour, where many look whatever is there.
+
+        Shape:
+            returns: (T, S)
+        """
+        rows, columns = np.array(self.rows), np.array(self.columns)
+        open_ = np.outer(
+            _are_words(self.rows, self.query_tokens, self.query_words),
+            _are_words(self.columns, self.key_tokens, self.key_words, first=self.kind == "cross"),
+        )
+        return open_ if self.kind == "cross" else open_ & (abs(rows[:, None] - columns) > 1)
 
     def hidden(self, layer: int, head: int) -> NDArray[np.bool_]:
         """Where a query may not look: as the mask has it; without one, where the weight is exactly 0.
@@ -100,6 +101,25 @@ class AttentionRecord:
     def place(self, layer: int, head: int) -> str:
         """What a layer and a head of `weights` are: "layer 1, head 0", or what stands in their place."""
         return self.names[layer] if self.names else f"layer {layer}, head {head}"
+
+
+def _are_words(
+    positions: tuple[int, ...], tokens: tuple[str, ...], words: tuple[Word, ...], *, first: bool = True
+) -> NDArray[np.bool_]:
+    """Which tokens are of a word; without `first`, of another one than the text's first.
+
+    Shape:
+        returns: as many as there are positions
+    """
+    if not words:
+        words = tuple(
+            Word(token, (at,), "word" if any(map(str.isalnum, token)) else "sign")
+            for at, token in zip(positions, tokens, strict=True)
+        )
+    found = [word for word in words if word.kind == "word"]
+    begin = set() if first else {0, *(found[0].places if found else ())}
+    kept = {place for word in found for place in word.places} - begin
+    return np.array([position in kept for position in positions])
 
 
 @dataclass(frozen=True)
@@ -176,7 +196,7 @@ class AttentionDifference:
 class AttentionStep:
     """A head at one checkpoint: mean entropy of its rows in nats, and its strongest weight with its row and column.
 
-    The strongest is looked for in `beyond_habits`; 0 where there is none, in a text of three tokens.
+    The strongest is looked for where `AttentionRecord.telling` is True; 0 where there is none, in a text of three tokens.
     """
 
     step: int

@@ -1,10 +1,22 @@
-"""A text as a model reads it: ids, and the vectors that they pick."""
+"""A text as a model reads it: ids, the vectors that they pick, and the words that they spell."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 TokenRole = Literal["text", "special", "unknown"]
 """A part of the text; a token that no text holds, put around it or in it; the one for what is not known."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a text and the places of its pieces among the tokens; "sign": punctuation or white space alone.
+
+    A mask stands for a word, and is one.
+    """
+
+    text: str
+    places: tuple[int, ...]
+    kind: Literal["word", "sign", "special"] = "word"
 
 
 @dataclass(frozen=True)
@@ -26,6 +38,8 @@ class TokenRow:
     bytes: int
     norm: float
     position_norm: float | None
+    pieces: int = 1
+    """Of a word whose tokens are merged, how many there are."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,12 @@ class TokensRecord:
     @property
     def of_text(self) -> int:
         """Tokens without the special ones."""
-        return sum(row.role != "special" for row in self.tokens)
+        return sum(row.pieces for row in self.tokens if row.role != "special")
+
+    @property
+    def read(self) -> int:
+        """Tokens that the model reads."""
+        return sum(row.pieces for row in self.tokens)
 
     @property
     def fertility(self) -> float | None:

@@ -1,11 +1,13 @@
 """What to call a token in a record: the text it stands for, as it is. Escaping it is for whoever prints it."""
 
 import re
+import unicodedata
 from collections.abc import Callable
 from functools import cache
 
 _LONE_BYTE = re.compile("[\udc80-\udcff]")
 """How `surrogateescape` decodes a byte that is no whole character."""
+_NAMED_BYTE = re.compile("⟨[0-9A-F]{2}⟩")
 _BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")
 
 
@@ -52,6 +54,32 @@ def labeller(pipeline: str) -> Callable[[str], str]:
     if '"ByteFallback"' in pipeline:
         return byte_fallback_label
     return metaspace_label if "▁" in pipeline else plain_label
+
+
+def lone_bytes(label: str) -> bool:
+    """Whether a label names bytes that are no whole character.
+
+    >>> lone_bytes(" ⟨E2⟩"), lone_bytes("⟨E⟩")
+    (True, False)
+    """
+    return _NAMED_BYTE.search(label) is not None
+
+
+def are_one_word(text: str, label: str) -> bool:
+    """Whether a token goes on with the text before it: no space between, and both are letters, or both signs.
+
+    >>> are_one_word(" T", "om"), are_one_word("Tom", " ran"), are_one_word("Tom", ","), are_one_word(" ", "r")
+    (True, False, False, True)
+    """
+    if "\n" in text or (label.isspace() and "\n" in label):
+        return False
+    if not text.strip():
+        return True
+    return not label[:1].isspace() and _is_letter(text[-1:]) == _is_letter(label[:1])
+
+
+def _is_letter(character: str) -> bool:
+    return character.isalnum() or character in "_'’-⟨⟩" or unicodedata.combining(character or " ") > 0
 
 
 @cache

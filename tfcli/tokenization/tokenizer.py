@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import pre_tokenizers
@@ -17,11 +17,12 @@ from tfcli import files
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.records.roles import TokenRoles
 from tfcli.records.tokenization import Encoding
+from tfcli.records.tokens import Word
 from tfcli.tokenization.backend import copied, is_panic, no_native_stderr, reason
 from tfcli.tokenization.chat import ChatTemplates
 from tfcli.tokenization.checks import doubts
 from tfcli.tokenization.fingerprint import fingerprint, framing
-from tfcli.tokenization.labels import labeller
+from tfcli.tokenization.labels import are_one_word, labeller, lone_bytes
 from tfcli.tokenization.roles import find_roles
 from tfcli.tokenization.spelling import keep_apart
 from tfcli.tokenization.stream import TokenStream
@@ -207,6 +208,30 @@ class Tokenizer:
         tokens = [(token_id, self._backend.id_to_token(token_id) or "") for token_id in self._checked(ids)]
         return [token if token_id in named else label(token) for token_id, token in tokens]
 
+    def words(self, ids: Sequence[int]) -> tuple[Word, ...]:
+        """The words that ids spell, in their order; every place is in one of them.
+
+        A word is what stands between white space, and punctuation is apart. A line end stands alone, and so does a
+        special token.
+        """
+        found: list[tuple[str, list[int]]] = []
+        specials = self.special_ids
+        special = [token_id in specials for token_id in ids]
+        for places, label in self._characters(ids, special):
+            stands_alone = special[places[0]] or (places[0] > 0 and special[places[0] - 1])
+            if found and not stands_alone and self._goes_on(found[-1][0], label):
+                text, before = found.pop()
+                places, label = [*before, *places], text + label.removeprefix("##")
+            found.append((label, places))
+        mask = self.roles.mask
+
+        def kind(text: str, first: int) -> Literal["word", "sign", "special"]:
+            if special[first] and ids[first] != mask:
+                return "special"
+            return "word" if special[first] or any(map(str.isalnum, text)) else "sign"
+
+        return tuple(Word(_bare(text), tuple(places), kind(text, places[0])) for text, places in found)
+
     def token_id(self, name: str) -> int | None:
         """The id of a token by its name, a special one's too; None where there is none."""
         found: int | None = self._backend.token_to_id(name)
@@ -325,6 +350,29 @@ class Tokenizer:
             return [text[:-1], text[-1:]]
         return [text]
 
+    def _goes_on(self, text: str, label: str) -> bool:
+        """Whether a token belongs to the word before it."""
+        if self.algorithm == "word":
+            return False
+        if self.algorithm == "wordpiece":
+            return label.startswith("##")
+        return not text.endswith("</w>") and are_one_word(text, label)
+
+    def _characters(self, ids: Sequence[int], special: Sequence[bool]) -> Iterator[tuple[list[int], str]]:
+        """Places with their label, those together that are parts of one character."""
+        held: list[int] = []
+        for place, label in enumerate(self.labels(ids)):
+            if not held and (special[place] or not lone_bytes(label)):
+                yield [place], label
+                continue
+            held.append(place)
+            text = self.decode(ids[one] for one in held)
+            if not text.endswith("\ufffd"):
+                yield held, text
+                held = []
+        if held:
+            yield held, "".join(self.labels(ids[one] for one in held))
+
     def _checked(self, ids: Iterable[int]) -> list[int]:
         checked = [int(token_id) for token_id in ids]
         for token_id in checked:
@@ -334,6 +382,12 @@ class Tokenizer:
                     f"use ids from 0 to {self.vocab_size - 1}",
                 )
         return checked
+
+
+def _bare(text: str) -> str:
+    """A word without the space before it; white space as it is."""
+    text = text.removesuffix("</w>")
+    return text.strip() or text
 
 
 def _check(roles: TokenRoles, vocab_size: int, where: str) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from tfcli.cli.inspect import attention_options as options
 from tfcli.cli.inspect.attention_options import Choice
 from tfcli.cli.inspect.find import Find, FindText, require_alone, require_text, show_found
+from tfcli.cli.inspect.text_options import Words
 from tfcli.cli.options import (
     Checkpoint,
     Device,
@@ -46,6 +47,8 @@ def attention(
     rows: options.Rows = None,
     columns: options.KeyColumns = None,
     first: options.First = 0,
+    query: options.Query = None,
+    words: Words = False,
     against_head: options.AgainstHead = None,
     against_text: options.AgainstText = None,
     against_run: options.AgainstRun = None,
@@ -74,6 +77,7 @@ def attention(
       tfcli inspect attention runs/decoder-1 "Tom" --beam 5 --max-new-tokens 8
       tfcli inspect attention runs/decoder-1 "Tom swam" --scores --head 0
       tfcli inspect attention runs/encoder-1 "Tom swam" --rollout
+      tfcli inspect attention runs/decoder-1 "Tom swam" --words --query swam
       tfcli inspect attention runs/decoder-1 "Tom swam" --rows -4: --top-k 9
       tfcli inspect attention runs/decoder-1 "Tom" --head 0 --against-head 0.1
       tfcli inspect attention runs/decoder-1 "Tom ran" --against-text "Tom sat"
@@ -107,6 +111,8 @@ def attention(
         against_run=against_run,
         against_checkpoint=against_checkpoint,
         evolution=evolution,
+        words=words,
+        query=query,
     )
     if npz is not None and (choice.compared or evolution):
         raise UsageError("--npz writes one text's weights as they are", "leave --npz or the comparison out")
@@ -131,7 +137,7 @@ def attention(
         shown = _compared(loaded, text, read, inputs, records[-1], choice, checkpoint)
         present(terminal, outputs, shown.view, json=shown.json, table=shown.table, svg=shown.svg, html=shown.html)
     else:
-        _show(terminal, outputs, npz, records, choice)
+        _show(terminal, outputs, npz, records, choice, loaded, inputs)
 
 
 def _require_another(run: Path, text: str, choice: Choice, checkpoint: str) -> None:
@@ -151,17 +157,27 @@ def _require_another(run: Path, text: str, choice: Choice, checkpoint: str) -> N
 
 
 def _show(
-    terminal: Terminal, outputs: Outputs, npz: Path | None, records: "list[AttentionRecord]", choice: Choice
+    terminal: Terminal,
+    outputs: Outputs,
+    npz: Path | None,
+    records: "list[AttentionRecord]",
+    choice: Choice,
+    run: "LoadedRun",
+    inputs: "Inputs",
 ) -> None:
-    from tfcli.cli.inspect.attention_showing import require_few, shown_heads
+    from tfcli.cli.inspect.attention_showing import require_few, shown_heads, shown_row
 
-    if choice.rows is not None or choice.columns is not None:
-        records = records[-1:]  # the sides of an encoder-decoder are of different lengths
+    whole = records[-1]
+    if (choice.rows, choice.columns, choice.query) != (None, None, None):
+        records = [whole]  # the sides of an encoder-decoder are of different lengths
     records = [choice.of(record) for record in records]
     forms = {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
     for form in [form for form, wanted in forms.items() if wanted and choice.top_k is None]:
         require_few(records, choice, form)
-    shown = shown_heads(records, choice)
+    if choice.query is None:
+        shown = shown_heads(records, choice)
+    else:
+        shown = shown_row(run, inputs, whole, records[0], choice)
     as_json = shown.json
     if npz is not None:
         npz.parent.mkdir(parents=True, exist_ok=True)
@@ -193,7 +209,7 @@ def _compared(
 
     largest = choice.top_k or LARGEST
     if choice.evolution:
-        return evolution_forms(evolution(run, inputs, record.kind, choice.layer, choice.head))
+        return evolution_forms(evolution(run, inputs, record.kind, choice.layer, choice.head, words=choice.words))
     if choice.against_head is not None:
         ours, place = choice.of(record), options.place(choice.against_head)
         if place == ours.focus:

@@ -116,6 +116,16 @@ AgainstCheckpoint = Annotated[
 Evolution = Annotated[
     bool, _option("--evolution", panel=_COMPARED, help="The head at every checkpoint that the run keeps.")
 ]
+Query = Annotated[
+    str | None,
+    _option(
+        "--query",
+        panel=_PART,
+        metavar="WORD",
+        help="Where one word or token looks, and what is predicted behind it; WORD:2 is its second.",
+        show_default=False,
+    ),
+]
 Npz = Annotated[
     Path | None, typer.Option("--npz", metavar="F", help="Write all weights as a NumPy archive.", show_default=False)
 ]
@@ -143,6 +153,8 @@ class Choice:
     against_run: Path | None
     against_checkpoint: str | None
     evolution: bool
+    words: bool = False
+    query: str | None = None
 
     def __post_init__(self) -> None:
         from tfcli.errors import UsageError
@@ -153,6 +165,8 @@ class Choice:
             ("--rollout", ["--head"], "takes all heads of a layer together"),
             ("--average", ["--head"], "takes all heads together"),
             ("--scores", ["--average", "--rollout"], "is before the softmax, and those are after it"),
+            ("--scores", ["--words"], "is before the softmax, where the pieces of a word do not add up"),
+            ("--query", ["--rows", "--scores", "--top-k", *self.compared, "--evolution"], "shows one row of weights"),
             ("--scores", ["--top-k", *self.compared, "--evolution"], one_head),
             (
                 "--evolution",
@@ -182,23 +196,30 @@ class Choice:
         return self.rollout or self.average is not None
 
     def of(self, record: "AttentionRecord") -> "AttentionRecord":
-        """What is shown of a record: its heads as they are or in one, a part of its text, one of them in focus.
+        """What is shown of a record: its heads as they are or in one, its pieces as words, a part of its text, one head
+        in focus.
 
         Raises:
-            UsageError: there is no such layer, head or part, or cross-attention is to be rolled out.
+            UsageError: there is no such layer, head, word or part, or cross-attention is to be rolled out.
         """
         from dataclasses import replace
 
-        from tfcli.inspection.attention.crop import cropped
+        from tfcli.inspection.attention.crop import cropped, row_of
         from tfcli.inspection.attention.focus import focused, require_place
         from tfcli.inspection.attention.rollout import layer_means, mean_of_all, rollout
+        from tfcli.inspection.words import attention_in_words
 
         if self.combined:
             how = rollout if self.rollout else mean_of_all if self.average == "all" else layer_means
             record = how(record)
             require_place("layer", self.layer, record.weights.shape[0])
             record = replace(record, focus=(record.focus[0] if self.layer is None else self.layer, 0))
-        else:
+        if self.words:
+            record = attention_in_words(record)
+        if self.query is not None:
+            row = row_of(record, self.query)
+            record = cropped(record, f"{row}:{row + 1}")
+        if not self.combined:
             record = focused(record, self.layer, self.head)
         if not self.scores:
             record = replace(record, scores=None, bias=None)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tfcli.cli.inspect.text_options import Position
+from tfcli.cli.inspect.text_options import Position, Words
 from tfcli.cli.options import Checkpoint, Device, Json, Run, Target, Text, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
@@ -18,6 +18,7 @@ def lens(
     target: Target = None,
     position: Position = None,
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates of each layer at one position.")] = 3,
+    words: Words = False,
     csv: Csv = False,
     svg: Svg = None,
     html: Html = None,
@@ -46,5 +47,5 @@ def lens(
     outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     text = read_text(text)
-    record = compute(open_run(run, checkpoint, device), text, target, position=position, top_k=top_k)
+    record = compute(open_run(run, checkpoint, device), text, target, position=position, top_k=top_k, words=words)
     present(terminal, outputs, LensView(record), json=lambda: to_json(record), table=lambda: lens_table(record))

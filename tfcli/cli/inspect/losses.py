@@ -1,5 +1,6 @@
 """``tfcli inspect losses``: how surprising each token of a text is."""
 
+from tfcli.cli.inspect.text_options import Words
 from tfcli.cli.options import Checkpoint, Device, Json, Run, Target, Text, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
@@ -11,6 +12,7 @@ def losses(
     run: Run,
     text: Text,
     target: Target = None,
+    words: Words = False,
     csv: Csv = False,
     svg: Svg = None,
     html: Html = None,
@@ -39,5 +41,5 @@ def losses(
     outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     text = read_text(text)
-    record = compute(open_run(run, checkpoint, device), text, target)
+    record = compute(open_run(run, checkpoint, device), text, target, words=words)
     present(terminal, outputs, LossesView(record), json=lambda: to_json(record), table=lambda: losses_table(record))

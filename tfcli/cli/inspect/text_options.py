@@ -13,3 +13,4 @@ Position = Annotated[
         show_default="the last, or the first mask",
     ),
 ]
+Words = Annotated[bool, typer.Option("--words", help="Merge the pieces of each word into one.")]

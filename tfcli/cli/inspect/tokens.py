@@ -1,5 +1,6 @@
 """``tfcli inspect tokens``: how a text becomes ids and vectors."""
 
+from tfcli.cli.inspect.text_options import Words
 from tfcli.cli.options import Checkpoint, Json, Run, Text, command
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
@@ -11,6 +12,7 @@ def tokens(
     run: Run,
     text: Text,
     checkpoint: Checkpoint = "best",
+    words: Words = False,
     json: Json = False,
     csv: Csv = False,
     svg: Svg = None,
@@ -33,7 +35,7 @@ def tokens(
 
     outputs = Outputs(json, csv, svg, html)
     text = read_text(text)
-    record = compute(load_run(run, checkpoint), text)
+    record = compute(load_run(run, checkpoint), text, words=words)
     present(
         terminal,
         outputs,

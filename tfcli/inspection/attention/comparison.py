@@ -51,9 +51,9 @@ def against_text(
     """
     [other] = attention_on(run, read(run, texts[1]), record.kind)
     names = (f"“{texts[0]}”", f"“{texts[1]}”")
-    require_same_size(record, other, names)
-    ours = prepare(record)
-    return difference(ours, prepare(other), (ours.focus, ours.focus), names, largest=largest)
+    ours, theirs = prepare(record), prepare(other)
+    require_same_size(ours, theirs, names)
+    return difference(ours, theirs, (ours.focus, ours.focus), names, largest=largest)
 
 
 def against_run(

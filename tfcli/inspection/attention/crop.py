@@ -64,9 +64,46 @@ def cropped(
         scores=None if record.scores is None else _cells(record.scores, cells),
         mask=None if record.mask is None else frozen(record.mask[cells], np.bool_),
         bias=None if record.bias is None else _cells(record.bias, cells),
-        query_positions=tuple(of_rows) if len(of_rows) < queries else (),
-        key_positions=tuple(kept) if len(kept) < keys else (),
+        query_positions=_at(record.rows, of_rows) if len(of_rows) < queries else record.query_positions,
+        key_positions=_at(record.columns, kept) if len(kept) < keys else record.key_positions,
     )
+
+
+def row_of(record: AttentionRecord, name: str) -> int:
+    """The query that is spelled so: a token as tables label it, else a word, which is its last token.
+
+    Args:
+        name: "bank", or "bank:2" for the second of them.
+
+    Raises:
+        UsageError: there is none, or there are several, whose names it lists.
+    """
+    places = _named(record, name)
+    word, _, number = name.rpartition(":")
+    if not places and number.isdecimal() and (of_word := _named(record, word)):
+        if not 1 <= int(number[:18]) <= len(of_word):
+            raise UsageError(
+                f"The text has {word!r} {len(of_word)} times, and no {name}", f"choose {_choices(word, of_word)}"
+            )
+        return of_word[int(number) - 1]
+    if len(places) > 1:
+        raise UsageError(f"--query {name!r} is there {len(places)} times", f"choose {_choices(name, places)}")
+    if not places:
+        words = [word.text for word in record.query_words] or [token.strip() for token in record.query_tokens]
+        listed = ", ".join(dict.fromkeys(word for word in words if word.strip()))
+        raise UsageError(f"--query {shortened(name)!r} is no word of the text", f"choose one of {listed}")
+    return places[0]
+
+
+def _named(record: AttentionRecord, name: str) -> list[int]:
+    tokens = [
+        at for at, token in enumerate(record.query_tokens) if name in (token, token.strip(), token.replace(" ", "·"))
+    ]
+    return tokens or [word.places[-1] for word in record.query_words if word.text == name]
+
+
+def _choices(name: str, places: list[int]) -> str:
+    return ", ".join(f"{name}:{number} (position {at})" for number, at in enumerate(places, 1))
 
 
 def _cells(values: NDArray[np.float32], cells: tuple[NDArray[np.intp], ...]) -> NDArray[np.float32]:

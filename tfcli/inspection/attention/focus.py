@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
-from tfcli.records.attention import AttentionKind, AttentionRecord, beyond_habits
+from tfcli.records.attention import AttentionRecord
 
 
 def focused(record: AttentionRecord, layer: int | None = None, head: int | None = None) -> AttentionRecord:
@@ -18,7 +17,7 @@ def focused(record: AttentionRecord, layer: int | None = None, head: int | None 
     layers, heads = record.weights.shape[:2]
     require_place("layer", layer, layers)
     require_place("head", head, heads)
-    found = telling_head(record.kind, record.narrowed(layer, head).weights)
+    found = telling_head(record.narrowed(layer, head))
     return replace(record, focus=(found[0] if layer is None else layer, found[1] if head is None else head))
 
 
@@ -32,17 +31,13 @@ def require_place(name: str, index: int | None, count: int) -> None:
         raise UsageError(f"There is no {name} {index}: the model has {count}", f"choose 0 to {count - 1}")
 
 
-def telling_head(kind: AttentionKind, weights: NDArray[np.float32]) -> tuple[int, int]:
+def telling_head(record: AttentionRecord) -> tuple[int, int]:
     """The layer and head that says most about a text.
 
-    In self-attention, many heads look at the first token, at the token itself or at a neighbour, whatever the text.
-    The head with the largest mean (over queries) of its strongest weight elsewhere has found something in it. In
-    cross-attention, where there are no such habits, it is the head with the sharpest rows.
-
-    Shape:
-        weights: (L, H, T, S)
+    Many heads look at the first word, at punctuation, at the token itself or at a neighbour, whatever the text. The
+    head with the largest mean (over queries) of its strongest weight elsewhere has found something in it. In
+    cross-attention, it is the head with the sharpest rows on words.
     """
-    elsewhere = beyond_habits(kind, weights)
-    strongest = elsewhere.max(axis=-1).mean(axis=-1)
+    strongest = (record.weights * record.telling).max(axis=-1).mean(axis=-1)
     layer, head = np.unravel_index(strongest.argmax(), strongest.shape)
     return int(layer), int(head)

@@ -57,16 +57,18 @@ def attention_on(run: LoadedRun, inputs: Inputs, kind: AttentionKind | None = No
 def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed: ModelPass) -> AttentionRecord:
     """One kind of attention of a pass that has been made: of `inputs`, by the run's model."""
     layers = passed.attentions(kind)
-    labels = run.tokenizer.labels
+    tokenizer, queries, keys = run.tokenizer, query_ids(kind, inputs), key_ids(kind, inputs)
     record = AttentionRecord(
         kind,
-        tuple(labels(query_ids(kind, inputs))),
-        tuple(labels(key_ids(kind, inputs))),
+        tuple(tokenizer.labels(queries)),
+        tuple(tokenizer.labels(keys)),
         weights=_stacked([layer.weights for layer in layers]),
         scores=_stacked([layer.scores for layer in layers]),
         bias=None if layers[0].bias is None else _stacked([one.bias for one in layers if one.bias is not None]),
         formula=score_formula(run.config.model, kind),
         mask=frozen(layers[0].mask.cpu().numpy(), np.bool_),
+        query_words=tokenizer.words(queries),
+        key_words=tokenizer.words(keys),
     )
     return focused(record)
 

@@ -23,27 +23,34 @@ CANDIDATES = 3
 
 
 def lens(
-    run: LoadedRun, text: str, target: str | None = None, *, position: int | None = None, top_k: int = CANDIDATES
+    run: LoadedRun,
+    text: str,
+    target: str | None = None,
+    *,
+    position: int | None = None,
+    top_k: int = CANDIDATES,
+    words: bool = False,
 ) -> Lens:
     """What the model would predict at every position if it stopped after each layer.
 
     Args:
         position: the one to look at, from 0; None: as `asked.ask` chooses.
         top_k: candidates of each layer at that position.
+        words: a column a word: what is predicted of its first piece, or of the next word's.
 
     Raises:
         UsageError: the model has no head, or there is no such position.
     """
-    asked = ask(run, text, target, position)
+    asked = ask(run, text, target, position, words=words)
     with torch.inference_mode():
-        streams = _streams(run, asked.inputs.tensors(run.device))
+        streams = [stream[list(asked.places)] for stream in _streams(run, asked.inputs.tensors(run.device))]
         last = _probabilities(run, streams[-1]).argmax(-1)  # (T,)
         depths = [_depth(_probabilities(run, stream), last, asked.position, top_k) for stream in streams]
     label = run.tokenizer.labels
     return Lens(
         kind=asked.kind,
-        tokens=tuple(label(asked.read)),
-        answers=tuple(None if one is None else label([one])[0] for one in asked.answers),
+        tokens=asked.names,
+        answers=tuple(None if one is None else label([one])[0] for one in map(asked.answers.__getitem__, asked.places)),
         top=tuple(tuple(label(depth.top)) for depth in depths),
         probabilities=frozen([depth.probabilities for depth in depths]),
         final=frozen([depth.final for depth in depths]),

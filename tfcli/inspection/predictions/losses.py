@@ -23,6 +23,7 @@ from tfcli.evaluation.scoring import perplexity
 from tfcli.evaluation.sliding import SlidingWindows
 from tfcli.inspection.predictions.question import named
 from tfcli.inspection.reading import read_text
+from tfcli.inspection.words import losses_in_words
 from tfcli.models.head import require_head
 from tfcli.records.generation import Candidate
 from tfcli.records.losses import Losses, ScoredToken
@@ -31,11 +32,14 @@ from tfcli.runs.load import LoadedRun
 _AT_A_TIME = 2048  # tokens
 
 
-def losses(run: LoadedRun, text: str, target: str | None = None) -> Losses:
+def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool = False) -> Losses:
     """Score every token of a text, of any length; of an encoder-decoder those of the target, which is its own
     translation where none is given.
 
     An encoder's are pseudo-losses: each token is masked alone and predicted from all the others (Salazar et al. 2020).
+
+    Args:
+        words: an entry a word: the sum over its tokens.
 
     Raises:
         UsageError: the model has no head or takes no target, there is nothing to score, or a pair is longer than the
@@ -58,10 +62,11 @@ def losses(run: LoadedRun, text: str, target: str | None = None) -> Losses:
             "give text in the alphabet that the tokenizer was trained on",
         )
     loss, size = float(scores.nats[scored].mean()), len(passages.text.encode())
+    tokens = _tokens(run, passages, scores)
     covers = run.architecture != "encoder" and size > 0
     return Losses(
         kind="masked" if run.architecture == "encoder" else "next",
-        tokens=_tokens(run, passages, scores),
+        tokens=losses_in_words(tokens, run.tokenizer.words(passages.ids)) if words else tokens,
         scored=int(scored.sum()),
         loss=loss,
         perplexity=perplexity(loss),

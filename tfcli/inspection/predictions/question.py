@@ -16,22 +16,28 @@ class Asked:
     """A text as a run reads it: `read` are the ids of the side that the head predicts on, T of them.
 
     `answers` are the right ids: the token after each position, or, of an encoder, the one that stands there. None is
-    where nobody knows: behind the last token, and under a mask. `position` is the one to look at.
+    where nobody knows: behind the last token, and under a mask. `places` are the positions that are shown, `names`
+    what is read there, and `position` is the number among them of the one to look at.
     """
 
     inputs: Inputs
     read: tuple[int, ...]
     answers: tuple[int | None, ...]
+    places: tuple[int, ...]
+    names: tuple[str, ...]
     position: int
     kind: Literal["next", "masked"]
 
 
-def ask(run: LoadedRun, text: str, target: str | None = None, position: int | None = None) -> Asked:
+def ask(
+    run: LoadedRun, text: str, target: str | None = None, position: int | None = None, *, words: bool = False
+) -> Asked:
     """Read a text, and the true target or the model's own.
 
     Args:
         position: from 0; None: that of the token which comes next, of the first mask, or of the last token that the
             model has translated.
+        words: show a position a word, where its first piece is predicted, or the first one of the next word.
 
     Raises:
         UsageError: the model has no head, takes no target, or has no such position; the text is longer than the
@@ -45,11 +51,28 @@ def ask(run: LoadedRun, text: str, target: str | None = None, position: int | No
         mask = run.config.roles.mask
         answers = tuple(None if token == mask else token for token in read)
         first = read.index(mask) if mask in read else max(0, len(read) - 2)
-        return Asked(inputs, read, answers, _checked(position, first, len(read)), "masked")
+        return Asked(inputs, read, answers, *_shown(run, read, 0, words, first, position), "masked")
     end = None if target is None else run.config.roles.eos
     own = run.architecture == "encoder-decoder" and target is None
     last = max(0, len(read) - (2 if own else 1))
-    return Asked(inputs, read, (*read[1:], end), _checked(position, last, len(read)), "next")
+    return Asked(inputs, read, (*read[1:], end), *_shown(run, read, -1, words, last, position), "next")
+
+
+def _shown(
+    run: LoadedRun, read: tuple[int, ...], piece: int, words: bool, default: int, position: int | None
+) -> tuple[tuple[int, ...], tuple[str, ...], int]:
+    """The positions that are shown, what is read there, and which of them is looked at.
+
+    Args:
+        piece: of each word, the one at whose position it is asked for. default: the position where none is given.
+    """
+    if not words:
+        names = tuple(run.tokenizer.labels(read))
+        return tuple(range(len(read))), names, _checked(position, default, len(read), "tokens")
+    found = run.tokenizer.words(read)
+    own = next(number for number, word in enumerate(found) if default in word.places)
+    places, names = zip(*((word.places[piece], word.text) for word in found), strict=True)
+    return places, names, _checked(position, own, len(found), "words")
 
 
 def named(run: LoadedRun, scores: Tensor) -> Tensor:
@@ -61,12 +84,12 @@ def named(run: LoadedRun, scores: Tensor) -> Tensor:
     return scores[..., : run.tokenizer.vocab_size]
 
 
-def _checked(position: int | None, default: int, length: int) -> int:
+def _checked(position: int | None, default: int, length: int, what: str) -> int:
     if position is None:
         return default
     if not 0 <= position < length:
         raise UsageError(
-            f"There is no position {position}: the model reads {length} tokens",
+            f"There is no position {position}: the model reads {length} {what}",
             f"choose one from 0 to {length - 1}",
         )
     return position

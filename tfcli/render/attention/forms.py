@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from tfcli.records.attention import AttentionDifference, AttentionEdges, AttentionEvolution, AttentionRecord
+from tfcli.records.generation import Candidate
 from tfcli.render.as_json import to_json
 from tfcli.render.attention.csv import attention_table
 from tfcli.render.attention.difference import AttentionDifferenceView, difference_table
@@ -17,6 +18,7 @@ from tfcli.render.attention.evolution import AttentionEvolutionView, evolution_t
 from tfcli.render.attention.html import attention_html
 from tfcli.render.attention.matrix import difference_matrix
 from tfcli.render.attention.overview import AttentionOverview
+from tfcli.render.attention.row import AttentionRow
 from tfcli.render.attention.scores import AttentionScores, scores_svg
 from tfcli.render.attention.svg import attention_svg, matrices_svg
 from tfcli.render.attention.table import AttentionTable
@@ -78,6 +80,24 @@ def heads_forms(
     if layer is None and head is None and drawn.weights[..., 0, 0].size > 1:
         view = Group(AttentionOverview(drawn), Text(""), view)
     return Forms(view, lambda: to_json(chosen), table, lambda: attention_svg(drawn, *place, kept), html)
+
+
+def row_forms(record: AttentionRecord, predicted: Sequence[Candidate], layer: int | None, head: int | None) -> Forms:
+    """One query.
+
+    Args:
+        record: has that row alone. predicted: what comes behind it, the likeliest first.
+        layer, head: what CSV and JSON hold; None: all.
+    """
+    chosen = [record.narrowed(layer, head)]
+    first = (layer or 0, head or 0)
+    return Forms(
+        AttentionRow(record, *record.focus, tuple(predicted)),
+        lambda: {**to_json(chosen), "predicted": to_json(list(predicted))},
+        lambda: attention_table(chosen, first),
+        lambda: attention_svg(record, *record.focus),
+        lambda: attention_html(chosen, layer=first[0], head=first[1]),
+    )
 
 
 def edges_forms(edges: AttentionEdges) -> Forms:

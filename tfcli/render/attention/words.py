@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.records.attention import AttentionKind, AttentionRecord, beyond_habits
+from tfcli.records.attention import AttentionKind, AttentionRecord
 from tfcli.render.numbers import weight
 from tfcli.render.safe import shortened, token_label
 
@@ -51,12 +51,15 @@ def head_sums(record: AttentionRecord, layer: int, head: int) -> str:
     return row_sums(record.weights[layer, head]) + part
 
 
-HABITS = "beyond the first key, itself and its neighbours"
+HABITS = "beyond the first word, punctuation, itself and its neighbours"
 
 
 def look_at(record: AttentionRecord, layer: int, head: int) -> str:
-    """The strongest weight that is not one of habit, in words; "" where there is none."""
-    weights = beyond_habits(record.kind, record.weights[layer, head], record.rows, record.columns)
+    """The strongest weight that says something of the text, in words; "" where there is none."""
+    telling = record.telling
+    if record.kind == "cross":
+        telling[:, np.array(record.columns) == 0] = False
+    weights = record.weights[layer, head] * telling
     if not weights.any():
         return ""
     row, column = (int(index) for index in np.unravel_index(int(weights.argmax()), weights.shape))

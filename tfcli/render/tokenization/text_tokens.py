@@ -102,14 +102,15 @@ def _table(record: TokensRecord, width: int, ascii_only: bool) -> Grid:
 def _kind(row: TokenRow, text: str) -> str:
     if row.role == "unknown" and row.first is not None:
         return fit(f"unknown: {printable(text[row.first : row.end])}", 18).rstrip()
-    return {"text": "", "special": "special", "unknown": "unknown"}[row.role]
+    pieces = plural(row.pieces, "piece") if row.pieces > 1 else ""
+    return {"text": pieces, "special": "special", "unknown": "unknown"}[row.role]
 
 
 def _figures(record: TokensRecord) -> Iterator[Facts]:
     of_text = record.of_text
     fertility = "" if record.fertility is None else f"{record.fertility:.2f} tokens a word (fertility)"
     carried = "" if record.bytes_per_token is None else f"{record.bytes_per_token:.2f} bytes a token"
-    special = len(record.tokens) - of_text
+    special = record.read - of_text
     yield Facts(
         "The same text in other pieces",
         [
@@ -122,7 +123,7 @@ def _figures(record: TokensRecord) -> Iterator[Facts]:
             )
         ],
     )
-    read = len(record.tokens)
+    read = record.read
     yield Facts(
         f"{exact(read)} of {plural(record.context, 'position')} {'is' if read == 1 else 'are'} read, "
         f"{special} special: each head compares {plural(read**2, 'pair')}",
@@ -138,5 +139,5 @@ def tokens_json(record: TokensRecord) -> dict[str, Any]:
 
 def tokens_table(record: TokensRecord) -> Table:
     """A row a token."""
-    columns = ("position", "token_id", "token", "role", "first", "end", "bytes", "norm", "position_norm")
+    columns = ("position", "token_id", "token", "role", "first", "end", "bytes", "norm", "position_norm", "pieces")
     return Table(columns, ([getattr(row, column) for column in columns] for row in record.tokens))
