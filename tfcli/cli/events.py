@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tfcli.cli.terminal import is_terminal
 from tfcli.records.pipeline import StageStarted
 
 
@@ -9,6 +10,7 @@ def drawn(record: Any, *, translation: bool = False) -> Any:
     """The renderable of a record; a translation stands under its source, not behind it."""
     from rich.console import Group
 
+    from tfcli.inspection.words import attention_in_words
     from tfcli.records.attention import AttentionRecord
     from tfcli.records.dataset import DatasetRecord
     from tfcli.records.evaluation import Scores
@@ -17,8 +19,7 @@ def drawn(record: Any, *, translation: bool = False) -> Any:
     from tfcli.records.positions import PositionsRecord
     from tfcli.records.tokenization import TokenizerReport
     from tfcli.render import checks, dataset
-    from tfcli.render.attention.overview import AttentionOverview
-    from tfcli.render.attention.table import AttentionTable
+    from tfcli.render.attention.row import AttentionEnding
     from tfcli.render.evaluation import scores as evaluation
     from tfcli.render.generation import texts as generation
     from tfcli.render.positions import view as positions
@@ -36,7 +37,7 @@ def drawn(record: Any, *, translation: bool = False) -> Any:
         case Filled():
             return generation.FilledView(record)
         case AttentionRecord():
-            return Group(AttentionOverview(record), "", AttentionTable(record, *record.focus))
+            return AttentionEnding(attention_in_words(record), is_terminal())
         case PositionsRecord():
             return positions.PositionsView(record)
         case CheckResult():

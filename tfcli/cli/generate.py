@@ -93,6 +93,7 @@ def generate(
     from tfcli.generation.settings import settled
     from tfcli.models.head import require_head
     from tfcli.recipe.loading import generation_settings
+    from tfcli.runs.foreign import remark_if_foreign
 
     _require_one_source(prompts, prompt_file, interactive)
     loaded = open_run(run, checkpoint, device, precision)
@@ -113,8 +114,11 @@ def generate(
     def require(prompt: str) -> None:
         require_prompt(loaded.model, loaded.tokenizer, prompt, settings)
 
+    is_told = False
     for batch in _batches(terminal, prompts, prompt_file, require, settings.batch_size):
         try:
+            if interactive or not is_told:
+                is_told = any(remark_if_foreign(loaded, prompt) for prompt in batch)  # the first one of a batch
             answers.show(batch)
         except (UsageError, BrokenInputError) as error:
             if not interactive:

@@ -127,9 +127,15 @@ class Reporter:
         command = [*self.again, "--out", run] if self.again else resume
         return f"go on with `{shlex.join(command)}`"
 
-    def hint(self) -> None:
-        """What to type next."""
-        if self.finished is not None and not self.json:
+    def hint(self, commands: Sequence[Sequence[str]] = ()) -> None:
+        """What to type next.
+
+        Args:
+            commands: that run as they stand; none: what there is, in capitals for what it reads.
+        """
+        if commands and not self.json:
+            self.terminal.note("\n".join(["Try:", *map(shlex.join, commands)]))
+        elif self.finished is not None and not self.json:
             run = shlex.quote(self.finished.run)
             self.terminal.note(f"Try: tfcli generate {run} PROMPT · tfcli inspect attention {run} TEXT")
 
@@ -197,7 +203,15 @@ class Reporter:
             self.end_live()
 
     def _draw(self, record: Any) -> None:
+        from tfcli.records.evaluation import Scores
+        from tfcli.records.positions import PositionsRecord
+
         self.end_live()
+        if isinstance(record, Scores):
+            self.run = record.run
+        if isinstance(record, PositionsRecord) and is_terminal() and self.run is not None:  # longer than a screen
+            self.terminal.note(f"Positions: {shlex.join(['tfcli', 'inspect', 'positions', self.run])}")
+            return
         self.terminal.show(drawn(record, translation=self.translates))
         self.terminal.text("")
 

@@ -2,7 +2,7 @@
 
 import shlex
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from tfcli.cli.settings import LENGTH, MACHINE, Asked
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import DryRun, Log, Out
 from tfcli.machine import wait_asleep_if_busy
+
+if TYPE_CHECKING:
+    from tfcli.recipe.recipe import Recipe
 
 Name = Annotated[
     str,
@@ -67,6 +70,9 @@ def run(
     wait_asleep_if_busy(settings.train.threads)
     from tfcli.pipeline.recipe import run_recipe
     from tfcli.pipeline.training import earlier_run
+    from tfcli.records.attention import AttentionRecord
+    from tfcli.records.evaluation import Scores
+    from tfcli.records.generation import Filled
 
     terminal.detail(to_toml(settings.resolved()))
     words = ["tfcli", "run", recipe, *asked.words()]
@@ -90,14 +96,52 @@ def run(
         reporting(terminal, json=json, stream=True, again=words, translates=translates) as reporter,
         tracking(log, reporter, terminal.note) as report,
     ):
-        results = run_recipe(settings, out, report, reporter.should_stop)
+        shown: dict[type, Any] = {}
+
+        def seen(event: Any) -> None:
+            if isinstance(event, Scores | list | Filled | AttentionRecord):
+                shown.setdefault(type(event), event)
+            report(event)
+
+        results = run_recipe(settings, out, seen, reporter.should_stop)
         reporter.stop_if_asked()
-        reporter.hint()
         if earlier is not None and not goes_on:
             when = datetime.fromtimestamp(earlier[0].metrics.stat().st_mtime).astimezone()
             terminal.note(f"{out} is of this recipe, trained on {when:%Y-%m-%d at %H:%M}; {anew}")
+        reporter.hint(_following(settings, shown))
     for result in results if check else []:
         reporter(result)
     failed = [result.name for result in results if not result.passed]
     if check and failed:
         raise TfcliError(f"The recipe missed its limit on {', '.join(failed)}", "see the figures above")
+
+
+def _following(settings: "Recipe", shown: dict[type, Any]) -> list[list[str]]:
+    """Four commands for the run, with texts of its own: the recipe's, else the beginning of what it has written.
+
+    Args:
+        shown: the first scores, texts and attention of the run, by their kinds.
+    """
+    from tfcli.records.attention import AttentionRecord
+    from tfcli.records.evaluation import Scores
+    from tfcli.records.generation import Filled
+
+    if Scores not in shown:
+        return []
+    run, record = shown[Scores].run, shown.get(AttentionRecord)
+    made = next(iter(shown.get(list, [])), None) or shown.get(Filled)
+    whole = f"{made.prompt} {made.text}" if made and settings.model.architecture == "decoder" else made and made.prompt
+    words = [word for word in (whole or "").split() if word.isprintable()]
+    prompt = next(iter(settings.generate.prompts), " ".join(words[:3]))
+    text = settings.inspect.attention or " ".join(words[:12])
+    looking = ["--target", settings.inspect.target] if settings.inspect.target else []
+    if record is not None:
+        looking += [
+            part for name, at in zip(("layer", "head"), record.focus, strict=True) for part in (f"--{name}", str(at))
+        ]
+    return [
+        ["tfcli", "generate", run, prompt] if prompt else ["tfcli", "evaluate", run],
+        ["tfcli", "inspect", *(["attention", run, text, "--words", *looking] if text else ["model", run])],
+        ["tfcli", "inspect", "heads", run],
+        ["tfcli", "explore", run],
+    ]

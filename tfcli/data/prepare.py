@@ -43,7 +43,8 @@ def prepare(
 
     The counts of a part: `tokens` are the stored ids but those that begin a document, which are never news (a
     document of n ids counts n + 1, and a pair counts both sides); `bytes` (UTF-8) and `characters` are of the
-    text itself, of a pair's target; `unknown` are ids of the unknown token, of both sides.
+    text itself, of a pair's target; `unknown` are ids of the unknown token, `words` what stands between white space,
+    of both sides.
 
     Raises:
         UsageError: `out` holds something else, or cannot be written to, or a part has no text.
@@ -151,11 +152,12 @@ class _Tally:
 
     def __init__(self, writer: PartWriter) -> None:
         self.writer = writer
-        self.documents = self.tokens = self.bytes = self.characters = self.unknown = 0
+        self.documents = self.tokens = self.bytes = self.characters = self.unknown = self.words = 0
 
     def add(self, piece: Piece, ids: list[int], tokenizer: Tokenizer) -> None:
         roles = tokenizer.roles
         self.unknown += tokenizer.count_unknown(ids)
+        self.words += len(piece.text.split())
         self.tokens += len(ids) + len(roles.end) * piece.last
         self.writer.append(piece.side, _framed(piece, ids, roles))
         if piece.side != "source":
@@ -166,7 +168,7 @@ class _Tally:
             self.writer.end_document(piece.side)
 
     def counts(self) -> PartCounts:
-        return PartCounts(self.documents, self.tokens, self.bytes, self.characters, self.unknown)
+        return PartCounts(self.documents, self.tokens, self.bytes, self.characters, self.unknown, self.words)
 
     def require_text(self, part: str, division: Division) -> None:
         if self.characters == 0:

@@ -92,7 +92,7 @@ class Reader:
             UsageError: the text is longer than the context, or a target is given to a model that takes none.
         """
         run = self._run
-        kinds, inputs = KINDS[run.architecture], read_text(run, text, target)
+        kinds, inputs = KINDS[run.architecture], read_text(run, text, target, remark=False)
         with torch.inference_mode():
             passed = record_model(run.model, inputs.tensors(run.device))
         records = tuple(attention_record(run, kind, inputs, passed) for kind in kinds)

@@ -11,6 +11,7 @@ from tfcli.generation.beam import prompt_beams
 from tfcli.generation.translate import translate
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.runs.foreign import remark_if_foreign
 from tfcli.runs.load import LoadedRun
 
 
@@ -37,6 +38,7 @@ def read_text(
     *,
     beam: int | None = None,
     max_new_tokens: int | None = None,
+    remark: bool = True,
 ) -> Inputs:
     """The ids that a model reads of a text.
 
@@ -47,6 +49,7 @@ def read_text(
         beam: follow a search with so many beams: the target is the best text that it finds, and a decoder reads the
             best continuation behind the text.
         max_new_tokens: for that search; None: the recipe's.
+        remark: say by a `Remark` where the text is foreign to the run.
 
     Raises:
         UsageError: the model takes no target or no beam, a source is empty, or a side is longer than the context.
@@ -59,6 +62,8 @@ def read_text(
         raise UsageError("An encoder writes no text, and --beam searches for one", "leave --beam out")
     inputs = _inputs(run, text, target, beam, max_new_tokens)
     require_room(run, inputs)
+    if remark:
+        remark_if_foreign(run, text)
     return inputs
 
 
@@ -82,7 +87,7 @@ def text_ids(run: LoadedRun, text: str) -> tuple[int, ...]:
     Raises:
         UsageError: it is longer than the context, or empty.
     """
-    inputs = read_text(run, text, "" if run.architecture == "encoder-decoder" else None)
+    inputs = read_text(run, text, "" if run.architecture == "encoder-decoder" else None, remark=False)
     ids = inputs.decoder if inputs.encoder is None else inputs.encoder
     assert ids is not None
     return ids

@@ -10,6 +10,7 @@ from tfcli.inspection.words import tokens_in_words
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.span import Span
 from tfcli.records.tokens import TokenRole, TokenRow, TokensRecord
+from tfcli.runs.foreign import remark_if_foreign
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.pipelines import CONTINUATION
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -29,6 +30,7 @@ def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
         UsageError: it is longer than the context, or empty and to be translated.
     """
     ids, tokenizer = text_ids(run, text), run.tokenizer
+    remark_if_foreign(run, text)
     embedding = run.model.embedding
     assert isinstance(embedding, TokenEmbedding)
     index = torch.tensor(ids, dtype=torch.long, device=run.device)

@@ -129,9 +129,9 @@ def _inspection(run: LoadedRun, recipe: Recipe, report: Report) -> None:
     wanted = recipe.inspect
     if wanted.attention is None and wanted.positions == 0:
         return
-    report(StageStarted("inspection", "attention and positions"))
+    report(StageStarted("inspection", "positions and attention"))
+    if wanted.positions:
+        report(run_positions(run.model, wanted.positions))
     if wanted.attention is not None:
         record = attention(run, wanted.attention, wanted.target)[-1]  # of an encoder-decoder, the cross-attention
         report(focused(record, wanted.layer, wanted.head))
-    if wanted.positions:
-        report(run_positions(run.model, wanted.positions))

@@ -25,4 +25,4 @@ class InspectSection:
     """Head of the table, from 0. None: as for the layer."""
 
     positions: Annotated[int, Ge(0), Unit("positions")] = 0
-    """How many positions of the positional encoding to show; 0: none."""
+    """How many positions of the positional encoding to show, in a terminal by the command that does; 0: none."""

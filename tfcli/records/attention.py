@@ -196,7 +196,7 @@ class AttentionDifference:
 class AttentionStep:
     """A head at one checkpoint: mean entropy of its rows in nats, and its strongest weight with its row and column.
 
-    The strongest is looked for where `AttentionRecord.telling` is True; 0 where there is none, in a text of three tokens.
+    The strongest is looked for where `AttentionRecord.telling` is True; 0 where there is none, in a short text.
     """
 
     step: int

@@ -6,13 +6,15 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class PartCounts:
-    """Counts of the training or the validation part. For pairs: `tokens` of both sides, `bytes` of the target."""
+    """Counts of the training or the validation part. For pairs: `tokens` and `words` of both sides, `bytes` of the
+    target. `words` stand between white space; 0 where an older dataset has not counted them."""
 
     documents: int
     tokens: int
     bytes: int
     characters: int
     unknown: int
+    words: int = 0
 
 
 @dataclass(frozen=True)

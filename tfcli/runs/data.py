@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tfcli.errors import BrokenInputError, shortened
 from tfcli.files import read_versioned, validated, write_json
-from tfcli.records.dataset import DatasetRecord
+from tfcli.records.dataset import DatasetRecord, PartCounts
 
 FORMAT_VERSION = 1
 _RESTORE = "restore the file from a copy of the run"
@@ -14,7 +14,8 @@ _RESTORE = "restore the file from a copy of the run"
 
 @dataclass(frozen=True)
 class RunData:
-    """The sources by name, and the fingerprint of the dataset that was made of them."""
+    """The sources by name, and the fingerprint of the dataset that was made of them; `validation` is None in an older
+    run."""
 
     kind: str
     sources: list[str]
@@ -22,12 +23,13 @@ class RunData:
     fingerprint: str
     train_documents: int
     validation_documents: int
+    validation: PartCounts | None = None
 
 
 def write_run_data(path: Path, record: DatasetRecord) -> None:
     """Write `data.json`."""
     counts = record.train.documents, record.validation.documents
-    data = RunData(record.kind, list(record.sources), record.split, record.fingerprint, *counts)
+    data = RunData(record.kind, list(record.sources), record.split, record.fingerprint, *counts, record.validation)
     write_json(path, {"format_version": FORMAT_VERSION, **asdict(data)})
 
 

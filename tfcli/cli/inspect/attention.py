@@ -174,10 +174,8 @@ def _show(
     forms = {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
     for form in [form for form, wanted in forms.items() if wanted and choice.top_k is None]:
         require_few(records, choice, form)
-    if choice.query is None:
-        shown = shown_heads(records, choice)
-    else:
-        shown = shown_row(run, inputs, whole, records[0], choice)
+    one_row = choice.query is not None
+    shown = shown_row(run, inputs, whole, records[0], choice) if one_row else shown_heads(records, choice)
     as_json = shown.json
     if npz is not None:
         npz.parent.mkdir(parents=True, exist_ok=True)

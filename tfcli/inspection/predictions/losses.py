@@ -27,6 +27,7 @@ from tfcli.inspection.words import losses_in_words
 from tfcli.models.head import require_head
 from tfcli.records.generation import Candidate
 from tfcli.records.losses import Losses, ScoredToken
+from tfcli.runs.foreign import remark_if_foreign
 from tfcli.runs.load import LoadedRun
 
 _AT_A_TIME = 2048  # tokens
@@ -64,13 +65,15 @@ def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool 
     loss, size = float(scores.nats[scored].mean()), len(passages.text.encode())
     tokens = _tokens(run, passages, scores)
     covers = run.architecture != "encoder" and size > 0
+    bits_per_byte = float(scores.nats[scored].sum()) / np.log(2) / size if covers else None
+    remark_if_foreign(run, text, bits_per_byte)
     return Losses(
         kind="masked" if run.architecture == "encoder" else "next",
         tokens=losses_in_words(tokens, run.tokenizer.words(passages.ids)) if words else tokens,
         scored=int(scored.sum()),
         loss=loss,
         perplexity=perplexity(loss),
-        bits_per_byte=float(scores.nats[scored].sum()) / np.log(2) / size if covers else None,
+        bits_per_byte=bits_per_byte,
         windows=passages.windows,
         context=_context(run),
     )
@@ -139,7 +142,7 @@ def _windows(run: LoadedRun, text: str) -> _Passages:
 
 def _pair(run: LoadedRun, text: str, target: str | None) -> _Passages:
     """Labels are the target without its first token and with its end, as `data/pairs.py` has them."""
-    roles, inputs = run.config.roles, read_text(run, text, target)
+    roles, inputs = run.config.roles, read_text(run, text, target, remark=False)
     assert inputs.encoder is not None and inputs.decoder is not None
     ids, first = [*inputs.decoder, roles.eos], len(roles.target_prefix)
     batch = Batch(np.array([inputs.encoder]), np.array([ids[1:]]), decoder_input_ids=np.array([ids[:-1]]))

@@ -54,18 +54,24 @@ def head_sums(record: AttentionRecord, layer: int, head: int) -> str:
 HABITS = "beyond the first word, punctuation, itself and its neighbours"
 
 
-def look_at(record: AttentionRecord, layer: int, head: int) -> str:
-    """The strongest weight that says something of the text, in words; "" where there is none."""
+def strongest(record: AttentionRecord, layer: int, head: int) -> tuple[int, int] | None:
+    """The row and the column of the strongest weight that says something of the text; None where there is none."""
     telling = record.telling
     if record.kind == "cross":
         telling[:, np.array(record.columns) == 0] = False
     weights = record.weights[layer, head] * telling
-    if not weights.any():
+    row, column = np.unravel_index(int(weights.argmax()), weights.shape)
+    return (int(row), int(column)) if weights.any() else None
+
+
+def look_at(record: AttentionRecord, layer: int, head: int) -> str:
+    """What `strongest` finds in words; "" where that is nothing."""
+    if (found := strongest(record, layer, head)) is None:
         return ""
-    row, column = (int(index) for index in np.unravel_index(int(weights.argmax()), weights.shape))
+    row, column = found
     edge = f"{token_at(record.query_tokens, record.rows, row)} → {token_at(record.key_tokens, record.columns, column)}"
     where = "" if record.kind == "cross" else f", the strongest {HABITS}"
-    value = float(weights[row, column])
+    value = float(record.weights[layer, head, row, column])
     return f"see {edge}: {weight(value) if value >= 0.005 else f'{value:.1g}'}{where}"
 
 

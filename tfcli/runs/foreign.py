@@ -1,0 +1,88 @@
+"""Text that is foreign to a run: unknown tokens, pieces a word and bits per byte, held against its validation part."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tfcli.errors import BrokenInputError, Remark, UsageError, shortened
+from tfcli.runs.data import read_run_data
+from tfcli.runs.history import read_landmarks
+from tfcli.runs.load import LoadedRun
+
+FEWEST_WORDS = 4
+"""Of a shorter text, one name decides how many pieces a word takes."""
+_PIECES = 2.4
+_BITS, _BITS_OF_A_TEXT = 2.0, 80.0
+_LISTED = 5
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What a run's validation part is like: the share of unknown tokens, pieces a word, and, of a decoder, bits per
+    byte; None where it is not recorded."""
+
+    unknown: float = 0.0
+    pieces: float | None = None
+    bits_per_byte: float | None = None
+
+
+def usual(run: LoadedRun) -> Usual:
+    """What is recorded of a run's validation part, in `data.json` and in the metrics; no dataset is opened."""
+    try:
+        counts = read_run_data(run.directory.data).validation
+        metrics = read_landmarks(run.directory.metrics) if run.directory.metrics.is_file() else None
+    except (UsageError, BrokenInputError):  # an imported run has none; a damaged one is told where it is read
+        return Usual()
+    if counts is None:
+        return Usual()
+    ends = counts.documents * len(run.config.roles.end) * (2 if run.architecture == "encoder-decoder" else 1)
+    whole = [one for one in (*metrics.validation, *metrics.whole) if one.part == "whole"] if metrics else []
+    nats = [one.loss * one.scored_tokens for one in whole if one.loss is not None and one.scored_tokens]
+    return Usual(
+        counts.unknown / counts.tokens,
+        (counts.tokens - ends) / counts.words if counts.words else None,
+        min(nats) / math.log(2) / counts.bytes if nats and run.architecture == "decoder" else None,
+    )
+
+
+def remark_if_foreign(run: LoadedRun, text: str, bits_per_byte: float | None = None) -> bool:
+    """Say by a `Remark` that a text is clearly foreign to a run; returns whether it is.
+
+    More than 1 + 2.4 / √words times the usual pieces a word are too many, and so are 2 + 80 / bytes bits per byte above
+    the usual: both are wide for short texts, and measured so that a run's own are not told (decisions/0018).
+
+    Args:
+        bits_per_byte: where the model has read the text already; told if its tokens say nothing.
+    """
+    known = usual(run)
+    reasons = list(_of_tokens(run, text, known))
+    if bits_per_byte is not None and known.bits_per_byte is not None:
+        limit = known.bits_per_byte + _BITS + _BITS_OF_A_TEXT / len(text.encode())
+        if not reasons and bits_per_byte > limit:
+            reasons = [f"{bits_per_byte:.2f} bits a byte, {known.bits_per_byte:.2f} in its validation part"]
+    if reasons:
+        warnings.warn(f"Foreign to {run.directory.path}: {'; '.join(reasons)}.", Remark, stacklevel=2)
+    return bool(reasons)
+
+
+def _of_tokens(run: LoadedRun, text: str, known: Usual) -> Iterator[str]:
+    """What the tokenizer makes of a text that it seldom makes of the run's own."""
+    tokenizer, mask = run.tokenizer, run.config.roles.mask
+    if mask is not None:
+        text = text.replace(tokenizer.labels([mask])[0], " ")
+    [(ids, spans)] = tokenizer.encode_spans([text])
+    unknown = [
+        text[start:end] for token_id, (start, end) in zip(ids, spans, strict=True) if token_id == tokenizer.roles.unk
+    ]
+    expected = known.unknown * len(ids)
+    if len(unknown) > expected + 3 * math.sqrt(expected):
+        listed = list(dict.fromkeys(shortened(one.strip() or repr(one)) for one in unknown))
+        more = ", …" if len(listed) > _LISTED else ""
+        are = "is" if len(unknown) == 1 else "are"
+        yield f"{len(unknown)} of {len(ids)} tokens {are} unknown ({', '.join(listed[:_LISTED])}{more})"
+    words = len(text.split())
+    if known.pieces is None or words < FEWEST_WORDS:
+        return
+    if len(ids) / words > known.pieces * (1 + _PIECES / math.sqrt(words)):
+        yield f"{len(ids) / words:.1f} pieces a word, {known.pieces:.1f} in its validation part"
