@@ -16,6 +16,7 @@ from tests.cli.commands import tfcli
 from tests.support.runs import tiny_recipe, train_tiny
 from tfcli.inspection.attention.rollout import rollout
 from tfcli.inspection.attention.weights import attention, attention_on
+from tfcli.inspection.predictions.predictions import predictions
 from tfcli.inspection.reading import Inputs, read_text
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -202,6 +203,11 @@ def test_a_run_with_one_checkpoint_has_no_evolution(trained: Trained):
         (["--against-head", "7.0"], "There is no layer 7: the model has 2"),
         (["--rows", "0:99"], "--rows 0:99 lies outside the 9 there are; choose within 0:9"),
         (["--columns", "3:3"], "--columns 3:3 holds nothing: there are 9"),
+        (["--scores", "--words"], "--scores is before the softmax, where the pieces of a word do not add up"),
+        (["--query", "Tom", "--rows", "0:2"], "--query shows one row of weights; leave --rows or --query out"),
+        (["--query", "m"], "--query 'm' is there 2 times; choose m:1 (position 3), m:2 (position 8)"),
+        (["--query", "m:3"], "The text has 'm' 2 times, and no m:3; choose m:1 (position 3), m:2 (position 8)"),
+        (["--query", "cat"], "--query 'cat' is no word of the text; choose one of <s>, Tom, swam"),
         (["--csv", "--json"], "--csv and --json are two forms of one result"),
     ],
 )
@@ -209,6 +215,36 @@ def test_what_means_nothing_is_refused_in_a_sentence(trained: Trained, options: 
     message = refused(trained("decoder"), *options)
     assert sentence in message
     assert len(message.splitlines()) == 1
+
+
+def test_words_are_entries_in_every_form(trained: Trained, tmp_path: Path):
+    """Every letter is a token; the space goes with the word behind it."""
+    [whole] = loaded(trained("decoder"))["records"]
+    [record] = loaded(trained("decoder"), "--words")["records"]
+    assert record["query_tokens"] == record["key_tokens"] == ["<s>", "Tom", "swam"]
+    pieces = np.array(whole["weights"])
+    by_hand = pieces[:, :, 4:9, 1:4].sum(-1).mean(-1)  # what " swam" gives to "Tom"
+    np.testing.assert_allclose(np.array(record["weights"])[:, :, 2, 1], by_hand, atol=1e-6)
+    rows = shown(trained("decoder"), "--words", "--csv", "--svg", tmp_path / "f.svg", "--html", tmp_path / "f.html")
+    assert len(rows.splitlines()) == 1 + pieces.shape[0] * pieces.shape[1] * 9
+    assert ">swam</text>" in (tmp_path / "f.svg").read_text()
+    assert '"swam"' in (tmp_path / "f.html").read_text()
+    assert len(loaded(trained("decoder"), "--words", "--rollout")["records"][0]["query_tokens"]) == 3
+
+
+def test_one_word_s_row_with_what_is_predicted_behind_it(trained: Trained):
+    seen = loaded(trained("decoder"), "--words", "--query", "swam")
+    [record] = seen["records"]
+    assert (record["query_tokens"], record["query_positions"]) == (["swam"], [2])
+    expected = predictions(load_run(trained("decoder")), TEXT, top_k=5).predictions[-1].candidates
+    assert [one["token"] for one in seen["predicted"]] == [one.token for one in expected]
+    page = shown(trained("decoder"), "--words", "--query", "swam", "--layer", "0", "--head", "1")
+    for line in ("where swam (2) looks, of 3 keys", "Predicted behind swam (2)", "layer 0, head 1"):
+        assert line in page
+    assert len(page.splitlines()) == 2 + 3 + 2 + 5, "a line a key and a candidate"
+    assert loaded(trained("decoder"), "--query", "m:2")["records"][0]["query_positions"] == [8]
+    masked = loaded(trained("encoder"), "--words", "--query", "<mask>", text="Tom <mask>")
+    assert masked["predicted"] == [], "an encoder predicts nothing behind a token"
 
 
 def test_npz_is_not_for_comparisons(trained: Trained, tmp_path: Path):

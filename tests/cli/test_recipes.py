@@ -145,9 +145,27 @@ def test_check_fails_where_a_limit_is_missed_and_passes_where_it_is_met(texts: N
     assert missed.exit_code == 1
     assert "missed its limit on max_loss" in missed.stderr
 
-    met = tfcli(*small, "--set", "check.max_loss=1000")
+    met = tfcli(*[word for word in small if word != "--quiet"], "--set", "check.max_loss=1000")
     assert met.exit_code == 0
     assert "max_loss" in met.stdout
+    _the_end_leads_on(met.stdout, met.stderr)
+
+
+def _the_end_leads_on(shown: str, said: str) -> None:
+    """The story and then the attention stand last, and the commands behind them run as they stand."""
+    assert shown.index("Positions") < shown.index("log-probability") < shown.index("Attention weights")
+    commands = [shlex.split(line) for line in said.partition("Try:\n")[2].splitlines()]
+    assert [" ".join(words[:3]) for words in commands] == [
+        "tfcli generate run",
+        "tfcli inspect attention",
+        "tfcli inspect heads",
+        "tfcli explore run",
+    ]
+    assert "Tom hoped to find the lost notes, so he ran across the wide field to the bank" in commands[1]
+    for words in commands[:3]:
+        result = tfcli(*words[1:])
+        assert (result.exit_code, bool(result.stdout)) == (0, True), result.stderr
+    assert "tfcli explore needs a terminal" in tfcli(*commands[3][1:]).stderr, "and nothing else is wrong with it"
 
 
 def test_a_recipe_that_was_run_is_shown_again_and_trained_anew_where_asked(texts: None):

@@ -9,6 +9,12 @@ from tfcli.inspection.attention.focus import focused, telling_head
 from tfcli.records.attention import AttentionKind, AttentionRecord
 
 
+def telling(kind: AttentionKind, weights: NDArray[np.float32]) -> tuple[int, int]:
+    """As `telling_head` finds it among tokens that are a word each."""
+    tokens = ("a", "b", "c", "d")[: weights.shape[-1]]
+    return telling_head(AttentionRecord(kind, tokens, tokens, weights))
+
+
 def heads(*tables: list[list[float]]) -> NDArray[np.float32]:
     """Each table is a head of one layer. Shape: (1, H, T, S)."""
     return np.array([tables], dtype=np.float32)
@@ -22,22 +28,31 @@ FOUND = [[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.4, 0.3, 0.3, 0], [0.1, 0.6, 0.2, 0.1
 
 @pytest.mark.parametrize("kind", ["decoder_self", "encoder_self"])
 def test_a_head_that_looks_elsewhere_says_more_than_a_sharp_habit(kind: AttentionKind):
-    assert telling_head(kind, heads(HABIT, FOUND)) == (0, 1)
-    assert telling_head(kind, heads(FOUND, HABIT)) == (0, 0)
+    assert telling(kind, heads(HABIT, FOUND)) == (0, 1)
+    assert telling(kind, heads(FOUND, HABIT)) == (0, 0)
 
 
 def test_in_cross_attention_the_sharpest_head_says_most():
     """The mean of the strongest weights: 1 for the one, (1 + 0.5 + 0.4 + 0.6) / 4 for the other."""
-    assert telling_head("cross", heads(FOUND, HABIT)) == (0, 1)
+    assert telling("cross", heads(FOUND, HABIT)) == (0, 1)
 
 
 def test_the_layer_is_told_too():
     weights = np.concatenate([heads(HABIT, HABIT), heads(HABIT, FOUND)])
-    assert telling_head("decoder_self", weights) == (1, 1)
+    assert telling("decoder_self", weights) == (1, 1)
+
+
+def test_a_head_that_looks_at_a_comma_has_found_nothing():
+    """Both look back by two; one of them at "," and at "b", the other one at "b" and at "c"."""
+    tokens = ("a", "b", ",", "c", "d", "e")
+    at_comma, at_words = np.zeros((2, 6, 6), np.float32)
+    at_comma[4, 2] = at_comma[3, 1] = at_words[3, 1] = at_words[5, 3] = 1
+    record = AttentionRecord("decoder_self", tokens, tokens, np.stack([at_comma, at_words])[None])
+    assert telling_head(record) == (0, 1)
 
 
 def test_one_token_has_a_head_as_well():
-    assert telling_head("decoder_self", np.ones((2, 2, 1, 1), dtype=np.float32)) == (0, 0)
+    assert telling("decoder_self", np.ones((2, 2, 1, 1), dtype=np.float32)) == (0, 0)
 
 
 TOKENS = ("a", "b", "c", "d")

@@ -62,6 +62,6 @@ def test_kinds_of_token_differ_in_colour():
 
 
 def test_csv_and_json():
-    assert to_csv(tokens_table(RECORD)).splitlines()[1] == "0,1,<s>,special,,,0,10.0,1.0"
+    assert to_csv(tokens_table(RECORD)).splitlines()[1] == "0,1,<s>,special,,,0,10.0,1.0,1"
     told = tokens_json(RECORD)
     assert (told["fertility"], told["bytes_per_token"], told["tokens"][2]["role"]) == (1.0, 3.5, "unknown")

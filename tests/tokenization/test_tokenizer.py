@@ -162,3 +162,29 @@ def test_an_id_outside_the_vocabulary_is_refused(tokenizer: Tokenizer, bad: int)
 def test_half_a_surrogate_pair_is_refused(tokenizer: Tokenizer) -> None:
     with pytest.raises(BrokenInputError, match="surrogate"):
         tokenizer.encode("a\ud800")
+
+
+def test_words_are_what_stands_between_white_space_and_signs(tokenizer: Tokenizer) -> None:
+    """Whatever a word is cut into, its pieces are one word again, in every algorithm."""
+    ids = tokenizer.roles.text(tokenizer.encode("The cat sat, and\nthe dog ran!"))
+    words = tokenizer.words(ids)
+    assert [place for word in words for place in word.places] == list(range(len(ids)))
+    assert [word.text for word in words] == [
+        *("<s>", "The", "cat", "sat", ",", "and", "\n", "the", "dog", "ran", "!", "</s>")
+    ]
+    kinds = {word.text: word.kind for word in words}
+    assert (kinds["<s>"], kinds["cat"], kinds[","], kinds["\n"]) == ("special", "word", "sign", "sign")
+
+
+def test_a_character_of_several_tokens_is_one_sign_or_part_of_one_word(trained: dict[str, Tokenizer]) -> None:
+    """é and the dash are two and three bytes, which this tokenizer has never seen together."""
+    words = trained["bpe"].words(trained["bpe"].encode("the café — cat"))
+    assert [(word.text, word.kind) for word in words] == [
+        *(("the", "word"), ("café", "word"), ("—", "sign"), ("cat", "word"))
+    ]
+
+
+def test_a_mask_is_a_word(trained: dict[str, Tokenizer]) -> None:
+    tokenizer = trained["bpe"]
+    words = tokenizer.words(tokenizer.encode_masked("the <mask> ran"))
+    assert [(word.text, word.kind) for word in words][:2] == [("the", "word"), ("<mask>", "word")]

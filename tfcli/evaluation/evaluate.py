@@ -13,6 +13,7 @@ from tfcli.evaluation.scoring import perplexity
 from tfcli.evaluation.settings import AS_IT_IS, EvaluationSettings
 from tfcli.evaluation.table import ScoreTable, score_table
 from tfcli.records.evaluation import Intervals, Scores
+from tfcli.runs.foreign import Usual, ends_of, usual
 from tfcli.runs.load import LoadedRun
 
 
@@ -44,6 +45,8 @@ def scores_of(measured: Measured) -> Scores:
     whole = {name: float(score(table.sums.sum(0))) for name, score in table.scores.items()}
     translated, spread, pseudo = measured.translated, measured.extent, measured.pseudo
     scored = sums.tokens > 0
+    known = usual(run)
+    known = Usual() if known.dataset == record.fingerprint else known
     assert run.config.model.vocab_size is not None
     nameless = run.config.roles.without_token(run.config.model.vocab_size)
     return Scores(
@@ -73,6 +76,9 @@ def scores_of(measured: Measured) -> Scores:
         references_exact=None if translated is None else translated.exact,
         pseudo_perplexity=None if pseudo is None else perplexity(pseudo.loss),
         pseudo_tokens=None if pseudo is None else int(pseudo.tokens.sum()),
+        pieces_per_word=record.validation.pieces_per_word(ends_of(run)),
+        usual_pieces_per_word=known.pieces,
+        usual_bits_per_byte=known.bits_per_byte,
         resampled=cells.kind,
         units=cells.units,
         intervals=_intervals(table),

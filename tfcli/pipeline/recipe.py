@@ -49,8 +49,9 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
     trained = time.perf_counter()
     run = load_run(finished.run, device=choose_device(recipe.train.device), precision="float32")
     scores = _evaluation(run, report)
+    _positions(run, recipe, report)
     _samples(run, recipe, report)
-    _inspection(run, recipe, report)
+    _attention(run, recipe, report)
     now = time.perf_counter()
     seconds = max(now - began, finished.seconds + now - trained)  # a resumed run took longer than this process
     return list(check_results(recipe.check, scores, seconds / 60))
@@ -125,13 +126,15 @@ def _samples(run: LoadedRun, recipe: Recipe, report: Report) -> None:
         report(generate(run, prompt, recipe.generate))
 
 
-def _inspection(run: LoadedRun, recipe: Recipe, report: Report) -> None:
+def _positions(run: LoadedRun, recipe: Recipe, report: Report) -> None:
+    if recipe.inspect.positions:
+        report(StageStarted("inspection", "positions"))
+        report(run_positions(run.model, recipe.inspect.positions))
+
+
+def _attention(run: LoadedRun, recipe: Recipe, report: Report) -> None:
     wanted = recipe.inspect
-    if wanted.attention is None and wanted.positions == 0:
-        return
-    report(StageStarted("inspection", "positions and attention"))
-    if wanted.positions:
-        report(run_positions(run.model, wanted.positions))
     if wanted.attention is not None:
+        report(StageStarted("inspection", "attention"))
         record = attention(run, wanted.attention, wanted.target)[-1]  # of an encoder-decoder, the cross-attention
         report(focused(record, wanted.layer, wanted.head))

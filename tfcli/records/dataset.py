@@ -16,6 +16,14 @@ class PartCounts:
     unknown: int
     words: int = 0
 
+    def pieces_per_word(self, ends: int) -> float | None:
+        """Tokens a word; None where words were not counted.
+
+        Args:
+            ends: tokens that end a document, or a pair, which are of no word.
+        """
+        return (self.tokens - ends * self.documents) / self.words if self.words else None
+
 
 @dataclass(frozen=True)
 class DatasetRecord:

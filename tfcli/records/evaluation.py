@@ -119,6 +119,12 @@ class Scores:
     pseudo_perplexity: float | None = None
     pseudo_tokens: int | None = None
     resampled: Unit | None = None
+    pieces_per_word: float | None = None
+    """Tokens that a word of the text is cut into; None where nobody has counted the words."""
+    usual_pieces_per_word: float | None = None
+    """In the validation part of the run's own text, and so are `usual_bits_per_byte`; None where that is not recorded,
+    or is what was scored."""
+    usual_bits_per_byte: float | None = None
     units: int = 0
     """Documents, pairs or stretches that the resamples are made of."""
     intervals: Intervals = Intervals()

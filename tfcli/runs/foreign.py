@@ -20,30 +20,36 @@ _LISTED = 5
 @dataclass(frozen=True)
 class Usual:
     """What a run's validation part is like: the share of unknown tokens, pieces a word, and, of a decoder, bits per
-    byte; None where it is not recorded."""
+    byte; None where it is not recorded. `dataset` is the fingerprint of the dataset that it is a part of."""
 
     unknown: float = 0.0
     pieces: float | None = None
     bits_per_byte: float | None = None
+    dataset: str = ""
 
 
 def usual(run: LoadedRun) -> Usual:
     """What is recorded of a run's validation part, in `data.json` and in the metrics; no dataset is opened."""
     try:
-        counts = read_run_data(run.directory.data).validation
+        data = read_run_data(run.directory.data)
         metrics = read_landmarks(run.directory.metrics) if run.directory.metrics.is_file() else None
     except (UsageError, BrokenInputError):  # an imported run has none; a damaged one is told where it is read
         return Usual()
-    if counts is None:
+    if (counts := data.validation) is None:
         return Usual()
-    ends = counts.documents * len(run.config.roles.end) * (2 if run.architecture == "encoder-decoder" else 1)
     whole = [one for one in (*metrics.validation, *metrics.whole) if one.part == "whole"] if metrics else []
     nats = [one.loss * one.scored_tokens for one in whole if one.loss is not None and one.scored_tokens]
     return Usual(
         counts.unknown / counts.tokens,
-        (counts.tokens - ends) / counts.words if counts.words else None,
+        counts.pieces_per_word(ends_of(run)),
         min(nats) / math.log(2) / counts.bytes if nats and run.architecture == "decoder" else None,
+        data.fingerprint,
     )
+
+
+def ends_of(run: LoadedRun) -> int:
+    """Tokens that end a document of a run, or both sides of a pair."""
+    return len(run.config.roles.end) * (2 if run.architecture == "encoder-decoder" else 1)
 
 
 def remark_if_foreign(run: LoadedRun, text: str, bits_per_byte: float | None = None) -> bool:

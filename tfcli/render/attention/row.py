@@ -15,7 +15,7 @@ from tfcli.render.numbers import percent, plural
 from tfcli.render.predictions.candidates import candidate_bars
 from tfcli.render.safe import fit, shortened, widest
 
-_AROUND = 16
+_AROUND = 17
 """Lines of a screen that a story and the commands behind a picture take."""
 _LONGEST_LABEL, _LONGEST_BAR = 24, 40
 

@@ -95,6 +95,17 @@ def _notes(scores: Scores) -> Iterator[str]:
     if scores.bytes is not None and scores.characters is not None:
         extent += f" · {exact(scores.bytes)} bytes, {exact(scores.characters)} characters"
     yield f"{plural(scores.tokens, 'token')} scored · {extent}"
+    if scores.pieces_per_word is not None:
+        usual = [
+            f"{value:.{digits}f} {unit}"
+            for value, digits, unit in (
+                (scores.usual_pieces_per_word, 2, "pieces"),
+                (scores.usual_bits_per_byte, 4, "bits per byte"),
+            )
+            if value is not None
+        ]
+        own = f"; the run's own validation part: {', '.join(usual)}" if usual else ""
+        yield f"{scores.pieces_per_word:.2f} pieces a word{own}"
     if scores.share_without_token is not None:
         share, ids = scores.share_without_token, plural(scores.ids_without_token, "id")
         yield f"{percent(share)} of the probability is on {ids} without a token; the loss counts it as the model does"

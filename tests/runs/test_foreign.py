@@ -1,0 +1,110 @@
+"""Text that is foreign to a run, told on stderr and in evaluate's figures."""
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import tfcli
+from tfcli.inspection.predictions.losses import losses
+from tfcli.runs.data import read_run_data
+from tfcli.runs.foreign import remark_if_foreign, usual
+from tfcli.runs.load import LoadedRun, load_run
+
+STORY = "One day Tom swam across the river to the bank."
+
+
+@pytest.fixture
+def run(trained: Callable[[str], Path]) -> Path:
+    """Every letter is a token of its tokenizer."""
+    return trained("decoder")
+
+
+def told_of(run: Path, **figures: int) -> LoadedRun:
+    """The same run whose validation part is recorded to be like this."""
+    path = run / "data.json"
+    values = json.loads(path.read_text())
+    values["validation"].update(figures)
+    path.write_text(json.dumps(values))
+    return load_run(run)
+
+
+def test_the_usual_figures_are_those_of_the_validation_part(run: Path):
+    """By hand from what is recorded: each document ends with a token that is of no word."""
+    known, counts = usual(load_run(run)), read_run_data(run / "data.json").validation
+    assert counts is not None and counts.unknown == known.unknown == 0
+    assert known.pieces == (counts.tokens - counts.documents) / counts.words
+    evaluated = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if "evaluated" in line]
+    best = min(one["loss"] for one in evaluated if one["part"] == "whole")
+    assert known.bits_per_byte == pytest.approx(best * counts.tokens / math.log(2) / counts.bytes)
+
+
+@pytest.mark.parametrize(
+    "command", [["generate", "--max-new-tokens", "1"], *(["inspect", name] for name in ("attention", "tokens", "lens"))]
+)
+def test_unknown_tokens_are_counted_and_named_by_whatever_reads_them(run: Path, command: list[str]):
+    name, *options = command if command[0] == "inspect" else ["generate", *command[1:]]
+    words = ["inspect", options.pop(0)] if name == "inspect" else [name]
+    foreign = tfcli(*words, run, "O gato, é só ✓", *options)
+    assert foreign.exit_code == 0
+    assert foreign.stderr == f"Foreign to {run}: 3 of 14 tokens are unknown (é, ó, ✓).\n"
+    own = tfcli(*words, run, STORY[:20], *options)
+    assert (own.exit_code, "Foreign" in own.stderr) == (0, False)
+    assert tfcli(*words, run, "O gato, é só ✓", *options, "--quiet").stderr == ""
+
+
+def test_pieces_a_word_that_are_too_many_are_told(run: Path, tmp_path: Path):
+    """Letters of seven words of 4 + 1: 34 tokens. Of 3 usual ones, 3 · (1 + 2.4 / √7) = 5.7 are too many, and 2 of 1."""
+    text = "abcd " * 6 + "abcd"
+    shutil.copytree(run, tmp_path / "run")
+    with pytest.warns(UserWarning, match=r"4\.9 pieces a word, 2\.0 in its validation part"):
+        assert remark_if_foreign(told_of(tmp_path / "run", documents=1, tokens=201, words=100), text)
+    assert not remark_if_foreign(told_of(tmp_path / "run", documents=1, tokens=301, words=100), text)
+    assert not remark_if_foreign(told_of(tmp_path / "run", documents=1, tokens=101, words=100), "abcd abcd"), "too few"
+
+
+def test_bits_per_byte_that_are_too_many_are_told(run: Path, tmp_path: Path):
+    """40 bytes: 2 + 80 / 40 = 4 bits more than usual are too many."""
+    loaded, text = load_run(run), "a story " * 5
+    known = usual(loaded).bits_per_byte
+    assert known is not None
+    assert not remark_if_foreign(loaded, text, known + 3.9)
+    with pytest.warns(UserWarning, match="bits a byte"):
+        assert remark_if_foreign(loaded, text, known + 4.1)
+
+
+def test_a_run_s_own_validation_text_is_not_foreign(run: Path):
+    loaded = load_run(run)
+    from tfcli.corpora.stories import stories
+
+    for text, _ in zip(stories(seed=5), range(40), strict=False):
+        for sentence in text.split(". "):
+            assert not remark_if_foreign(loaded, sentence)
+        assert not remark_if_foreign(loaded, text, losses(loaded, text).bits_per_byte)
+
+
+def test_an_older_run_has_no_figures_and_tells_unknown_tokens_alone(run: Path, tmp_path: Path):
+    shutil.copytree(run, tmp_path / "run")
+    values = json.loads((tmp_path / "run/data.json").read_text())
+    del values["validation"]
+    (tmp_path / "run/data.json").write_text(json.dumps(values))
+    loaded = load_run(tmp_path / "run")
+    known = usual(loaded)
+    assert (known.pieces, known.bits_per_byte) == (None, None)
+    assert not remark_if_foreign(loaded, "x" * 30, 99.0)
+    with pytest.warns(UserWarning, match="1 of 2 tokens is unknown"):
+        assert remark_if_foreign(loaded, "a✓")
+
+
+def test_evaluate_has_it_in_figures(run: Path, tmp_path: Path):
+    (tmp_path / "other.txt").write_text("abcd abcd abcd. " * 20)
+    scores = json.loads(tfcli("evaluate", run, tmp_path / "other.txt", "--json").stdout)
+    known = usual(load_run(run))
+    assert scores["pieces_per_word"] == pytest.approx(16 / 3, abs=0.02)
+    assert scores["usual_pieces_per_word"] == known.pieces
+    assert scores["usual_bits_per_byte"] == known.bits_per_byte
+    own = json.loads(tfcli("evaluate", run, "--json").stdout)
+    assert (own["pieces_per_word"], own["usual_pieces_per_word"]) == (known.pieces, None)
