@@ -35,8 +35,9 @@ def test_text_is_stored_between_bos_and_eos(tmp_path: Path) -> None:
     assert load(tmp_path / "data/train-00000.tokens.npy") == [1, 5, 6, 2, 1, 7, 2, 1, 4, 2]
     assert load(tmp_path / "data/train-00000.offsets.npy") == [0, 4, 7, 10]
     assert load(tmp_path / "data/validation-00000.tokens.npy") == [1, 6, 5, 2]
-    # "ab" and </s> are 3 tokens, "c" 2, "é" 2; é has two bytes.
-    assert record.train == PartCounts(documents=3, tokens=7, bytes=5, characters=4, unknown=1, words=3)
+    # "ab" and </s> are 3 tokens, "c" 2, "é" 2; é has two bytes. Of 4/3 pieces a word on average, two, one and one
+    # are 2/3, 1/3 and 1/3 away: √((4 + 1 + 1) / 9 / 3) = 0.4714.
+    assert record.train == PartCounts(documents=3, tokens=7, bytes=5, characters=4, unknown=1, words=3, spread=0.4714)
     assert record.validation == PartCounts(documents=1, tokens=3, bytes=2, characters=2, unknown=0, words=1)
     assert (record.kind, record.sources, record.split, record.reused) == (
         "text",
@@ -73,8 +74,9 @@ def test_pairs_are_stored_side_by_side(tmp_path: Path) -> None:
     assert load(tmp_path / "data/train-00000.source.offsets.npy") == [0, 2, 5]
     assert load(tmp_path / "data/train-00000.target.tokens.npy") == [1, 6, 7, 2, 1, 4, 2]
     assert load(tmp_path / "data/train-00000.target.offsets.npy") == [0, 4, 7]
-    # Sources 2 + 3 tokens, targets 3 + 2; bytes and characters of the targets "bc" and "é"; four words.
-    assert record.train == PartCounts(documents=2, tokens=10, bytes=4, characters=3, unknown=1, words=4)
+    # Sources 2 + 3 tokens, targets 3 + 2; bytes and characters of the targets "bc" and "é"; four words,
+    # of 1.5 pieces on average, each half a piece away.
+    assert record.train == PartCounts(documents=2, tokens=10, bytes=4, characters=3, unknown=1, words=4, spread=0.5)
 
 
 def test_pairs_begin_as_the_roles_say(tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_a_long_document_is_encoded_in_pieces_and_stored_as_one(
     record = prepared(FakeDivision(["ab\ncdefg"], ["a"]), tmp_path / "data")
     # The line end is the 28th letter of the alphabet: 5 + 27. So short a limit cuts the second word in two.
     assert load(tmp_path / "data/train-00000.tokens.npy") == [1, 5, 6, 32, 7, 8, 9, 10, 11, 2]
-    assert record.train == PartCounts(documents=1, tokens=9, bytes=8, characters=8, unknown=0, words=3)
+    assert record.train == PartCounts(documents=1, tokens=9, bytes=8, characters=8, unknown=0, words=3, spread=0.4714)
 
 
 def test_progress_counts_documents_and_tokens(tmp_path: Path) -> None:

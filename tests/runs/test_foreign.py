@@ -23,7 +23,7 @@ def run(trained: Callable[[str], Path]) -> Path:
     return trained("decoder")
 
 
-def told_of(run: Path, **figures: int) -> LoadedRun:
+def told_of(run: Path, **figures: float) -> LoadedRun:
     """The same run whose validation part is recorded to be like this."""
     path = run / "data.json"
     values = json.loads(path.read_text())
@@ -57,13 +57,17 @@ def test_unknown_tokens_are_counted_and_named_by_whatever_reads_them(run: Path, 
 
 
 def test_pieces_a_word_that_are_too_many_are_told(run: Path, tmp_path: Path):
-    """Letters of seven words of 4 + 1: 34 tokens. Of 3 usual ones, 3 · (1 + 2.4 / √7) = 5.7 are too many, and 2 of 1."""
+    """Seven words in 34 letters are 4.9 a word; more than 2 · (1 + 2.4 / √7) = 3.8 are too many, and 5.7 of 3."""
     text = "abcd " * 6 + "abcd"
     shutil.copytree(run, tmp_path / "run")
     with pytest.warns(UserWarning, match=r"4\.9 pieces a word, 2\.0 in its validation part"):
-        assert remark_if_foreign(told_of(tmp_path / "run", documents=1, tokens=201, words=100), text)
-    assert not remark_if_foreign(told_of(tmp_path / "run", documents=1, tokens=301, words=100), text)
-    assert not remark_if_foreign(told_of(tmp_path / "run", documents=1, tokens=101, words=100), "abcd abcd"), "too few"
+        assert remark_if_foreign(told_of(tmp_path / "run", documents=1, tokens=201, words=100, spread=0.5), text)
+    assert not remark_if_foreign(told_of(tmp_path / "run", documents=1, tokens=301, words=100, spread=0.0), text)
+    spread = told_of(tmp_path / "run", documents=1, tokens=201, words=100, spread=2.0)
+    assert not remark_if_foreign(spread, text), "2 + 4 · 2 / √7 = 5.0 are not too many where words differ so"
+    assert not remark_if_foreign(
+        told_of(tmp_path / "run", documents=1, tokens=101, words=100, spread=0.5), "abcd abcd"
+    ), "too few"
 
 
 def test_bits_per_byte_that_are_too_many_are_told(run: Path, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -44,7 +45,7 @@ def prepare(
     The counts of a part: `tokens` are the stored ids but those that begin a document, which are never news (a
     document of n ids counts n + 1, and a pair counts both sides); `bytes` (UTF-8) and `characters` are of the
     text itself, of a pair's target; `unknown` are ids of the unknown token, `words` what stands between white space,
-    of both sides.
+    of both sides; `spread` is √(Σ (pieces − mean · words)² / Σ words) over the texts.
 
     Raises:
         UsageError: `out` holds something else, or cannot be written to, or a part has no text.
@@ -152,12 +153,18 @@ class _Tally:
 
     def __init__(self, writer: PartWriter) -> None:
         self.writer = writer
-        self.documents = self.tokens = self.bytes = self.characters = self.unknown = self.words = 0
+        self.documents = self.tokens = self.bytes = self.characters = self.unknown = 0
+        self.pieces = self.words = self.squares = self.products = self.word_squares = 0
 
     def add(self, piece: Piece, ids: list[int], tokenizer: Tokenizer) -> None:
         roles = tokenizer.roles
         self.unknown += tokenizer.count_unknown(ids)
-        self.words += len(piece.text.split())
+        words = len(piece.text.split())
+        self.pieces += len(ids)
+        self.words += words
+        self.squares += len(ids) ** 2
+        self.products += len(ids) * words
+        self.word_squares += words**2
         self.tokens += len(ids) + len(roles.end) * piece.last
         self.writer.append(piece.side, _framed(piece, ids, roles))
         if piece.side != "source":
@@ -168,7 +175,12 @@ class _Tally:
             self.writer.end_document(piece.side)
 
     def counts(self) -> PartCounts:
-        return PartCounts(self.documents, self.tokens, self.bytes, self.characters, self.unknown, self.words)
+        texts = self.documents, self.tokens, self.bytes, self.characters, self.unknown
+        if not self.words:
+            return PartCounts(*texts)
+        mean = self.pieces / self.words
+        deviations = self.squares - 2 * mean * self.products + mean**2 * self.word_squares
+        return PartCounts(*texts, self.words, round(math.sqrt(max(0.0, deviations) / self.words), 4))
 
     def require_text(self, part: str, division: Division) -> None:
         if self.characters == 0:

@@ -7,7 +7,8 @@ from typing import Literal
 @dataclass(frozen=True)
 class PartCounts:
     """Counts of the training or the validation part. For pairs: `tokens` and `words` of both sides, `bytes` of the
-    target. `words` stand between white space; 0 where an older dataset has not counted them."""
+    target. `words` stand between white space, and `spread` is the standard deviation of the pieces of one, from
+    document to document; both are 0 where an older dataset has not counted them."""
 
     documents: int
     tokens: int
@@ -15,6 +16,7 @@ class PartCounts:
     characters: int
     unknown: int
     words: int = 0
+    spread: float = 0.0
 
     def pieces_per_word(self, ends: int) -> float | None:
         """Tokens a word; None where words were not counted.

@@ -12,18 +12,22 @@ from tfcli.runs.load import LoadedRun
 
 FEWEST_WORDS = 4
 """Of a shorter text, one name decides how many pieces a word takes."""
-_PIECES = 2.4
+_TIMES, _SPREADS = 2.4, 4.0
 _BITS, _BITS_OF_A_TEXT = 2.0, 80.0
 _LISTED = 5
 
 
 @dataclass(frozen=True)
 class Usual:
-    """What a run's validation part is like: the share of unknown tokens, pieces a word, and, of a decoder, bits per
-    byte; None where it is not recorded. `dataset` is the fingerprint of the dataset that it is a part of."""
+    """What a run's validation part is like: the share of unknown tokens, pieces a word and how far they spread, and,
+    of a decoder, bits per byte; None where it is not recorded.
+
+    `dataset` is the fingerprint of the dataset that it is a part of.
+    """
 
     unknown: float = 0.0
     pieces: float | None = None
+    spread: float = 0.0
     bits_per_byte: float | None = None
     dataset: str = ""
 
@@ -42,6 +46,7 @@ def usual(run: LoadedRun) -> Usual:
     return Usual(
         counts.unknown / counts.tokens,
         counts.pieces_per_word(ends_of(run)),
+        counts.spread,
         min(nats) / math.log(2) / counts.bytes if nats and run.architecture == "decoder" else None,
         data.fingerprint,
     )
@@ -55,8 +60,9 @@ def ends_of(run: LoadedRun) -> int:
 def remark_if_foreign(run: LoadedRun, text: str, bits_per_byte: float | None = None) -> bool:
     """Say by a `Remark` that a text is clearly foreign to a run; returns whether it is.
 
-    More than 1 + 2.4 / √words times the usual pieces a word are too many, and so are 2 + 80 / bytes bits per byte above
-    the usual: both are wide for short texts, and measured so that a run's own are not told (decisions/0018).
+    Pieces a word are too many from the larger of 2.4 times the usual and 4 times their spread, over √words, above the
+    usual, and bits per byte from 2 + 80 / bytes above theirs: both limits are wide for short texts, and measured so
+    that a run's own are not told (decisions/0018).
 
     Args:
         bits_per_byte: where the model has read the text already; told if its tokens say nothing.
@@ -90,5 +96,6 @@ def _of_tokens(run: LoadedRun, text: str, known: Usual) -> Iterator[str]:
     words = len(text.split())
     if known.pieces is None or words < FEWEST_WORDS:
         return
-    if len(ids) / words > known.pieces * (1 + _PIECES / math.sqrt(words)):
+    beyond = max(_TIMES * known.pieces, _SPREADS * known.spread) / math.sqrt(words)
+    if len(ids) / words > known.pieces + beyond:
         yield f"{len(ids) / words:.1f} pieces a word, {known.pieces:.1f} in its validation part"
