@@ -20,6 +20,7 @@ KEYS = {
     *("documents", "accuracy", "left_out", "bleu", "chrf", "exact_match", "signature", "bytes", "characters"),
     *("unknown", "context", "stride", "beam", "references_exact", "pseudo_perplexity", "pseudo_tokens", "resampled"),
     *("units", "intervals", "buckets", "comparison", "precision", "windows", "text_start", "unscored"),
+    *("pieces_per_word", "usual_pieces_per_word", "usual_bits_per_byte"),
     *("ids_without_token", "share_without_token", "part"),
 }
 

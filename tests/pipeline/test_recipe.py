@@ -48,16 +48,15 @@ def test_a_recipe_runs_from_end_to_end(tmp_path: Path, architecture: str):
     limits = {"inspect": {**shown["inspect"], "positions": 6}, "check": {"max_loss": 100, "max_minutes": 60}}
     events, checks = run(tiny_recipe(architecture, shown, limits), tmp_path / "run")
     stages = [event.stage for event in events.of(StageStarted)]
-    assert stages == ["tokenizer", "data", "training", "evaluation", "generation", "inspection"]
+    assert stages == ["tokenizer", "data", "training", "evaluation", "inspection", "generation", "inspection"]
     made = [event for event in events if isinstance(event, Scores | list | Filled | AttentionRecord | PositionsRecord)]
     samples = len(shown["generate"]["prompts"])
     assert isinstance(made[0], Scores)
-    assert [type(one) for one in made[1 + samples :]] == [AttentionRecord] * len(KINDS[architecture]) + [
-        PositionsRecord
-    ]
+    assert isinstance(made[1], PositionsRecord)
+    assert made[1].length == 6
+    assert [type(one) for one in made[2 + samples :]] == [AttentionRecord] * len(KINDS[architecture]), "they stand last"
     assert [one.kind for one in events.of(AttentionRecord)] == KINDS[architecture]
-    assert made[-1].length == 6
-    for sample, prompt in zip(made[1:], shown["generate"]["prompts"], strict=False):
+    for sample, prompt in zip(made[2:], shown["generate"]["prompts"], strict=False):
         if architecture == "encoder":
             assert isinstance(sample, Filled)
             assert (sample.prompt, len(sample.predictions[0])) == (prompt, 3)
