@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.fakes import ROLES
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.causal import CausalBatches
-from tfcli.data.documents import DocumentPlan, _windows
+from tfcli.data.documents import DocumentPlan, document_windows
 from tfcli.data.masking import MaskedBatches
 from tfcli.data.views import TokenStreamView
 from tfcli.errors import UsageError
@@ -88,20 +88,20 @@ DOCUMENTS = np.array([[0, 2, 6, 9], [2, 6, 9, 17]])
 
 def test_windows_by_hand_where_the_token_after_the_last_is_a_label() -> None:
     # 1, 3, 2 and 7 tokens have a successor in their document: shorter than a window, as long, shorter, and longer.
-    starts, sizes = _windows(DOCUMENTS, 1, 3)
+    starts, sizes = document_windows(DOCUMENTS, 1, 3)
     assert starts.tolist() == [0, 2, 6, 9, 12, 15]
     assert sizes.tolist() == [1, 3, 2, 3, 3, 1]
 
 
 def test_windows_by_hand_where_a_token_is_its_own_label() -> None:
     # 2, 4, 3 and 8 tokens: shorter than a window, one longer, as long, and longer.
-    starts, sizes = _windows(DOCUMENTS, 0, 3)
+    starts, sizes = document_windows(DOCUMENTS, 0, 3)
     assert starts.tolist() == [0, 2, 5, 6, 9, 12, 15]
     assert sizes.tolist() == [2, 3, 1, 3, 3, 3, 2]
 
 
 def test_a_document_of_one_token_has_nothing_to_predict() -> None:
-    starts, sizes = _windows(np.array([[0, 1, 4], [1, 4, 5]]), 1, 3)
+    starts, sizes = document_windows(np.array([[0, 1, 4], [1, 4, 5]]), 1, 3)
     assert (starts.tolist(), sizes.tolist()) == ([1], [2])
     with pytest.raises(UsageError, match="No document has a token behind its first one"):
         DocumentPlan(np.array([[0, 1], [1, 2]]), 1, context=3, batch_size=2, seed=0)

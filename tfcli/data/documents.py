@@ -39,7 +39,7 @@ class DocumentPlan:
         seed: int,
         sample: int = 0,
     ) -> None:
-        self._starts, self._lengths = _windows(documents, label_offset, context)
+        self._starts, self._lengths = document_windows(documents, label_offset, context)
         if not len(self._starts):
             raise UsageError(
                 "No document has a token behind its first one", "give longer texts, or set train.windows = 'stream'"
@@ -73,12 +73,12 @@ class DocumentPlan:
         return Spans(self._starts[numbers], self._lengths[numbers])
 
 
-def _windows(
+def document_windows(
     documents: NDArray[np.int64], label_offset: int, context: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Start and length of every window; a document of no positions has none.
 
-    >>> _windows(np.array([[0, 4], [4, 9]]), 1, 3)
+    >>> document_windows(np.array([[0, 4], [4, 9]]), 1, 3)
     (array([0, 4, 7]), array([3, 3, 1]))
     """
     starts, ends = documents

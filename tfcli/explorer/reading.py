@@ -9,6 +9,7 @@ from tfcli.explorer.state import Place, View
 from tfcli.inspection.attention.rollout import layer_means, rollout
 from tfcli.inspection.attention.weights import attention_record
 from tfcli.inspection.heads.copies import Copies, copies
+from tfcli.inspection.heads.material import Material
 from tfcli.inspection.heads.roles import heads_on
 from tfcli.inspection.kinds import KINDS
 from tfcli.inspection.passes import record_model
@@ -97,5 +98,6 @@ class Reader:
             passed = record_model(run.model, inputs.tensors(run.device))
         records = tuple(attention_record(run, kind, inputs, passed) for kind in kinds)
         is_measurable = all(len(record.key_tokens) > 1 and len(record.query_tokens) > 1 for record in records)
-        statistics = heads_on(run, kinds, [inputs], [passed], self._copies) if is_measurable else ()
+        alone = Material("the text", (inputs,), False, {})
+        statistics = heads_on(run, kinds, alone, lambda _: passed, self._copies) if is_measurable else ()
         return Reading(text, target, records, statistics)

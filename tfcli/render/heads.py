@@ -1,42 +1,76 @@
-"""Which head does what: every head in a line, under the kind of attention it belongs to, the clearest roles first."""
+"""Which head does what: its role in words with its share beside chance, its best sentence, and a line of figures."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.style import Style
+from rich.table import Table as Grid
 from rich.text import Text
 
 from tfcli.records.attention import AttentionKind
-from tfcli.records.heads import HeadsRecord, HeadStatistics
+from tfcli.records.heads import NO_ROLE, HeadsRecord, HeadStatistics, RoleShare
 from tfcli.render.attention.words import KIND_NAMES
 from tfcli.render.brush import Brush, brush_for
 from tfcli.render.cells import scale_bar
 from tfcli.render.colors import LEVELS, WEIGHTS
 from tfcli.render.numbers import plural
-from tfcli.render.safe import fit, token_label, widest
+from tfcli.render.safe import fit, printable, shortened, token_label
 from tfcli.render.table_csv import Table
 
-_HEAD = 7
+_HEAD = 6
 _COLUMN = 5
-_LEAST_ROLE, _MOST_ROLE = 20, 46
-_TOKEN = 10
+_TOKEN = 16
+_AT = 4  # words that are named
+_SPREAD = 0.8
+_NEARLY_ALL = 0.9
+_FAR = 90  # characters between query and key that are shown
+_MARKS = "«from here» it looks [there], with that weight"
+
+_WORDS = {
+    "previous token": "the token before it",
+    "next token": "the token after it",
+    "first token": "the first token",
+    "end mark": "the end mark",
+    "itself": "itself",
+    "same token": "the same token elsewhere",
+    "after the same token": "what followed the same token elsewhere",
+    "punctuation": "punctuation",
+    "end of a sentence": "the end of a sentence",
+    "space": "spaces and line ends",
+    "who acts": "the word that says who acts",
+    "verb": "the last verb before it",
+    "where": "the word that says where",
+    "thing": "the thing that was last named",
+    "aligned word": "the source word of the word that comes next",
+    "same place": "the same place in the source",
+}
 
 
 class _Column(NamedTuple):
-    """A statistic: what stands over it, what it is, and whether it is a share of 1, which has a colour."""
+    """A figure: what stands over it, what it is, the role whose share it is, and whether it is a share of 1."""
 
     key: str
     heading: str
     meaning: str
+    role: str = ""
     share: bool = True
 
 
 _COLUMNS = (
-    _Column("previous", "prev", "on the token before: a(t, t−1), t ≥ 1"),
-    _Column("next", "next", "on the token after: a(t, t+1), t ≥ 1"),
-    _Column("first", "1st", "on the first token: a(t, 0), t ≥ 1"),
-    _Column("itself", "self", "on the token itself: a(t, t), t ≥ 1"),
+    _Column("previous", "prev", "on the token before: a(t, t−1)", "previous token"),
+    _Column("next", "next", "on the token after: a(t, t+1)", "next token"),
+    _Column("first", "1st", "on the first token: a(t, 0)", "first token"),
+    _Column("itself", "self", "on the token itself: a(t, t)", "itself"),
+    _Column("same", "same", "on the same token elsewhere", "same token"),
+    _Column("after_same", "aft", "on what followed the same token elsewhere", "after the same token"),
+    _Column("punctuation", "punc", "on punctuation", "punctuation"),
+    _Column("aligned", "algn", "on the source word that the grammar aligns with the next word", "aligned word"),
+    _Column("place", "diag", "on the same place in the source, and those beside it", "same place"),
     _Column("induction", "ind", "on the token behind its earlier copy: a(t, t−n+1)"),
     _Column("duplicate", "dup", "on its earlier copy: a(t, t−n)"),
     _Column("in_order", "ord", "steps at which the strongest source token does not go back"),
@@ -50,87 +84,258 @@ SORT_KEYS = ("role", "layer", *(column.key for column in _COLUMNS))
 
 @dataclass(frozen=True)
 class HeadsView:
-    """The table, a part a kind of attention, and what its columns are.
+    """Every head in words, with its best sentence; then a table of figures, a part a kind of attention.
 
     Args:
-        sort: one of SORT_KEYS; statistics from the largest.
+        sort: one of SORT_KEYS; figures from the largest.
     """
 
     record: HeadsRecord
     sort: str = "role"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        brush = brush_for(console, WEIGHTS)
+        record, brush = self.record, brush_for(console, WEIGHTS)
         yield Text(f"Attention heads · which does what · {_order(self.sort)}", style="bold")
-        yield Text(_measured(self.record), style="dim")
+        yield Text(_measured(record), style="dim")
+        kinds = {head.kind: None for head in record.heads}
+        parts = {kind: ranked([head for head in record.heads if head.kind == kind], self.sort) for kind in kinds}
+        for kind, heads in parts.items():
+            yield Text("")
+            yield Text(KIND_NAMES[kind], style="bold")
+            yield _told(heads, brush)
+        yield Text("")
+        yield Text(f"layer.head, both from 0; {_MARKS}", style="dim")
+        yield from self._figures(parts, options.max_width, brush)
+
+    def _figures(
+        self, parts: dict[AttentionKind, list[HeadStatistics]], width: int, brush: Brush
+    ) -> Iterator[RenderableType | Segment]:
         shown: dict[str, _Column] = {}
-        for kind in dict.fromkeys(head.kind for head in self.record.heads):
-            heads = ranked([head for head in self.record.heads if head.kind == kind], self.sort)
-            columns = _fitting(heads, options.max_width)
+        for kind, heads in parts.items():
+            columns = _fitting(heads, width)
             shown |= {column.key: column for column in columns}
             yield Text("")
-            yield from _part(kind, heads, columns, options.max_width, brush)
+            yield Text(f"{KIND_NAMES[kind]} in figures", style="bold")
+            heading = fit("", _HEAD) + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
+            yield Text(heading, style="dim", no_wrap=True)
+            for head in heads:
+                line = Text(fit(_place(head), _HEAD), no_wrap=True)
+                for column in columns:
+                    line.append_text(_cell(_value(head, column), column, brush))
+                yield line
         yield Text("")
         if brush.in_color:
             yield from scale_bar("0", "1", brush)
-            yield Text("  share of attention, mean over rows", style="dim")
+            yield Text("  share of attention, mean over the rows that have such a token", style="dim")
         for column in shown.values():
             yield Text.assemble((fit(column.heading, _COLUMN), "bold"), (column.meaning, "dim"))
         if self.record.repeated and "induction" in shown:
             copies = f"{self.record.sequences} sequences of n = {self.record.repeated} random tokens"
             yield Text(f"ind, dup: on {copies}, read twice in a row (Olsson et al. 2022)", style="dim")
-        yield Text(_ROLES, style="dim")
 
 
-_ROLES = (
-    "does: the largest of these shares, from .30 up; else spread out (even from .80 up); else by content, with the "
-    "tokens that get most of its weight. Cross-attention: in order, or one token at a time (max from .60 up)."
-)
+@dataclass(frozen=True)
+class HeadsExplained:
+    """A paragraph a head, as one would say it to a friend."""
+
+    record: HeadsRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        brush = brush_for(console, WEIGHTS)
+        for number, head in enumerate(self.record.heads):
+            if number:
+                yield Text("")
+            yield Text(f"Head {_place(head)} · {KIND_NAMES[head.kind]}, layer {head.layer}, head {head.head}", "bold")
+            yield Text(explained(self.record, head))
+            yield Padding(_sentence(head, brush), (0, 0, 0, 2))
+            yield Text(_MARKS, style="dim")
+
+
+def explained(record: HeadsRecord, head: HeadStatistics) -> str:
+    """What a head mostly looks at, how often against chance, where else it looks, and what is not sure."""
+    does, one = head.does, head.example
+    query = printable(one.text[slice(*one.query)])
+    key = printable((one.text if one.source is None else one.source)[slice(*one.key)])
+    if does is None:
+        told = (
+            f"This head has {NO_ROLE}: nothing that was looked for gets much more of its attention than chance would "
+            f"give it. What it does: {_instead(head)}."
+        )
+    else:
+        where = "" if not head.at else f" from {_at(head)} ({_whole(does.coverage)} of all tokens)"
+        told = (
+            f"This head {_adverb(does)} looks at {_words(head, does.role)}{where}: it gives it {_whole(does.share)} of "
+            f"its attention{_span(does)}; one that looked at everything alike would give it {_whole(does.chance)}."
+        )
+        if does.coverage < _NEARLY_ALL and not head.at:
+            told += f" {_whole(does.coverage)} of the tokens have such a thing to look at."
+    if (rest := head.of(head.beside)) is not None:
+        told += f" Else it rests on {_words(head, rest.role)} ({_whole(rest.share)} of all its attention)."
+    if record.chosen_apart:
+        apart = (
+            "what it looks at was chosen on one half of them and measured on the other (in brackets: where 95 % of "
+            "resamples have it)"
+        )
+    else:
+        apart = "one text is little, and what it looks at was chosen on the same text"
+    return (
+        f"{told} Measured on {record.measured_on}, {plural(record.tokens, 'token')}; {apart}. What this does not say: "
+        "what the model makes of it, and whether it looks there in texts of another kind. A clear case: from "
+        f"“{query}” it gives {_whole(one.weight)} to “{key}”."
+    )
+
+
+def commands(record: HeadsRecord, *, explained: bool) -> Iterator[str]:
+    """What to type next, each on one line: to see the heads that were explained, else to have one explained."""
+    run, kinds = shlex.quote(record.run), {head.kind for head in record.heads}
+    for head in record.heads if explained else ():
+        one = head.example
+        target = "" if one.target is None else f" --target={shlex.quote(one.target)} --kind {head.kind}"
+        options = f"--layer {head.layer} --head {head.head}{target}"
+        yield f"See {_place(head)}: tfcli inspect attention {options} -- {run} {shlex.quote(one.prompt)}"
+    if not explained:
+        head = ranked(record.heads, "role")[0]
+        kind = f" --kind {head.kind}" if len(kinds) > 1 else ""
+        yield f"In words: tfcli inspect heads {run} --head {_place(head)}{kind} --explain"
+    if record.finder:
+        what = {"bank": "tells the banks apart", "alignment": "aligns words"}[record.finder]
+        yield f"Which head {what}: tfcli inspect attention {run} --find {record.finder}"
 
 
 def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:
-    """Heads by a statistic, the largest first; by `role`, those with a place they look at before those without."""
+    """Heads by a figure, the largest first; by `role`, those at all tokens before those at some, and those without."""
     if sort == "layer":
         return sorted(heads, key=lambda head: (head.layer, head.head))
     if sort == "role":
-        return sorted(heads, key=lambda head: (head.role in ("by content", "spread out"), -head.role_score))
-    return sorted(heads, key=lambda head: -(getattr(head, sort) or 0.0))
+        return sorted(heads, key=lambda head: (head.does is None, bool(head.at), -_above(head.does)))
+    [column] = [column for column in _COLUMNS if column.key == sort]
+    return sorted(heads, key=lambda head: -(_value(head, column) or 0.0))
 
 
 def heads_table(record: HeadsRecord) -> Table:
     """A row a head."""
-    keys = ("kind", "layer", "head", "role", "role_score", *(column.key for column in _COLUMNS))
-    return Table(keys, ([getattr(head, key) for key in keys] for head in record.heads))
+    keys = ("kind", "layer", "head", "role", "share", "low", "high", "chance", "coverage")
+    rows = (
+        (
+            *(head.kind, head.layer, head.head, head.role),
+            *(None if head.does is None else getattr(head.does, key) for key in keys[4:]),
+            *(_value(head, column) for column in _COLUMNS),
+        )
+        for head in record.heads
+    )
+    return Table((*keys, *(column.key for column in _COLUMNS)), rows)
 
 
-def _part(
-    kind: AttentionKind, heads: Sequence[HeadStatistics], columns: Sequence[_Column], width: int, brush: Brush
-) -> RenderResult:
-    role = min(_MOST_ROLE, width - _HEAD - _COLUMN * len(columns))
-    yield Text(KIND_NAMES[kind], style="bold")
-    heading = fit("", _HEAD) + fit("does", role) + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
-    yield Text(heading.rstrip(), style="dim", no_wrap=True)
+def _told(heads: Sequence[HeadStatistics], brush: Brush) -> Grid:
+    """Place, role and sentence of each."""
+    grid = Grid.grid()
+    grid.add_column(width=_HEAD, no_wrap=True)
+    grid.add_column(overflow="fold")
     for head in heads:
-        line = Text.assemble(fit(f"L{head.layer} H{head.head}", _HEAD), (fit(_role(head), role), "bold"), no_wrap=True)
-        for column in columns:
-            line.append_text(_cell(getattr(head, column.key), column, brush))
-        line.rstrip()
-        yield line
+        does, notes = head.does, []
+        if does is None:
+            line = Text.assemble((NO_ROLE, "bold"), f": {_instead(head)}")
+        else:
+            line = Text.assemble((f"{_adverb(does)} {_words(head, does.role)}", "bold"))
+            line.append(f" {_whole(does.share)}{_span(does)}, by chance {_whole(does.chance)}")
+            if head.at:
+                notes.append(f"from {_at(head)}: {_whole(does.coverage)} of the tokens")
+            elif does.coverage < _NEARLY_ALL:
+                notes.append(f"{_whole(does.coverage)} of the tokens have one")
+        if (rest := head.of(head.beside)) is not None:
+            notes.append(f"rests on {_words(head, rest.role)} {_whole(rest.share)}")
+        line.append(f" · {' · '.join(notes)}" if notes else "", "dim")
+        grid.add_row(_place(head), line)
+        grid.add_row("", _sentence(head, brush))
+    return grid
 
 
-def _role(head: HeadStatistics) -> str:
-    """In words: "previous token .93", "by content: ", .12  · the .09"."""
-    words = f"{head.role} {_number(head.role_score)}"
-    if head.role != "by content":
-        return words
-    favourites = " ".join(f"{fit_label(token)} {_number(share)}" for token, share in head.favourites)
-    return f"{head.role}: {favourites}"
+def _sentence(head: HeadStatistics, brush: Brush) -> Text:
+    """The example with query and key marked, and what the key gets."""
+    one = head.example
+    if one.source is None and one.query == one.key:
+        return _marked(one.text, (one.query, "«[", "]»", "underline")).append(f"  {_number(one.weight)}", "bold")
+    key = (one.key, "[", "]", brush.readable(round(one.weight * (LEVELS - 1))) if brush.in_color else "")
+    query = (one.query, "«", "»", "underline")
+    if one.source is None:
+        text = _marked(one.text, *sorted((query, key)))
+    else:
+        text = Text.assemble(_marked(one.source, key), " ← ", _marked(one.text, query))
+    return text.append(f"  {_number(one.weight)}", "bold")
 
 
-def fit_label(token: str) -> str:
-    """A token's label, cut where it is long."""
-    label = token_label(token)
-    return fit(label, _TOKEN) if widest((label,)) > _TOKEN else label
+def _marked(text: str, *marks: tuple[tuple[int, int], str, str, Style | str]) -> Text:
+    """A text with its marked places between signs, on one line; what is far between two of them is left out."""
+    marked, at = Text(), 0
+    for (start, end), before, behind, style in marks:
+        between = printable(text[at:start])
+        if at and len(between) > _FAR:
+            between = f"{between[: _FAR // 2].rsplit(' ', 1)[0]} … {between[-_FAR // 2 :].split(' ', 1)[-1]}"
+        marked.append(between)
+        marked.append(f"{before}{printable(text[start:end])}{behind}", style)
+        at = end
+    return marked.append(printable(text[at:]))
+
+
+def _words(head: HeadStatistics, role: str) -> str:
+    """A role in words."""
+    if role in _WORDS:
+        words = _WORDS[role]
+        return words.replace("elsewhere", "before") if head.kind == "decoder_self" else words
+    count, _, side = role.split(" ")
+    return f"the token {count} {side} it"
+
+
+def _instead(head: HeadStatistics) -> str:
+    """What a head does that has no role."""
+    even = head.entropy_share or 0.0
+    told = "spread out" if even >= _SPREAD else f"by content, {_whole(head.sharpness)} on one token"
+    most = ", ".join(f"{_token(name)} {_whole(share)}" for name, share in head.favourites)
+    pairs = ", ".join(f"from {_token(query)} to {_token(key)}" for query, key in head.pairs)
+    return f"{told} (entropy {_whole(even)} of the largest); most goes to {most}; mainly {pairs}"
+
+
+def _adverb(does: RoleShare) -> str:
+    return "mostly" if does.share >= 0.5 else "often"
+
+
+def _at(head: HeadStatistics) -> str:
+    """The query tokens of a role, the first few by name."""
+    named = ", ".join(map(_token, head.at[:_AT]))
+    return f"{named} and {len(head.at) - _AT} more" if len(head.at) > _AT else named
+
+
+def _token(token: str) -> str:
+    """In quotation marks, without the space before it.
+
+    >>> _token(" bank"), _token(" ")
+    ('“bank”', '“·”')
+    """
+    return f"“{shortened(token_label(token.strip(' ') or token), _TOKEN)}”"
+
+
+def _span(does: RoleShare) -> str:
+    return "" if does.low is None or does.high is None else f" ({does.low * 100:.0f} to {_whole(does.high)})"
+
+
+def _above(does: RoleShare | None) -> float:
+    return 0.0 if does is None else does.share - does.chance
+
+
+def _whole(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def _place(head: HeadStatistics) -> str:
+    return f"{head.layer}.{head.head}"
+
+
+def _value(head: HeadStatistics, column: _Column) -> float | None:
+    if not column.role:
+        found: float | None = getattr(head, column.key)
+        return found
+    share = head.of(column.role)
+    return None if share is None else share.share
 
 
 def _cell(value: float | None, column: _Column, brush: Brush) -> Text:
@@ -148,9 +353,9 @@ def _number(value: float) -> str:
 
 
 def _fitting(heads: Sequence[HeadStatistics], width: int) -> list[_Column]:
-    """Of the columns that the kind has, the first that leave room for the role."""
-    own = [column for column in _COLUMNS if any(getattr(head, column.key) is not None for head in heads)]
-    return own[: max(1, (width - _HEAD - _LEAST_ROLE) // _COLUMN)]
+    """Of the columns that the kind has, the first that there is room for."""
+    own = [column for column in _COLUMNS if any(_value(head, column) is not None for head in heads)]
+    return own[: max(1, (width - _HEAD) // _COLUMN)]
 
 
 def _order(sort: str) -> str:
@@ -158,4 +363,6 @@ def _order(sort: str) -> str:
 
 
 def _measured(record: HeadsRecord) -> str:
-    return f"{plural(len(record.heads), 'head')}, measured on {record.measured_on}, {plural(record.tokens, 'token')}"
+    apart = "; roles were chosen on one half of them and measured on the other" if record.chosen_apart else ""
+    heads, tokens = plural(len(record.heads), "head"), plural(record.tokens, "token")
+    return f"{heads}, measured on {record.measured_on}, {tokens}{apart}"

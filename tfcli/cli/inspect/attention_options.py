@@ -230,7 +230,7 @@ class Choice:
         return bool(value) if option == "--first" else value is not None and value is not False
 
 
-def place(text: str) -> tuple[int, int]:
+def place(text: str, option: str = "--against-head") -> tuple[int, int]:
     """A layer and a head written as "1.0".
 
     Raises:
@@ -240,7 +240,7 @@ def place(text: str) -> tuple[int, int]:
 
     layer, _, head = text.partition(".")
     if not all(number.isdecimal() and len(number) < 19 for number in (layer, head)):
-        raise UsageError(f"--against-head {shortened(text)!r} is no head", "write LAYER.HEAD, such as 1.0")
+        raise UsageError(f"{option} {shortened(text)!r} is no head", "write LAYER.HEAD, such as 1.0")
     return int(layer), int(head)
 
 

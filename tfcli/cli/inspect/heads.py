@@ -1,12 +1,16 @@
 """``tfcli inspect heads``: which head does what."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tfcli.cli.options import Checkpoint, Device, Json, Kind, Run, Target, Threads, command, open_run, use_threads
 from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
 from tfcli.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tfcli.inspection.heads.material import Material
+    from tfcli.runs.load import LoadedRun
 
 
 @command
@@ -16,16 +20,22 @@ def heads(
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TEXT]",
-            help="The text to measure on; - for stdin.",
-            show_default="documents of the run's built-in corpus, else random tokens",
+            metavar="[TEXT]", help="The text to measure on; - for stdin.", show_default="the run's own validation text"
         ),
     ] = None,
     target: Target = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option("--on", metavar="SOURCE", help="Measure on a sample of another source.", show_default=False),
+    ] = None,
     kind: Annotated[
         Kind | None,
         typer.Option("--kind", metavar="KIND", help="encoder_self, decoder_self or cross.", show_default="all"),
     ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="L.H", help="One head: layer and head, from 0.", show_default="all")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="A paragraph a head, as one would say it.")] = False,
     sort: Annotated[
         str,
         typer.Option("--sort", metavar="KEY", help="role, layer, or a column: entropy, induction, …; largest first."),
@@ -40,27 +50,63 @@ def heads(
 ) -> None:
     """Show what every attention head does.
 
-    Each head's role in words, and the statistics behind it: shares of attention
-    on the token before, the first, itself; induction and duplicate-token scores,
-    which are measured on random tokens read twice; entropy and distance.
+    Each head's role in words with its share beside chance, its best sentence,
+    and figures: shares of attention, induction and duplicate-token scores, which
+    are measured on random tokens read twice, entropy and distance. Measured on
+    the run's own validation text; an imported run has none.
 
     Examples:
 
       tfcli inspect heads runs/decoder-1
+      tfcli inspect heads runs/decoder-1 --head 0.3 --explain
+      tfcli inspect heads runs/imported --on mytext.txt
       tfcli inspect heads runs/encoder-1 "Tom swam to the bank" --sort entropy
       tfcli inspect heads runs/pt-en-1 --kind cross --csv
     """
+    from tfcli.cli.inspect.attention_options import place
     from tfcli.cli.stdin import read_text
     from tfcli.errors import UsageError
+    from tfcli.inspection.heads.material import given
     from tfcli.inspection.heads.roles import heads as compute
+    from tfcli.inspection.kinds import chosen_kinds
     from tfcli.render.as_json import to_json
-    from tfcli.render.heads import SORT_KEYS, HeadsView, heads_table
+    from tfcli.render.heads import SORT_KEYS, HeadsExplained, HeadsView, commands, heads_table
 
     outputs = Outputs(json, csv, svg, html)
     if sort not in SORT_KEYS:
         raise UsageError(f"--sort {sort!r} is not one of {', '.join(SORT_KEYS)}", "choose one of them")
+    if text is not None and on:
+        raise UsageError("A TEXT and --on are two things to measure on", "leave one of them out")
+    if target is not None and text is None:
+        raise UsageError("--target belongs to a TEXT", "give both, or leave both out")
+    one = None if head is None else place(head, "--head")
     use_threads(threads)
     text = None if text is None else read_text(text)
-    record = compute(open_run(run, checkpoint, device), text, target, kind)
-    view = HeadsView(record, sort)
+    loaded = open_run(run, checkpoint, device)
+    chosen_kinds(loaded, kind)
+    material = _sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
+    record = compute(loaded, material, kind, one)
+    view = HeadsExplained(record) if explain else HeadsView(record, sort)
     present(terminal, outputs, view, json=lambda: to_json(record), table=lambda: heads_table(record))
+    if not json and not csv:
+        for line in commands(record, explained=explain):
+            terminal.text(line)
+
+
+def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":
+    """Of the sources that are named, else of the run's own validation text, else of the built-in one."""
+    from tfcli.corpora.builtin import DEFAULT
+    from tfcli.errors import UsageError
+    from tfcli.inspection.heads.material import sampled
+    from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, kind_of
+
+    with terminal.progress() as say:
+        say("looking for its text")
+        if not names:
+            try:
+                data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+                return sampled(run, data, f"the validation part of {', '.join(data.manifest.sources)}")
+            except UsageError as error:
+                names = (DEFAULT[kind_of(run.recipe)],)
+                terminal.note(f"{error.problem}: measured on {names[0]}; --on SOURCE measures on your own")
+        return sampled(run, dataset_for_evaluation(run, names, lambda event: None), ", ".join(names))

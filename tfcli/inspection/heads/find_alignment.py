@@ -50,7 +50,7 @@ def find_alignment(run: LoadedRun, training_pairs: int = 200, held_out_pairs: in
     Raises:
         UsageError: the run is no translator of builtin:pt-en.
     """
-    _require_translator(run)
+    require_translator(run)
     training = [word for pair in _training(run, training_pairs) for word in _words(run, pair)]
     layer, head = best_head(np.mean([word.hits() for word in training], axis=0))
     read = [_words(run, pair) for pair in _held_out(run, held_out_pairs)]
@@ -69,7 +69,12 @@ def find_alignment(run: LoadedRun, training_pairs: int = 200, held_out_pairs: in
     )
 
 
-def _require_translator(run: LoadedRun) -> None:
+def require_translator(run: LoadedRun) -> None:
+    """Refuse a run whose words nobody has aligned.
+
+    Raises:
+        UsageError: the run is no translator of builtin:pt-en.
+    """
     if run.architecture != "encoder-decoder":
         raise UsageError(
             f"An alignment is between two sides, and this {run.architecture} has one",

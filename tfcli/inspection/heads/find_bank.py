@@ -31,6 +31,7 @@ from tfcli.runs.load import LoadedRun
 SENSES: tuple[Sense, Sense] = ("river", "money")
 _KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encoder_self"}
 _ROWS = ("bank", "the word after")
+_FEW_STORIES = 500
 _MOST_STORIES = 30_000  # in which held-out sentences are looked for
 
 
@@ -84,6 +85,17 @@ def find_bank(run: LoadedRun, training: int = 100, held_out: int = 120) -> BankF
         _share_at(_all_hits(run, others), place) if others else None,
         tuple(_example(run, one, place) for one in _examples(measured_on)),
     )
+
+
+def require_bank_sentences(run: LoadedRun) -> None:
+    """Refuse a run that cannot be asked about its banks.
+
+    Raises:
+        UsageError: as `find_bank`, from its first stories.
+    """
+    _require_reader(run)
+    few = islice(_training_stories(run), _FEW_STORIES)
+    _readings(run, (one for story in few for one in bank_sentences(story)), 1)
 
 
 def best_of_both(river: NDArray[np.float64], money: NDArray[np.float64]) -> tuple[int, int, int]:

@@ -1,231 +1,332 @@
-"""Which head does what: the statistics of every head of a run, and the role they name."""
+"""Which head does what: the share of its attention that each role's keys get, beside chance, and the role it shows.
 
-from collections.abc import Sequence
-from itertools import islice
-from typing import Any
+A role's share is the mean, over the rows that see a key of it and one more, of the weight on those keys; chance is the
+same with equal weights on all keys that a row sees. A role is chosen on every other text and measured on the rest, so
+that the best of many is not flattered.
+
+Shape legend: H heads, T queries, S keys, R roles, U texts.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tfcli.corpora.builtin import DEFAULT
-from tfcli.corpora.pt_en import pairs
-from tfcli.corpora.stories import stories
 from tfcli.errors import UsageError
+from tfcli.evaluation.bootstrap import FEWEST_UNITS, resampled
 from tfcli.inspection.heads import statistics as measure
 from tfcli.inspection.heads.copies import Copies, PerHead, copies
-from tfcli.inspection.heads.repeated_tokens import repeated_sequences
-from tfcli.inspection.kinds import chosen_kinds, key_ids
-from tfcli.inspection.passes import ModelPass, record_model
-from tfcli.inspection.reading import Inputs, framed, read_text
+from tfcli.inspection.heads.examples import example
+from tfcli.inspection.heads.find_alignment import require_translator
+from tfcli.inspection.heads.find_bank import require_bank_sentences
+from tfcli.inspection.heads.looked_at import role_keys
+from tfcli.inspection.heads.material import Material
+from tfcli.inspection.kinds import chosen_kinds, key_ids, query_ids
+from tfcli.inspection.passes import AttentionPass, ModelPass, record_model
 from tfcli.records.attention import AttentionKind
-from tfcli.records.heads import HeadsRecord, HeadStatistics, Role
+from tfcli.records.heads import NO_ROLE, HeadExample, HeadsRecord, HeadStatistics, RoleShare
 from tfcli.runs.load import LoadedRun
 
-_DOCUMENTS = 16
+_CLEAR = 0.3  # above chance: what a role is named from
+_HELD = 0.2  # above chance, on the texts that it is measured on
+_COVERAGE = 0.12  # of all rows, those that have a key of the role
+_RESTING = ("first token", "end mark")  # a head that looks for something rests there where it finds nothing
+_BESIDE = 0.2
+_FEWEST = 3  # rows of a query token, for it to have a role
 _FAVOURITES = 3
-_SEED = 1  # of built-in documents; a run's own is 0 unless its recipe says otherwise
-_STRONG = 0.3
-_SPREAD = 0.8
-_ONE = 0.6
+_EARLIER, _LETTERS = 0.002, 0.05  # of two rows, the example is the one with less before it, and a word
 
-Weights = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 
 def heads(
-    run: LoadedRun, text: str | None = None, target: str | None = None, kind: AttentionKind | None = None
+    run: LoadedRun, material: Material, kind: AttentionKind | None = None, place: tuple[int, int] | None = None
 ) -> HeadsRecord:
-    """Statistics of every head, of one kind or of all that the model has.
+    """What every head does, of one kind or of all that the model has; or those at one place, layer and head.
 
-    Without a text, they are measured on documents of the built-in corpus that the run was trained on, else on random
-    tokens read twice. Induction and duplicate scores are always measured on the latter.
+    Induction and duplicate scores are measured on random tokens read twice, whatever the texts.
 
     Raises:
-        UsageError: the model has no attention of that kind, or takes no target, or a text is longer than the context or
-            shorter than two tokens.
+        UsageError: the model has no attention of that kind, or no such head.
     """
     kinds = chosen_kinds(run, kind)
-    measured_on, read = _material(run, text, target)
-    tokens = sum(max(len(side) for side in (one.encoder, one.decoder) if side is not None) for one in read)
-    with torch.inference_mode():
-        passes = [record_model(run.model, inputs.tensors(run.device)) for inputs in read]
     copied = copies(run)
-    found = heads_on(run, kinds, read, passes, copied)
-    return HeadsRecord(measured_on, tokens, copied.period, copied.sequences, found)
+
+    def read(number: int) -> ModelPass:
+        with torch.inference_mode():
+            return record_model(run.model, material.texts[number].tensors(run.device))
+
+    every = heads_on(run, kinds, material, read, copied)
+    found = tuple(head for head in every if place in (None, (head.layer, head.head)))
+    if place is not None and not found:
+        layers, count = (max(getattr(head, name) for head in every) for name in ("layer", "head"))
+        raise UsageError(
+            f"{run.directory.path} has no head {place[0]}.{place[1]}",
+            f"name LAYER.HEAD, both from 0: layers to {layers}, heads to {count}",
+        )
+    return HeadsRecord(
+        str(run.directory.path),
+        material.measured_on,
+        len(material.texts),
+        len(material.texts) > 1,
+        sum(max(len(side) for side in (one.encoder, one.decoder) if side is not None) for one in material.texts),
+        copied.period,
+        copied.sequences,
+        _search(run),
+        found,
+    )
 
 
 def heads_on(
     run: LoadedRun,
     kinds: Sequence[AttentionKind],
-    read: Sequence[Inputs],
-    passes: Sequence[ModelPass],
+    material: Material,
+    read: Callable[[int], ModelPass],
     copied: Copies,
 ) -> tuple[HeadStatistics, ...]:
-    """As `heads`, of texts that the model has read already: means over them.
+    """As `heads`, of texts that the model reads.
 
     Args:
-        passes: one a text. copied: of the run.
+        read: a text by its number; those of the examples are read once more. copied: of the run.
     """
-    found = []
-    for kind in kinds:
-        labels = [run.tokenizer.labels(key_ids(kind, inputs)) for inputs in read]
-        found += _of_kind(kind, passes, labels, copied)
-    return tuple(found)
+    tallies: dict[tuple[AttentionKind, int], _Layer] = {}
+    for number in range(len(material.texts)):
+        passed = read(number)
+        for kind in kinds:
+            keys = role_keys(run, kind, material, number)
+            queries, labels = (run.tokenizer.labels(ids(kind, material.texts[number])) for ids in (query_ids, key_ids))
+            for layer, one in enumerate(passed.attentions(kind)):
+                tallies.setdefault((kind, layer), _Layer()).add(kind, one, keys, queries, labels)
+    named = [
+        (kind, layer, head, tally, *tally.named(head))
+        for (kind, layer), tally in tallies.items()
+        for head in range(tally.heads)
+    ]
+    found = {}
+    for number in sorted({where[0] for *_, where in named}):
+        passed = read(number)
+        for n, (kind, layer, head, tally, naming, (text, row)) in enumerate(named):
+            if text == number:
+                one = passed.attentions(kind)[layer]
+                keys = {NO_ROLE: one.mask.cpu().numpy()} | role_keys(run, kind, material, number)
+                weights = one.weights[head, row].cpu().double().numpy()
+                key = int(np.where(keys[naming.role][row] & keys[NO_ROLE][row], weights, -1).argmax())
+                shown = example(run, kind, material.texts[number], row, key, float(weights[key]))
+                found[n] = tally.statistics(kind, layer, head, naming, copied.of(kind, layer), shown)
+    return tuple(found[n] for n in range(len(named)))
 
 
-def _material(run: LoadedRun, text: str | None, target: str | None) -> tuple[str, list[Inputs]]:
-    if text is not None:
-        inputs = read_text(run, text, target)
-        if run.architecture == "encoder" and not run.tokenizer.encode_masked(text):
-            raise UsageError("The text is empty", "give a few words")
-        if min(len(side) for side in (inputs.encoder, inputs.decoder) if side is not None) < 2:
-            raise UsageError("The text has one token, which can look at nothing else", "give a longer text")
-        return "the text", [inputs]
-    if target is not None:
-        raise UsageError("--target belongs to a TEXT", "give both, or leave both out")
-    source = None if run.recipe.origin.source else run.recipe.data.source or DEFAULT[_data_kind(run)]
-    if source == DEFAULT[_data_kind(run)]:
-        documents = [_cut(run, inputs) for inputs in _documents(run)]
-        return f"{len(documents)} documents of {source}", documents
-    twice = repeated_sequences(run)
-    if not twice:
-        raise UsageError("The context is too short for random tokens read twice", "give a TEXT")
-    return f"{len(twice)} sequences of random tokens read twice", [one.inputs for one in twice]
+def _search(run: LoadedRun) -> str | None:
+    """What `inspect attention --find` can look for in a run."""
+    try:
+        if run.architecture == "encoder-decoder":
+            require_translator(run)
+            return "alignment"
+        require_bank_sentences(run)
+    except UsageError:
+        return None
+    return "bank"
 
 
-def _data_kind(run: LoadedRun) -> Any:
-    return "pairs" if run.architecture == "encoder-decoder" else "text"
+@dataclass(frozen=True)
+class _Naming:
+    """The role of a head, on the rows of which queries, how much, and all shares."""
+
+    role: str
+    at: tuple[str, ...]
+    does: RoleShare | None
+    beside: str | None
+    shares: tuple[RoleShare, ...]
 
 
-def _documents(run: LoadedRun) -> list[Inputs]:
-    encode = run.tokenizer.encode
-    if run.architecture == "encoder-decoder":
-        few = islice(pairs(_SEED), _DOCUMENTS)
-        return [framed(run, encode(pair.source), encode(pair.target)) for pair in few]
-    return [framed(run, encode(text)) for text in islice(stories(_SEED), _DOCUMENTS)]
-
-
-def _cut(run: LoadedRun, inputs: Inputs) -> Inputs:
-    longest = run.config.model.max_seq_len
-    encoder, decoder = (None if side is None else side[:longest] for side in (inputs.encoder, inputs.decoder))
-    return Inputs(encoder, decoder)
-
-
-def _of_kind(
-    kind: AttentionKind,
-    texts: Sequence[ModelPass],
-    labels: list[list[str]],
-    copied: Copies,
-) -> list[HeadStatistics]:
-    found = []
-    for layer in range(len(texts[0].attentions(kind))):
-        passes = [text.attentions(kind)[layer] for text in texts]
-        weights = [one.weights.cpu().double().numpy() for one in passes]
-        columns = _columns(kind, weights, [one.mask.cpu().numpy() for one in passes])
-        columns |= copied.of(kind, layer)
-        favourites = _favourites(weights, labels)
-        for head in range(len(columns["entropy"])):
-            values = {name: float(column[head]) for name, column in columns.items()}
-            role, score = name_role(kind, values)
-            found.append(_statistics(kind, layer, head, values, favourites[head], role, score))
-    return found
-
-
-def _favourites(texts: list[Weights], labels: list[list[str]]) -> list[tuple[tuple[str, float], ...]]:
-    """The tokens that get most of a head's weight, each with its share.
+class _Layer:
+    """The heads of a layer: on every row of every text, what each gives to the keys of each role.
 
     Shape:
-        texts: (H, T, S) each; labels: S names each
+        shares: (T, H, R) a text; chance, seen: (T, R)
     """
-    totals: dict[str, PerHead] = {}
-    for weights, names in zip(texts, labels, strict=True):
-        for name, received in zip(names, weights.sum(axis=1).T, strict=True):
-            totals[name] = totals.get(name, 0.0) + received
-    rows = sum(weights.shape[1] for weights in texts)
-    names, shares = list(totals), np.stack(list(totals.values()), axis=1) / rows
-    order = np.argsort(-shares, axis=1, kind="stable")[:, :_FAVOURITES]
-    return [tuple((names[i], float(own[i])) for i in best) for own, best in zip(shares, order, strict=True)]
+
+    def __init__(self) -> None:
+        self._roles: list[str] = []
+        self._shares: list[NDArray[np.float32]] = []
+        self._largest: list[NDArray[np.float32]] = []  # (T, H)
+        self._chance: list[NDArray[np.float32]] = []
+        self._seen: list[NDArray[np.bool_]] = []
+        self._queries: list[list[str]] = []
+        self._figures: list[dict[str, PerHead]] = []
+        self._received: dict[str, PerHead] = {}
+        self._pairs: dict[int, dict[tuple[str, str], float]] = {}  # above chance, a head
+
+    @property
+    def heads(self) -> int:
+        """How many."""
+        return self._shares[0].shape[1]
+
+    def add(
+        self,
+        kind: AttentionKind,
+        one: AttentionPass,
+        keys: dict[str, NDArray[np.bool_]],
+        queries: list[str],
+        labels: list[str],
+    ) -> None:
+        """Count a text in.
+
+        Args:
+            keys: of every role, (T, S). queries, labels: of the tokens that look, and that are looked at.
+        """
+        weights, mask = one.weights.cpu().double().numpy(), one.mask.cpu().numpy()
+        self._roles = list(keys)
+        meant = np.stack(list(keys.values()), axis=-1) & mask[..., None]
+        visible = np.maximum(1, mask.sum(-1))
+        self._seen.append(meant.any(1) & (visible > 1)[:, None])
+        self._chance.append((meant.sum(1) / visible[:, None]).astype(np.float32))
+        self._shares.append(np.matmul(weights.transpose(1, 0, 2), meant.astype(float)).astype(np.float32))
+        self._largest.append((weights.max(-1) - 1 / visible).T.astype(np.float32))
+        self._queries.append(queries)
+        self._figures.append(_figures(kind, weights, mask))
+        for name, received in zip(labels, weights.sum(1).T, strict=True):
+            self._received[name] = self._received.get(name, 0.0) + received
+        for head, (keys_of, above) in enumerate(zip(weights.argmax(-1), self._largest[-1].T, strict=True)):
+            pairs = self._pairs.setdefault(head, defaultdict(float))
+            for query, key, value in zip(queries, keys_of.tolist(), above.tolist(), strict=True):
+                pairs[query, labels[key]] += value
+
+    def named(self, head: int) -> tuple[_Naming, tuple[int, int]]:
+        """The role of a head, and the text and the row that show it best."""
+        apart = len(self._shares) > 1
+        chosen, measured = (range(n, len(self._shares), 2) if apart else range(1) for n in (0, 1))
+        shares = {one.role: one for one in self._of(head, measured)}
+        clear = [one for one in self._of(head, chosen) if one.share - one.chance >= _CLEAR and one.role in shares]
+        clear = [one for one in clear if one.coverage >= _COVERAGE and _holds(shares[one.role])]
+        at, does = frozenset[str](), None
+        if clear:
+            best = min(clear, key=lambda one: (one.role in _RESTING, one.chance - one.share))
+            does = shares[best.role]
+        elif apart:
+            role, at = self._at_some_words(head, chosen)
+            there = [one for one in self._of(head, measured, at) if one.role == role] if at else []
+            does = next((one for one in there if one.coverage >= _COVERAGE and _holds(one)), None)
+        role, at = (NO_ROLE, frozenset()) if does is None else (does.role, at)
+        rests = [one for one in shares.values() if one.role in _RESTING and one.share - one.chance >= _BESIDE]
+        beside = max((one for one in rests if one.role != role), key=lambda one: one.share, default=None)
+        order = Counter(query for number in measured for query in self._queries[number] if query in at)
+        words = tuple(query for query, _ in order.most_common())
+        naming = _Naming(role, words, does, None if beside is None else beside.role, tuple(shares.values()))
+        return naming, self._best(head, role, at)
+
+    def _at_some_words(self, head: int, texts: Sequence[int]) -> tuple[str, frozenset[str]]:
+        """The role that a head has at some query tokens, and these: where most of its weight above chance is told."""
+        queries = np.array([query for number in texts for query in self._queries[number]])
+        names, groups = np.unique(queries, return_inverse=True)
+        seen = np.concatenate([self._seen[number] for number in texts])
+        above = np.concatenate([(self._shares[n][:, head] - self._chance[n]) for n in texts]) * seen
+        sums, counts = np.zeros((2, len(names), len(self._roles)))
+        np.add.at(sums, groups, above)
+        np.add.at(counts, groups, seen)
+        there = (counts >= _FEWEST) & (sums >= _CLEAR * counts)
+        told = (sums * there).sum(0)
+        role = int(told.argmax())
+        return self._roles[role], frozenset(names[there[:, role]].tolist())
+
+    def _best(self, head: int, role: str, at: Container[str]) -> tuple[int, int]:
+        best, where = -np.inf, (0, 0)
+        for number, queries in enumerate(self._queries):
+            if role == NO_ROLE:
+                value = self._largest[number][:, head].copy()
+            else:
+                column = self._roles.index(role)
+                value = self._shares[number][:, head, column] - self._chance[number][:, column]
+                value[~self._seen[number][:, column]] = -np.inf
+                if at:
+                    value[[query not in at for query in queries]] = -np.inf
+            value += _LETTERS * np.array([query.strip(" ")[:1].isalpha() for query in queries])
+            value -= _EARLIER * np.arange(len(queries))
+            if value.max() > best:
+                best, where = value.max(), (number, int(value.argmax()))
+        return where
+
+    def _of(self, head: int, texts: Sequence[int], at: Container[str] = ()) -> list[RoleShare]:
+        """The shares of those roles that have a key in these texts; `at`: on the rows of these queries alone."""
+        sums = []
+        for n in texts:
+            seen = self._seen[n]
+            if at:
+                seen = seen & np.array([query in at for query in self._queries[n]])[:, None]
+            sums.append([seen.sum(0), (self._shares[n][:, head] * seen).sum(0), (self._chance[n] * seen).sum(0)])
+        units = np.array(sums, float)  # (U, 3, R)
+        rows, share, chance = units.sum(0)
+        every = sum(len(self._queries[n]) for n in texts)
+        low: Sequence[float | None] = [None] * len(rows)
+        high = low
+        if len(units) >= FEWEST_UNITS:
+            drawn = resampled(units[:, :2].reshape(len(units), -1)).reshape(-1, 2, len(rows))
+            low, high = np.quantile(drawn[:, 1] / np.maximum(1, drawn[:, 0]), (0.025, 0.975), axis=0).tolist()
+        return [
+            RoleShare(
+                role,
+                float(share[i] / rows[i]),
+                low[i],
+                high[i],
+                float(chance[i] / rows[i]),
+                int(rows[i]),
+                float(rows[i] / every),
+            )
+            for i, role in enumerate(self._roles)
+            if rows[i]
+        ]
+
+    def statistics(
+        self,
+        kind: AttentionKind,
+        layer: int,
+        head: int,
+        naming: _Naming,
+        copied: Mapping[str, PerHead],
+        shown: HeadExample,
+    ) -> HeadStatistics:
+        """Everything about a head."""
+        names = dict.fromkeys(name for one in self._figures for name in one)
+        figures = {name: np.mean([one[name][head] for one in self._figures if name in one]) for name in names}
+        figures |= {name: column[head] for name, column in copied.items()}
+        received = {name: float(own[head]) / sum(map(len, self._queries)) for name, own in self._received.items()}
+        favourites = sorted(received, key=lambda name: -received[name])[:_FAVOURITES]
+        pairs = self._pairs[head]
+        values = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "in_order")
+        return HeadStatistics(
+            kind,
+            layer,
+            head,
+            naming.role,
+            naming.at,
+            naming.does,
+            naming.beside,
+            naming.shares,
+            *(float(figures[name]) if name in figures else None for name in values),  # type: ignore[call-arg, arg-type]
+            tuple((name, received[name]) for name in favourites),
+            tuple(sorted(pairs, key=lambda pair: -pairs[pair])[:_FAVOURITES]),
+            shown,
+        )
 
 
-def _columns(kind: AttentionKind, texts: list[Weights], masks: list[NDArray[np.bool_]]) -> dict[str, PerHead]:
-    """Each statistic of a layer's heads, mean over the texts.
+def _holds(one: RoleShare) -> bool:
+    """Whether a role that was chosen elsewhere is there on these texts, too."""
+    sure = one.low is None or one.low > one.chance
+    return sure and one.share - one.chance >= _HELD
+
+
+def _figures(kind: AttentionKind, weights: Array, mask: NDArray[np.bool_]) -> dict[str, PerHead]:
+    """Statistics of a layer's heads on one text.
 
     Shape:
-        texts: (H, T, S) each; masks: (T, S) each
+        weights: (H, T, S); mask: (T, S)
     """
-    rows: list[dict[str, PerHead]] = []
-    for weights, mask in zip(texts, masks, strict=True):
-        largest = measure.largest_entropy(mask)
-        entropy = measure.entropy(weights)
-        row = {
-            "entropy": entropy,
-            "sharpness": measure.sharpness(weights),
-            "first": measure.share_first(weights, cross=kind == "cross"),
-        }
-        if largest:  # where every query sees one key, there is nothing to share
-            row["entropy_share"] = entropy / largest
-        if kind == "cross":
-            row["in_order"] = measure.in_order(weights)
-        else:
-            row["distance"] = measure.distance(weights)
-            row["itself"] = measure.share_at(weights, 0)
-            row["previous"] = measure.share_at(weights, -1)
-        if kind == "encoder_self" and weights.shape[1] > 2:  # the first and the last query are left out
-            row["next"] = measure.share_at(weights, 1)
-        rows.append(row)
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: np.mean([row[name] for row in rows if name in row], axis=0) for name in names}
-
-
-def name_role(kind: AttentionKind, values: dict[str, float]) -> tuple[Role, float]:
-    """What a head does most, and how much: its largest share of 0.3 or more.
-
-    Without one, weights with 0.8 of the largest entropy are spread out; others follow the content. In cross-attention,
-    a head whose largest weights are 0.6 or more looks at one token at a time, in order when that seldom steps back.
-    """
-    shares: dict[Role, float] = {
-        "previous token": values.get("previous", 0.0),
-        "next token": values.get("next", 0.0),
-        "first token": values["first"],
-        "itself": values.get("itself", 0.0),
-        "induction": values.get("induction", 0.0),
-        "duplicate token": values.get("duplicate", 0.0),
-    }
-    role = max(shares, key=lambda name: shares[name])
-    if shares[role] >= _STRONG:
-        return role, shares[role]
-    if values.get("entropy_share", 0.0) >= _SPREAD:
-        return "spread out", values["entropy_share"]
-    if kind == "cross" and values["sharpness"] >= _ONE:
-        return ("in order", values["in_order"]) if values["in_order"] >= _SPREAD else ("one token", values["sharpness"])
-    return "by content", values["sharpness"]
-
-
-def _statistics(
-    kind: AttentionKind,
-    layer: int,
-    head: int,
-    values: dict[str, float],
-    favourites: tuple[tuple[str, float], ...],
-    role: Role,
-    score: float,
-) -> HeadStatistics:
-    return HeadStatistics(
-        kind,
-        layer,
-        head,
-        values["entropy"],
-        values.get("entropy_share"),
-        values["sharpness"],
-        values.get("distance"),
-        values["first"],
-        values.get("itself"),
-        values.get("previous"),
-        values.get("next"),
-        values.get("induction"),
-        values.get("duplicate"),
-        values.get("in_order"),
-        favourites,
-        role,
-        score,
-    )
+    found = {"entropy": measure.entropy(weights), "sharpness": measure.sharpness(weights)}
+    if largest := measure.largest_entropy(mask):  # where every query sees one key, there is nothing to share
+        found["entropy_share"] = found["entropy"] / largest
+    if kind != "cross":
+        return found | {"distance": measure.distance(weights)}
+    return found | ({"in_order": measure.in_order(weights)} if weights.shape[1] > 1 else {})

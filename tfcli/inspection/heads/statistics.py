@@ -1,7 +1,6 @@
 """Statistics of attention weights, every head at once.
 
-Shape legend: H heads, T queries, S keys. A causal mask leaves query 0 the first key alone, so that shares on the first
-token, on itself and on the token before are means over the queries from 1 on.
+Shape legend: H heads, T queries, S keys.
 """
 
 import numpy as np
@@ -42,12 +41,6 @@ def distance(weights: Weights) -> PerHead:
     """Mean over queries of Σ a |t − s|, in tokens; of self-attention. Shape: (H, T, T) → (H,)."""
     queries, keys = np.indices(weights.shape[1:])
     result: PerHead = (weights * abs(queries - keys)).sum(axis=-1).mean(axis=-1)
-    return result
-
-
-def share_first(weights: Weights, *, cross: bool = False) -> PerHead:
-    """Mean share on the first key: of all queries in cross-attention, else from query 1 on. Shape: (H, T, S) → (H,)."""
-    result: PerHead = weights[:, 0 if cross else 1 :, 0].mean(axis=-1)
     return result
 
 
