@@ -26,6 +26,7 @@ from tfcli.explorer.scene import Scene
 from tfcli.explorer.state import Place, View
 from tfcli.inspection import reading as inputs_module
 from tfcli.inspection.heads import copies as copies_module
+from tfcli.inspection.heads.material import given
 from tfcli.inspection.heads.roles import heads
 from tfcli.runs.load import load_run
 
@@ -166,7 +167,7 @@ def test_each_text_is_translated_and_read_once_and_copies_are_measured_once(
     passes.clear()
     second = reader.read("O rato")
     assert passes == ["reading translate", "reading record_model"]
-    assert second.statistics == heads(run, "O rato").heads
+    assert second.statistics == heads(run, given(run, "O rato", None)).heads
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ SMALL = """\
 │largest        .75││  ·the .69 .05 .19 .01 .05  ·      ││                     │
 │first token    .10││▸·bank .01 .92 .00 .03 .01 .03     ││                     │
 │itself         .20││                                   ││                     │
-│token before   .60││·bank → Tom  0.9229  score +4.62   ││                     │
+│previous token .60││·bank → Tom  0.9229  score +4.62   ││                     │
 │induction      .00││0                  1               ││                     │
 │duplicate      .00││weight, each row sums to 1         ││                     │
 ╰──────────────────╯╰───────────────────────────────────╯╰─────────────────────╯
@@ -69,7 +69,7 @@ LARGE = """\
 │largest                .75││                    ┗━━━━━━━━━━┛                                           ││                                 │
 │first token            .10││                                                                           ││                                 │
 │itself                 .20││sleeps → gato  0.6528  score +1.15                                         ││                                 │
-│token before           .60││0                  0.946  weight, each row sums to 1                       ││                                 │
+│previous token         .60││0                  0.946  weight, each row sums to 1                       ││                                 │
 │induction              .00││                                                                           ││                                 │
 │duplicate              .00││                                                                           ││                                 │
 │                          ││                                                                           ││                                 │

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tfcli.inspection.heads import statistics as measure
-from tfcli.inspection.heads.roles import name_role
 
 Weights = NDArray[np.float64]
 LENGTH = 6
@@ -47,15 +46,6 @@ def test_shares_of_heads_that_do_one_thing():
     assert [float(measure.share_at(one, -1)[0]) for one in (previous, itself, after)] == [1, 0, 0]
     assert [float(measure.share_at(one, 0)[0]) for one in (previous, itself, first)] == [0, 1, 0]
     assert [float(measure.share_at(one, 1)[0]) for one in (previous, itself, after)] == [0, 0, 1]
-    assert float(measure.share_first(first)[0]) == 1
-    # Of the queries 1, 2 and 3, only 1 has the first token before it.
-    assert float(measure.share_first(previous)[0]) == pytest.approx(1 / 3)
-
-
-def test_in_cross_attention_the_first_query_counts_too():
-    weights = looking(0, 1, 2, length=3)
-    assert float(measure.share_first(weights, cross=True)[0]) == pytest.approx(1 / 3)
-    assert float(measure.share_first(weights)[0]) == 0
 
 
 def test_induction_looks_behind_the_earlier_copy():
@@ -87,25 +77,5 @@ def test_shares_stay_shares_and_entropy_agrees_with_torch(seed: int, length: int
     found = measure.entropy(weights.numpy())
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
     assert (found <= measure.largest_entropy(mask) + 1e-9).all()
-    for share in (measure.share_at(weights.numpy(), -1), measure.share_first(weights.numpy())):
-        assert ((share >= 0) & (share <= 1)).all()
-
-
-@pytest.mark.parametrize(
-    ("values", "role"),
-    [
-        ({"previous": 0.93, "itself": 0.05}, ("previous token", 0.93)),
-        ({"first": 0.5, "induction": 0.6}, ("induction", 0.6)),
-        ({"previous": 0.2, "entropy_share": 0.9}, ("spread out", 0.9)),
-        ({"previous": 0.2, "entropy_share": 0.5, "sharpness": 0.7}, ("by content", 0.7)),
-    ],
-)
-def test_a_role_is_what_a_head_does_most(values: dict[str, float], role: tuple[str, float]):
-    plain = {"first": 0.0, "entropy_share": 0.1, "sharpness": 0.5}
-    assert name_role("decoder_self", plain | values) == role
-
-
-def test_the_roles_of_cross_attention():
-    sharp = {"first": 0.1, "entropy_share": 0.1, "sharpness": 0.9, "in_order": 0.95}
-    assert name_role("cross", sharp) == ("in order", 0.95)
-    assert name_role("cross", sharp | {"in_order": 0.5}) == ("one token", 0.9)
+    share = measure.share_at(weights.numpy(), -1)
+    assert ((share >= 0) & (share <= 1)).all()

@@ -1,89 +1,153 @@
-"""Which head does what, as text at three widths, in colour, and as CSV."""
+"""Which head does what, as text at three widths, in colour, as a paragraph, and as CSV."""
 
+import shlex
 from dataclasses import replace
 
 import pytest
 
 from tests.support.consoles import printed
-from tfcli.records.heads import HeadsRecord, HeadStatistics
-from tfcli.render.heads import SORT_KEYS, HeadsView, fit_label, heads_table, ranked
+from tfcli.records.heads import NO_ROLE, HeadExample, HeadsRecord, HeadStatistics, RoleShare
+from tfcli.render.heads import SORT_KEYS, HeadsExplained, HeadsView, commands, explained, heads_table, ranked
 from tfcli.render.table_csv import to_csv
 
 COMMA = ((",", 0.25), (" the", 0.2), ("\x1b", 0.1))
-PREVIOUS = HeadStatistics(
-    "decoder_self", 0, 1, 0.25, 0.125, 0.9, 1.5, 0.05, 0.02, 0.93, None, 0.01, 0.02, None, COMMA, "previous token", 0.93
+WENT = HeadExample("Tom ran. So he went home.", None, (15, 19), (12, 14), 0.97, "So he went home.", None)
+SHARE = RoleShare("who acts", 0.71, 0.69, 0.73, 0.04, 900, 0.93)
+FIRST = RoleShare("first token", 0.35, 0.3, 0.4, 0.05, 990, 1.0)
+WHO = HeadStatistics(
+    *("decoder_self", 0, 1, "who acts", (), SHARE, "first token", (FIRST, SHARE)),
+    *(0.25, 0.125, 0.9, 1.5, 0.01, 0.02, None, COMMA, ((" went", " he"),), WENT),
+)
+SOME = replace(
+    WHO, head=2, at=(" the", " a", " my", " to", " of"), does=replace(SHARE, share=0.41, coverage=0.15), beside=None
 )
 CONTENT = HeadStatistics(
-    "decoder_self", 1, 0, 1.5, 0.5, 0.4, 12.25, 0.1, 0.1, 0.1, None, 0.2, 0.0, None, COMMA, "by content", 0.4
+    *("decoder_self", 1, 0, NO_ROLE, (), None, None, (FIRST,)),
+    *(1.5, 0.5, 0.4, 12.25, 0.2, 0.0, None, COMMA, ((" to", " he"), (".", "\n")), WENT),
 )
+ALIGNED = RoleShare("aligned word", 0.88, None, None, 0.1, 20, 1.0)
+BOOK = HeadExample("<s>The book", "O livro caiu", (3, 6), (2, 7), 0.8, "O livro caiu", "The book's")
 CROSS = HeadStatistics(
-    "cross", 0, 0, 0.5, 0.2, 0.9, None, 0.2, None, None, None, None, None, 1.0, COMMA, "in order", 1.0
+    *("cross", 0, 0, "aligned word", (), ALIGNED, None, (ALIGNED,)),
+    *(0.5, 0.2, 0.9, None, None, None, 1.0, COMMA, (), BOOK),
 )
-RECORD = HeadsRecord("the text", 12, 15, 4, (CONTENT, PREVIOUS, CROSS))
+RECORD = HeadsRecord("my run", "9 of 10 documents of x.txt", 9, True, 12, 15, 4, "bank", (CONTENT, SOME, WHO, CROSS))
 
 
-def test_at_sixty_columns_the_last_statistics_are_left_out():
-    assert printed(HeadsView(RECORD), 60).splitlines()[:11] == [
+def test_every_head_says_its_role_beside_chance_and_its_best_sentence():
+    assert printed(HeadsView(RECORD), 80).splitlines()[:21] == [
         "Attention heads · which does what · clearest roles first",
-        "3 heads, measured on the text, 12 tokens",
+        "4 heads, measured on 9 of 10 documents of x.txt, 12 tokens; roles were chosen on",
+        "one half of them and measured on the other",
         "",
         "decoder self-attention",
-        "       does                    prev  1st self  ind  dup  max",
-        "L0 H1  previous token .93       .93  .05  .02  .01  .02  .90",
-        "L1 H0  by content: , .25 ·the…  .10  .10  .10  .20  .00  .40",
+        "0.1   mostly the word that says who acts 71 % (69 to 73 %), by chance 4 % ·",
+        "      rests on the first token 35 %",
+        "      Tom ran. So [he] «went» home.  .97",
+        "0.2   often the word that says who acts 41 % (69 to 73 %), by chance 4 % · from",
+        "      “the”, “a”, “my”, “to” and 1 more: 15 % of the tokens",
+        "      Tom ran. So [he] «went» home.  .97",
+        "1.0   no clear role: by content, 40 % on one token (entropy 50 % of the",
+        "      largest); most goes to “,” 25 %, “the” 20 %, “\\x1b” 10 %; mainly from “to”",
+        "      to “he”, from “.” to “⏎”",
+        "      Tom ran. So [he] «went» home.  .97",
         "",
         "cross-attention",
-        "       does                          1st  ord  max even    H",
-        "L0 H0  in order 1.00                 .20 1.00  .90  .20 0.50",
+        "0.0   mostly the source word of the word that comes next 88 %, by chance 10 %",
+        "      O [livro] caiu ← <s>«The» book  .80",
+        "",
+        "layer.head, both from 0; «from here» it looks [there], with that weight",
     ]
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
-def test_nothing_is_wider_than_the_terminal(width: int):
-    assert max(map(len, printed(HeadsView(RECORD), width).splitlines())) <= width
+def test_nothing_is_wider_than_the_terminal_and_no_word_is_lost(width: int):
+    text = printed(HeadsView(RECORD), width)
+    assert max(map(len, text.splitlines())) <= width
+    words = " ".join(text.split())
+    assert "mostly the source word of the word that comes next 88 %, by chance 10 %" in words
+    assert "from “the”, “a”, “my”, “to” and 1 more: 15 % of the tokens" in words
+    explanation = printed(HeadsExplained(RECORD), width)
+    assert max(map(len, explanation.splitlines())) <= width
+    assert explained(RECORD, WHO) in " ".join(explanation.split())
 
 
 def test_every_column_that_is_shown_is_explained():
     wide = printed(HeadsView(RECORD), 140)
-    for heading in ("prev", "1st", "self", "ind", "dup", "ord", "max", "even", "H", "dist"):
+    for heading in ("1st", "algn", "ind", "dup", "ord", "max", "even", "H", "dist"):
         assert f"\n{heading.ljust(5)}" in wide
     assert "\nnext" not in wide, "no head of these can look ahead"
-    assert "\ndist" not in printed(HeadsView(RECORD), 60)
     assert "4 sequences of n = 15 random tokens" in wide
-    assert ", .25 ·the .20 \\x1b .10" in wide
+
+
+def test_a_paragraph_as_one_would_say_it():
+    assert explained(RECORD, WHO) == (
+        "This head mostly looks at the word that says who acts: it gives it 71 % of its attention (69 to 73 %); one "
+        "that looked at everything alike would give it 4 %. Else it rests on the first token (35 % of all its "
+        "attention). Measured on 9 of 10 documents of x.txt, 12 tokens; what it looks at was chosen on one half of "
+        "them and measured on the other (in brackets: where 95 % of resamples have it). What this does not say: what "
+        "the model makes of it, and whether it looks there in texts of another kind. A clear case: from “went” it "
+        "gives 97 % to “he”."
+    )
+    assert "often looks at the word that says who acts from “the”, “a”, “my”, “to” and 1 more (15 % of all" in (
+        explained(RECORD, SOME)
+    )
+    assert "has no clear role: nothing that was looked for gets much more of its attention than" in (
+        explained(RECORD, CONTENT)
+    )
+    alone = replace(RECORD, texts=1, chosen_apart=False, measured_on="the text")
+    assert "one text is little, and what it looks at was chosen on the same text" in explained(alone, CROSS)
+    assert "from “The” it gives 80 % to “livro”" in explained(alone, CROSS)
+
+
+def test_the_commands_are_words_of_a_shell():
+    lines = [shlex.split(line.partition(": ")[2]) for line in commands(RECORD, explained=False)]
+    assert lines == [
+        [*["tfcli", "inspect", "heads"], "my run", *["--head", "0.0", "--kind", "cross", "--explain"]],
+        [*["tfcli", "inspect", "attention"], "my run", "--find", "bank"],
+    ]
+    one = replace(RECORD, heads=(CROSS,), finder=None)
+    [see] = [shlex.split(line.partition(": ")[2]) for line in commands(one, explained=True)]
+    target = ["--target=The book's", "--kind", "cross", "--", "my run", "O livro caiu"]
+    assert see == [*["tfcli", "inspect", "attention", "--layer", "0", "--head", "0"], *target]
+
+
+def test_what_is_far_between_is_left_out():
+    far = replace(WENT, text=f"Tom {'x ' * 99}ran.", query=(202, 205), key=(0, 3))
+    line = next(
+        line
+        for line in printed(HeadsView(replace(RECORD, heads=(replace(WHO, example=far),))), 140).splitlines()
+        if "[Tom]" in line
+    )
+    assert line.split() == ["[Tom]", *["x"] * 22, "…", *["x"] * 22, "«ran».", ".97"]
+
+
+def test_a_token_that_looks_at_itself_is_marked_once():
+    itself = replace(WHO, example=replace(WENT, query=(12, 14)))
+    assert "So «[he]» went" in printed(HeadsView(replace(RECORD, heads=(itself,))), 80)
 
 
 def test_colour_is_that_of_the_share_and_a_scale_says_so():
     colored = printed(HeadsView(RECORD), 80, "truecolor")
     assert "share of attention" in colored
-    strong, weak = (next(part for part in colored.split("\x1b[") if part.endswith(f"m {n}")) for n in (".93", ".05"))
+    strong, weak = (next(part for part in colored.split("\x1b[") if part.endswith(f"m {n}")) for n in (".90", ".02"))
     red = [int(part.split("48;2;")[1].split(";")[0]) for part in (strong, weak)]
     assert red[0] > red[1], "from blue to yellow"
     assert "share of attention" not in printed(HeadsView(RECORD), 80)
 
 
-def test_heads_are_ranked_by_any_statistic_and_stand_in_place_by_layer():
-    heads = (CONTENT, PREVIOUS)
-    assert ranked(heads, "role") == [PREVIOUS, CONTENT], "a place it looks at says more than content does"
-    assert ranked(heads, "entropy") == [CONTENT, PREVIOUS]
-    assert ranked(heads, "previous") == [PREVIOUS, CONTENT]
-    assert ranked(heads, "layer") == [PREVIOUS, CONTENT]
-    assert ranked(heads, "next") == [CONTENT, PREVIOUS], "what none has changes nothing"
+def test_heads_are_ranked_by_any_figure_and_stand_in_place_by_layer():
+    heads = (CONTENT, SOME, WHO)
+    assert ranked(heads, "role") == [WHO, SOME, CONTENT], "at all tokens, at some, at none"
+    assert ranked(heads, "entropy")[0] == CONTENT
+    assert ranked(heads, "layer") == [WHO, SOME, CONTENT]
+    assert ranked(heads, "next") == [CONTENT, SOME, WHO], "what none has changes nothing"
     for key in SORT_KEYS:
-        assert len(ranked(heads, key)) == 2
+        assert len(ranked(heads, key)) == 3
 
 
-def test_as_csv_an_absent_statistic_is_an_empty_cell():
-    heading, first, *_ = to_csv(heads_table(RECORD)).splitlines()
-    assert heading.startswith("kind,layer,head,role,role_score,previous,next,first")
-    assert first == "decoder_self,1,0,by content,0.4,0.1,,0.1,0.1,0.2,0.0,,0.4,0.5,1.5,12.25"
-
-
-def test_a_label_is_cut_by_the_cells_it_takes():
-    """Six letters of two cells are twelve: too many for ten."""
-    assert (fit_label("学校学校学校"), fit_label("abcdefghij")) == ("学校学校… ", "abcdefghij")
-
-
-def test_what_cannot_be_measured_is_a_dash():
-    lines = printed(HeadsView(replace(RECORD, heads=(CONTENT, replace(PREVIOUS, entropy_share=None)))), 140)
-    assert "  –" in next(line for line in lines.splitlines() if line.startswith("L0 H1"))[80:]
+def test_as_csv_an_absent_figure_is_an_empty_cell():
+    heading, first, second, *_ = to_csv(heads_table(RECORD)).splitlines()
+    assert heading.startswith("kind,layer,head,role,share,low,high,chance,coverage,previous,next,first,itself,same,")
+    assert first.startswith(f"decoder_self,1,0,{NO_ROLE},,,,,,,,0.35,,")
+    assert second.startswith("decoder_self,0,2,who acts,0.41,0.69,0.73,0.04,0.15,")

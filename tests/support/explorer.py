@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from tfcli.explorer.app import Explorer, Read
 from tfcli.explorer.reading import Reading
 from tfcli.records.attention import AttentionKind, AttentionRecord
-from tfcli.records.heads import HeadStatistics
+from tfcli.records.heads import HeadExample, HeadStatistics, RoleShare
 
 
 def record(kind: AttentionKind, queries: tuple[str, ...], keys: tuple[str, ...], seed: int = 0) -> AttentionRecord:
@@ -26,9 +26,14 @@ def record(kind: AttentionKind, queries: tuple[str, ...], keys: tuple[str, ...],
 
 def statistics(kind: AttentionKind) -> tuple[HeadStatistics, ...]:
     """The same numbers for every head of `record`."""
-    shares = (0.5, 0.4, 0.75, 1.5, 0.1, 0.2, 0.6, None, 0.0, 0.0, None)
+    shares = {"first token": 0.1, "itself": 0.2, "previous token": 0.6}
+    roles = tuple(RoleShare(role, share, None, None, 0.05, 5, 1.0) for role, share in shares.items())
+    example = HeadExample("Tom swam", None, (4, 8), (0, 3), 0.75, "Tom swam", None)
+    figures = (0.5, 0.4, 0.75, 1.5, 0.0, 0.0, None)
     return tuple(
-        HeadStatistics(kind, layer, head, *shares, (), "previous token", 0.6) for layer in range(2) for head in range(3)
+        HeadStatistics(kind, layer, head, "previous token", (), roles[-1], None, roles, *figures, (), (), example)
+        for layer in range(2)
+        for head in range(3)
     )
 
 

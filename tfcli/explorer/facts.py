@@ -10,17 +10,9 @@ from tfcli.render.cells import Line
 from tfcli.render.numbers import weight
 from tfcli.render.safe import fit
 
-_SHARES = (
-    ("largest", "sharpness"),
-    ("first token", "first"),
-    ("itself", "itself"),
-    ("token before", "previous"),
-    ("token behind", "next"),
-    ("induction", "induction"),
-    ("duplicate", "duplicate"),
-    ("in order", "in_order"),
-)
-MOST = len(_SHARES) + 2
+_ROLES = ("first token", "itself", "previous token", "next token", "same place")
+_SCORES = (("induction", "induction"), ("duplicate", "duplicate"), ("in order", "in_order"))
+MOST = len(_ROLES) + len(_SCORES) + 2  # no kind has all
 
 
 class HeadFacts(Drawn):
@@ -42,5 +34,7 @@ def head_facts(statistics: HeadStatistics) -> list[tuple[str, str]]:
     facts = [("entropy", f"{statistics.entropy:.2f} nats")]
     if statistics.distance is not None:
         facts.append(("distance", f"{statistics.distance:.1f}"))
-    shares = [(name, getattr(statistics, field)) for name, field in _SHARES]
-    return [*facts, *((name, weight(share)) for name, share in shares if share is not None)]
+    shares = [("largest", statistics.sharpness)]
+    shares += [(role, one.share) for role in _ROLES if (one := statistics.of(role)) is not None]
+    scores = [(name, getattr(statistics, field)) for name, field in _SCORES]
+    return [*facts, *((name, weight(share)) for name, share in [*shares, *scores] if share is not None)]

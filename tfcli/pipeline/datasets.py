@@ -207,10 +207,12 @@ def _require_fingerprint(run: RunDirectory, trained_on: RunData, fingerprint: st
         )
 
 
-def dataset_for_evaluation(run: LoadedRun, names: tuple[str, ...], report: Report) -> PreparedDataset:
-    """Another source, whole, prepared with a run's tokenizer as a validation part."""
+def dataset_for_evaluation(
+    run: LoadedRun, names: tuple[str, ...], report: Report, max_documents: int | None = None
+) -> PreparedDataset:
+    """Another source, whole or its first documents, prepared with a run's tokenizer as a validation part."""
     kind = kind_of(run.recipe)
-    source = open_source(names, kind, columns=run.recipe.data.columns)
+    source = open_source(names, kind, columns=run.recipe.data.columns, max_documents=max_documents)
     # The training part is never read; it is the same source, for a prepared dataset has both.
     return cached_dataset(Division(source, "file", 0.5, validation=source), run.tokenizer, report, "whole")
 

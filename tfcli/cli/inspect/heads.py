@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tfcli.inspection.heads.material import Material
     from tfcli.runs.load import LoadedRun
 
+_BUILTIN = 400  # documents, of which a run without a text of its own reads a sample
+
 
 @command
 def heads(
@@ -89,7 +91,7 @@ def heads(
     view = HeadsExplained(record) if explain else HeadsView(record, sort)
     present(terminal, outputs, view, json=lambda: to_json(record), table=lambda: heads_table(record))
     if not json and not csv:
-        for line in commands(record, explained=explain):
+        for line in ("", *commands(record, explained=explain)):
             terminal.text(line)
 
 
@@ -100,6 +102,7 @@ def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Ma
     from tfcli.inspection.heads.material import sampled
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, kind_of
 
+    few = None
     with terminal.progress() as say:
         say("looking for its text")
         if not names:
@@ -109,4 +112,5 @@ def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Ma
             except UsageError as error:
                 names = (DEFAULT[kind_of(run.recipe)],)
                 terminal.note(f"{error.problem}: measured on {names[0]}; --on SOURCE measures on your own")
-        return sampled(run, dataset_for_evaluation(run, names, lambda event: None), ", ".join(names))
+                few = _BUILTIN
+        return sampled(run, dataset_for_evaluation(run, names, lambda event: None, few), ", ".join(names))

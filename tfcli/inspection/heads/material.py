@@ -19,7 +19,7 @@ from tfcli.tokenization.tokenizer import Tokenizer
 _TEXTS = 96
 _TOKENS = 8192
 _LONGEST = 256
-_LABELLED_PAIRS = 512  # the first of the part, for the grammar makes them one after the other
+_LABELLED_PAIRS = 256  # the first of the part, for the grammar makes them one after the other
 _SEED = 0
 
 
@@ -96,8 +96,8 @@ def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
     read = [one for one in read if all(side is None or len(side) > 1 for side in (one.encoder, one.decoder))]
     if not read:
         raise UsageError(f"No text of {part} has two tokens", "name longer texts with --on")
-    few = f"{len(read):,}" if len(read) == total else f"{len(read):,} of {total:,}"
-    return Material(f"{few} {noun} of {part}", tuple(read), tuple(sources) == (DEFAULT["text"],), aligned)
+    few, seed = (f"{len(read):,}", "") if len(read) == total else (f"{len(read):,} of {total:,}", f" (seed {_SEED})")
+    return Material(f"{few} {noun} of {part}{seed}", tuple(read), tuple(sources) == (DEFAULT["text"],), aligned)
 
 
 def surface(tokenizer: Tokenizer, ids: Sequence[int]) -> Surface:

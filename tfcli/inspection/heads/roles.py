@@ -9,7 +9,7 @@ Shape legend: H heads, T queries, S keys, R roles, U texts.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from tfcli.inspection.heads.copies import Copies, PerHead, copies
 from tfcli.inspection.heads.examples import example
 from tfcli.inspection.heads.find_alignment import require_translator
 from tfcli.inspection.heads.find_bank import require_bank_sentences
-from tfcli.inspection.heads.looked_at import role_keys
+from tfcli.inspection.heads.looked_at import Keys, role_keys
 from tfcli.inspection.heads.material import Material
 from tfcli.inspection.kinds import chosen_kinds, key_ids, query_ids
 from tfcli.inspection.passes import AttentionPass, ModelPass, record_model
@@ -98,8 +98,12 @@ def heads_on(
         for kind in kinds:
             keys = role_keys(run, kind, material, number)
             queries, labels = (run.tokenizer.labels(ids(kind, material.texts[number])) for ids in (query_ids, key_ids))
+            known: _Text | None = None
             for layer, one in enumerate(passed.attentions(kind)):
-                tallies.setdefault((kind, layer), _Layer()).add(kind, one, keys, queries, labels)
+                mask = one.mask.cpu().numpy()
+                if known is None or not np.array_equal(mask, known.mask):  # layers may have windows of their own
+                    known = _Text.of(keys, mask, queries, labels)
+                tallies.setdefault((kind, layer), _Layer(tuple(keys))).add(kind, one, known)
     named = [
         (kind, layer, head, tally, *tally.named(head))
         for (kind, layer), tally in tallies.items()
@@ -142,20 +146,44 @@ class _Naming:
     shares: tuple[RoleShare, ...]
 
 
+@dataclass(frozen=True)
+class _Text:
+    """What the heads of a kind can look at in a text.
+
+    Shape:
+        mask: (T, S); visible: (T,), how many keys; meant: (T, S, R), those of each role; seen: (T, R), whether there is
+            one, and another key; chance: (T, R)
+    """
+
+    mask: NDArray[np.bool_]
+    visible: NDArray[np.int64]
+    meant: NDArray[np.float32]
+    seen: NDArray[np.bool_]
+    chance: NDArray[np.float32]
+    queries: list[str]
+    keys: list[str]
+
+    @classmethod
+    def of(cls, roles: dict[str, Keys], mask: NDArray[np.bool_], queries: list[str], keys: list[str]) -> "_Text":
+        """From the keys of every role."""
+        meant = np.stack([of_role & mask for of_role in roles.values()], axis=-1).astype(np.float32)
+        visible, count = np.maximum(1, mask.sum(-1)), meant.sum(1)
+        seen = (count > 0) & (visible > 1)[:, None]
+        return cls(mask, visible, meant, seen, (count / visible[:, None]).astype(np.float32), queries, keys)
+
+
 class _Layer:
     """The heads of a layer: on every row of every text, what each gives to the keys of each role.
 
     Shape:
-        shares: (T, H, R) a text; chance, seen: (T, R)
+        shares: (T, H, R) a text; largest: (T, H), above chance
     """
 
-    def __init__(self) -> None:
-        self._roles: list[str] = []
+    def __init__(self, roles: tuple[str, ...]) -> None:
+        self._roles = roles
+        self._texts: list[_Text] = []
         self._shares: list[NDArray[np.float32]] = []
-        self._largest: list[NDArray[np.float32]] = []  # (T, H)
-        self._chance: list[NDArray[np.float32]] = []
-        self._seen: list[NDArray[np.bool_]] = []
-        self._queries: list[list[str]] = []
+        self._largest: list[NDArray[np.float32]] = []
         self._figures: list[dict[str, PerHead]] = []
         self._received: dict[str, PerHead] = {}
         self._pairs: dict[int, dict[tuple[str, str], float]] = {}  # above chance, a head
@@ -165,41 +193,25 @@ class _Layer:
         """How many."""
         return self._shares[0].shape[1]
 
-    def add(
-        self,
-        kind: AttentionKind,
-        one: AttentionPass,
-        keys: dict[str, NDArray[np.bool_]],
-        queries: list[str],
-        labels: list[str],
-    ) -> None:
-        """Count a text in.
-
-        Args:
-            keys: of every role, (T, S). queries, labels: of the tokens that look, and that are looked at.
-        """
-        weights, mask = one.weights.cpu().double().numpy(), one.mask.cpu().numpy()
-        self._roles = list(keys)
-        meant = np.stack(list(keys.values()), axis=-1) & mask[..., None]
-        visible = np.maximum(1, mask.sum(-1))
-        self._seen.append(meant.any(1) & (visible > 1)[:, None])
-        self._chance.append((meant.sum(1) / visible[:, None]).astype(np.float32))
-        self._shares.append(np.matmul(weights.transpose(1, 0, 2), meant.astype(float)).astype(np.float32))
-        self._largest.append((weights.max(-1) - 1 / visible).T.astype(np.float32))
-        self._queries.append(queries)
-        self._figures.append(_figures(kind, weights, mask))
-        for name, received in zip(labels, weights.sum(1).T, strict=True):
+    def add(self, kind: AttentionKind, one: AttentionPass, text: _Text) -> None:
+        """Count a text in."""
+        weights = one.weights.cpu().double().numpy()
+        self._texts.append(replace(text, meant=np.empty(0, np.float32)))  # which is large
+        self._shares.append(np.matmul(weights.transpose(1, 0, 2).astype(np.float32), text.meant))
+        self._largest.append((weights.max(-1) - 1 / text.visible).T.astype(np.float32))
+        self._figures.append(_figures(kind, weights, text.mask))
+        for name, received in zip(text.keys, weights.sum(1).T, strict=True):
             self._received[name] = self._received.get(name, 0.0) + received
-        for head, (keys_of, above) in enumerate(zip(weights.argmax(-1), self._largest[-1].T, strict=True)):
+        for head, (keys, above) in enumerate(zip(weights.argmax(-1), self._largest[-1].T, strict=True)):
             pairs = self._pairs.setdefault(head, defaultdict(float))
-            for query, key, value in zip(queries, keys_of.tolist(), above.tolist(), strict=True):
-                pairs[query, labels[key]] += value
+            for query, key, value in zip(text.queries, keys.tolist(), above.tolist(), strict=True):
+                pairs[query, text.keys[key]] += value
 
     def named(self, head: int) -> tuple[_Naming, tuple[int, int]]:
         """The role of a head, and the text and the row that show it best."""
         apart = len(self._shares) > 1
         chosen, measured = (range(n, len(self._shares), 2) if apart else range(1) for n in (0, 1))
-        shares = {one.role: one for one in self._of(head, measured)}
+        shares = {one.role: one for one in self._of(head, measured, sure=True)}
         clear = [one for one in self._of(head, chosen) if one.share - one.chance >= _CLEAR and one.role in shares]
         clear = [one for one in clear if one.coverage >= _COVERAGE and _holds(shares[one.role])]
         at, does = frozenset[str](), None
@@ -208,22 +220,22 @@ class _Layer:
             does = shares[best.role]
         elif apart:
             role, at = self._at_some_words(head, chosen)
-            there = [one for one in self._of(head, measured, at) if one.role == role] if at else []
+            there = [one for one in self._of(head, measured, at, sure=True) if one.role == role] if at else []
             does = next((one for one in there if one.coverage >= _COVERAGE and _holds(one)), None)
         role, at = (NO_ROLE, frozenset()) if does is None else (does.role, at)
         rests = [one for one in shares.values() if one.role in _RESTING and one.share - one.chance >= _BESIDE]
         beside = max((one for one in rests if one.role != role), key=lambda one: one.share, default=None)
-        order = Counter(query for number in measured for query in self._queries[number] if query in at)
+        order = Counter(query for number in measured for query in self._texts[number].queries if query in at)
         words = tuple(query for query, _ in order.most_common())
         naming = _Naming(role, words, does, None if beside is None else beside.role, tuple(shares.values()))
         return naming, self._best(head, role, at)
 
     def _at_some_words(self, head: int, texts: Sequence[int]) -> tuple[str, frozenset[str]]:
         """The role that a head has at some query tokens, and these: where most of its weight above chance is told."""
-        queries = np.array([query for number in texts for query in self._queries[number]])
+        queries = np.array([query for number in texts for query in self._texts[number].queries])
         names, groups = np.unique(queries, return_inverse=True)
-        seen = np.concatenate([self._seen[number] for number in texts])
-        above = np.concatenate([(self._shares[n][:, head] - self._chance[n]) for n in texts]) * seen
+        seen = np.concatenate([self._texts[number].seen for number in texts])
+        above = np.concatenate([(self._shares[n][:, head] - self._texts[n].chance) for n in texts]) * seen
         sums, counts = np.zeros((2, len(names), len(self._roles)))
         np.add.at(sums, groups, above)
         np.add.at(counts, groups, seen)
@@ -234,13 +246,14 @@ class _Layer:
 
     def _best(self, head: int, role: str, at: Container[str]) -> tuple[int, int]:
         best, where = -np.inf, (0, 0)
-        for number, queries in enumerate(self._queries):
+        for number, text in enumerate(self._texts):
+            queries = text.queries
             if role == NO_ROLE:
                 value = self._largest[number][:, head].copy()
             else:
                 column = self._roles.index(role)
-                value = self._shares[number][:, head, column] - self._chance[number][:, column]
-                value[~self._seen[number][:, column]] = -np.inf
+                value = self._shares[number][:, head, column] - self._texts[number].chance[:, column]
+                value[~self._texts[number].seen[:, column]] = -np.inf
                 if at:
                     value[[query not in at for query in queries]] = -np.inf
             value += _LETTERS * np.array([query.strip(" ")[:1].isalpha() for query in queries])
@@ -249,20 +262,24 @@ class _Layer:
                 best, where = value.max(), (number, int(value.argmax()))
         return where
 
-    def _of(self, head: int, texts: Sequence[int], at: Container[str] = ()) -> list[RoleShare]:
-        """The shares of those roles that have a key in these texts; `at`: on the rows of these queries alone."""
+    def _of(self, head: int, texts: Sequence[int], at: Container[str] = (), *, sure: bool = False) -> list[RoleShare]:
+        """The shares of those roles that have a key in these texts.
+
+        Args:
+            at: on the rows of these queries alone. sure: with their intervals.
+        """
         sums = []
         for n in texts:
-            seen = self._seen[n]
+            seen = self._texts[n].seen
             if at:
-                seen = seen & np.array([query in at for query in self._queries[n]])[:, None]
-            sums.append([seen.sum(0), (self._shares[n][:, head] * seen).sum(0), (self._chance[n] * seen).sum(0)])
+                seen = seen & np.array([query in at for query in self._texts[n].queries])[:, None]
+            sums.append([seen.sum(0), (self._shares[n][:, head] * seen).sum(0), (self._texts[n].chance * seen).sum(0)])
         units = np.array(sums, float)  # (U, 3, R)
         rows, share, chance = units.sum(0)
-        every = sum(len(self._queries[n]) for n in texts)
+        every = sum(len(self._texts[n].queries) for n in texts)
         low: Sequence[float | None] = [None] * len(rows)
         high = low
-        if len(units) >= FEWEST_UNITS:
+        if sure and len(units) >= FEWEST_UNITS:
             drawn = resampled(units[:, :2].reshape(len(units), -1)).reshape(-1, 2, len(rows))
             low, high = np.quantile(drawn[:, 1] / np.maximum(1, drawn[:, 0]), (0.025, 0.975), axis=0).tolist()
         return [
@@ -292,7 +309,10 @@ class _Layer:
         names = dict.fromkeys(name for one in self._figures for name in one)
         figures = {name: np.mean([one[name][head] for one in self._figures if name in one]) for name in names}
         figures |= {name: column[head] for name, column in copied.items()}
-        received = {name: float(own[head]) / sum(map(len, self._queries)) for name, own in self._received.items()}
+        received = {
+            name: float(own[head]) / sum(len(text.queries) for text in self._texts)
+            for name, own in self._received.items()
+        }
         favourites = sorted(received, key=lambda name: -received[name])[:_FAVOURITES]
         pairs = self._pairs[head]
         values = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "in_order")
