@@ -82,8 +82,8 @@ def test_every_column_that_is_shown_is_explained():
 
 def test_a_paragraph_as_one_would_say_it():
     assert explained(RECORD, WHO) == (
-        "This head mostly looks at the word that says who acts: it gives it 71 % of its attention (69 to 73 %); one "
-        "that looked at everything alike would give it 4 %. Else it rests on the first token (35 % of all its "
+        "This head mostly looks at the word that says who acts: that gets 71 % of its attention (69 to 73 %), and from "
+        "a head that looked at everything alike it would get 4 %. Else it rests on the first token (35 % of all its "
         "attention). Measured on 9 of 10 documents of x.txt, 12 tokens; what it looks at was chosen on one half of "
         "them and measured on the other (in brackets: where 95 % of resamples have it). What this does not say: what "
         "the model makes of it, and whether it looks there in texts of another kind. A clear case: from “went” it "

@@ -126,7 +126,7 @@ class HeadsView:
         yield Text("")
         if brush.in_color:
             yield from scale_bar("0", "1", brush)
-            yield Text("  share of attention, mean over the rows that have such a token", style="dim")
+            yield Text("  share of attention, mean over rows", style="dim")
         for column in shown.values():
             yield Text.assemble((fit(column.heading, _COLUMN), "bold"), (column.meaning, "dim"))
         if self.record.repeated and "induction" in shown:
@@ -164,8 +164,9 @@ def explained(record: HeadsRecord, head: HeadStatistics) -> str:
     else:
         where = "" if not head.at else f" from {_at(head)} ({_whole(does.coverage)} of all tokens)"
         told = (
-            f"This head {_adverb(does)} looks at {_words(head, does.role)}{where}: it gives it {_whole(does.share)} of "
-            f"its attention{_span(does)}; one that looked at everything alike would give it {_whole(does.chance)}."
+            f"This head {_adverb(does)} looks at {_words(head, does.role)}{where}: that gets {_whole(does.share)} of "
+            f"its attention{_span(does)}, and from a head that looked at everything alike it would get "
+            f"{_whole(does.chance)}."
         )
         if does.coverage < _NEARLY_ALL and not head.at:
             told += f" {_whole(does.coverage)} of the tokens have such a thing to look at."
