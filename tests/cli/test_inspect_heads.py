@@ -51,10 +51,13 @@ def test_the_paragraph_of_a_head_and_the_command_that_shows_it(trained: Callable
 
 
 def test_the_command_that_has_a_head_explained_runs_as_it_stands(trained: Callable[[str], Path]):
-    listed = tfcli("inspect", "heads", trained("encoder-decoder"), "--kind", "cross").stdout
+    own = ("O gato", "--target", "The cat", "--kind", "cross", "--checkpoint", "last")
+    listed = tfcli("inspect", "heads", trained("encoder-decoder"), *own).stdout
     [line] = [line for line in listed.splitlines() if line.startswith("In words: ")]
-    told = tfcli(*shlex.split(line.removeprefix("In words: "))[1:], "--kind", "cross")
+    told = tfcli(*shlex.split(line.removeprefix("In words: "))[1:])
     assert told.exit_code == 0 and told.stdout.startswith("Head "), told.stderr
+    assert told.stdout.count("This head ") == 1
+    assert "--checkpoint last -- " in told.stdout
 
 
 def test_another_source(trained: Callable[[str], Path], tmp_path: Path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tfcli.corpora.stories import DEFAULT_DOCUMENTS, is_story, parse_story, stories
 from tfcli.corpora.story_plots import PLOTS, RULES
-from tfcli.corpora.story_words import FRIENDS, HEROES, SLOTS
+from tfcli.corpora.story_words import FRIENDS, HEROES, SLOTS, TOLD_BY
 
 STORIES = list(islice(stories(seed=1), 3000))
 
@@ -225,3 +225,14 @@ def test_a_fresh_story_shares_no_20_words_with_a_training_text() -> None:
     training = {span for story in islice(stories(seed=0), DEFAULT_DOCUMENTS) for span in spans(story)}
     copied = [story for story in STORIES[:2000] if spans(story) & training]
     assert len(copied) < 0.005 * 2000
+
+
+def test_the_words_tell_who_acts_and_where():
+    story = 'Tom and Mia sat near the lost kite. "I ran by the old road," said Tom to Mia. She gave it to him.'
+    told = {what: [match[0] for match in pattern.finditer(story)] for what, pattern in TOLD_BY.items()}
+    assert told == {
+        "who acts": ["Tom", "Mia", "I", "Tom", "She"],
+        "verb": ["sat", "ran", "said", "gave"],
+        "where": ["near", "by"],
+        "thing": ["kite"],
+    }

@@ -106,6 +106,10 @@ def test_the_commands_are_words_of_a_shell():
         [*["tfcli", "inspect", "heads"], "my run", *["--head", "0.0", "--kind", "cross", "--explain"]],
         [*["tfcli", "inspect", "attention"], "my run", "--find", "bank"],
     ]
+    given = commands(RECORD, explained=False, weights=["--checkpoint", "last"], measured=["--on=a b"], text="-x")
+    assert (
+        shlex.split(next(given))[-8:] == [*["--explain", "--checkpoint", "last", "--on=a b"], "--", "my run", "-x"][-8:]
+    )
     one = replace(RECORD, heads=(CROSS,), finder=None)
     [see] = [shlex.split(line.partition(": ")[2]) for line in commands(one, explained=True)]
     target = ["--target=The book's", "--kind", "cross", "--", "my run", "O livro caiu"]

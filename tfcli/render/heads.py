@@ -186,21 +186,30 @@ def explained(record: HeadsRecord, head: HeadStatistics) -> str:
     )
 
 
-def commands(record: HeadsRecord, *, explained: bool) -> Iterator[str]:
-    """What to type next, each on one line: to see the heads that were explained, else to have one explained."""
-    run, kinds = shlex.quote(record.run), {head.kind for head in record.heads}
+def commands(
+    record: HeadsRecord, *, explained: bool, weights: Sequence[str] = (), measured: Sequence[str] = (), text: str = ""
+) -> Iterator[str]:
+    """What to type next, each on one line: to see the heads that were explained, else to have one explained.
+
+    Args:
+        weights: the options that chose the weights; measured: those that chose what to measure on, beside the TEXT.
+    """
     for head in record.heads if explained else ():
         one = head.example
-        target = "" if one.target is None else f" --target={shlex.quote(one.target)} --kind {head.kind}"
-        options = f"--layer {head.layer} --head {head.head}{target}"
-        yield f"See {_place(head)}: tfcli inspect attention {options} -- {run} {shlex.quote(one.prompt)}"
+        target = [] if one.target is None else [f"--target={one.target}", "--kind", head.kind]
+        place = ["--layer", str(head.layer), "--head", str(head.head)]
+        words = shlex.join([*place, *target, *weights, "--", record.run, one.prompt])
+        yield f"See {_place(head)}: tfcli inspect attention {words}"
     if not explained:
         head = ranked(record.heads, "role")[0]
-        kind = f" --kind {head.kind}" if len(kinds) > 1 else ""
-        yield f"In words: tfcli inspect heads {run} --head {_place(head)}{kind} --explain"
+        kind = ["--kind", head.kind] if len({one.kind for one in record.heads}) > 1 else []
+        options = ["--head", _place(head), *kind, "--explain", *weights, *measured]
+        said = shlex.join([*options, "--", record.run, text] if text else [record.run, *options])
+        yield f"In words: tfcli inspect heads {said}"
     if record.finder:
         what = {"bank": "tells the banks apart", "alignment": "aligns words"}[record.finder]
-        yield f"Which head {what}: tfcli inspect attention {run} --find {record.finder}"
+        found = shlex.join([record.run, "--find", record.finder, *weights])
+        yield f"Which head {what}: tfcli inspect attention {found}"
 
 
 def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:

@@ -91,7 +91,10 @@ def heads(
     view = HeadsExplained(record) if explain else HeadsView(record, sort)
     present(terminal, outputs, view, json=lambda: to_json(record), table=lambda: heads_table(record))
     if not json and not csv:
-        for line in ("", *commands(record, explained=explain)):
+        weights = [] if checkpoint == "best" else ["--checkpoint", checkpoint]
+        measured = [f"--on={name}" for name in on or ()] + ([f"--target={target}"] if target else [])
+        measured += ["--kind", kind] if kind else []
+        for line in ("", *commands(record, explained=explain, weights=weights, measured=measured, text=text or "")):
             terminal.text(line)
 
 
