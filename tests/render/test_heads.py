@@ -101,15 +101,12 @@ def test_a_paragraph_as_one_would_say_it():
 
 
 def test_the_commands_are_words_of_a_shell():
-    lines = [shlex.split(line.partition(": ")[2]) for line in commands(RECORD, explained=False)]
-    assert lines == [
-        [*["tfcli", "inspect", "heads"], "my run", *["--head", "0.0", "--kind", "cross", "--explain"]],
-        [*["tfcli", "inspect", "attention"], "my run", "--find", "bank"],
+    assert list(commands(RECORD, explained=False)) == [
+        "In words: tfcli inspect heads 'my run' --head 0.0 --kind cross --explain",
+        "Which head tells the banks apart: tfcli inspect attention 'my run' --find bank",
     ]
     given = commands(RECORD, explained=False, weights=["--checkpoint", "last"], measured=["--on=a b"], text="-x")
-    assert (
-        shlex.split(next(given))[-8:] == [*["--explain", "--checkpoint", "last", "--on=a b"], "--", "my run", "-x"][-8:]
-    )
+    assert next(given).endswith("--explain --checkpoint last '--on=a b' -- 'my run' -x")
     one = replace(RECORD, heads=(CROSS,), finder=None)
     [see] = [shlex.split(line.partition(": ")[2]) for line in commands(one, explained=True)]
     target = ["--target=The book's", "--kind", "cross", "--", "my run", "O livro caiu"]
