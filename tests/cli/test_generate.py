@@ -51,6 +51,31 @@ def test_prompts_are_the_same_from_arguments_stdin_a_file_and_json_lines(decoder
     assert [made["token_ids"] for made in in_twos] == [made["token_ids"] for made in given]
 
 
+def test_words_without_quotes_are_prompts_of_their_own_and_the_one_prompt_is_shown(decoder: Path):
+    words = ("Once", "upon", "a", "time")
+    result = tfcli("generate", decoder, *words, "--max-new-tokens", "2", "--color", "always")
+    assert result.exit_code == 0
+    assert all(f"\n\n\x1b[1m{word}\x1b[0m" in result.stdout for word in words[1:])
+    [hint] = result.stderr.splitlines()
+    assert "Each of these 4 words is a prompt of its own; for one prompt: " in hint
+    assert f"tfcli generate {decoder} 'Once upon a time' --max-new-tokens 2 --color always" in hint
+    for quoted in (["Once upon", "a time"], ["Once"], ["-"]):
+        assert "of its own" not in tfcli("generate", decoder, *quoted, "--max-new-tokens", "2", stdin="a\nb\n").stderr
+
+
+def test_a_mask_among_words_without_quotes_is_no_wall_and_has_any_usual_spelling(trained: Callable[[str], Path]):
+    encoder = trained("encoder")
+    refused = tfcli("generate", encoder, "Tom", "<mask>am", "across")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        "tfcli: Each of these 3 words is a prompt of its own, and 'Tom' is none; "
+        f"for one prompt: tfcli generate {encoder} 'Tom <mask>am across'.\n"
+    )
+    [own] = answers(encoder, "Tom <mask>am across", "--json")
+    [other] = answers(encoder, "Tom [MASK]am across", "--json")
+    assert other["predictions"] == own["predictions"]
+
+
 def padded_run(folder: Path) -> Path:
     """An imported run whose last three rows of the head, which no token has, are far above all others."""
     done = tfcli("import", save_checkpoint(folder / "checkpoint", "llama"), "--out", folder / "run")

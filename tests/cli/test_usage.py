@@ -212,6 +212,22 @@ def test_a_name_that_no_file_can_have_is_wrong_before_any_work(command: str, wor
     assert words in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "quoted"),
+    [
+        ("inspect attention RUN Tom swam across --layer 0", "inspect attention RUN 'Tom swam across' --layer 0"),
+        ('explain attention "it\'s" cold', "explain attention 'it'\"'\"'s cold'"),
+        ("inspect lens RUN Tom --top-k 3 swam", None),
+        ("runs show RUN another", None),
+    ],
+)
+def test_a_text_without_quotes_is_shown_with_them(command: str, quoted: str | None):
+    result = tfcli(*shlex.split(command))
+    assert (result.exit_code, result.stdout) == (2, "")
+    remedy = f"quote it: tfcli {quoted}.\n" if quoted else f"see `tfcli {' '.join(command.split()[:2])} --help`.\n"
+    assert result.stderr.endswith(remedy)
+
+
 @pytest.mark.parametrize("command", ["--help", "-h", "train --help", "tokenize encode -h", "--version"])
 def test_help_and_version_are_no_errors(command: str):
     result = tfcli(*command.split())

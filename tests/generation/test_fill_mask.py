@@ -64,7 +64,7 @@ def test_five_candidates_are_the_default():
     assert len(candidates) == 5
 
 
-@pytest.mark.parametrize("prompt", ["", "the cat sat", "the [MASK] sat"])
+@pytest.mark.parametrize("prompt", ["", "the cat sat", "the [mask] sat"])
 def test_a_prompt_without_a_mask_is_refused_with_an_example(prompt: str):
     with pytest.raises(UsageError, match=r"has no <mask>.*put <mask> where a word.*'the <mask> sat on the mat'"):
         fill(small("encoder"), tokenizer(), prompt)

@@ -6,6 +6,8 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, pre_tokenizers
 
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.tokenization import labels
@@ -102,7 +104,15 @@ def test_char_masks_one_character(trained: dict[str, Tokenizer]) -> None:
     tokenizer = trained["char"]
     ids = tokenizer.encode("the cat")
     ids[5] = tokenizer.roles.mask  # type: ignore[call-overload]
-    assert tokenizer.encode_masked("the c<mask>t") == ids
+    for mask in ("<mask>", "[MASK]", "<|mask|>"):  # whatever the one mask token is called
+        assert tokenizer.encode_masked(f"the c{mask}t") == ids
+
+
+def test_a_mask_of_another_name_that_is_a_token_itself_stays_text() -> None:
+    names = ["<pad>", "<s>", "</s>", "<mask>", "<unk>", "[MASK]", "the"]
+    backend = Backend(models.WordLevel({name: number for number, name in enumerate(names)}, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    assert Tokenizer(backend).encode_masked("the <mask> [MASK]") == [6, 3, 5]
 
 
 def test_batches_equal_single_texts(tokenizer: Tokenizer) -> None:

@@ -30,6 +30,7 @@ class Answers:
     how: How = "text"
     json: bool = False
     _said_full: bool = False
+    _has_answered: bool = False
 
     def show(self, prompts: Sequence[str]) -> None:
         """Answer some prompts side by side; one alone streams where it can."""
@@ -66,6 +67,9 @@ class Answers:
     def _show_text(self, prompt: str, pieces: "Iterator[str | Generated]") -> None:
         """Print a decoder's prompt and its continuation, or a translation alone, as it comes."""
         if self.run.architecture == "decoder":
+            if self._has_answered and self.terminal.out.is_terminal:  # texts have lines of their own: set apart
+                self.terminal.write("\n")
+            self._has_answered = True
             self.terminal.write(prompt + ("\n\n" if self.settings.chat else ""), style="bold")
         for piece in pieces:
             if isinstance(piece, str):

@@ -114,6 +114,8 @@ def generate(
     def require(prompt: str) -> None:
         require_prompt(loaded.model, loaded.tokenizer, prompt, settings)
 
+    if prompts and len(prompts) > 1 and not any(prompt == "-" or re.search(r"\s", prompt) for prompt in prompts):
+        _hint_at_quotes(terminal, prompts, require)
     is_told = False
     for batch in _batches(terminal, prompts, prompt_file, require, settings.batch_size):
         try:
@@ -124,6 +126,25 @@ def generate(
             if not interactive:
                 raise
             terminal.error(str(error))
+
+
+def _hint_at_quotes(terminal: Terminal, words: list[str], require: Callable[[str], None]) -> None:
+    """Say that each of several words is a prompt of its own, and how one is given.
+
+    Raises:
+        UsageError: one of them alone does not fit, and all together do.
+    """
+    from tfcli.cli.usage import quoted
+    from tfcli.errors import UsageError
+
+    problem, remedy = f"Each of these {len(words)} words is a prompt of its own", f"for one prompt: {quoted(words)}"
+    try:
+        for word in words:
+            require(word)
+    except UsageError as error:
+        require(" ".join(words))
+        raise UsageError(f"{problem}, and {word!r} is none", remedy) from error
+    terminal.note(f"{problem}; {remedy}")
 
 
 def _batches(

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 
 _typed: list[str] = []
 """The words of the command line that is being run."""
+
+
+def quoted(texts: Sequence[str]) -> str:
+    """The command that was typed, with these words of it as the one text that they seem to be; the text alone where
+    they do not stand side by side."""
+    one, count = " ".join(texts), len(texts)
+    for place in range(len(_typed)):
+        if _typed[place : place + count] == list(texts):
+            return shlex.join(["tfcli", *_typed[:place], one, *_typed[place + count :]])
+    return shlex.quote(one)
 
 
 class Commands(TyperGroup):
@@ -84,6 +95,8 @@ def _problem_and_remedy(error: typer.TyperException, problem: str, words: Sequen
         return _bad_value(error.message, parameter, words), ""
     if name := getattr(error, "option_name", "") if hasattr(error, "possibilities") else "":
         return error.message, _option_meant(name, context, words) if context else ""
+    if problem.startswith("Got unexpected extra argument") and (text := _text_in_words(error, words)):
+        return f"The text is {len(text)} words, and is to be one", f"quote it: {quoted(text)}"
     problem, _, _ = problem.partition(" Did you mean ")
     if problem.startswith("No such command") and context:
         # The message quotes the first word that is no command, which stands right behind its group.
@@ -173,6 +186,17 @@ def refuse_unknown_keys(assignments: Sequence[str], options: Sequence[str]) -> N
             ways = ways_to_write(meant, value, options) if meant else ""
             remedy = f"{said} {meant.name}: {ways}" if meant and ways else f"{said} {as_keys(name)}"
             raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
+
+
+def _text_in_words(error: typer.TyperException, words: Sequence[str]) -> list[str]:
+    """A text without quotes, word by word, where it is the last argument that the command takes."""
+    context: Any = getattr(error, "ctx", None)
+    arguments = [one for one in context.command.params if one.param_type_name == "argument"] if context else []
+    if not arguments or "TEXT" not in (arguments[-1].metavar or ""):
+        return []
+    first = context.params.get(arguments[-1].name)
+    text = list(takewhile(lambda word: word[:1] != "-", words[words.index(first) :])) if first in words else []
+    return text if len(text) > 1 else []
 
 
 def _bad_value(message: str, parameter: Any, words: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -23,7 +24,7 @@ from tfcli.tokenization.chat import ChatTemplates
 from tfcli.tokenization.checks import doubts
 from tfcli.tokenization.fingerprint import fingerprint, framing
 from tfcli.tokenization.labels import are_one_word, labeller, lone_bytes
-from tfcli.tokenization.roles import find_roles
+from tfcli.tokenization.roles import MASK_NAMES, find_roles
 from tfcli.tokenization.spelling import keep_apart
 from tfcli.tokenization.stream import TokenStream
 
@@ -170,7 +171,8 @@ class Tokenizer:
         return [(encoding.ids, encoding.offsets) for encoding in encodings]
 
     def encode_masked(self, text: str) -> list[int]:
-        """As `encode`, but the spelling of the mask token becomes the mask: "the <mask> sat".
+        """As `encode`, but the spelling of the mask token becomes the mask: "the <mask> sat". So does any other usual
+        spelling of a mask ("[MASK]") that is no token of this vocabulary.
 
         A mask takes the place of a word as training has it: where words carry the space before them, so does
         the mask.
@@ -181,7 +183,9 @@ class Tokenizer:
         mask = self.roles.mask
         if mask is None:
             raise UsageError("The tokenizer has no mask token", "use an encoder's tokenizer")
-        *before, last = text.split(self._backend.id_to_token(mask))
+        spelled = [name for name in MASK_NAMES if self.token_id(name) is None]
+        spelled.append(str(self._backend.id_to_token(mask)))
+        *before, last = re.split("|".join(map(re.escape, spelled)), text)
         ids: list[int] = []
         for part in before:
             for piece in self._before_mask(part):
