@@ -123,6 +123,14 @@ def test_a_group_alone_shows_its_help(command: str):
     assert result.exit_code == 2
 
 
+def test_tfcli_alone_begins_with_three_commands():
+    result = tfcli()
+    begin, _, rest = (result.stdout + result.stderr).partition("Options")
+    lines = [line.split() for line in begin.splitlines() if line.strip().startswith("tfcli ")]
+    assert [line[1] for line in lines] == ["run", "train", "explain"]
+    assert all(name in rest for name in commands() if " " not in name)
+
+
 def test_version():
     assert tfcli("--version").stdout.startswith("tfcli ")
 

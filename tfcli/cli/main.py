@@ -24,10 +24,19 @@ from tfcli.cli.train import train
 from tfcli.cli.usage import Commands
 from tfcli.cli.verify import verify
 
+_HELP = """Transformers from the terminal: train, generate, score and look inside.
+
+Begin with one of these:
+
+  tfcli run quickstart                a small model in a minute
+  tfcli train mytext.txt              one of your own text
+  tfcli explain attention "It fell"   every matrix, without a model
+"""
+
 app = typer.Typer(
     name="tfcli",
     cls=Commands,
-    help="Transformers from the terminal: train, generate, score and look inside.\n\nStart with: tfcli run quickstart",
+    help=_HELP,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
