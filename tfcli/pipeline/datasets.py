@@ -13,6 +13,7 @@ from tfcli.corpora.division import Division, open_division
 from tfcli.corpora.files import expanded, is_there
 from tfcli.corpora.open import open_source
 from tfcli.corpora.source import Kind, Text, texts
+from tfcli.data.cache import used
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.manifest import MANIFEST_NAME
 from tfcli.data.prepare import dataset_fingerprint, prepare
@@ -85,6 +86,7 @@ def obtain_tokenizer(section: TokenizerSection, division: Division, report: Repo
     file = cache_folder() / "tokenizers" / key / "tokenizer.json"
     manifest = file.with_name(MANIFEST_NAME)
     what = f"{section.algorithm}, {section.vocab_size} ids at most"
+    used(file.parent)
     if file.is_file() and manifest.is_file():  # without it, there is nothing to compare the file with
         report(StageStarted("tokenizer", what, reused=True))
         return load_tokenizer(file)
@@ -100,7 +102,9 @@ def obtain_tokenizer(section: TokenizerSection, division: Division, report: Repo
     tokenizer, result = train_tokenizer(training_texts, section)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, tokenizer.to_json())
-    write_json(manifest, {"format_version": _TOKENIZER_FORMAT, "tokenizer_fingerprint": tokenizer.fingerprint})
+    about = {"tokenizer_fingerprint": tokenizer.fingerprint, "sources": division.source.names}
+    write_json(manifest, {"format_version": _TOKENIZER_FORMAT, **about})
+    used(file.parent)
     report(result)
     return tokenizer
 
@@ -115,6 +119,7 @@ def cached_dataset(
     """
     folder = cache_folder() / "datasets" / dataset_fingerprint(division, tokenizer)
     names = ", ".join(division.source.names)
+    used(folder)
     report(StageStarted("data", names, reused=folder.is_dir()))
     require_writable_cache()
     record = prepare(
@@ -123,6 +128,7 @@ def cached_dataset(
         folder,
         progress=lambda documents, tokens: report(StageProgress("data", documents, tokens)),
     )
+    used(folder)
     data = PreparedDataset.open(folder).called(division.source.names)
     report(replace(data.record(reused=record.reused), only=only))
     return data
@@ -158,6 +164,7 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
         raise UsageError(f"The run {run.path} was imported and has no text of its own", "name a SOURCE after the run")
     trained_on = read_run_data(run.data)
     cached = cache_folder() / "datasets" / trained_on.fingerprint
+    used(cached)
     if cached.is_dir():
         data = PreparedDataset.open(cached)
         if data.manifest.fingerprint != trained_on.fingerprint:

@@ -1,14 +1,17 @@
-"""A prepared dataset in numbers."""
+"""A prepared dataset in numbers, and what is in the cache."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tfcli.records.dataset import DatasetRecord, PartCounts
-from tfcli.render.numbers import exact, percent
+from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts
+from tfcli.render.numbers import duration, exact, percent, short
 from tfcli.render.safe import printable
+from tfcli.render.tables import grid
 
 
 @dataclass(frozen=True)
@@ -47,3 +50,22 @@ class DatasetView:
 def _unknown(part: PartCounts) -> str:
     share = part.unknown / part.tokens if part.tokens else 0.0
     return f"{exact(part.unknown)} ({percent(share)})" if part.unknown else "0"
+
+
+@dataclass(frozen=True)
+class CacheList:
+    """Entries of the cache, a line each: what does not fit is cut from what they were made from."""
+
+    entries: Sequence[CacheEntry]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = grid()
+        for heading in ("kind", "fingerprint", "size", "last used", "made from"):
+            number = heading in ("size", "last used")
+            table.add_column(heading, no_wrap=True, justify="right" if number else "left", overflow="ellipsis")
+        for entry in self.entries:
+            state = entry.state if entry.state != "whole" else f"{duration(entry.age_seconds)} ago"
+            sources = printable(", ".join(entry.sources)) or "–"
+            name = PurePath(entry.path).name.removeprefix(".")[:16]
+            table.add_row(*map(Text, (entry.kind, name, short(entry.size, "B"), state, sources)))
+        yield table

@@ -1,0 +1,130 @@
+"""The cache: prepared datasets and trained tokenizers, what they take, and how they are removed.
+
+A process that reads an entry holds a shared lock of its folder until it ends, and sets the time of its manifest, which
+is when it was last used. Who removes one holds the whole lock. An entry that is gone is made again from its sources.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import get_args
+
+from tfcli.data.manifest import MANIFEST_NAME, read_manifest
+from tfcli.errors import TfcliError
+from tfcli.files import cache_folder, read_json
+from tfcli.locks import Lock
+from tfcli.records.dataset import CacheEntry, Kind, State
+
+_ENTRY = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.[0-9a-f]{16}\.tmp")
+"""A fingerprint; or the folder that is to become one, or that a removal has left."""
+_ABANDONED = 3600.0
+"""Seconds after which nobody writes any more into an entry that is not finished."""
+_ATTEMPTS = 3
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_used: dict[Path, Lock] = {}
+
+
+def used(folder: Path) -> None:
+    """Note that this process reads an entry from now on, if it is there."""
+    for _ in range(_ATTEMPTS if folder not in _used else 0):
+        try:
+            _used[folder] = Lock(folder, shared=True)
+            break
+        except BlockingIOError:  # who lists the cache asks for an instant
+            time.sleep(0.02)
+        except OSError:  # it is not there, or its file system locks nothing
+            return
+    with suppress(OSError):  # it is somebody else's
+        os.utime(folder / MANIFEST_NAME)
+
+
+def entries() -> list[CacheEntry]:
+    """What is in the cache, what was used last first. Nothing else that lies there is looked at.
+
+    Raises:
+        UsageError: nobody knows where the cache is.
+    """
+    found = []
+    for kind in _KINDS:
+        folder = cache_folder() / f"{kind}s"
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if _ENTRY.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+                with suppress(FileNotFoundError):  # it has just been removed, or has got its name
+                    found.append(_entry(kind, path))
+    return sorted(found, key=lambda entry: (entry.age_seconds, entry.path))
+
+
+def prune(older_than: float, *, dry_run: bool = False) -> Iterator[tuple[CacheEntry, str]]:
+    """Remove what nobody has used for so many seconds. Yields each, and why it has been left ("": it is gone).
+
+    Raises:
+        UsageError: nobody knows where the cache is.
+    """
+    for entry in entries():
+        if entry.age_seconds >= older_than:
+            yield entry, _kept(entry) or ("" if dry_run else _removed(Path(entry.path)))
+
+
+def _entry(kind: Kind, path: Path) -> CacheEntry:
+    files = [Path(folder, name).lstat() for folder, _, names in os.walk(path) for name in names]
+    manifest = path / MANIFEST_NAME
+    sources: tuple[str, ...] = ()
+    state: State = "in use" if _is_used(path) else "whole"
+    if path.name.startswith(".") or not manifest.is_file():
+        state, changed = "unfinished", max(one.st_mtime for one in (path.stat(), *files))
+    else:
+        changed = manifest.stat().st_mtime
+        try:
+            sources = _sources(kind, path)
+        except TfcliError:
+            state = "damaged"
+    size = sum(one.st_size for one in files)
+    return CacheEntry(kind, str(path), sources, size, max(0.0, time.time() - changed), state)
+
+
+def _sources(kind: str, path: Path) -> tuple[str, ...]:
+    if kind == "dataset":
+        return read_manifest(path).sources
+    values = read_json(path / MANIFEST_NAME)
+    return tuple(map(str, values.get("sources", ()))) if isinstance(values, dict) else ()
+
+
+def _is_used(path: Path) -> bool:
+    try:
+        Lock(path).release()
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _kept(entry: CacheEntry) -> str:
+    """Why an entry stays where it is, however old."""
+    if entry.state == "in use":
+        return "in use"
+    if entry.state == "unfinished" and entry.age_seconds < _ABANDONED:
+        return "being made, or left less than an hour ago"
+    return "read from standard input, it cannot be made again" if "-" in entry.sources else ""
+
+
+def _removed(path: Path) -> str:
+    """Remove a folder, which is gone at once under its name; else why it could not be."""
+    try:
+        lock = Lock(path)
+    except OSError as error:
+        return "in use" if isinstance(error, BlockingIOError) else f"cannot be locked: {error.strerror}"
+    try:
+        aside = path.rename(path.with_name(f".{path.name.removeprefix('.')[:16]}.{secrets.token_hex(8)}.tmp"))
+        shutil.rmtree(aside)
+    except OSError as error:
+        return f"cannot be removed: {error.strerror}"
+    finally:
+        lock.release()
+    return ""
