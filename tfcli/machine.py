@@ -1,10 +1,11 @@
-"""The machine: its processor cores, those that are free, and its memory.
+"""The machine: its processor, the cores that are free, and its memory.
 
 Threads that wait for each other go at the pace of the slowest, so that there is one a free core.
 """
 
 import hashlib
 import os
+import platform
 import sys
 import threading
 import time
@@ -26,6 +27,17 @@ _WAITING = "OMP_WAIT_POLICY"
 
 _CONTAINER = Path("/sys/fs/cgroup")
 _LINUX = Path("/proc/meminfo")
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+def processor() -> str:
+    """Its name."""
+    return _cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def cpu_flags() -> set[str]:
+    """What the first processor can do, in Linux' words: avx2, amx_bf16; nothing elsewhere."""
+    return set((_cpuinfo("flags") or _cpuinfo("Features")).split())
 
 
 def cores() -> int:
@@ -62,12 +74,24 @@ def _free_now() -> int:
     return int(sum(shares) + _ROUNDING)
 
 
+def quota() -> float | None:
+    """The cores' worth of time that this container may have; None: it has no limit, or this is none."""
+    told = _CONTAINER / "cpu.max"
+    limit, period = told.read_text().split() if told.is_file() else ("max", "")
+    return None if limit == "max" else int(limit) / int(period)
+
+
 def memory() -> int:
     """Bytes of memory that all processes have together, on this machine or in this container."""
     if not hasattr(os, "sysconf"):
         return windows.memory()[0]
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(there, _container("memory.max") or there)
+    return min(there, memory_limit() or there)
+
+
+def memory_limit() -> int | None:
+    """Bytes of memory that this container may have; None: it has no limit, or this is none."""
+    return _container("memory.max") or None
 
 
 def free_memory() -> int:
@@ -77,7 +101,7 @@ def free_memory() -> int:
     told = _LINUX.read_text() if _LINUX.is_file() else ""
     available = next((line for line in told.splitlines() if line.startswith("MemAvailable:")), None)
     free = memory() if available is None else int(available.split()[1]) * 1024
-    if limit := _container("memory.max"):
+    if limit := memory_limit():
         read_again = _container("memory.stat", "inactive_file ")  # files in memory, which give way
         free = min(free, max(0, limit - _container("memory.current") + read_again))
     return free
@@ -104,6 +128,12 @@ def wait_asleep_if_busy(threads: int) -> None:
 
 def _is_told() -> bool:
     return any(name in os.environ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
+
+
+def _cpuinfo(name: str) -> str:
+    """The first line of that name."""
+    lines = _CPUINFO.read_text().splitlines() if _CPUINFO.is_file() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
 
 
 def _container(file: str, key: str = "") -> int:

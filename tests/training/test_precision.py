@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tfcli import machine as hardware
 from tfcli.errors import UsageError
 from tfcli.recipe.model import ModelSection
 from tfcli.training import precision
@@ -15,7 +16,7 @@ SMALL, LARGE = ModelSection(d_model=126, num_heads=2, head_dim=64), ModelSection
 def machine(patch: pytest.MonkeyPatch, *, cuda: bool = False, mps: bool = False, flags: str = "") -> None:
     patch.setattr(torch.cuda, "is_available", lambda: cuda)
     patch.setattr(torch.backends.mps, "is_available", lambda: mps)
-    patch.setattr(precision, "_cpu_flags", lambda: set(flags.split()))
+    patch.setattr(precision, "cpu_flags", lambda: set(flags.split()))
 
 
 @pytest.mark.parametrize(
@@ -75,9 +76,9 @@ def test_a_precision_that_is_named_is_taken(monkeypatch: pytest.MonkeyPatch, dev
 
 def test_the_flags_are_those_of_the_first_processor(monkeypatch: pytest.MonkeyPatch):
     listed = "processor\t: 0\nflags\t\t: fpu amx_bf16\nbugs\t\t: x\nflags\t\t: other\n"
-    monkeypatch.setattr(precision.Path, "is_file", lambda path: True)
-    monkeypatch.setattr(precision.Path, "read_text", lambda path: listed)
-    assert {"fpu", "amx_bf16"} <= precision._cpu_flags()
-    assert "other" not in precision._cpu_flags()
-    monkeypatch.setattr(precision.Path, "is_file", lambda path: False)
-    assert precision._cpu_flags() == set()
+    monkeypatch.setattr(hardware.Path, "is_file", lambda path: True)
+    monkeypatch.setattr(hardware.Path, "read_text", lambda path: listed)
+    assert {"fpu", "amx_bf16"} <= hardware.cpu_flags()
+    assert "other" not in hardware.cpu_flags()
+    monkeypatch.setattr(hardware.Path, "is_file", lambda path: False)
+    assert hardware.cpu_flags() == set()

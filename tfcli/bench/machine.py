@@ -2,23 +2,19 @@
 
 import importlib.metadata
 import importlib.util
-import platform
-from pathlib import Path
 
 import torch
 
 from tfcli.errors import UsageError
-from tfcli.machine import cores
+from tfcli.machine import cores, processor
 from tfcli.records.bench import Machine
-
-_CPUINFO = Path("/proc/cpuinfo")
 
 
 def describe_machine(device: str, threads: int) -> Machine:
     """This machine, by what decides its speed."""
     has_transformers = importlib.util.find_spec("transformers") is not None
     return Machine(
-        processor=torch.cuda.get_device_name() if device == "cuda" else _processor(),
+        processor=torch.cuda.get_device_name() if device == "cuda" else processor(),
         cores=cores(),
         threads=threads,
         device=device,
@@ -38,11 +34,3 @@ def require_cores(threads: int) -> None:
             f"train.threads = {threads} is more than the {cores()} processor cores there are",
             "choose --threads no larger than that",
         )
-
-
-def _processor() -> str:
-    if _CPUINFO.is_file():
-        for line in _CPUINFO.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

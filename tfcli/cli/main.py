@@ -8,6 +8,7 @@ import types
 import typer
 
 from tfcli.cli.completion import completion
+from tfcli.cli.doctor import doctor
 from tfcli.cli.embed import embed
 from tfcli.cli.evaluate import evaluate
 from tfcli.cli.exits import exit_codes
@@ -77,6 +78,7 @@ app.command("embed")(embed)
 _add_group("inspect", "inspect.app:inspect_app", "Look inside a model, with or without a run.")
 _add_group("explain", "explain.app:explain_app", "Go through a computation step by step, with every matrix.")
 app.command("explore")(explore)
+app.command("doctor")(doctor)
 _add_group("cache", "cache:cache_app", "Prepared datasets and tokenizers that runs share: list them, remove them.")
 _add_group("bench", "bench:bench_app", "Measure speed on this machine.")
 app.command("verify")(verify)

@@ -1,12 +1,12 @@
 """Which device and which precision, where the recipe says "auto". Decided once, at the start of a run, and recorded."""
 
 import warnings
-from pathlib import Path
 from typing import Literal
 
 import torch
 
 from tfcli.errors import Remark, UsageError
+from tfcli.machine import cpu_flags
 from tfcli.recipe.model import ModelSection
 
 _BFLOAT16_UNITS = {"amx_bf16", "avx512_bf16"}
@@ -36,16 +36,6 @@ def choose_precision(wanted: str, device: torch.device, model: ModelSection) -> 
         return "bfloat16" if wanted == "bfloat16" else "float32"
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    if device.type == "cpu" and model.d_model >= _SMALLEST_BFLOAT16_D_MODEL and _cpu_flags() & _BFLOAT16_UNITS:
+    if device.type == "cpu" and model.d_model >= _SMALLEST_BFLOAT16_D_MODEL and cpu_flags() & _BFLOAT16_UNITS:
         return "bfloat16"
     return "float32"
-
-
-def _cpu_flags() -> set[str]:
-    cpuinfo = Path("/proc/cpuinfo")
-    if not cpuinfo.is_file():
-        return set()
-    for line in cpuinfo.read_text().splitlines():
-        if line.startswith("flags"):
-            return set(line.split())
-    return set()

@@ -1,0 +1,52 @@
+"""``tfcli doctor``: what tfcli runs on here, what makes it slow, and a block for a bug report."""
+
+import os
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from tfcli.cli.options import Json, command
+from tfcli.cli.terminal import Terminal, is_terminal
+
+
+@command
+def doctor(
+    terminal: Terminal,
+    report: Annotated[
+        bool, typer.Option("--report", help="As a block for a bug report, without paths or names of yours.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Look at what tfcli runs on: versions, devices, memory, cache, terminal.
+
+    With what is slow or missing here, and what to do about it.
+
+    Examples:
+
+      tfcli doctor
+      tfcli doctor --report > report.md
+    """
+    from tfcli.bench.doctor import diagnose
+    from tfcli.records.doctor import TerminalFacts
+    from tfcli.render.doctor import DoctorView, bug_report
+
+    console = terminal.out
+    found = diagnose(
+        TerminalFacts(
+            columns=console.width,
+            rows=console.height,
+            colors=console.color_system or "none",
+            encoding=sys.stdout.encoding or "",
+            is_terminal=is_terminal(),
+            name=os.environ.get("TERM", ""),
+        )
+    )
+    if json:
+        terminal.json(asdict(found))
+    elif report:
+        terminal.text(bug_report(found))
+    else:
+        terminal.show(DoctorView(found))
+        terminal.note("For a bug report, without paths or names of yours: tfcli doctor --report")
