@@ -1,4 +1,4 @@
-"""Every example runs: those of the README, in its order and in one folder, and those of the help texts."""
+"""Every example runs: those of the README and of the tour, in order and in one folder, and those of the help texts."""
 
 import re
 import shutil
@@ -17,13 +17,14 @@ from tfcli.interop.exporting import export_run
 from tfcli.interop.importing import import_run
 from tfcli.runs.load import load_run
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README, TOUR = ROOT / "README.md", ROOT / "docs" / "tour.md"
 
 
-def readme_commands() -> list[str]:
-    """The lines of the README's shell blocks that are run as they stand; setting up is what .ci/run does."""
+def shell_commands(page: Path) -> list[str]:
+    """The lines of a page's shell blocks that are run as they stand; setting up is what .ci/run does."""
     lines, inside = [], False
-    for line in README.read_text(encoding="utf-8").splitlines():
+    for line in page.read_text(encoding="utf-8").splitlines():
         if line.startswith("```"):
             inside = line == "```sh"
         elif inside:
@@ -40,16 +41,34 @@ def help_examples() -> Iterator[str]:
 
 
 def test_the_readme_shows_how_to_begin():
-    commands = readme_commands()
-    assert commands[0] == "tfcli run quickstart"
-    assert "pip install -e '.[dev]' && pytest" in README.read_text(encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
+    assert shell_commands(README)[0] == "tfcli run quickstart"
+    assert "pip install -e '.[dev]' && pytest" in text
+    assert len(text.splitlines()) <= 200
 
 
-def test_every_readme_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """One after the other, for later ones use what earlier ones made."""
+def test_the_readme_has_a_picture_behind_its_first_command():
+    """Made by the program: its title is what the view says, and the command stands on the page."""
+    behind = README.read_text(encoding="utf-8").split("```")[2]
+    picture = ROOT / re.findall(r"\]\((docs/pictures/.*?\.svg)\)", behind)[0]
+    drawn = picture.read_text(encoding="utf-8")
+    assert drawn.startswith("<svg ") and len(drawn) < 100_000 and "layer 1, head 0" in drawn
+    [command] = [line for line in shell_commands(README) if "--layer 1 --head 0 --svg" in line]
+    text = re.findall('"(.*)"', command)[0]
+    shown = [label.replace("·", "") for label in re.findall(r"rotate\(-50\)'>(.*?)</text>", drawn)]
+    assert "".join(shown[1:]) == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("page", [README, TOUR], ids=lambda page: page.stem)
+def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """One after the other, for later ones use what earlier ones made; the text and the pairs are the reader's own."""
     monkeypatch.chdir(tmp_path)
     measure_here(monkeypatch)
-    for line in readme_commands():
+    if page == README:
+        Path("mytext.txt").write_text("Tom swam across the river to the other bank.\n" * 40)
+        Path("mine.de").write_text("".join(f"Hund {n} schläft.\n" for n in range(60)), encoding="utf-8")
+        Path("mine.en").write_text("".join(f"Dog {n} sleeps.\n" for n in range(60)))
+    for line in shell_commands(page):
         for result in shell(line):
             assert result.exit_code == 0, f"{line}\n{result.stderr}"
 

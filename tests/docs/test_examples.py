@@ -65,7 +65,7 @@ def test_the_python_api_works_as_the_page_says(
 ) -> None:
     """Two layers of two heads read characters: <s> and the 20 of "Tom swam to the bank"."""
     (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "decoder").symlink_to(trained("decoder"))
+    (tmp_path / "runs" / "mine").symlink_to(trained("decoder"))
     monkeypatch.chdir(tmp_path)
     [code] = blocks(ROOT / "README.md", "python")
     assert output_of(code).splitlines()[-1] == "(2, 2, 21, 21)"

@@ -173,7 +173,8 @@ def _slow(found: Diagnosis) -> Iterator[Advice]:
     chip = found.processor
     busy = chip.cores - chip.free_cores
     if chip.told and chip.threads not in (None, chip.free_cores):
-        problem = f"{chip.told} in the environment asks for {chip.threads}, and {chip.free_cores} of {chip.cores} cores are free"
+        free = f"{chip.free_cores} of {chip.cores} cores are free"
+        problem = f"{chip.told} in the environment asks for {chip.threads}, and {free}"
         yield Advice(problem, f"unset {chip.told.partition('=')[0]}, or --threads {chip.free_cores}")
     elif busy:
         problem = f"{busy} of {chip.cores} cores {'is' if busy == 1 else 'are'} busy with other programs"
