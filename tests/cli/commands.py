@@ -1,11 +1,13 @@
 """Commands as a user types them, run in this process or in one of their own."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from typer.testing import CliRunner, Result
@@ -91,8 +93,11 @@ def _redirected(words: Sequence[str]) -> tuple[list[str], str | None, str | None
 
 
 def _shrunk(words: list[str]) -> list[str]:
-    if "--steps" in words and words[0] == "train":
-        words[words.index("--steps") + 1] = "3"
+    if words[0] in ("train", "run"):  # whose own steps would be another value of the same key
+        own = pairwise(["", *words])
+        words = [
+            "3" if before == "--steps" else re.sub("^train.steps=.*", "train.steps=3", word) for before, word in own
+        ]
     if (words[0] in ("train", "run") or words[:2] == ["bench", "train"]) and not {"--dry-run", "--resume"} & set(words):
         return [*(words if words[0] == "bench" else _without_length(words)), *SHRUNK]
     if words[0] == "prepare":
