@@ -176,7 +176,7 @@ def _slow(found: Diagnosis) -> Iterator[Advice]:
         free = f"{chip.free_cores} of {chip.cores} cores are free"
         problem = f"{chip.told} in the environment asks for {chip.threads}, and {free}"
         yield Advice(problem, f"unset {chip.told.partition('=')[0]}, or --threads {chip.free_cores}")
-    elif busy:
+    elif busy and not chip.told:
         problem = f"{busy} of {chip.cores} cores {'is' if busy == 1 else 'are'} busy with other programs"
         times = f"{chip.cores / chip.free_cores:.1f}"
         yield Advice(f"{problem}: a training takes about {times} times as long", "wait for them, or end them")
