@@ -90,24 +90,29 @@ def test_using_an_entry_again_makes_it_young_and_a_tokenizer_knows_its_text(own_
 
 def test_what_is_being_made_what_came_from_stdin_and_what_is_not_the_caches_stays(own_cache: Path, tmp_path: Path):
     made, tokenizers = own_cache / "datasets", own_cache / "tokenizers"
+    obtain_data(tiny_recipe("decoder", {"data": {"max_documents": 40}}), Events().append)
+    end_of_process()
+    for file in own_cache.rglob("manifest.json"):
+        write_json(file, json.loads(file.read_text()) | {"sources": ["-"]})
+    [piped] = made.iterdir()
     young, old = made / f".{'a' * 16}.{'b' * 16}.tmp", made / f".{'c' * 16}.{'d' * 16}.tmp"
-    piped, odd, damaged = tokenizers / ("1" * 16), tokenizers / ("2" * 16), made / ("3" * 16)
-    for folder in (young, old, piped, odd, damaged, made / "mine", tmp_path / "elsewhere"):
+    odd, damaged = tokenizers / ("2" * 16), made / ("3" * 16)
+    for folder in (young, old, odd, damaged, made / "mine", tmp_path / "elsewhere"):
         folder.mkdir(parents=True)
         (folder / "train-00000.tokens.npy").write_bytes(b"12345")
     (made / ("4" * 16)).symlink_to(tmp_path / "elsewhere")
     (damaged / "manifest.json").write_text("{")
-    write_json(piped / "manifest.json", {"format_version": 1, "sources": ["-"]})
     write_json(odd / "manifest.json", {"format_version": 1, "sources": ["a\x1b[31mb"]})
     os.utime(old / "train-00000.tokens.npy", (0, 0))
     os.utime(old, (0, 0))
 
     shown = tfcli("cache", "list").stdout
     assert "a\\x1b[31mb" in shown and "\x1b" not in shown and "damaged" in shown and shown.count("unfinished") == 2
+    assert shown.count("standard input") == 2
     result = tfcli("cache", "prune", "--all")
     assert result.exit_code == 0
-    assert {path.name for path in made.iterdir()} == {young.name, "mine", "4" * 16}
-    assert [path.name for path in tokenizers.iterdir()] == [piped.name]
+    assert {path.name for path in made.iterdir()} == {young.name, "mine", "4" * 16, piped.name}
+    assert list(tokenizers.iterdir()) == []
     assert (tmp_path / "elsewhere" / "train-00000.tokens.npy").is_file()
     assert f"Left: {young} (5 B), being made" in result.stderr
     assert f"Left: {piped} " in result.stderr and "standard input, it cannot be made again" in result.stderr

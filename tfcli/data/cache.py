@@ -111,7 +111,8 @@ def _kept(entry: CacheEntry) -> str:
         return "in use"
     if entry.state == "unfinished" and entry.age_seconds < _ABANDONED:
         return "being made, or left less than an hour ago"
-    return "read from standard input, it cannot be made again" if "-" in entry.sources else ""
+    piped = entry.kind == "dataset" and "-" in entry.sources  # a run has its own copy of its tokenizer
+    return "read from standard input, it cannot be made again" if piped else ""
 
 
 def _removed(path: Path) -> str:

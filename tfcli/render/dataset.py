@@ -65,7 +65,7 @@ class CacheList:
             table.add_column(heading, no_wrap=True, justify="right" if number else "left", overflow="ellipsis")
         for entry in self.entries:
             state = entry.state if entry.state != "whole" else f"{duration(entry.age_seconds)} ago"
-            sources = printable(", ".join(entry.sources)) or "–"
+            sources = printable(", ".join("standard input" if one == "-" else one for one in entry.sources)) or "–"
             name = PurePath(entry.path).name.removeprefix(".")[:16]
             table.add_row(*map(Text, (entry.kind, name, short(entry.size, "B"), state, sources)))
         yield table
