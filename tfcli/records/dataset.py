@@ -1,7 +1,24 @@
-"""What a prepared dataset holds."""
+"""What a prepared dataset holds, and what the cache does."""
 
 from dataclasses import dataclass
 from typing import Literal
+
+
+Kind = Literal["dataset", "tokenizer"]
+State = Literal["whole", "in use", "unfinished", "damaged"]
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """A prepared dataset or a trained tokenizer in the cache. `sources`: what it was made from, none where that is not
+    recorded; `size`: bytes of its files; `age_seconds` since it was last used."""
+
+    kind: Kind
+    path: str
+    sources: tuple[str, ...]
+    size: int
+    age_seconds: float
+    state: State
 
 
 @dataclass(frozen=True)
@@ -43,20 +60,3 @@ class DatasetRecord:
     reused: bool = False
     only: Literal["whole", "validation"] | None = None
     """What both parts are of their source, where both are the same."""
-
-
-Kind = Literal["dataset", "tokenizer"]
-State = Literal["whole", "in use", "unfinished", "damaged"]
-
-
-@dataclass(frozen=True)
-class CacheEntry:
-    """A prepared dataset or a trained tokenizer in the cache. `sources`: what it was made from, none where that is not
-    recorded; `size`: bytes of its files; `age_seconds` since it was last used."""
-
-    kind: Kind
-    path: str
-    sources: tuple[str, ...]
-    size: int
-    age_seconds: float
-    state: State
