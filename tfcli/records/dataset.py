@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-
 Kind = Literal["dataset", "tokenizer"]
 State = Literal["whole", "in use", "unfinished", "damaged"]
 
