@@ -105,15 +105,19 @@ def test_a_section_that_an_earlier_layer_spoiled_is_refused():
 @pytest.mark.parametrize(
     ("settings", "unknown", "remedy"),
     [
-        ({"model": {"d_modle": 8}}, "model.d_modle", "did you mean model.d_model (`tfcli recipes keys d_model`"),
-        ({"model": {"n_heads": 8}}, "model.n_heads", "it is called model.num_heads (`tfcli recipes keys num_heads`"),
-        ({"model": {"learning_rate": 1}}, "model.learning_rate", "it is called train.learning_rate ("),
-        ({"modle": {"d_model": 8}}, "modle.d_model", "it is called model.d_model ("),
-        ({"train": {"lerning_rate": 8}}, "train.lerning_rate", "did you mean train.learning_rate ("),
-        ({"steps": 8}, "steps", "it is called train.steps ("),
-        ({"nmae": "x"}, "nmae", "did you mean name ("),
-        ({"train": {"warmpu": 8}}, "train.warmpu", "did you mean train.warmup_steps ("),
-        ({"train": {"lr": 1e-3}}, "train.lr", "it is called train.learning_rate ("),
+        (
+            {"model": {"d_modle": 8}},
+            "model.d_modle",
+            "did you mean model.d_model: d_model = 8 under [model] (`tfcli recipes keys d_model` says more).",
+        ),
+        ({"model": {"n_heads": 8}}, "model.n_heads", "it is called model.num_heads: num_heads = 8 under [model] ("),
+        ({"model": {"learning_rate": 1}}, "model.learning_rate", "it is called train.learning_rate: "),
+        ({"modle": {"d_model": 8}}, "modle.d_model", "it is called model.d_model: "),
+        ({"train": {"lerning_rate": 8}}, "train.lerning_rate", "did you mean train.learning_rate: "),
+        ({"steps": 8}, "steps", "it is called train.steps: "),
+        ({"nmae": "x"}, "nmae", 'did you mean name: name = "x" (`tfcli recipes keys name` says more).'),
+        ({"train": {"warmpu": 8}}, "train.warmpu", "did you mean train.warmup_steps: "),
+        ({"train": {"lr": 1e-3}}, "train.lr", "it is called train.learning_rate: "),
         ({"train": {"output_dir": "x"}}, "train.output_dir", "it is called --out."),
         # A slip in the spelling is one of its section; what is spelled otherwise is nothing that is near.
         ({"train": {"d_modle": 8}}, "train.d_modle", "find it with `tfcli recipes keys d_modle`."),

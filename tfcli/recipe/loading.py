@@ -253,13 +253,17 @@ def _toml_value(key: str, text: str) -> Any:
 def _refuse_unknown_keys(settings: Mapping[str, Any]) -> None:
     known = known_keys()
     for key, value in settings.items():
-        names = [f"{key}.{name}" for name in value] if isinstance(value, Mapping) else []
-        for name in names or ([key] if key not in SECTIONS else []):
+        inner = {f"{key}.{name}": one for name, one in value.items()} if isinstance(value, Mapping) else {}
+        for name, given in (inner or ({} if key in SECTIONS else {key: value})).items():
             if name not in known:
                 said, meant = key_meant(name)
                 remedy = f"{said} {meant.name if meant else as_keys(name)}"
                 if meant and "--" not in meant.name:
-                    remedy += f" ({as_keys(meant.name)} says more)"
+                    section, _, field = meant.name.rpartition(".")
+                    text = shortened(json.dumps(meant.value or given, ensure_ascii=False, default=str))
+                    text = meant.value if meant.value.isupper() or meant.value.isdigit() else text
+                    remedy += f": {field} = {text}{f' under [{section}]' if section else ''}"
+                    remedy += f" ({as_keys(field)} says more)"
                 raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
 
 
