@@ -9,9 +9,10 @@ import typer
 
 from tests.cli.commands import tfcli
 from tfcli.cli.main import app
+from tfcli.cli.usage import ways_to_write
 from tfcli.recipe.loading import build_recipe, parse_assignments
 from tfcli.recipe.recipe import known_keys
-from tfcli.recipe.synonyms import SYNONYMS
+from tfcli.recipe.synonyms import SYNONYMS, Meant
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,29 @@ def test_no_suggestion_crosses_meanings(typed: str):
     result = tfcli("train", *typed.split())
     assert result.exit_code == 2
     assert not any(other in result.stderr for other in ("--color", "--nproc", "log_every"))
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        ("--steps", "train.steps"),
+        ("--batch-size", "train.batch_size"),
+        ("--lr", "train.learning_rate"),
+        ("--layers", "model.num_layers"),
+        ("--heads", "model.num_heads"),
+        ("--d-model", "model.d_model"),
+        ("--context", "model.max_seq_len"),
+        ("--dropout", "model.dropout"),
+        ("--vocab-size", "tokenizer.vocab_size"),
+        ("--precision", "train.precision"),
+        ("--seed", "train.seed"),
+        ("--data", "data.source"),
+        ("--arch", "model.architecture"),
+    ],
+)
+def test_an_option_that_a_command_has_comes_first(option: str, key: str):
+    assert ways_to_write(Meant(key), "7", [option, "--set"]).startswith(f"{option} 7, or --set {key}=7 (")
+    assert ways_to_write(Meant("train.log_every"), "7", [option]) == ""
 
 
 def test_every_synonym_leads_to_what_there_is():
