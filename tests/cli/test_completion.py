@@ -11,10 +11,12 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tfcli.cli.candidates import candidates
-from tfcli.corpora.builtin import NAMES
+from tfcli.corpora.builtin import KINDS, PREFIX
 from tfcli.models.presets import PRESETS
 from tfcli.recipe.recipe import known_keys
 from tfcli.recipe.shipped import shipped_recipes
+
+NAMES = [f"{PREFIX}{name}" for name in KINDS]
 
 
 @pytest.fixture(autouse=True)

@@ -112,10 +112,10 @@ def _runs() -> Candidates:
 
 
 def _sources(word: str) -> Candidates:
-    from tfcli.corpora.builtin import NAMES
+    from tfcli.corpora.builtin import KINDS, PREFIX
 
     sides, comma, begun = word.rpartition(",")  # of pairs in two files
-    yield from ((name, "") for name in NAMES)
+    yield from ((f"{PREFIX}{name}", "") for name in KINDS)
     yield from ((f"{sides}{comma}{path}", about) for path, about in _paths(begun, ""))
 
 

@@ -12,7 +12,6 @@ DEFAULT: dict[Kind, str] = {"text": f"{PREFIX}stories", "pairs": f"{PREFIX}pt-en
 """What is read where no source is named."""
 
 KINDS: dict[str, Kind] = {"stories": "text", "python-docs": "text", "pt-en": "pairs"}
-NAMES = [f"{PREFIX}{name}" for name in KINDS]
 
 
 def open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) -> Source:
