@@ -56,7 +56,7 @@ def test_what_is_wrong_and_where_to_look(command: str, sentence: str):
         ("train --output_dir 'my run'", "--out 'my run'."),
         ("train --dry_run", "did you mean --dry-run."),
         ("train --model gpt2", "--preset gpt2."),
-        ("train --dataset 'a b.txt'", "--data 'a b.txt', or --set 'data.source=a b.txt'"),
+        ("train --set 'train.dataset=a b.txt'", "--data 'a b.txt', or --set 'data.source=a b.txt'"),
         ("train --set train.lr=0.001", "train.learning_rate: "),
         ("train --set train.lr=0.001", "--set train.learning_rate=0.001"),
         ("train --set optimizer.lr=0.001", "--set train.learning_rate=0.001"),
