@@ -86,7 +86,6 @@ def test_dry_run_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("train --arch encoder-decoder --data a.txt", "holds text, where pairs are needed"),
         ("train --arch encoder-decoder --data prepared", "prepared holds text, not pairs"),
         ("train --data prepared --set tokenizer.path=other", "was prepared with another tokenizer"),
-        ("train --data prepared --init other", "was prepared with another tokenizer"),
         ("train --data a.txt --init run --size tiny", "is another model"),
         ("train --data a.txt --out prepared", "is not empty and holds no run"),
         ("train --data a.txt --out run", "holds a run with"),
@@ -98,7 +97,7 @@ def test_a_dry_run_refuses_what_the_training_would(
     typed: str, words: str, trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    for name, run in (("run", trained("decoder")), ("other", trained("encoder"))):
+    for name, run in (("run", trained("decoder")), ("other", trained("encoder-decoder"))):
         Path(name).symlink_to(run)
     for name in ("a.txt", "a.de", "a.en"):
         Path(name).write_text("Tom swam.\n" * 20)
@@ -106,10 +105,11 @@ def test_a_dry_run_refuses_what_the_training_would(
     if "prepared" in typed:
         assert tfcli("prepare", "a.txt", "--tokenizer", "run", "--out", "prepared").exit_code == 0
     before = snapshot(tmp_path)
-    planned, real = tfcli(*typed.split(), "--dry-run"), tfcli(*typed.split())
+    words_typed = [*typed.split(), "--set", "train.steps=1"]
+    planned, real = tfcli(*words_typed, "--dry-run"), tfcli(*words_typed)
     assert (planned.exit_code, planned.stdout) == (real.exit_code, real.stdout)
     assert words in planned.stderr
-    assert planned.stderr == real.stderr
+    assert planned.stderr.splitlines() == real.stderr.splitlines()[-1:]
     assert snapshot(tmp_path) == before
 
 
