@@ -9,11 +9,25 @@ import pytest
 
 import tfcli
 from tfcli.errors import UsageError
+from tfcli.pipeline.datasets import with_absolute_paths
+from tfcli.recipe.loading import build_recipe
 
 
 def test_importing_it_leaves_torch_alone() -> None:
     code = "import sys, tfcli; assert not {'torch', 'numpy', 'tokenizers', 'pydantic'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_run_is_loaded_by_its_name(
+    trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs").mkdir()
+    Path("runs/story").symlink_to(trained("decoder"))
+    for name in ("story", "last", "runs/story"):
+        assert tfcli.load_run(name).directory.path == Path("runs/story")
+    named = with_absolute_paths(build_recipe({"train": {"init": "last"}, "tokenizer": {"path": "story"}}))
+    assert named.train.init == named.tokenizer.path == str(tmp_path / "runs" / "story")
 
 
 def test_a_decoder_is_loaded_continued_and_opened(trained: Callable[[str], Path]) -> None:

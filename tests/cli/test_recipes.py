@@ -15,6 +15,7 @@ from tfcli.recipe.loading import read_toml
 from tfcli.recipe.recipe import known_keys
 from tfcli.recipe.shipped import shipped_recipes
 from tfcli.runs.directory import RunDirectory
+from tfcli.runs.lock import held
 
 PAIRS = [(f"O gato {n} dorme.", f"Cat {n} sleeps.") for n in range(60)]
 
@@ -199,6 +200,10 @@ def test_an_interrupted_recipe_goes_on_by_the_same_command(texts: None):
     given = [*SHRUNK, "--set", "data.source=text.txt"]
     settings = recipe_from(Asked({"assignments": [word for word in given if word != "--set"]}), "quickstart")
     assert train_recipe(settings, None, lambda event: None, stop_after(2)).reason == "interrupted"
+    with held(RunDirectory(Path("runs/quickstart-1"))):
+        refused = tfcli("run", "quickstart", *given)
+    assert refused.exit_code == 2
+    assert "Another process trains runs/quickstart-1 by this recipe now; wait until it has ended" in refused.stderr
     result = tfcli("run", "quickstart", *given)
     assert result.exit_code == 0, result.stderr
     assert result.stderr.startswith("runs/quickstart-1 was interrupted, and is gone on with; to train anew: `tfcli run")
