@@ -126,7 +126,7 @@ def test_the_tree_of_the_house_is_that_of_the_package() -> None:
 def test_the_files_of_a_run_are_those_the_page_names() -> None:
     [tree] = [block for block in blocks(DOCS / "architecture.md", "text") if block.startswith("RUN/")]
     run = RunDirectory(Path("RUN"))
-    files = {run.recipe, run.config, run.tokenizer, run.weights, run.metrics, run.data, run.readme}
+    files = {run.recipe, run.config, run.tokenizer, run.weights, run.metrics, run.data, run.scores, run.readme}
     in_run = tree.split("$TFCLI_CACHE")[0]
     assert set(re.findall(r"^  ([\w.]+\.\w+)", in_run, re.MULTILINE)) == {file.name for file in files}
 
