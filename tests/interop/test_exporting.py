@@ -178,8 +178,8 @@ def test_the_exported_files_say_what_they_are(exported: Callable[[str], tuple[Lo
     [
         (["--arch", "encoder-decoder"], "T5 (transformers, CTranslate2)"),
         (["--arch", "decoder"], "Granite (transformers)"),
-        (["--recipe", "pt-en"], "T5 (transformers, CTranslate2)"),
-        (["--recipe", "pt-en", "--set", "model.positions=rotary"], "nothing: model.norm = 'rmsnorm' is not in bart"),
+        (["--recipe", "pt-en"], "nothing: model.norm = 'rmsnorm' is not in bart"),
+        (["--recipe", "pt-en", "--set", "model.positions=t5"], "T5 (transformers, CTranslate2)"),
         (["--arch", "encoder-decoder", "--preset", "modern"], "model.positions = 'rotary' is not in t5, mt5"),
         (["--preset", "gpt2", "--size", "mini"], "GPT2 (transformers, CTranslate2)"),
         (["--preset", "vaswani2017", "--size", "mini"], "Marian (transformers)"),
