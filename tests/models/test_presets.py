@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import tfcli
+from tfcli.cli.settings import recipe_from
 from tfcli.models.presets import APART, PRESETS, SIZES, preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
+from tfcli.recipe.saving import to_toml
 
 SEQUENCES = "sequences of a batch"
 
@@ -188,3 +190,16 @@ def test_what_is_not_the_papers_is_said_before_a_training_and_in_the_docs():
 def test_a_size_takes_the_batch_back_too(size: str):
     sized = build_recipe(preset("bert"), SIZES[size]).train
     assert (sized.grad_accumulation, sized.steps) == (1, 1000)
+
+
+def test_a_new_encoder_decoder_is_portable_and_a_recorded_one_what_it_was(tmp_path: Path):
+    """Rotary positions were the default when runs were recorded; these name every setting."""
+    said = {"model": {"architecture": "encoder-decoder"}}
+    (tmp_path / "old.toml").write_text(to_toml(build_recipe(said).resolved()), encoding="utf-8")
+    (tmp_path / "brief.toml").write_text('[model]\narchitecture = "encoder-decoder"\n', encoding="utf-8")
+    modern, portable = build_recipe(said).model, build_recipe(preset("portable")).model
+    assert (modern.positions, portable.positions) == ("rotary", "t5")
+    assert recipe_from(recipe=str(tmp_path / "old.toml")).model == modern
+    assert recipe_from(arch="encoder-decoder", preset="modern").model == modern
+    assert recipe_from(recipe=str(tmp_path / "brief.toml")).model == portable
+    assert recipe_from(assignments=["model.architecture=encoder-decoder"]).model == portable
