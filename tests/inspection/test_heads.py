@@ -15,11 +15,12 @@ from tfcli.corpora.pt_en import pairs
 from tfcli.errors import UsageError
 from tfcli.inspection.attention.weights import attention
 from tfcli.inspection.heads.copies import Copies
+from tfcli.inspection.heads.examples import example
 from tfcli.inspection.heads.material import Material, given, sampled, surface
 from tfcli.inspection.heads.repeated_tokens import repeated_sequences
 from tfcli.inspection.heads.roles import heads, heads_on
 from tfcli.inspection.heads.word_weights import kind_weights, spelled
-from tfcli.inspection.reading import framed
+from tfcli.inspection.reading import Inputs, framed
 from tfcli.models.build import build_model
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.records.attention import AttentionKind
@@ -289,6 +290,17 @@ def test_an_encoders_favourite_tokens_hold_shares_of_its_weight(encoder: LoadedR
     assert dict(head.favourites) == pytest.approx(received, abs=1e-6)
     assert [token for token, _ in head.favourites] == sorted(received, key=lambda token: -received[token])
     assert head.of("next token") is not None
+
+
+@pytest.mark.parametrize(("query", "key"), [(31, 3), (30, 0)])
+def test_what_an_example_gives_to_type_fits_into_the_context(decoder: LoadedRun, query: int, key: int):
+    """A piece from the middle of a document fills all 32 places, and read again it gets an <s> before it."""
+    text = "a house and a barn and a red mill"
+    ids = tuple(decoder.tokenizer.encode(text)[:32])
+    one = example(decoder, "decoder_self", Inputs(decoder=ids), query, key, 0.5)
+    assert (one.text[slice(*one.query)], one.text[slice(*one.key)]) == (text[query], text[key])
+    [read] = given(decoder, one.prompt, None).texts
+    assert len(read.decoder or ()) <= 32
 
 
 def test_what_cannot_be_measured_is_refused(decoder: LoadedRun):

@@ -43,6 +43,8 @@ def _around(run: LoadedRun, ids: Sequence[int], places: Sequence[int]) -> tuple[
     if end > high + _BEHIND:
         end = max(told.text.rfind(" ", high, high + _BEHIND), high)
     inside = [token for token, (first, last) in zip(ids, told.spans, strict=True) if first < end and last > start]
+    room = run.config.model.max_seq_len - len(run.config.roles.text(()))  # a piece of a document lacks its marks
+    inside = inside[-room:] if max(places) == len(ids) - 1 else inside[:room]
     before = "… " if start and start not in [end for _, end in breaks] else ""
     behind = " …" if end < len(told.text) and end not in [begin for begin, _ in breaks] else ""
     shift = len(before) - start
