@@ -86,8 +86,8 @@ def test_the_part_that_is_scored_has_its_name(trained: Callable[[str], Path], tm
     run, pairs = trained("encoder-decoder"), tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"o gato {n}\tthe cat {n}\n" for n in range(3)))
     own, given = tfcli("evaluate", run), tfcli("evaluate", run, pairs)
-    assert " ".join(own.stdout.split()).startswith(f"{run} · seq2seq · builtin:pt-en · validation part ")
-    assert " ".join(given.stdout.split()).startswith(f"{run} · seq2seq · {pairs} · whole ")
+    assert "".join(own.stdout.split()).startswith(f"{run}·seq2seq·builtin:pt-en·validationpart")
+    assert "".join(given.stdout.split()).startswith(f"{run}·seq2seq·{pairs}·whole")
     assert "whole pairs 3 tokens" in " ".join(given.stderr.split()) and "training" not in given.stderr
     assert (answer(run)["part"], answer(run, pairs)["part"]) == ("validation", "whole")
 

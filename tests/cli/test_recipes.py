@@ -177,7 +177,7 @@ def test_a_recipe_that_was_run_is_shown_again_and_trained_anew_where_asked(texts
     second = tfcli(*small)
     assert (second.exit_code, second.stdout) == (0, first.stdout), "the same figures, sample and pictures"
     assert "Training  runs/quickstart-1 · unchanged, reused" in second.stderr
-    said = second.stderr.splitlines()[-1]
+    [said] = [line for line in second.stderr.splitlines() if "is of this recipe, trained on " in line]
     assert re.match(
         r"runs/quickstart-1 is of this recipe, trained on 20\d\d-\d\d-\d\d at \d\d:\d\d; to train anew: ", said
     )

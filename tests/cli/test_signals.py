@@ -92,7 +92,7 @@ def test_a_second_ctrl_c_stops_at_once_and_the_run_still_resumes(tmp_path: Path,
     command = re.search(r"go on with `(tfcli run quickstart .+)`\.$", err.splitlines()[-1])
     assert command is not None
     again = shlex.split(command[1])
-    assert again[-9:] == ["--check", "--seed", "3", "--device", "cpu", "--threads", "1", "--out", "run"]
+    assert again[-9:] == ["--seed", "3", "--device", "cpu", "--threads", "1", "--check", "--out", "run"]
     assert again[3 : 3 + len(LONG)] == LONG
     assert RunDirectory(Path("run")).checkpoints()
 
@@ -172,7 +172,7 @@ def test_under_nohup_a_closed_terminal_stops_nothing():
 def test_a_stderr_that_fails_stops_no_training(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The disk of its log is full, or nobody reads it any more; the run is trained and its path printed."""
     monkeypatch.chdir(tmp_path)
-    arguments = ["train", *LONG, "--set", "train.steps=30", "--out", "run"]
+    arguments = ["train", "--steps", "30", *LONG[2:], "--out", "run"]
     reader, writer = os.pipe()
     with Path("/dev/full").open("w") as full:
         stderr = full if how == "full" else writer

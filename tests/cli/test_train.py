@@ -17,6 +17,7 @@ from tfcli.cli.main import app
 from tfcli.cli.settings import LENGTH, MACHINE, PACE, SHAPE, SIZES, Asked, recipe_from
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import Remark, UsageError
+from tfcli.models.presets import PRESETS
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.loading import build_recipe, load_recorded
@@ -68,7 +69,7 @@ def recipe_of(words: str) -> Recipe:
 def test_everyday_options_are_recipe_keys(folder: Path):
     """Over a recipe that says otherwise; --layers means both stacks, for all that the recipe says of one."""
     recipe = recipe_of(f"--recipe mine.toml a.de,a.en {EVERYDAY}")
-    assert recipe == build_recipe({"model": {"architecture": "encoder-decoder"}}, KEYS)
+    assert recipe == build_recipe(PRESETS["portable"], KEYS)
     one = recipe_of("--layers 3 --recipe mine.toml --set model.num_decoder_layers=2").model
     assert (one.num_layers, one.num_decoder_layers) == (3, 2)
 

@@ -109,9 +109,9 @@ def _refusal(path: Path) -> UsageError:
     quoted, known = shlex.quote(name), _known_as(path)
     if known is not None:
         return UsageError(f"{name!r} is {known[0]}, and no run", f"{known[1]} `tfcli {known[2].format(quoted)}`")
-    for folder in (path.parent, path.parent.parent):
-        if os.path.lexists(path) and RunDirectory(folder).holds_run():
-            return Misnamed(f"{name!r} is a part of the run {folder}", "name the run", name, str(folder))
+    folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    if os.path.lexists(path) and RunDirectory(folder).holds_run():
+        return Misnamed(f"{name!r} is a part of the run {folder}", "name the run", name, str(folder))
     if os.path.isdir(path):  # noqa: PTH112 (the path may be one that cannot be)
         if (run := _named(path)) is not None:
             problem = f"The folder {name!r} holds no run, and has the name of one"

@@ -60,7 +60,7 @@ def heads(
     Examples:
 
       tfcli inspect heads runs/decoder-1
-      tfcli inspect heads runs/decoder-1 --head 0.3 --explain
+      tfcli inspect heads runs/decoder-1 --head 0.1 --explain
       tfcli inspect heads runs/imported --on mytext.txt
       tfcli inspect heads runs/encoder-1 "Tom swam to the bank" --sort entropy
       tfcli inspect heads runs/pt-en-1 --kind cross --csv
