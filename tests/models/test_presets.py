@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import tfcli
-from tfcli.cli.settings import recipe_from
+from tfcli.cli.settings import Asked, recipe_from
 from tfcli.models.presets import APART, PRESETS, SIZES, preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
@@ -199,7 +199,7 @@ def test_a_new_encoder_decoder_is_portable_and_a_recorded_one_what_it_was(tmp_pa
     (tmp_path / "brief.toml").write_text('[model]\narchitecture = "encoder-decoder"\n', encoding="utf-8")
     modern, portable = build_recipe(said).model, build_recipe(preset("portable")).model
     assert (modern.positions, portable.positions) == ("rotary", "t5")
-    assert recipe_from(recipe=str(tmp_path / "old.toml")).model == modern
-    assert recipe_from(arch="encoder-decoder", preset="modern").model == modern
-    assert recipe_from(recipe=str(tmp_path / "brief.toml")).model == portable
-    assert recipe_from(assignments=["model.architecture=encoder-decoder"]).model == portable
+    assert recipe_from(Asked({"recipe": str(tmp_path / "old.toml")})).model == modern
+    assert recipe_from(Asked({"arch": "encoder-decoder", "preset": "modern"})).model == modern
+    assert recipe_from(Asked({"recipe": str(tmp_path / "brief.toml")})).model == portable
+    assert recipe_from(Asked({"assignments": ["model.architecture=encoder-decoder"]})).model == portable

@@ -146,6 +146,8 @@ def test_a_missing_package_is_said_before_any_work(service: Service, tmp_path: P
     (tmp_path / service).mkdir()  # a folder of that name is no package
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(module, "find_spec", lambda name: None)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").touch()
     begun = (
         ["train", "--arch", "decoder"],
         ["train", "--nproc", "2"],
@@ -159,7 +161,7 @@ def test_a_missing_package_is_said_before_any_work(service: Service, tmp_path: P
             f"tfcli: --log {service} needs the package {service}, which is not installed; "
             f"install it with `pip install {service}`.\n"
         )
-    assert [path.name for path in tmp_path.iterdir()] == [service]
+    assert {path.name for path in tmp_path.iterdir()} == {service, "run"}
 
 
 def test_a_folder_is_not_taken_for_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

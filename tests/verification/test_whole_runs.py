@@ -217,14 +217,14 @@ def test_an_evaluation_that_ends_dropout_for_good_is_found(subject: Subject, mon
 def test_padding_that_counts_in_the_loss_is_found(
     architecture: str, runs: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ):
-    true = objective.targets_of
+    subject, true = subject_of(runs(architecture)), objective.targets_of
 
     def counting(*arguments: Any) -> Any:
         for target in true(*arguments):
-            yield replace(target, labels=target.labels.where(target.labels != IGNORED, 0))
+            yield target._replace(labels=target.labels.where(target.labels != IGNORED, 0))
 
     monkeypatch.setattr(objective, "targets_of", counting)
-    failed(evaluated.evaluation_by_batches, subject_of(runs(architecture)))
+    assert failed(evaluated.evaluation_by_batches, subject).measured
 
 
 def transposed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -136,7 +136,7 @@ def _known_as(path: Path) -> tuple[str, str, str] | None:
     """What a path that holds no run holds, what it is good for, and the command."""
     if os.path.isfile(path / "manifest.json"):  # noqa: PTH113
         return "a prepared dataset", "train on it:", "train --data {}"
-    if os.path.isfile(path / "config.json"):  # noqa: PTH113
+    if os.path.isfile(path / "config.json") and not RunDirectory(path).metrics.is_file():  # noqa: PTH113
         return "a checkpoint of another library", "make a run of it:", "import {}"
     if not os.path.isfile(path) or RunDirectory(path.parent).holds_run():  # noqa: PTH113
         return None
