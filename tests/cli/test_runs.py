@@ -118,7 +118,7 @@ def test_a_name_of_no_run_is_answered(typed: str, problem: str, remedy: str, fol
 def test_where_there_is_no_run_it_is_said_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     assert tfcli("generate", "x").stderr == (
-        "tfcli: There is no run 'x'; make one: `tfcli run quickstart`, or `tfcli train --data FILE`.\n"
+        "tfcli: There is no run 'x'; make one: `tfcli run quickstart`, or `tfcli train FILE`.\n"
     )
     assert "No run in runs has been trained" in tfcli("generate", "last").stderr
 

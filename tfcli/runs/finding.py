@@ -151,7 +151,7 @@ def _what_there_is(path: Path) -> str:
     beside = {name_of(run) for run in _below(path.parent, 1)} if path.parent != RUNS else set()
     names = sorted({*run_names(), *beside}, key=lambda name: (-SequenceMatcher(None, wanted, name).ratio(), name))
     if not names:
-        return "make one: `tfcli run quickstart`, or `tfcli train --data FILE`"
+        return "make one: `tfcli run quickstart`, or `tfcli train FILE`"
     more = len(names) - _SHOWN
     listed = ", ".join(map(shlex.quote, names[:_SHOWN])) + (f" and {more} more: `tfcli runs list`" if more > 0 else "")
     return f"there {'is' if len(names) == 1 else 'are'} {listed}"
