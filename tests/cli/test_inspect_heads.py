@@ -105,10 +105,11 @@ def test_a_text_and_its_target(trained: Callable[[str], Path]):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--kind", "cross"), "This decoder has no cross attention"),
         (("--sort", "size"), "--sort 'size' is not one of role, layer, previous"),
         (("--head", "3"), "--head '3' is no head; write LAYER.HEAD, such as 1.0"),
         (("--head", "4.0"), "has no head 4.0; name LAYER.HEAD, both from 0: layers to 1, heads to 1"),
+        (("--head", "0.9", "--on", "missing.txt"), "has no head 0.9"),
+        (("--kind", "cross", "--on", "missing.txt"), "This decoder has no cross attention"),
         (("--target", "Tom"), "--target belongs to a TEXT"),
     ],
 )

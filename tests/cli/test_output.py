@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -405,6 +406,14 @@ def test_every_picture_says_what_it_shows_and_how_it_was_made(
         page = Path("a.html").read_text(encoding="utf-8")
         assert html.unescape(page.partition("<title>")[2].partition("</title>")[0]).endswith(" · ".join(["", *shown]))
         assert f">{html.escape(description, quote=False)}</footer>\n</body>" in page
+
+
+def test_a_picture_of_the_last_run_says_which_that_is(decoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(decoder, "runs/mine")
+    assert tfcli("inspect", "lens", "last", "Tom", "--svg", "a.svg").exit_code == 0
+    shown = "<desc>“Tom” · runs/mine · tfcli inspect lens last Tom --svg a.svg</desc>"
+    assert shown in Path("a.svg").read_text(encoding="utf-8")
 
 
 def test_a_written_file_is_named_unless_quiet(decoder: Path, tmp_path: Path):

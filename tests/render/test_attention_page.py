@@ -119,13 +119,17 @@ def test_a_token_is_text_and_nothing_else(page: Chrome) -> None:
 
 
 def test_numbers_stand_in_the_table_and_large_texts_become_a_map(chrome: Chrome, tmp_path: Path) -> None:
-    """Row t of 61 looks at key t alone: the map is a diagonal, and its middle is row 30."""
+    """Row t of 61 looks at key t alone: the map is a diagonal, its middle is row 30, and names stand at its sides."""
     tokens = tuple(f"t{number}" for number in range(61))
     record = AttentionRecord("encoder_self", tokens, tokens, frozen([[np.eye(61)]]))
     open_page(chrome, tmp_path, attention_html([record]))
     canvas, line = chrome.find_element(By.ID, "map"), chrome.find_element(By.ID, "line")
     assert line.rect["y"] == pytest.approx(canvas.rect["y"] + canvas.rect["height"] / 61 * 60, abs=1), "the last row's"
     assert line.rect["width"] == canvas.rect["width"]
+    down, across = (chrome.find_elements(By.CSS_SELECTOR, f"#{side} span") for side in ("down", "across"))
+    assert [name.text for name in down] == [name.text for name in across] == list(tokens)
+    assert down[60].rect["y"] == pytest.approx(line.rect["y"], abs=1)
+    assert across[60].rect["x"] == pytest.approx(canvas.rect["x"] + canvas.rect["width"] / 61 * 60, abs=1)
     chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
     ActionChains(chrome).move_to_element(canvas).perform()
     assert text(chrome, "hint") == "query 30 “t30” looks at key 30 “t30” with 1.0000"

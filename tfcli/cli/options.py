@@ -112,7 +112,6 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         with stop_on_signals(), exit_codes(terminal, debug=debug), warnings.catch_warnings():
             warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning)
             began = time.perf_counter()
-            describe(_given(values, "run"), _given(values, "text"))
             for name, value in values.items():
                 _require_utf8(value)
                 _require_countable(name, value)
@@ -121,6 +120,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                     values[name] = value
                     if isinstance(value, Path):
                         _note_old_import(terminal, value)
+                describe(_given(values, "run"), _given(values, "text"))
                 refuse_unknown_keys(values.get("assignments") or (), options)
                 for name, names in groups.items():
                     given = {one: values.pop(one) for one in names}

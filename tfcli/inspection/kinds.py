@@ -13,18 +13,31 @@ KINDS: dict[str, tuple[AttentionKind, ...]] = {
 """By architecture, in the order in which they are shown."""
 
 
-def chosen_kinds(run: LoadedRun, kind: AttentionKind | None) -> tuple[AttentionKind, ...]:
+def chosen_kinds(
+    run: LoadedRun, kind: AttentionKind | None, place: tuple[int, int] | None = None
+) -> tuple[AttentionKind, ...]:
     """The kind that is asked for, or all that the model has.
 
+    Args:
+        place: a layer and a head that one of them has to have.
+
     Raises:
-        UsageError: the model has no attention of that kind; naming those it has.
+        UsageError: the model has no attention of that kind, or no such head; naming those it has.
     """
     kinds = KINDS[run.architecture]
-    if kind is None:
-        return kinds
-    if kind not in kinds:
-        raise UsageError(f"This {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
-    return (kind,)
+    if kind is not None:
+        if kind not in kinds:
+            raise UsageError(f"This {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
+        kinds = (kind,)
+    if place is not None:
+        model, decodes = run.config.model, run.architecture == "encoder-decoder"
+        layers = max(model.decoder_layers if decodes and one != "encoder_self" else model.num_layers for one in kinds)
+        if place[0] >= layers or place[1] >= model.num_heads:
+            raise UsageError(
+                f"{run.directory.path} has no head {place[0]}.{place[1]}",
+                f"name LAYER.HEAD, both from 0: layers to {layers - 1}, heads to {model.num_heads - 1}",
+            )
+    return kinds
 
 
 def query_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:

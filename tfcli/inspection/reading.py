@@ -1,12 +1,13 @@
 """What a model reads of a text: the ids of its two sides, as generation and training give them to it."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from tfcli.errors import UsageError
+from tfcli.errors import Remark, UsageError
 from tfcli.generation.beam import prompt_beams
 from tfcli.generation.translate import translate
 from tfcli.models.decoder import Decoder
@@ -49,7 +50,7 @@ def read_text(
         beam: follow a search with so many beams: the target is the best text that it finds, and a decoder reads the
             best continuation behind the text.
         max_new_tokens: for that search; None: the recipe's.
-        remark: say by a `Remark` where the text is foreign to the run.
+        remark: say by a `Remark` where the text is foreign to the run, or its translation has no end.
 
     Raises:
         UsageError: the model takes no target or no beam, a source is empty, or a side is longer than the context.
@@ -60,7 +61,7 @@ def read_text(
         raise UsageError("--target gives the text that --beam would find", "leave one of the two out")
     if beam is not None and run.architecture == "encoder":
         raise UsageError("An encoder writes no text, and --beam searches for one", "leave --beam out")
-    inputs = _inputs(run, text, target, beam, max_new_tokens)
+    inputs = _inputs(run, text, target, beam, max_new_tokens, remark)
     require_room(run, inputs)
     if remark:
         remark_if_foreign(run, text)
@@ -108,7 +109,9 @@ def require_room(run: LoadedRun, inputs: Inputs) -> None:
             raise UsageError(f"The {side} has {len(ids)} tokens and the context holds {longest}", f"shorten the {side}")
 
 
-def _inputs(run: LoadedRun, text: str, target: str | None, beam: int | None, max_new_tokens: int | None) -> Inputs:
+def _inputs(
+    run: LoadedRun, text: str, target: str | None, beam: int | None, max_new_tokens: int | None, remark: bool
+) -> Inputs:
     roles, tokenizer = run.config.roles, run.tokenizer
     if run.architecture == "decoder":
         ids = tokenizer.encode(text)
@@ -128,6 +131,9 @@ def _inputs(run: LoadedRun, text: str, target: str | None, beam: int | None, max
         most = min(run.recipe.generate.max_new_tokens, room)
         own = replace(run.recipe.generate, max_new_tokens=most, beyond_context="stop")
         output = translate(run.model, [source], roles, own)[0]
+        if remark and len(output) == most:
+            said = f"The run's own translation has no end within {most} tokens; --target TEXT gives another."
+            warnings.warn(said, Remark, stacklevel=3)
     return framed(run, source, output)
 
 

@@ -85,7 +85,7 @@ def heads(
     use_threads(threads)
     text = None if text is None else read_text(text)
     loaded = open_run(run, checkpoint, device)
-    chosen_kinds(loaded, kind)
+    chosen_kinds(loaded, kind, one)  # refused before any text is read
     material = _sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     record = compute(loaded, material, kind, one)
     view = HeadsExplained(record) if explain else HeadsView(record, sort)

@@ -52,7 +52,7 @@ def heads(
     Raises:
         UsageError: the model has no attention of that kind, or no such head.
     """
-    kinds = chosen_kinds(run, kind)
+    kinds = chosen_kinds(run, kind, place)
     copied = copies(run)
 
     def read(number: int) -> ModelPass:
@@ -61,12 +61,6 @@ def heads(
 
     every = heads_on(run, kinds, material, read, copied)
     found = tuple(head for head in every if place in (None, (head.layer, head.head)))
-    if place is not None and not found:
-        layers, count = (max(getattr(head, name) for head in every) for name in ("layer", "head"))
-        raise UsageError(
-            f"{run.directory.path} has no head {place[0]}.{place[1]}",
-            f"name LAYER.HEAD, both from 0: layers to {layers}, heads to {count}",
-        )
     return HeadsRecord(
         str(run.directory.path),
         material.measured_on,
