@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from tests.support.runs import ARCHITECTURES, tiny_recipe, train_tiny
-from tfcli.errors import UsageError
+from tfcli.errors import Remark, UsageError
 from tfcli.generation.beam import prompt_beams
 from tfcli.generation.translate import translate
 from tfcli.inspection.attention.weights import attention
@@ -203,7 +203,7 @@ def test_a_beam_is_refused_where_there_is_nothing_to_search(trained: Callable[[s
 
 
 def test_a_translation_that_never_ends_is_shown_as_far_as_the_context_goes(tmp_path: Path):
-    """A model that says one word on and on: <s> and seven of them fill the context of 8, and that is no
+    """A model that says one word on and on: <s> and seven of them fill the context of 8, and that is said, and no
     error."""
     settings = {
         "model": {"max_seq_len": 8, "norm": "layernorm", "tie_embeddings": False},
@@ -220,7 +220,8 @@ def test_a_translation_that_never_ends_is_shown_as_far_as_the_context_goes(tmp_p
         run.model.head.weight.zero_()
         run.model.head.weight[word] = 1.0
     run = replace(run, recipe=replace(run.recipe, generate=replace(run.recipe.generate, max_new_tokens=100)))
-    [record] = attention(run, "o gato", kind="decoder_self")
+    with pytest.warns(Remark, match="own translation has no end within 7 tokens; --target TEXT gives another"):
+        [record] = attention(run, "o gato", kind="decoder_self")
     assert record.query_tokens == ("<s>", *["the"] * 7)
 
 
