@@ -22,8 +22,9 @@ from tfcli.render.table_csv import to_csv
 
 BOUNDED = Requirement("bounded", False, 319.5, "largest |value|")
 UNIQUE = Requirement("unique", True, 1.25e-5, "smallest difference")
+LENGTH = Requirement("beyond its length", True, 1280.0, "positions")
 UNKNOWN = Requirement("consistent distance", None, None, "too few")
-FOUND = PositionRequirements("alibi", "formula", "added to the scores, every layer", (BOUNDED, UNIQUE, UNKNOWN))
+FOUND = PositionRequirements("alibi", "formula", "added to the scores, every layer", (BOUNDED, UNIQUE, LENGTH, UNKNOWN))
 
 
 def test_requirements_line_by_line() -> None:
@@ -31,6 +32,7 @@ def test_requirements_line_by_line() -> None:
         "What a positional encoding should be",
         "bounded              not met    320  largest |value|",
         "unique               met      1e-05  smallest difference",
+        "beyond its length    met      1,280  positions",
         "consistent distance  unknown         too few",
         "how it joins the tokens: added to the scores, every layer",
     ]

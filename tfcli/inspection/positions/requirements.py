@@ -83,7 +83,9 @@ def _bounded(record: PositionsRecord, long: PositionsRecord) -> Requirement:
         return Requirement("bounded", bool(np.isfinite(largest)), largest, f"largest |value| of {record.length}")
     half = len(values) // 2
     grows = values[half:].max() > _GROWTH * values[:half].max()
-    return Requirement("bounded", not grows, largest, f"largest |value| of {long.length} positions; met: stops growing")
+    return Requirement(
+        "bounded", not grows, largest, f"largest |value| of {long.length:,} positions; met: stops growing"
+    )
 
 
 def _bounded_by(buckets: NDArray[np.float32]) -> Requirement:

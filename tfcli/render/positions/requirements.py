@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tfcli.records.positions import PositionComparison, PositionRequirements, PositionsRecord, Requirement
 from tfcli.render.curve import Plot, Series
+from tfcli.render.numbers import exact
 from tfcli.render.positions.biases import BiasMap, weight_by_distance
 from tfcli.render.positions.view import VectorMap
 from tfcli.render.safe import printable
@@ -143,6 +144,8 @@ def _verdict(one: Requirement) -> Text:
 def _number(one: Requirement) -> str:
     if one.value is None:
         return ""
+    if one.value >= 1000:
+        return exact(round(one.value))
     return f"{one.value:.0e}" if 0 < one.value < 0.001 else f"{one.value:.3g}"
 
 
