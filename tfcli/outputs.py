@@ -19,6 +19,7 @@ _RUN = {
     "recipe.toml", "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl", "data.json", "scores.json",
     "README.md",
 }  # fmt: skip
+_PICTURES = {".svg", ".html", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"}
 _asked: dict[Path, str] = {}
 _read: set[Path] = set()
 _named: set[str] = set()
@@ -69,9 +70,13 @@ def require_output(path: Path, option: str) -> None:
     """Refuse, before any work, a path where no file can be written, or none should be.
 
     Raises:
-        UsageError: it is a folder, no plain file, not writable, named by another option, too, or holds what a run, a
-            prepared dataset or this command needs.
+        UsageError: it is a folder, no plain file, not writable, a picture with the ending of another kind, named by
+            another option, too, or holds what a run, a prepared dataset or this command needs.
     """
+    form = f".{option[2:]}"
+    if form in _PICTURES and path.suffix.lower() in _PICTURES - {form}:
+        problem = f"{option} {shortened(str(path))!r} would be {form[1:].upper()} under the name of another kind"
+        raise UsageError(problem, f"name it {path.with_suffix(form).name}, which a browser shows, and prints as PDF")
     try:
         if path.is_dir():
             raise UsageError(f"{option} {str(path)!r} is a folder", "name a file in it")

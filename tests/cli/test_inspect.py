@@ -85,6 +85,16 @@ def test_two_pictures_in_one_file_are_refused(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("option", "name"), [("--svg", "slide.PNG"), ("--svg", "a.html"), ("--html", "page.pdf")])
+def test_a_picture_under_the_name_of_another_kind_is_refused(option: str, name: str, tmp_path: Path):
+    result = tfcli("inspect", "positions", option, tmp_path / name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert (
+        f"would be {option[2:].upper()} under the name of another kind; name it {name.split('.')[0]}." in result.stderr
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_positions_as_csv_are_a_position_a_line():
     """PE(1) of d_model 2 is (sin 1, cos 1) = (0.841471, 0.540302)."""
     result = tfcli("inspect", "positions", "--length", "2", "--d-model", "2", "--csv")
