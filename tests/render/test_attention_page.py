@@ -219,6 +219,8 @@ def test_the_page_is_as_light_as_its_reader_wants_it_and_as_narrow_as_a_telephon
                 "const page = document.documentElement; return [page.scrollWidth, page.clientWidth]"
             )
             assert sizes[0] <= sizes[1] <= width
+            shown = [one.rect["width"] for one in wide.find_elements(By.CSS_SELECTOR, "main svg") if one.is_displayed()]
+            assert [one <= width for one in shown] in ([], [True]), "one for the screen, whole"
         paper = wide.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
         dark = {"rgba(18, 18, 18, 1)": True, "rgba(255, 255, 255, 1)": False, "rgba(0, 0, 0, 0)": False}[paper]
         assert dark == (scheme == "dark")

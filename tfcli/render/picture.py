@@ -23,6 +23,7 @@ from tfcli.render.colors import RGB, hexadecimal
 from tfcli.render.safe import printable, shortened
 
 WIDTH = 120
+_NARROW = 44  # columns, in 384 pixels
 _CELL, _LINE, _MARGIN, _FONT_SIZE = 8, 18, 16, 13
 _FONT = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace"
 _INK, _PAPER, _DIM = (26, 26, 26), (255, 255, 255), (102, 102, 102)
@@ -66,8 +67,9 @@ def picture_svg(view: Any, width: int = WIDTH) -> str:
 
 
 def picture_html(view: Any, width: int = WIDTH) -> str:
-    """A web page with the same picture: one file that needs no network."""
-    svg = picture_svg(view, width)
+    """A web page with the same picture, and for a narrow screen with that of a narrow console: one file that needs no
+    network."""
+    svg, narrow = picture_svg(view, width), picture_svg(view, _NARROW)
     dark = "".join(
         f'[fill="{hexadecimal(light)}"] {{ fill: #{ink} }} [stroke="{hexadecimal(light)}"] {{ stroke: #{ink} }} '
         for light, ink in zip(_SIXTEEN, _DARK, strict=True)
@@ -78,9 +80,11 @@ def picture_html(view: Any, width: int = WIDTH) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>{title}</title>\n<style>\n:root {{ color-scheme: light dark }} body {{ margin: 0 }} "
-        "main { overflow-x: auto }\n@media (prefers-color-scheme: dark) {\n"
+        "svg { max-width: 100%; height: auto } svg + svg { display: none }\n"
+        "@media (max-width: 700px) { svg:first-child { display: none } svg + svg { display: block } }\n"
+        "@media (prefers-color-scheme: dark) {\n"
         f"body, svg > rect:first-of-type {{ background: #121212; fill: #121212 }}\n{dark}\n}}\n</style>\n"
-        f"</head>\n<body>\n<main>\n{svg}</main>\n</body>\n</html>\n"
+        f"</head>\n<body>\n<main>\n{svg}{narrow}</main>\n</body>\n</html>\n"
     )
 
 

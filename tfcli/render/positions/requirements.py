@@ -18,6 +18,7 @@ from tfcli.render.safe import printable
 from tfcli.render.table_csv import Table
 
 _PANEL = 30  # cells a small map needs
+_NARROW = 60  # cells that a line of a requirement needs
 _STYLES = ("cyan", "magenta", "yellow", "green", "blue")
 _LETTERS = "abcde"
 
@@ -35,7 +36,11 @@ class RequirementsView:
             grid.add_column(no_wrap=True, justify=justify)
         grid.add_column()
         for one in self.found.requirements:
-            grid.add_row(Text(one.name), _verdict(one), Text(_number(one), "bold"), Text(one.measured, "dim"))
+            if options.max_width < _NARROW:
+                yield Text.assemble(f"{one.name}  ", _verdict(one), "  ", (_number(one), "bold"))
+                yield Text(f"  {one.measured}", style="dim")
+            else:
+                grid.add_row(Text(one.name), _verdict(one), Text(_number(one), "bold"), Text(one.measured, "dim"))
         yield grid
         yield Text(f"how it joins the tokens: {self.found.joins}", style="dim")
 
