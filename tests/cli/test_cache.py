@@ -97,12 +97,14 @@ def test_what_is_being_made_what_came_from_stdin_and_what_is_not_the_caches_stay
     [piped] = made.iterdir()
     young, old = made / f".{'a' * 16}.{'b' * 16}.tmp", made / f".{'c' * 16}.{'d' * 16}.tmp"
     odd, damaged = tokenizers / ("2" * 16), made / ("3" * 16)
-    for folder in (young, old, odd, damaged, made / "mine", tmp_path / "elsewhere"):
+    other = tokenizers / ("5" * 16)
+    for folder in (young, old, odd, other, damaged, made / "mine", tmp_path / "elsewhere"):
         folder.mkdir(parents=True)
         (folder / "train-00000.tokens.npy").write_bytes(b"12345")
     (made / ("4" * 16)).symlink_to(tmp_path / "elsewhere")
     (damaged / "manifest.json").write_text("{")
     write_json(odd / "manifest.json", {"format_version": 1, "sources": ["a\x1b[31mb"]})
+    write_json(other / "manifest.json", {"sources": 5})
     os.utime(old / "train-00000.tokens.npy", (0, 0))
     os.utime(old, (0, 0))
 

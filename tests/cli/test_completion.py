@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import tfcli
-from tfcli.cli.candidates import candidates
+from tfcli.cli.candidates import answer, candidates
 from tfcli.corpora.builtin import KINDS, PREFIX
 from tfcli.models.presets import PRESETS
 from tfcli.recipe.recipe import known_keys
@@ -63,6 +63,7 @@ def offered(line: str) -> list[str]:
         ("tfcli train --set data.source=builtin:s", ["data.source=builtin:stories"]),
         ("tfcli generate -- --x", []),
         ("tfcli generate 'quick", ["quickstart-1"]),
+        ("tfcli evaluate nosuch --checkpoint ", ["best", "last"]),
     ],
 )
 def test_what_can_stand_at_the_end_of_a_line(line: str, values: list[str]):
@@ -74,6 +75,15 @@ def test_every_key_preset_recipe_and_source_is_offered():
     assert offered("tfcli train --preset ") == list(PRESETS)
     assert set(shipped_recipes()) < set(offered("tfcli run "))
     assert set(NAMES) < set(offered("tfcli prepare "))
+
+
+def test_a_shell_gets_no_name_that_steers_a_terminal_and_runs_none(capsys: pytest.CaptureFixture[str]):
+    for name in ("b\x1b[31m", "b\nc", "b\tc", "b$(touch x)"):
+        Path(name).touch()
+    answer("bash", "tfcli prepare b")
+    assert capsys.readouterr().out.splitlines() == [*NAMES, "'b$(touch x)'", "book.txt"]
+    answer("bash")
+    assert capsys.readouterr().out.startswith("run\n")
 
 
 _ASK = 'COMP_LINE="{line}"; COMP_POINT=${{#COMP_LINE}}; _tfcli tfcli "{word}"; printf "%s\\n" "${{COMPREPLY[@]}}"'

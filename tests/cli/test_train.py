@@ -91,6 +91,7 @@ def test_everyday_options_are_recipe_keys(folder: Path):
         ("mine.toml", "mine.toml is a recipe, and no text; train it: tfcli train --recipe mine.toml."),
         ("encoder", "encoder is an architecture, and no text; train one: tfcli train --arch encoder."),
         ("'my run'", "'my run' is a run, and no text; go on with it: tfcli train --resume 'my run'."),
+        ("--epochs nan", "train.epochs = NaN is not a finite number"),
         ("--epochs 0", "train.epochs = 0.0 is out of range; it must be more than 0"),
         ("--epochs inf", "train.epochs"),
         ("--layers 0", "--layers '0' should be greater than or equal to 1"),

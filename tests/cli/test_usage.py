@@ -74,6 +74,7 @@ def test_what_is_wrong_and_where_to_look(command: str, sentence: str):
         ("generate run --top 3", "see `tfcli generate --help`."),
         ("train --colr never", "did you mean --color."),
         ("train --foo 3", "see `tfcli train --help`, or `tfcli recipes keys foo`."),
+        ("train --set foo.=3", "'foo.' is not a recipe key; find it with `tfcli recipes keys`."),
         ("train --set foo=3", "'foo' is not a recipe key; find it with `tfcli recipes keys foo`."),
         ("eval run", "did you mean 'evaluate'."),
         ("finetune", "did you mean `tfcli train --init RUN`."),

@@ -37,6 +37,7 @@ def test_runs_are_found_some_levels_deep_and_other_folders_passed_over(tmp_path:
     write_run(tmp_path / ".hidden")
     (tmp_path / "notes").mkdir()
     (tmp_path / "file.txt").touch()
+    (tmp_path / "notes" / "all").symlink_to(tmp_path)
     found = [str(run.path.relative_to(tmp_path)) for run in find_runs(tmp_path)]
     assert found == ["a", "group/b", "group/day/c"]
     assert [run.path for run in find_runs(tmp_path / "a")] == [tmp_path / "a"]

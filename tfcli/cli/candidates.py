@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ Candidates = Iterable[tuple[str, str]]
 """Values, each with what it means."""
 
 
-def answer(shell: str, line: str) -> None:
+def answer(shell: str, line: str = "") -> None:
     """Print what can stand at the end of a line: for bash a value a line, else with a tab and its meaning."""
     for value, about in candidates(line):
-        print(shlex.quote(value) if shell == "bash" else f"{value}\t{about}")
+        if value.isprintable():  # a name of several lines, or that steers a terminal, is left out
+            print(shlex.quote(value) if shell == "bash" else f"{value}\t{about}")
 
 
 def candidates(line: str) -> Candidates:
     """What the last word of a command line can be, as far as it is written."""
-    _, *typed, word = _words(line)
+    *typed, word = _words(line)[1:] or [""]
     command = known = json.loads(Path(__file__).with_name("commands.json").read_text(encoding="utf-8"))
     places: list[str] = []
     option, options_end = "", False
@@ -84,9 +86,11 @@ def _values(option: str, place: str, word: str, keys: dict[str, Any], places: li
         elif part == "SOURCE":
             yield from _sources(word)
         elif part == "STEP":
-            for run in places[:1]:
-                folder = next((path for path in (Path(run), Path("runs", run)) if path.is_dir()), Path(run))
-                yield from ((str(int(one.name[5:])), "") for one in sorted(folder.glob("checkpoints/step-*")))
+            from tfcli.errors import UsageError
+            from tfcli.runs.finding import existing_run
+
+            with suppress(UsageError):  # it names none
+                yield from ((str(step), "") for run in places[:1] for step in existing_run(Path(run)).steps())
         elif part.islower():
             yield part, ""
 
@@ -103,11 +107,10 @@ def _settings(word: str, keys: dict[str, Any]) -> Candidates:
 
 
 def _runs() -> Candidates:
-    from tfcli.runs.finding import find_runs
+    from tfcli.runs.finding import LAST, run_names
 
-    folder = Path("runs")
-    names = [str(run.path.relative_to(folder)) for run in find_runs(folder)] if folder.is_dir() else []
-    yield from (("last", "the run written to last"),) if names else ()
+    names = run_names()
+    yield from ((LAST, "the run written to last"),) if names else ()
     yield from ((name, "") for name in names)
 
 

@@ -91,8 +91,10 @@ def _entry(kind: Kind, path: Path) -> CacheEntry:
 def _sources(kind: str, path: Path) -> tuple[str, ...]:
     if kind == "dataset":
         return read_manifest(path).sources
-    values = read_json(path / MANIFEST_NAME)
-    return tuple(map(str, values.get("sources", ()))) if isinstance(values, dict) else ()
+    match read_json(path / MANIFEST_NAME):
+        case {"sources": [*sources]}:
+            return tuple(map(str, sources))
+    return ()
 
 
 def _is_used(path: Path) -> bool:

@@ -197,10 +197,11 @@ def typed_settings(
             {f"{section}.{name}": part for name, part in given.items()} if isinstance(given, Mapping) else {key: given}
         )
         for one, part in parts.items():
-            if values.setdefault(one, part) != part:
+            if one in typed and values[one] != part:
                 problem = f"{shortened(typed[one])} and {shortened(words)} give {shortened(one)} two values"
                 raise UsageError(problem, "leave one of them out")
             typed.setdefault(one, words)
+            values[one] = part
         _put(settings, section, given)
     if len(both := {"train.steps", "train.epochs"} & typed.keys()) == 2:
         problem = f"{' and '.join(shortened(typed[key]) for key in sorted(both))} both say how long to train"
@@ -269,7 +270,7 @@ def _refuse_unknown_keys(settings: Mapping[str, Any]) -> None:
 
 def as_keys(name: str) -> str:
     """The command that shows a key."""
-    return f"`tfcli recipes keys {shlex.quote(shortened(name.rpartition('.')[2]))}`"
+    return shlex.join(["tfcli", "recipes", "keys", *filter(None, [shortened(name.rpartition(".")[2])])]).join("``")
 
 
 def _require_plain(key: str, value: Any, depth: int = 1) -> None:
