@@ -7,6 +7,7 @@ system's own; where there is none, a file that names the process, which the next
 
 import os
 import stat
+import time
 import warnings
 from pathlib import Path
 
@@ -17,6 +18,9 @@ if fcntl is None:  # not first where a folder has been made, and others wait for
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of systems that have no locks of their own
         from filelock import FileLock, Timeout
+
+
+_ATTEMPTS = 3
 
 
 class Lock:
@@ -63,3 +67,24 @@ class Lock:
             self._beside.release()
         else:
             os.close(self._descriptor)
+
+
+def patient_lock(path: Path, *, shared: bool = False) -> Lock:
+    """As `Lock`, at once or after the instants in which others ask `is_locked`."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return Lock(path, shared=shared)
+        except BlockingIOError:
+            time.sleep(0.02)
+    return Lock(path, shared=shared)
+
+
+def is_locked(path: Path, *, shared: bool = False) -> bool:
+    """Whether another process holds a lock; with `shared`, one that it shares with nobody."""
+    try:
+        Lock(path, shared=shared).release()
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

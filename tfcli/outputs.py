@@ -23,6 +23,8 @@ _PICTURES = {".svg", ".html", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"}
 _asked: dict[Path, str] = {}
 _read: set[Path] = set()
 _named: set[str] = set()
+command_line: list[str] = []
+"""The words of the command line that is being run, behind `tfcli`."""
 written: dict[Path, int] = {}
 """The files that this command has written, each with its bytes."""
 about: dict[str, str] = {}
@@ -30,14 +32,11 @@ about: dict[str, str] = {}
 
 
 def begin_command(words: Iterable[str] = ()) -> None:
-    """Forget what an earlier command of this process has read and was to write.
-
-    Args:
-        words: those behind `tfcli`.
-    """
+    """Note what was typed behind `tfcli`; forget what an earlier command of this process has read and was to write."""
+    command_line[:] = words
     for known in (_asked, _read, _named, written, about):
         known.clear()
-    about["command"] = with_tilde(shlex.join(["tfcli", *words]))
+    about["command"] = with_tilde(shlex.join(["tfcli", *command_line]))
 
 
 def describe(run: str, text: str) -> None:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
-from tfcli.cli.pictures import Csv, Outputs
+from tfcli.cli.options import Checkpoint, Csv, Device, Json, Outputs, Run, Threads, command, open_run, use_threads
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def embed(
     from tfcli.render.embeddings import EmbeddingsView, embedding_lines, embeddings_table
     from tfcli.render.table_csv import to_csv
 
-    Outputs(json, csv)
+    Outputs(csv=csv, json=json)
     if npz is not None:
         require_output(npz, "--npz")
     use_threads(threads)

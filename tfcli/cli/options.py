@@ -8,6 +8,7 @@ import shlex
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _output = functools.partial(typer.Option, rich_help_panel=OUTPUT)
 
 Json = Annotated[bool, _output("--json", help="Print JSON with stable keys instead of text.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print the numbers as CSV instead.")]
+Svg = Annotated[Path | None, typer.Option("--svg", metavar="F", help="Write the picture as SVG, too.")]
+Html = Annotated[Path | None, typer.Option("--html", metavar="F", help="Write the picture as a web page, too.")]
 Seed = Annotated[
     int | None,
     typer.Option(
@@ -55,18 +59,35 @@ Target = Annotated[
 ]
 Kind = Literal["encoder_self", "decoder_self", "cross"]
 """Of attention."""
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set any recipe key, such as model.norm=layernorm; repeatable. `tfcli recipes keys WORD` finds keys.",
-    ),
-]
 Run = Annotated[
     Path,
     typer.Argument(metavar="RUN", help="A run: its name in `tfcli runs list`, last, or a folder.", show_default=False),
 ]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the picture of a command goes. A command that takes it has these options.
+
+    Raises:
+        UsageError: --csv and --json together, two pictures in one file, or a file that cannot be written.
+    """
+
+    csv: Csv = False
+    svg: Svg = None
+    html: Html = None
+    json: Json = False
+
+    def __post_init__(self) -> None:
+        from tfcli.errors import UsageError
+        from tfcli.outputs import require_output
+
+        if self.csv and self.json:
+            raise UsageError("--csv and --json are two forms of one result", "give one of the two")
+        for option, path in (("--svg", self.svg), ("--html", self.html)):
+            if path is not None:
+                require_output(path, option)
+
 
 _COMMON = {
     "color": (
@@ -90,13 +111,17 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that all have, its exit codes, and its function a `terminal`."""
     own: list[inspect.Parameter] = []
     groups: dict[str, list[str]] = {}
+    drawn: dict[str, inspect.Parameter] = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         kind, *rest = get_args(parameter.annotation) or (None,)
         if kind is Asked:
             groups[name] = [one for names in rest for one in names]
             own += map(_never_empty, option_parameters(groups[name]))
+        elif parameter.annotation is Outputs:
+            drawn = dict(inspect.signature(Outputs).parameters)
         elif name != "terminal":
             own.append(_never_empty(parameter))
+    own += map(_never_empty, drawn.values())
     infos = {p.name: get_args(p.annotation)[1] for p in own}
     spelled = [name for info in infos.values() for name in (info.default, *(info.param_decls or ()))]
     options = [str(name) for name in spelled if name is not ...]
@@ -125,6 +150,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 for name, names in groups.items():
                     given = {one: values.pop(one) for one in names}
                     values[name] = Asked({one: value for one, value in given.items() if value not in (None, [])})
+                if drawn:
+                    values["outputs"] = Outputs(**{one: values.pop(one) for one in drawn})
                 function(terminal=terminal, **values)
             except Misnamed as error:
                 raise with_command(error) from None

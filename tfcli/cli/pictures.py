@@ -1,44 +1,13 @@
 """Where a picture can go: the terminal, JSON, CSV, an SVG file, an HTML page."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from tfcli.cli.options import Outputs
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from tfcli.render.table_csv import Table
-
-Csv = Annotated[bool, typer.Option("--csv", help="Print the numbers as CSV instead.")]
-Svg = Annotated[Path | None, typer.Option("--svg", metavar="F", help="Write the picture as SVG, too.")]
-Html = Annotated[Path | None, typer.Option("--html", metavar="F", help="Write the picture as a web page, too.")]
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What the user asked for. Make it before any work: it refuses what cannot be written.
-
-    Raises:
-        UsageError: --csv and --json together, two pictures in one file, or a file that cannot be written.
-    """
-
-    json: bool = False
-    csv: bool = False
-    svg: Path | None = None
-    html: Path | None = None
-
-    def __post_init__(self) -> None:
-        from tfcli.errors import UsageError
-        from tfcli.outputs import require_output
-
-        if self.csv and self.json:
-            raise UsageError("--csv and --json are two forms of one result", "give one of the two")
-        for option, path in (("--svg", self.svg), ("--html", self.html)):
-            if path is not None:
-                require_output(path, option)
 
 
 def present(

@@ -12,22 +12,19 @@ from typer.core import TyperGroup
 
 from tfcli.cli.terminal import Terminal
 from tfcli.errors import Misnamed, UsageError, near, shortened
-from tfcli.outputs import begin_command
+from tfcli.outputs import begin_command, command_line
 
 if TYPE_CHECKING:
     from tfcli.recipe.synonyms import Meant
-
-_typed: list[str] = []
-"""The words of the command line that is being run."""
 
 
 def quoted(texts: Sequence[str]) -> str:
     """The command that was typed, with these words of it as the one text that they seem to be; the text alone where
     they do not stand side by side."""
     one, count = " ".join(texts), len(texts)
-    for place in range(len(_typed)):
-        if _typed[place : place + count] == list(texts):
-            return shlex.join(["tfcli", *_typed[:place], one, *_typed[place + count :]])
+    for place in range(len(command_line)):
+        if command_line[place : place + count] == list(texts):
+            return shlex.join(["tfcli", *command_line[:place], one, *command_line[place + count :]])
     return shlex.quote(one)
 
 
@@ -36,8 +33,8 @@ class Commands(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
         """Run a command line and exit with its code."""
-        words = _typed[:] = list(sys.argv[1:] if args is None else args)
-        begin_command(words)
+        begin_command(sys.argv[1:] if args is None else args)
+        words = command_line.copy()
         try:
             code = super().main(words, *others, **{**settings, "standalone_mode": False})
         except typer.Abort:
@@ -65,13 +62,13 @@ class Commands(TyperGroup):
 
 def with_command(error: Misnamed) -> UsageError:
     """The same refusal with the command line that was meant."""
-    words = [_put(word, Path(error.given), error.instead) for word in _typed]
-    return UsageError(error.problem, _write(words) if words != _typed else error.remedy)
+    words = [_put(word, Path(error.given), error.instead) for word in command_line]
+    return UsageError(error.problem, _write(words) if words != command_line else error.remedy)
 
 
 def behind(first: Path, run: str) -> UsageError:
     """The refusal of a run that stands behind what it belongs in front of."""
-    words = [word for word in _typed if word != run]
+    words = [word for word in command_line if word != run]
     words.insert(next((place for place, word in enumerate(words) if Path(word) == first), len(words)), run)
     return UsageError(f"{shortened(str(first))!r} is no run, and {run!r} behind it is one", _write(words))
 

@@ -17,14 +17,13 @@ from typing import get_args
 from tfcli.data.manifest import MANIFEST_NAME, read_manifest
 from tfcli.errors import TfcliError
 from tfcli.files import cache_folder, read_json
-from tfcli.locks import Lock
+from tfcli.locks import Lock, is_locked, patient_lock
 from tfcli.records.dataset import CacheEntry, Kind, State
 
 _ENTRY = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.[0-9a-f]{16}\.tmp")
 """A fingerprint; or the folder that is to become one, or that a removal has left."""
 _ABANDONED = 3600.0
 """Seconds after which nobody writes any more into an entry that is not finished."""
-_ATTEMPTS = 3
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _used: dict[Path, Lock] = {}
@@ -32,14 +31,9 @@ _used: dict[Path, Lock] = {}
 
 def used(folder: Path) -> None:
     """Note that this process reads an entry from now on, if it is there."""
-    for _ in range(_ATTEMPTS if folder not in _used else 0):
-        try:
-            _used[folder] = Lock(folder, shared=True)
-            break
-        except BlockingIOError:  # who lists the cache asks for an instant
-            time.sleep(0.02)
-        except OSError:  # it is not there, or its file system locks nothing
-            return
+    with suppress(OSError):  # it is not there, or its file system locks nothing
+        if folder not in _used:
+            _used[folder] = patient_lock(folder, shared=True)
     with suppress(OSError):  # it is somebody else's
         os.utime(folder / MANIFEST_NAME)
 
@@ -75,7 +69,7 @@ def _entry(kind: Kind, path: Path) -> CacheEntry:
     files = [Path(folder, name).lstat() for folder, _, names in os.walk(path) for name in names]
     manifest = path / MANIFEST_NAME
     sources: tuple[str, ...] = ()
-    state: State = "in use" if _is_used(path) else "whole"
+    state: State = "in use" if is_locked(path) else "whole"
     if path.name.startswith(".") or not manifest.is_file():
         state, changed = "unfinished", max(one.st_mtime for one in (path.stat(), *files))
     else:
@@ -95,16 +89,6 @@ def _sources(kind: str, path: Path) -> tuple[str, ...]:
         case {"sources": [*sources]}:
             return tuple(map(str, sources))
     return ()
-
-
-def _is_used(path: Path) -> bool:
-    try:
-        Lock(path).release()
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _kept(entry: CacheEntry) -> str:

@@ -1,14 +1,11 @@
 """One process trains into a run at a time."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tfcli.errors import TfcliError, UsageError
-from tfcli.locks import Lock
+from tfcli.locks import is_locked, patient_lock
 from tfcli.runs.directory import RunDirectory
-
-_ATTEMPTS = 3
 
 
 @contextmanager
@@ -21,9 +18,13 @@ def held(run: RunDirectory) -> Iterator[None]:
         UsageError: another process holds it.
         TfcliError: the run cannot be written to.
     """
-    lock = _taken(run)
-    if lock is None:
-        raise UsageError(f"Another process trains into {run.path}", "wait until it has ended, or choose another --out")
+    try:
+        lock = patient_lock(run.config)
+    except BlockingIOError:
+        problem = f"Another process trains into {run.path}"
+        raise UsageError(problem, "wait until it has ended, or choose another --out") from None
+    except OSError as error:
+        raise TfcliError(f"Cannot write {run.config}: {error.strerror}", "check its permissions") from error
     try:
         yield
     finally:
@@ -33,23 +34,4 @@ def held(run: RunDirectory) -> Iterator[None]:
 def is_held(run: RunDirectory) -> bool:
     """Whether a process trains into a run now. It is asked with a shared lock, let go of at once, which one who is
     about to train waits for."""
-    try:
-        Lock(run.config, shared=True).release()
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _taken(run: RunDirectory) -> Lock | None:
-    """The lock, if it could be had, at once or after the instant that `is_held` takes."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            return Lock(run.config)
-        except BlockingIOError:
-            if attempt + 1 < _ATTEMPTS:
-                time.sleep(0.02)
-        except OSError as error:
-            raise TfcliError(f"Cannot write {run.config}: {error.strerror}", "check its permissions") from error
-    return None
+    return is_locked(run.config, shared=True)

@@ -6,14 +6,14 @@ import typer
 
 from tfcli.cli.explain.options import DModel, Head, Heads, Layer, NotationOption, OfKind, OfRun, Text, ToySeed
 from tfcli.cli.explain.showing import present_steps
-from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command, use_threads
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg
+from tfcli.cli.options import Checkpoint, Device, Outputs, Target, Threads, command, use_threads
 from tfcli.cli.terminal import Terminal
 
 
 @command
 def attention(
     terminal: Terminal,
+    outputs: Outputs,
     text: Text = None,
     run: OfRun = None,
     layer: Layer = None,
@@ -36,10 +36,6 @@ def attention(
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
-    json: Json = False,
 ) -> None:
     """Show every matrix of an attention, from tokens to output.
 
@@ -57,7 +53,6 @@ def attention(
     from tfcli.errors import UsageError
     from tfcli.inspection.explain.attention import explain_attention
 
-    outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     if projection is not None and score is not None:
         raise UsageError("--projection none takes X itself for queries and keys", "leave --score out")

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Device, Json, Threads, command, open_run, use_threads
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Device, Outputs, Threads, command, open_run, use_threads
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 _OF_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed": 0}
@@ -17,6 +17,7 @@ _DEFAULT = "the run's own; a toy: "
 @command
 def decoding(
     terminal: Terminal,
+    outputs: Outputs,
     text: Annotated[
         str | None,
         typer.Argument(metavar="TEXT", help="What a run goes on from; - for stdin.", show_default=False),
@@ -53,10 +54,6 @@ def decoding(
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
-    json: Json = False,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
 ) -> None:
     """Show how a next token is drawn, stage by stage, and what a beam sees.
 
@@ -78,7 +75,6 @@ def decoding(
     from tfcli.render.explain.decoding import DecodingView, decoding_table
 
     use_threads(threads)
-    outputs = Outputs(json, csv, svg, html)
     if temperature is not None and not isfinite(temperature):
         raise UsageError(f"--temperature {temperature} is no finite number", "choose one from 0 on")
     if top_p is not None and not top_p > 0:

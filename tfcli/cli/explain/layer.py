@@ -6,14 +6,15 @@ import typer
 
 from tfcli.cli.explain.options import DModel, Heads, Layer, NotationOption, OfKind, OfRun, Text, ToySeed
 from tfcli.cli.explain.showing import present_steps
-from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command, use_threads
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Device, Outputs, Target, Threads, command, use_threads
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 
 @command
 def layer(
     terminal: Terminal,
+    outputs: Outputs,
     text: Text = None,
     run: OfRun = None,
     number: Layer = None,
@@ -31,10 +32,6 @@ def layer(
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
-    json: Json = False,
 ) -> None:
     """Show one whole layer: attention, residuals, norms, feed-forward.
 
@@ -52,7 +49,6 @@ def layer(
     from tfcli.render.as_json import to_json
     from tfcli.render.explain.shapes import ShapesView, shapes_table
 
-    outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     of_toy = {"--d-model": d_model, "--heads": heads, "--norm-placement": norm_placement, "--seed": seed}
     if run is not None:

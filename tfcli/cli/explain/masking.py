@@ -6,14 +6,14 @@ import typer
 
 from tfcli.cli.explain.options import DModel, Head, Heads, Layer, NotationOption, OfRun, ToySeed
 from tfcli.cli.explain.showing import present_steps
-from tfcli.cli.options import Checkpoint, Device, Json, Target, Threads, command, first_given, use_threads
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg
+from tfcli.cli.options import Checkpoint, Device, Outputs, Target, Threads, command, first_given, use_threads
 from tfcli.cli.terminal import Terminal
 
 
 @command
 def masking(
     terminal: Terminal,
+    outputs: Outputs,
     text: Annotated[
         str | None,
         typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default="INF721's scores"),
@@ -29,10 +29,6 @@ def masking(
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
-    json: Json = False,
 ) -> None:
     """Show how the causal mask hides the future from every row.
 
@@ -49,7 +45,6 @@ def masking(
     from tfcli.errors import UsageError
     from tfcli.inspection.explain.masking import explain_lecture_masking, explain_masking
 
-    outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     of_toy = {"--d-model": d_model, "--heads": heads, "--seed": seed}
     if text is None and run is None:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from tfcli.cli.explain.options import NotationOption, OfRun, Text, ToySeed
-from tfcli.cli.options import Checkpoint, Json, command, first_given
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Outputs, command, first_given
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 _SIZE = 4
@@ -16,6 +16,7 @@ _SIZE = 4
 @command
 def positions(
     terminal: Terminal,
+    outputs: Outputs,
     text: Text = None,
     run: OfRun = None,
     d_model: Annotated[
@@ -30,10 +31,6 @@ def positions(
     notation: NotationOption = "bishop",
     seed: ToySeed = None,
     checkpoint: Checkpoint = "best",
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
-    json: Json = False,
 ) -> None:
     """Show how positions become numbers, and join a text.
 
@@ -55,7 +52,6 @@ def positions(
     from tfcli.render.explain.positions import PositionExplanationView
     from tfcli.render.explain.steps import explanation_table
 
-    outputs = Outputs(json=json, csv=csv, svg=svg, html=html)
     if not 1 < base < inf:
         raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
     read = EXAMPLE if text is None else read_text(text)

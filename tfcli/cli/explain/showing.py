@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from tfcli.cli.pictures import Outputs, present
+from tfcli.cli.options import Outputs
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:

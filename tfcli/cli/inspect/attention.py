@@ -7,18 +7,8 @@ from tfcli.cli.inspect import attention_options as options
 from tfcli.cli.inspect.attention_options import Choice
 from tfcli.cli.inspect.find import Find, FindText, require_alone, require_text, show_found
 from tfcli.cli.inspect.text_options import Words
-from tfcli.cli.options import (
-    Checkpoint,
-    Device,
-    Json,
-    Run,
-    Target,
-    Threads,
-    command,
-    open_run,
-    use_threads,
-)
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Device, Outputs, Run, Target, Threads, command, open_run, use_threads
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -32,6 +22,7 @@ if TYPE_CHECKING:
 @command
 def attention(
     terminal: Terminal,
+    outputs: Outputs,
     run: Run,
     text: FindText = None,
     target: Target = None,
@@ -55,14 +46,10 @@ def attention(
     against_checkpoint: options.AgainstCheckpoint = None,
     evolution: options.Evolution = False,
     find: Find = None,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
     npz: options.Npz = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
-    json: Json = False,
 ) -> None:
     """Show which tokens attend to which.
 
@@ -93,7 +80,6 @@ def attention(
     use_threads(threads)
     if max_new_tokens is not None and beam is None:
         raise UsageError("--max-new-tokens is for the text that --beam finds", "add --beam N, or leave it out")
-    outputs = Outputs(json, csv, svg, html)
     if npz is not None:
         require_output(npz, "--npz")
     choice = Choice(

@@ -5,14 +5,15 @@ from typing import Annotated
 import typer
 
 from tfcli.cli.inspect.text_options import Position
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Target, Text, Threads, command, open_run, use_threads
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Device, Outputs, Run, Target, Text, Threads, command, open_run, use_threads
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 
 @command
 def attribution(
     terminal: Terminal,
+    outputs: Outputs,
     run: Run,
     text: Text,
     target: Target = None,
@@ -25,13 +26,9 @@ def attribution(
         str | None,
         typer.Option("--against", metavar="TOKEN", help="Take this token's logit off.", show_default="nothing"),
     ] = None,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
-    json: Json = False,
 ) -> None:
     """Show what a token's logit owes to each part of the model.
 
@@ -50,7 +47,6 @@ def attribution(
     from tfcli.render.as_json import to_json
     from tfcli.render.predictions.attribution import AttributionView, attribution_table
 
-    outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     text = read_text(text)
     loaded = open_run(run, checkpoint, device)

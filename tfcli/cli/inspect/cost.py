@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfcli.cli.inspect.subject import RunOrRecipe, section_of
-from tfcli.cli.options import Json, Threads, command, use_threads
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Outputs, Threads, command, use_threads
+from tfcli.cli.pictures import present
 from tfcli.cli.settings import SHAPE, Asked
 from tfcli.cli.terminal import Terminal
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @command
 def cost(
     terminal: Terminal,
+    outputs: Outputs,
     asked: Annotated[Asked, SHAPE],
     run: RunOrRecipe = None,
     length: Annotated[
@@ -37,10 +38,6 @@ def cost(
         bool, typer.Option("--measure", help="Measure the time of every length, too, with random weights.")
     ] = False,
     threads: Threads = 0,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
-    json: Json = False,
 ) -> None:
     """Count what a forward pass costs, part by part, over the number of tokens N.
 
@@ -58,7 +55,6 @@ def cost(
     from tfcli.errors import UsageError
     from tfcli.render.as_json import to_json
 
-    outputs = Outputs(json, csv, svg, html)
     other = {"--heads": heads, "--against": against, "--measure": measure}
     given = [option for option, value in other.items() if value]
     if len(given) > 1:

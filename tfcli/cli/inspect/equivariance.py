@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tfcli.cli.inspect.subject import RunOrRecipe
-from tfcli.cli.options import Checkpoint, Device, Json, Seed, Threads, command, open_run, use_threads
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Device, Outputs, Seed, Threads, command, open_run, use_threads
+from tfcli.cli.pictures import present
 from tfcli.cli.settings import Asked
 from tfcli.cli.terminal import Terminal
 
@@ -20,6 +20,7 @@ _TEXT = "The man ate the fish"
 @command
 def equivariance(
     terminal: Terminal,
+    outputs: Outputs,
     asked: Annotated[Asked, ("arch", "preset", "size", "assignments")],
     run: RunOrRecipe = None,
     texts: Annotated[
@@ -37,10 +38,6 @@ def equivariance(
     device: Device = "auto",
     threads: Threads = 0,
     seed: Seed = None,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
-    json: Json = False,
 ) -> None:
     """Show what a model makes of the order of its tokens.
 
@@ -64,7 +61,6 @@ def equivariance(
     from tfcli.inspection.reading import text_ids
     from tfcli.training.precision import choose_device
 
-    outputs = Outputs(json=json, csv=csv, svg=svg, html=html)
     use_threads(threads)
     given = [read_text(text) for text in texts or [_TEXT]]
     if len(given) > 2:

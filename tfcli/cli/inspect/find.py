@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfcli.cli.inspect.attention_options import Choice
-from tfcli.cli.pictures import Outputs, present
+from tfcli.cli.options import Outputs
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from tfcli.cli.inspect.subject import RunOrRecipe, refuse_beside_run, section_of
-from tfcli.cli.options import Json, command
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Outputs, command
+from tfcli.cli.pictures import present
 from tfcli.cli.settings import SHAPE, Asked
 from tfcli.cli.terminal import Terminal
 
@@ -14,6 +14,7 @@ from tfcli.cli.terminal import Terminal
 @command
 def gradients(
     terminal: Terminal,
+    outputs: Outputs,
     asked: Annotated[Asked, SHAPE],
     run: RunOrRecipe = None,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What the run reads.", show_default=False)] = None,
@@ -22,10 +23,6 @@ def gradients(
         typer.Option("--target", help="Of an encoder-decoder: the target.", show_default="its own translation"),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the weights and of random tokens.")] = 0,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
-    json: Json = False,
 ) -> None:
     """Show the norm of the gradient in every layer, on a log scale.
 
@@ -45,7 +42,6 @@ def gradients(
     from tfcli.render.gradients import GradientsView, gradients_table
     from tfcli.runs.load import load_run
 
-    outputs = Outputs(json, csv, svg, html)
     if run is None:
         if target is not None:
             raise UsageError("--target is for a run, and without one the tokens are random", "name a run, too")

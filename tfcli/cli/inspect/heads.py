@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Device, Json, Kind, Run, Target, Threads, command, open_run, use_threads
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Device, Kind, Outputs, Run, Target, Threads, command, open_run, use_threads
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ _BUILTIN = 400  # documents, of which a run without a text of its own reads a sa
 @command
 def heads(
     terminal: Terminal,
+    outputs: Outputs,
     run: Run,
     text: Annotated[
         str | None,
@@ -42,13 +43,9 @@ def heads(
         str,
         typer.Option("--sort", metavar="KEY", help="role, layer, or a column: entropy, induction, …; largest first."),
     ] = "role",
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
-    json: Json = False,
 ) -> None:
     """Show what every attention head does.
 
@@ -74,7 +71,6 @@ def heads(
     from tfcli.render.as_json import to_json
     from tfcli.render.heads import SORT_KEYS, HeadsExplained, HeadsView, commands, heads_table
 
-    outputs = Outputs(json, csv, svg, html)
     if sort not in SORT_KEYS:
         raise UsageError(f"--sort {sort!r} is not one of {', '.join(SORT_KEYS)}", "choose one of them")
     if text is not None and on:
@@ -90,7 +86,7 @@ def heads(
     record = compute(loaded, material, kind, one)
     view = HeadsExplained(record) if explain else HeadsView(record, sort)
     present(terminal, outputs, view, json=lambda: to_json(record), table=lambda: heads_table(record))
-    if not json and not csv:
+    if not outputs.json and not outputs.csv:
         weights = [] if checkpoint == "best" else ["--checkpoint", checkpoint]
         measured = [f"--on={name}" for name in on or ()] + ([f"--target={target}"] if target else [])
         measured += ["--kind", kind] if kind else []

@@ -5,27 +5,24 @@ from typing import Annotated
 import typer
 
 from tfcli.cli.inspect.text_options import Position, Words
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Target, Text, Threads, command, open_run, use_threads
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Device, Outputs, Run, Target, Text, Threads, command, open_run, use_threads
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 
 @command
 def lens(
     terminal: Terminal,
+    outputs: Outputs,
     run: Run,
     text: Text,
     target: Target = None,
     position: Position = None,
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates of each layer at one position.")] = 3,
     words: Words = False,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
-    json: Json = False,
 ) -> None:
     """Show what a model would predict if it stopped after each layer.
 
@@ -44,7 +41,6 @@ def lens(
     from tfcli.render.as_json import to_json
     from tfcli.render.predictions.lens import LensView, lens_table
 
-    outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     text = read_text(text)
     record = compute(open_run(run, checkpoint, device), text, target, position=position, top_k=top_k, words=words)

@@ -1,25 +1,22 @@
 """``tfcli inspect losses``: how surprising each token of a text is."""
 
 from tfcli.cli.inspect.text_options import Words
-from tfcli.cli.options import Checkpoint, Device, Json, Run, Target, Text, Threads, command, open_run, use_threads
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Device, Outputs, Run, Target, Text, Threads, command, open_run, use_threads
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 
 @command
 def losses(
     terminal: Terminal,
+    outputs: Outputs,
     run: Run,
     text: Text,
     target: Target = None,
     words: Words = False,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
-    json: Json = False,
 ) -> None:
     """Show a text with the loss of each token.
 
@@ -38,7 +35,6 @@ def losses(
     from tfcli.render.as_json import to_json
     from tfcli.render.predictions.losses import LossesView, losses_table
 
-    outputs = Outputs(json, csv, svg, html)
     use_threads(threads)
     text = read_text(text)
     record = compute(open_run(run, checkpoint, device), text, target, words=words)

@@ -3,8 +3,8 @@
 from typing import Annotated
 
 from tfcli.cli.inspect.subject import RunOrRecipe, section_of
-from tfcli.cli.options import Json, command
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Outputs, command
+from tfcli.cli.pictures import present
 from tfcli.cli.settings import SHAPE, Asked
 from tfcli.cli.terminal import Terminal
 
@@ -12,12 +12,9 @@ from tfcli.cli.terminal import Terminal
 @command
 def model(
     terminal: Terminal,
+    outputs: Outputs,
     asked: Annotated[Asked, SHAPE],
     run: RunOrRecipe = None,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
-    json: Json = False,
 ) -> None:
     """Draw a model: its stacks with add and norm, every matrix with its shape.
 
@@ -34,7 +31,6 @@ def model(
     from tfcli.render.as_json import to_json
     from tfcli.render.model import ModelView, model_table
 
-    outputs = Outputs(json, csv, svg, html)
     section = section_of(terminal, run, asked)
     record = model_diagram(section)
     present(terminal, outputs, ModelView(record), json=lambda: to_json(record), table=lambda: model_table(record))

@@ -4,14 +4,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from tfcli.cli.options import Checkpoint, Json, Run, command
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Outputs, Run, command
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 
 @command
 def neighbours(
     terminal: Terminal,
+    outputs: Outputs,
     run: Run,
     tokens: Annotated[list[str], typer.Argument(metavar="TOKEN", help="Words or parts of words.", show_default=False)],
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="Neighbours of each.")] = 10,
@@ -20,10 +21,6 @@ def neighbours(
         typer.Option("--matrix", help="Embeddings, or the head's rows where they are not tied."),
     ] = "input",
     checkpoint: Checkpoint = "best",
-    json: Json = False,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
 ) -> None:
     """Show which tokens' embeddings point the same way.
 
@@ -39,7 +36,6 @@ def neighbours(
     from tfcli.render.neighbours import NeighboursView, neighbours_table
     from tfcli.runs.load import load_run
 
-    outputs = Outputs(json, csv, svg, html)
     record = compute(load_run(run, checkpoint), tokens, top_k, matrix)
     present(
         terminal,

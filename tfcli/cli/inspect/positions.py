@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.cli.options import Json, command, first_given
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Outputs, command, first_given
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 from tfcli.inspection.positions.sizes import HEADS, SIZE
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @command
 def positions(
     terminal: Terminal,
+    outputs: Outputs,
     runs: Annotated[
         list[Path] | None,
         typer.Argument(metavar="RUN", help="A run, to see its own; several with --compare.", show_default=False),
@@ -74,10 +75,6 @@ def positions(
         Literal["source", "target"] | None,
         typer.Option("--side", help="Of an encoder-decoder that learned a table for each side.", show_default="source"),
     ] = None,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
-    json: Json = False,
 ) -> None:
     """Show a positional encoding, and whether it is what one should be.
 
@@ -95,7 +92,6 @@ def positions(
     """
     from tfcli.errors import UsageError
 
-    outputs = Outputs(json=json, csv=csv, svg=svg, html=html)
     if base is not None and not 1 < base < inf:
         raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
     formula: dict[str, Any] = {"--d-model": d_model, "--heads": heads, "--base": base, "--layout": layout}

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from tfcli.cli.options import Json, command
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Outputs, command
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 _MOST = 250_000
@@ -15,13 +15,10 @@ _MOST = 250_000
 @command
 def scaling(
     terminal: Terminal,
+    outputs: Outputs,
     queries: Annotated[int, typer.Option("--queries", min=2, max=100_000, help="Queries drawn for each D_k.")] = 1000,
     keys: Annotated[int, typer.Option("--keys", min=2, max=10_000, help="Keys that each query meets.")] = 32,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draws.")] = 0,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
-    json: Json = False,
 ) -> None:
     """Measure what dividing the scores by √D_k does, for D_k = 4 to 1024.
 
@@ -39,7 +36,6 @@ def scaling(
     from tfcli.render.as_json import to_json
     from tfcli.render.scaling import ScalingView, scaling_table
 
-    outputs = Outputs(json, csv, svg, html)
     if queries * keys > _MOST:
         raise UsageError(
             f"--queries {queries} and --keys {keys} are {queries * keys:,} products for each D_k, and {_MOST:,} take "

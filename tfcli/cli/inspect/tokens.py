@@ -1,22 +1,19 @@
 """``tfcli inspect tokens``: how a text becomes ids and vectors."""
 
 from tfcli.cli.inspect.text_options import Words
-from tfcli.cli.options import Checkpoint, Json, Run, Text, command
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Checkpoint, Outputs, Run, Text, command
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 
 @command
 def tokens(
     terminal: Terminal,
+    outputs: Outputs,
     run: Run,
     text: Text,
     checkpoint: Checkpoint = "best",
     words: Words = False,
-    json: Json = False,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
 ) -> None:
     """Show how a text becomes token ids, and ids become vectors.
 
@@ -33,7 +30,6 @@ def tokens(
     from tfcli.render.tokenization.text_tokens import TokensView, tokens_json, tokens_table
     from tfcli.runs.load import load_run
 
-    outputs = Outputs(json, csv, svg, html)
     text = read_text(text)
     record = compute(load_run(run, checkpoint), text, words=words)
     present(

@@ -1,18 +1,15 @@
 """``tfcli inspect training``: how a run's training went."""
 
-from tfcli.cli.options import Json, Run, command
-from tfcli.cli.pictures import Csv, Html, Outputs, Svg, present
+from tfcli.cli.options import Outputs, Run, command
+from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
 
 @command
 def training(
     terminal: Terminal,
+    outputs: Outputs,
     run: Run,
-    json: Json = False,
-    csv: Csv = False,
-    svg: Svg = None,
-    html: Html = None,
 ) -> None:
     """Show how a run's training went.
 
@@ -29,7 +26,6 @@ def training(
     from tfcli.render.training_curves import TrainingCurvesView, training_curves_table
     from tfcli.runs.finding import existing_run
 
-    outputs = Outputs(json, csv, svg, html)
     curves = training_curves(existing_run(run))
     present(
         terminal,
