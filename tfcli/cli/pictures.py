@@ -14,9 +14,10 @@ def present(
     terminal: Terminal,
     outputs: Outputs,
     view: Any,
+    record: Any,
+    table: "Callable[[Any], Table]",
     *,
-    json: Callable[[], Any],
-    table: "Callable[[], Table]",
+    json: Callable[[Any], Any] | None = None,
     svg: Callable[[], str] | None = None,
     html: Callable[[], str] | None = None,
 ) -> None:
@@ -24,9 +25,10 @@ def present(
 
     Args:
         view: what rich prints; files show the same, 120 columns wide, unless `svg` or `html` draw their own.
-        json: the record as JSON values. table: the same as a table.
+        table: of the record. json: the record as JSON values, where it has a way of its own.
     """
     from tfcli.outputs import about, write_output
+    from tfcli.render.as_json import to_json
     from tfcli.render.picture import captioned, picture_html, picture_svg
     from tfcli.render.table_csv import to_csv
 
@@ -37,8 +39,8 @@ def present(
         if path is not None:
             write_output(path, option, captioned(draw(), **about))
     if outputs.json:
-        terminal.json(json())
+        terminal.json((json or to_json)(record))
     elif outputs.csv:
-        terminal.write(to_csv(table()))
+        terminal.write(to_csv(table(record)))
     else:
         terminal.show(view)

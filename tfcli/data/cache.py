@@ -49,7 +49,7 @@ def entries() -> list[CacheEntry]:
         folder = cache_folder() / f"{kind}s"
         for path in folder.iterdir() if folder.is_dir() else ():
             if _ENTRY.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
-                with suppress(FileNotFoundError):  # it has just been removed, or has got its name
+                with suppress(FileNotFoundError, PermissionError):  # it has just gone; or it is another user's
                     found.append(_entry(kind, path))
     return sorted(found, key=lambda entry: (entry.age_seconds, entry.path))
 

@@ -71,7 +71,6 @@ def decoding(
     from tfcli.errors import UsageError
     from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding, run_settings
     from tfcli.recipe.loading import build_recipe
-    from tfcli.render.as_json import to_json
     from tfcli.render.explain.decoding import DecodingView, decoding_table
 
     use_threads(threads)
@@ -89,4 +88,4 @@ def decoding(
         raise UsageError("A toy language has a beginning of its own", "add --run RUN, or leave the text out")
     else:
         record = explain_toy_decoding(build_recipe({"generate": {**_OF_TOY, **given}}).generate)
-    present(terminal, outputs, DecodingView(record), json=lambda: to_json(record), table=lambda: decoding_table(record))
+    present(terminal, outputs, DecodingView(record), record, decoding_table)

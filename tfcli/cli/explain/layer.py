@@ -46,7 +46,6 @@ def layer(
     from tfcli.cli.explain.subject import run_subject, toy_subject
     from tfcli.inspection.explain.layer import explain_layer
     from tfcli.inspection.explain.shapes import trace_shapes
-    from tfcli.render.as_json import to_json
     from tfcli.render.explain.shapes import ShapesView, shapes_table
 
     use_threads(threads)
@@ -59,7 +58,7 @@ def layer(
     if shapes:
         trace = trace_shapes(subject, notation)
         view = ShapesView(trace)
-        present(terminal, outputs, view, json=lambda: to_json(trace), table=lambda: shapes_table(trace))
+        present(terminal, outputs, view, trace, shapes_table)
         return
     explanation = explain_layer(subject, notation)
     present_steps(terminal, outputs, explanation)

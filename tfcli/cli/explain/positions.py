@@ -48,7 +48,6 @@ def positions(
     from tfcli.errors import UsageError
     from tfcli.inspection.explain.positions import explain_positions, toy_embeddings
     from tfcli.inspection.explain.toy import EXAMPLE
-    from tfcli.render.as_json import to_json
     from tfcli.render.explain.positions import PositionExplanationView
     from tfcli.render.explain.steps import explanation_table
 
@@ -79,10 +78,5 @@ def positions(
             own=found.added,
             remark=found.remark,
         )
-    present(
-        terminal,
-        outputs,
-        PositionExplanationView(record),
-        json=lambda: to_json(record),
-        table=lambda: explanation_table(record.explanation),
-    )
+    view = PositionExplanationView(record)
+    present(terminal, outputs, view, record, lambda record: explanation_table(record.explanation))

@@ -12,13 +12,6 @@ if TYPE_CHECKING:
 
 def present_steps(terminal: Terminal, outputs: Outputs, explanation: "Explanation") -> None:
     """Its steps with every matrix, as a picture, JSON or CSV."""
-    from tfcli.render.as_json import to_json
     from tfcli.render.explain.steps import ExplanationView, explanation_table
 
-    present(
-        terminal,
-        outputs,
-        ExplanationView(explanation),
-        json=lambda: to_json(explanation),
-        table=lambda: explanation_table(explanation),
-    )
+    present(terminal, outputs, ExplanationView(explanation), explanation, explanation_table)

@@ -121,9 +121,10 @@ def attention(
         records = [record for record in records if record.kind != "cross"]
     if choice.compared or evolution:
         shown = _compared(loaded, text, read, inputs, records[-1], choice, checkpoint)
-        present(terminal, outputs, shown.view, json=shown.json, table=shown.table, svg=shown.svg, html=shown.html)
     else:
-        _show(terminal, outputs, npz, records, choice, loaded, inputs)
+        shown = _shown(outputs, npz, records, choice, loaded, inputs)
+    as_json, table = (lambda shown: shown.json()), (lambda shown: shown.table())
+    present(terminal, outputs, shown.view, shown, table, json=as_json, svg=shown.svg, html=shown.html)
 
 
 def _require_another(run: Path, text: str, choice: Choice, checkpoint: str) -> None:
@@ -142,15 +143,16 @@ def _require_another(run: Path, text: str, choice: Choice, checkpoint: str) -> N
             raise UsageError(f"{option} names what it is compared with, and all differences are 0", "name another one")
 
 
-def _show(
-    terminal: Terminal,
+def _shown(
     outputs: Outputs,
     npz: Path | None,
     records: "list[AttentionRecord]",
     choice: Choice,
     run: "LoadedRun",
     inputs: "Inputs",
-) -> None:
+) -> "Forms":
+    from dataclasses import replace
+
     from tfcli.cli.inspect.attention_showing import require_few, shown_heads, shown_row
 
     whole = records[-1]
@@ -162,16 +164,12 @@ def _show(
         require_few(records, choice, form)
     one_row = choice.query is not None
     shown = shown_row(run, inputs, whole, records[0], choice) if one_row else shown_heads(records, choice)
-    as_json = shown.json
-    if npz is not None:
-        npz.parent.mkdir(parents=True, exist_ok=True)
-        _write_npz(npz, records)
-        named = [{"kind": r.kind, "query_tokens": r.query_tokens, "key_tokens": r.key_tokens} for r in records]
-
-        def as_json() -> Any:
-            return {"records": named, "npz": str(npz)}
-
-    present(terminal, outputs, shown.view, json=as_json, table=shown.table, svg=shown.svg, html=shown.html)
+    if npz is None:
+        return shown
+    npz.parent.mkdir(parents=True, exist_ok=True)
+    _write_npz(npz, records)
+    named = [{"kind": r.kind, "query_tokens": r.query_tokens, "key_tokens": r.key_tokens} for r in records]
+    return replace(shown, json=lambda: {"records": named, "npz": str(npz)})
 
 
 def _compared(

@@ -44,17 +44,10 @@ def attribution(
     """
     from tfcli.cli.stdin import read_text
     from tfcli.inspection.predictions.attribution import attribution as compute
-    from tfcli.render.as_json import to_json
     from tfcli.render.predictions.attribution import AttributionView, attribution_table
 
     use_threads(threads)
     text = read_text(text)
     loaded = open_run(run, checkpoint, device)
     record = compute(loaded, text, target, position=position, token=token, against=against)
-    present(
-        terminal,
-        outputs,
-        AttributionView(record),
-        json=lambda: to_json(record),
-        table=lambda: attribution_table(record),
-    )
+    present(terminal, outputs, AttributionView(record), record, attribution_table)

@@ -1,6 +1,5 @@
 """``tfcli inspect cost``: operations, parameters and bytes of a forward pass."""
 
-import functools
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -53,7 +52,6 @@ def cost(
       tfcli inspect cost --against rnn
     """
     from tfcli.errors import UsageError
-    from tfcli.render.as_json import to_json
 
     other = {"--heads": heads, "--against": against, "--measure": measure}
     given = [option for option, value in other.items() if value]
@@ -63,19 +61,13 @@ def cost(
         raise UsageError("--against shows one sequence of several lengths", "leave --length and --batch out")
     numbers = _numbers(heads) if heads is not None else []
     use_threads(threads)
-    section = section_of(
-        terminal,
-        run,
-        asked,
-        vocabulary=not (numbers or against),
-    )
+    section = section_of(terminal, run, asked, vocabulary=not (numbers or against))
     if against:
         from tfcli.inspection.cost.against import cost_against
         from tfcli.render.cost.against import AgainstView, against_table
 
         beside = cost_against(section, against)
-        table = functools.partial(against_table, beside)
-        present(terminal, outputs, AgainstView(beside), json=lambda: to_json(beside), table=table)
+        present(terminal, outputs, AgainstView(beside), beside, against_table)
     elif numbers:
         from tfcli.inspection.cost.heads import heads_cost
         from tfcli.inspection.cost.measured import require_memory
@@ -85,7 +77,7 @@ def cost(
         tokens = length or section.max_seq_len
         require_memory("--heads", tokens, batch, max(numbers) * tokens)
         cut = heads_cost(section, numbers, tokens, batch)
-        present(terminal, outputs, HeadsView(cut), json=lambda: to_json(cut), table=lambda: heads_table(cut))
+        present(terminal, outputs, HeadsView(cut), cut, heads_table)
     else:
         _show_cost(terminal, outputs, section, length, batch, measure)
 
@@ -103,13 +95,8 @@ def _show_cost(
             record = measured_cost(section, length, batch, tell=tell)
     else:
         record = model_cost(section, length, batch)
-    present(
-        terminal,
-        outputs,
-        CostView(record),
-        json=lambda: {**to_json(record), "flops": record.flops, "crossover": record.crossover},
-        table=lambda: cost_table(record),
-    )
+    more = {"flops": record.flops, "crossover": record.crossover}
+    present(terminal, outputs, CostView(record), record, cost_table, json=lambda record: to_json(record) | more)
 
 
 def _require_divisors(numbers: list[int], d_model: int) -> None:

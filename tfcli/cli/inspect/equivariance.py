@@ -116,11 +116,8 @@ def _show(
         parts += [Text(), OrderView(reordered)]
         table = order_table(reordered)
 
-    def as_json() -> Any:
-        return {
-            **to_json(record),
-            "perturbation": pushed and to_json(pushed),
-            "order": reordered and to_json(reordered),
-        }
+    def as_json(record: Any) -> Any:
+        more = {"perturbation": pushed, "order": reordered}
+        return to_json(record) | {name: one and to_json(one) for name, one in more.items()}
 
-    present(terminal, outputs, Group(*parts), json=as_json, table=lambda: table)
+    present(terminal, outputs, Group(*parts), record, lambda _: table, json=as_json)

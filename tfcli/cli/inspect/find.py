@@ -63,17 +63,16 @@ def show_found(terminal: Terminal, run: "LoadedRun", find: Literal["bank", "alig
     Raises:
         UsageError: the run cannot have it.
     """
-    from tfcli.render.as_json import to_json
 
     if find == "bank":
         from tfcli.inspection.heads.find_bank import find_bank
         from tfcli.render.find import BankView, bank_table
 
         bank = find_bank(run)
-        present(terminal, outputs, BankView(bank), json=lambda: to_json(bank), table=lambda: bank_table(bank))
+        present(terminal, outputs, BankView(bank), bank, bank_table)
         return
     from tfcli.inspection.heads.find_alignment import find_alignment
     from tfcli.render.find import AlignmentView, alignment_table
 
     found = find_alignment(run)
-    present(terminal, outputs, AlignmentView(found), json=lambda: to_json(found), table=lambda: alignment_table(found))
+    present(terminal, outputs, AlignmentView(found), found, alignment_table)

@@ -38,7 +38,6 @@ def gradients(
     from tfcli.errors import UsageError
     from tfcli.inspection.gradients import initial_gradients, run_gradients
     from tfcli.inspection.reading import read_text
-    from tfcli.render.as_json import to_json
     from tfcli.render.gradients import GradientsView, gradients_table
     from tfcli.runs.load import load_run
 
@@ -53,6 +52,4 @@ def gradients(
             raise UsageError(f"The run {run} needs something to read", "give a text behind it")
         loaded = load_run(run)
         record = run_gradients(loaded, read_text(loaded, text, target), seed)
-    present(
-        terminal, outputs, GradientsView(record), json=lambda: to_json(record), table=lambda: gradients_table(record)
-    )
+    present(terminal, outputs, GradientsView(record), record, gradients_table)

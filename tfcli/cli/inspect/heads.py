@@ -68,7 +68,6 @@ def heads(
     from tfcli.inspection.heads.material import given
     from tfcli.inspection.heads.roles import heads as compute
     from tfcli.inspection.kinds import chosen_kinds
-    from tfcli.render.as_json import to_json
     from tfcli.render.heads import SORT_KEYS, HeadsExplained, HeadsView, commands, heads_table
 
     if sort not in SORT_KEYS:
@@ -85,7 +84,7 @@ def heads(
     material = _sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     record = compute(loaded, material, kind, one)
     view = HeadsExplained(record) if explain else HeadsView(record, sort)
-    present(terminal, outputs, view, json=lambda: to_json(record), table=lambda: heads_table(record))
+    present(terminal, outputs, view, record, heads_table)
     if not outputs.json and not outputs.csv:
         weights = [] if checkpoint == "best" else ["--checkpoint", checkpoint]
         measured = [f"--on={name}" for name in on or ()] + ([f"--target={target}"] if target else [])

@@ -38,10 +38,9 @@ def lens(
     """
     from tfcli.cli.stdin import read_text
     from tfcli.inspection.predictions.lens import lens as compute
-    from tfcli.render.as_json import to_json
     from tfcli.render.predictions.lens import LensView, lens_table
 
     use_threads(threads)
     text = read_text(text)
     record = compute(open_run(run, checkpoint, device), text, target, position=position, top_k=top_k, words=words)
-    present(terminal, outputs, LensView(record), json=lambda: to_json(record), table=lambda: lens_table(record))
+    present(terminal, outputs, LensView(record), record, lens_table)

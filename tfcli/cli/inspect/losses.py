@@ -32,10 +32,9 @@ def losses(
     """
     from tfcli.cli.stdin import read_text
     from tfcli.inspection.predictions.losses import losses as compute
-    from tfcli.render.as_json import to_json
     from tfcli.render.predictions.losses import LossesView, losses_table
 
     use_threads(threads)
     text = read_text(text)
     record = compute(open_run(run, checkpoint, device), text, target, words=words)
-    present(terminal, outputs, LossesView(record), json=lambda: to_json(record), table=lambda: losses_table(record))
+    present(terminal, outputs, LossesView(record), record, losses_table)

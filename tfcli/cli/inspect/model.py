@@ -28,9 +28,8 @@ def model(
       tfcli inspect model --preset llama --csv
     """
     from tfcli.inspection.model import model_diagram
-    from tfcli.render.as_json import to_json
     from tfcli.render.model import ModelView, model_table
 
     section = section_of(terminal, run, asked)
     record = model_diagram(section)
-    present(terminal, outputs, ModelView(record), json=lambda: to_json(record), table=lambda: model_table(record))
+    present(terminal, outputs, ModelView(record), record, model_table)

@@ -32,15 +32,8 @@ def neighbours(
       tfcli inspect neighbours runs/pt-en-1 the --top-k 5 --json
     """
     from tfcli.inspection.neighbours import neighbours as compute
-    from tfcli.render.as_json import to_json
     from tfcli.render.neighbours import NeighboursView, neighbours_table
     from tfcli.runs.load import load_run
 
     record = compute(load_run(run, checkpoint), tokens, top_k, matrix)
-    present(
-        terminal,
-        outputs,
-        NeighboursView(record),
-        json=lambda: to_json(record),
-        table=lambda: neighbours_table(record),
-    )
+    present(terminal, outputs, NeighboursView(record), record, neighbours_table)

@@ -146,8 +146,9 @@ def _show(
         terminal,
         outputs,
         Group(*parts),
-        json=lambda: positions_json(record, found, carried, beyond),
-        table=lambda: positions_csv(record) if carried is None else shift_table(carried),
+        record,
+        lambda record: positions_csv(record) if carried is None else shift_table(carried),
+        json=lambda record: positions_json(record, found, carried, beyond),
     )
 
 
@@ -167,12 +168,9 @@ def _compare(
 
     described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in runs]
     comparison = compared(described, length, formula["--d-model"], formula["--heads"], formula["--base"], k)
+    view = PositionComparisonView(comparison)
     present(
-        terminal,
-        outputs,
-        PositionComparisonView(comparison),
-        json=lambda: comparison_json(comparison),
-        table=lambda: requirements_table(comparison.requirements),
+        terminal, outputs, view, comparison.requirements, requirements_table, json=lambda _: comparison_json(comparison)
     )
 
 

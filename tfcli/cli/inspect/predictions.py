@@ -38,16 +38,9 @@ def predictions(
     """
     from tfcli.cli.stdin import read_text
     from tfcli.inspection.predictions.predictions import predictions as compute
-    from tfcli.render.as_json import to_json
     from tfcli.render.predictions.predictions import PredictionsView, predictions_table
 
     use_threads(threads)
     text = read_text(text)
     record = compute(open_run(run, checkpoint, device), text, target, position=position, top_k=top_k, words=words)
-    present(
-        terminal,
-        outputs,
-        PredictionsView(record),
-        json=lambda: to_json(record),
-        table=lambda: predictions_table(record),
-    )
+    present(terminal, outputs, PredictionsView(record), record, predictions_table)

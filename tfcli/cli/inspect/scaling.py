@@ -33,7 +33,6 @@ def scaling(
     """
     from tfcli.errors import UsageError
     from tfcli.inspection.scaling import measured_scaling
-    from tfcli.render.as_json import to_json
     from tfcli.render.scaling import ScalingView, scaling_table
 
     if queries * keys > _MOST:
@@ -43,4 +42,4 @@ def scaling(
             "lower one of the two",
         )
     record = measured_scaling(queries, keys, seed)
-    present(terminal, outputs, ScalingView(record), json=lambda: to_json(record), table=lambda: scaling_table(record))
+    present(terminal, outputs, ScalingView(record), record, scaling_table)

@@ -32,10 +32,4 @@ def tokens(
 
     text = read_text(text)
     record = compute(load_run(run, checkpoint), text, words=words)
-    present(
-        terminal,
-        outputs,
-        TokensView(record),
-        json=lambda: tokens_json(record),
-        table=lambda: tokens_table(record),
-    )
+    present(terminal, outputs, TokensView(record), record, tokens_table, json=tokens_json)

@@ -22,15 +22,8 @@ def training(
       tfcli inspect training runs/pt-en-1 --csv
     """
     from tfcli.inspection.training_curves import training_curves
-    from tfcli.render.as_json import to_json
     from tfcli.render.training_curves import TrainingCurvesView, training_curves_table
     from tfcli.runs.finding import existing_run
 
     curves = training_curves(existing_run(run))
-    present(
-        terminal,
-        outputs,
-        TrainingCurvesView(curves),
-        json=lambda: to_json(curves),
-        table=lambda: training_curves_table(curves),
-    )
+    present(terminal, outputs, TrainingCurvesView(curves), curves, training_curves_table)
