@@ -90,6 +90,8 @@ def test_last_is_the_run_whose_metrics_were_written_last(folder: Path):
         ("evaluate text.txt group/c", "'text.txt' is no run", "write `tfcli evaluate group/c text.txt`"),
         ("tokenize encode 'a text' b", "'a text' is no run", "write `tfcli tokenize encode b 'a text'`"),
         ("evaluate a runs/b", "'runs/b' is a run, and no text", "write `tfcli evaluate a --compare=runs/b`"),
+        ("evaluate a a", "'a' is a run, and no text", "write `tfcli evaluate a --compare=a`"),
+        ("train b --dry-run", "b is a run, and no text", "go on with it: tfcli train --resume b"),
         ("generate quickstart Hi", "'quickstart' is a recipe, and no run", "make one by it: `tfcli run quickstart`"),
         ("generate heads Hi", "'heads' is a recipe, and no run", "write `tfcli generate heads-1 Hi`"),
         ("run runs/a", "'runs/a' is a run, and no recipe", "write `tfcli run runs/a/recipe.toml`"),

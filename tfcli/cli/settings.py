@@ -196,11 +196,11 @@ def _require_text(names: Sequence[str]) -> None:
     from tfcli.corpora.files import is_there
     from tfcli.errors import UsageError
     from tfcli.recipe.shipped import shipped_recipes
-    from tfcli.runs.directory import RunDirectory
+    from tfcli.runs.finding import is_run
 
     for name in names:
         path, quoted = Path(name), shlex.quote(name)
-        if RunDirectory(path).holds_run():
+        if is_run(path):
             raise UsageError(f"{quoted} is a run, and no text", f"go on with it: tfcli train --resume {quoted}")
         if path.suffix == ".toml":
             raise UsageError(f"{quoted} is a recipe, and no text", f"train it: tfcli train --recipe {quoted}")

@@ -62,8 +62,10 @@ class Commands(TyperGroup):
 
 def with_command(error: Misnamed) -> UsageError:
     """The same refusal with the command line that was meant."""
-    words = [_put(word, Path(error.given), error.instead) for word in command_line]
-    return UsageError(error.problem, _write(words) if words != command_line else error.remedy)
+    for place, word in reversed([*enumerate(command_line)]):
+        if (meant := _put(word, Path(error.given), error.instead)) != word:
+            return UsageError(error.problem, _write([*command_line[:place], meant, *command_line[place + 1 :]]))
+    return UsageError(error.problem, error.remedy)
 
 
 def behind(first: Path, run: str) -> UsageError:
