@@ -103,6 +103,12 @@ def test_an_older_run_has_no_figures_and_tells_unknown_tokens_alone(run: Path, t
         assert remark_if_foreign(loaded, "a✓")
 
 
+@pytest.mark.parametrize("figures", [{"tokens": 0}, {"bytes": 0}, {"tokens": -9, "unknown": 9}, {"unknown": -9}])
+def test_counts_that_cannot_be_are_no_measure(run: Path, tmp_path: Path, figures: dict[str, float]):
+    shutil.copytree(run, tmp_path / "run")
+    assert not remark_if_foreign(told_of(tmp_path / "run", **figures), "Tom swam to the bank", 99.0)
+
+
 def test_evaluate_has_it_in_figures(run: Path, tmp_path: Path):
     (tmp_path / "other.txt").write_text("abcd abcd abcd. " * 20)
     scores = json.loads(tfcli("evaluate", run, tmp_path / "other.txt", "--json").stdout)

@@ -39,7 +39,7 @@ def usual(run: LoadedRun) -> Usual:
         metrics = read_landmarks(run.directory.metrics) if run.directory.metrics.is_file() else None
     except (UsageError, BrokenInputError):  # an imported run has none; a damaged one is told where it is read
         return Usual()
-    if (counts := data.validation) is None:
+    if (counts := data.validation) is None or min(counts.tokens, counts.bytes) < 1 or counts.unknown < 0:
         return Usual()
     whole = [one for one in (*metrics.validation, *metrics.whole) if one.part == "whole"] if metrics else []
     nats = [one.loss * one.scored_tokens for one in whole if one.loss is not None and one.scored_tokens]
