@@ -85,6 +85,7 @@ def test_dry_run_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("train --arch decoder --data a.de,a.en", "holds pairs, in parallel files, where text is needed"),
         ("train --arch decoder --data builtin:pt-en", "holds pairs, not text"),
         ("train --arch encoder-decoder --data a.txt", "holds text, where pairs are needed"),
+        ("train --arch encoder-decoder --data a.de,short.en", "short.en has 19"),
         ("train --arch encoder-decoder --data prepared", "prepared holds text, not pairs"),
         ("train --data prepared --set tokenizer.path=other", "was prepared with another tokenizer"),
         ("train --data a.txt --init run --size tiny", "is another model"),
@@ -103,6 +104,7 @@ def test_a_dry_run_refuses_what_the_training_would(
     for name in ("a.txt", "a.de", "a.en"):
         Path(name).write_text("Tom swam.\n" * 20)
     Path("blank.txt").write_text(" \n")
+    Path("short.en").write_text("Tom swam.\n" * 19)
     if "prepared" in typed:
         assert tfcli("prepare", "a.txt", "--tokenizer", "run", "--out", "prepared").exit_code == 0
     before = snapshot(tmp_path)

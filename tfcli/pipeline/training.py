@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from tfcli.corpora.builtin import PREFIX
 from tfcli.corpora.division import open_division
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
 from tfcli.files import write_text
@@ -119,8 +120,8 @@ def _complete(recipe: Recipe, init: Path | None) -> Recipe:
 
 
 def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> Tokenizer | None:
-    """Refuse whatever `train_recipe` refuses before it makes anything. Of a text, only its beginning is read, and what
-    is on the hub is not asked for.
+    """Refuse whatever `train_recipe` refuses before it makes a model. Pairs in files are read to their end, of a text
+    only its beginning, and what is on the hub is not asked for.
 
     Returns: the tokenizer, where it need not be trained.
 
@@ -137,7 +138,10 @@ def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> To
     if (prepared := prepared_data(recipe)) is not None:
         return prepared[0]
     if not any(name.startswith("hf:") for name in _sources(recipe)):
-        open_division(recipe.data, kind_of(recipe))
+        division = open_division(recipe.data, kind_of(recipe))
+        if kind_of(recipe) == "pairs" and not any(name.startswith(PREFIX) for name in division.source.names):
+            for _ in division.parts():  # one file may be longer than the other
+                pass
     path = recipe.tokenizer.path
     return initial.tokenizer if initial is not None else None if path is None else load_tokenizer(Path(path))
 
