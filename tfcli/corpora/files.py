@@ -180,4 +180,16 @@ def _path(name: str) -> Path:
 def _require_known(file: StoredFile) -> None:
     if file.suffix not in _WHOLE + _TABLES:
         known = f"{' '.join(_WHOLE + _TABLES)}, plain or with {' or '.join(COMPRESSIONS)}"
-        raise UsageError(f"{file.label} is of no known kind", f"name a file that ends in {known}")
+        remedy = f"name a file that ends in {known}"
+        if other := _half(file.path):
+            remedy = f"for pairs, write {file.label},{other}; for text, {remedy}"
+        raise UsageError(f"{file.label} is of no known kind", remedy)
+
+
+def _half(path: Path) -> Path | None:
+    """The one file beside this that has its name and the letters of another language: train.en.gz of train.de.gz."""
+    name, _, rest = path.name.partition(".")
+    language, *compression = rest.split(".")
+    pattern = ".".join((glob.escape(name), "??", *compression))
+    others = [other for other in path.parent.glob(pattern) if other != path]
+    return others[0] if len(others) == 1 and len(language) == 2 else None
