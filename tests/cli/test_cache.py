@@ -61,7 +61,8 @@ def test_an_entry_is_listed_left_alone_while_it_is_read_removed_and_made_again(o
 
     long_ago = time.time() - 40 * 86400
     os.utime(folder / "manifest.json", (long_ago, long_ago))
-    assert "40 d 0 h ago" in tfcli("cache", "list").stdout
+    shown = tfcli("cache", "list").stdout
+    assert f"dataset  {folder.name}" in shown and "40 d 0 h ago" in shown
     assert tfcli("cache", "prune", "--older-than", "41").stdout == ""
     dry = tfcli("cache", "prune", "--older-than", "30", "--dry-run")
     assert folder.name in dry.stdout and "Would free" in dry.stderr

@@ -62,10 +62,11 @@ class CacheList:
         table = grid()
         for heading in ("kind", "fingerprint", "size", "last used", "made from"):
             number = heading in ("size", "last used")
-            table.add_column(heading, no_wrap=True, justify="right" if number else "left", overflow="ellipsis")
+            table.add_column(heading, no_wrap=heading != "made from", justify="right" if number else "left")
         for entry in self.entries:
             state = entry.state if entry.state != "whole" else f"{duration(entry.age_seconds)} ago"
             sources = printable(", ".join("standard input" if one == "-" else one for one in entry.sources)) or "–"
             name = PurePath(entry.path).name.removeprefix(".")[:16]
-            table.add_row(*map(Text, (entry.kind, name, short(entry.size, "B"), state, sources)))
+            whole = map(Text, (entry.kind, name, short(entry.size, "B"), state))
+            table.add_row(*whole, Text(sources, no_wrap=True, overflow="ellipsis"))
         yield table
