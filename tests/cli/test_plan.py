@@ -1,11 +1,15 @@
 """`tfcli plan` as it is typed."""
 
 import json
+import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tfcli.cli import plan
 from tfcli.recipe.loading import build_recipe, read_toml
+from tfcli.records.planning import Candidate
 
 from .commands import tfcli
 
@@ -26,6 +30,12 @@ def test_what_cannot_be_planned_is_refused_before_any_work(arguments: list[str],
     assert result.exit_code == 2
     assert said in result.stderr and "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_what_has_an_option_is_written_by_it():
+    chosen = Candidate("tiny", 10, 128, 4096, 1e-3, 50, 5, 10**5, 1e3, 1.0, 10**5, 60.0, 10**8, fits=True)
+    written = shlex.join(plan._written(SimpleNamespace(chosen=chosen, max_documents=7)))
+    assert written.startswith("--steps 50 --set data.max_documents=7 --set train.batch_tokens=4096 --set train.warmup_")
 
 
 @pytest.mark.slow

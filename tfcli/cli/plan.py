@@ -71,7 +71,7 @@ def plan(
         return build_recipe(size, *layers, *chosen)
 
     result, proposal = _planned(terminal, compose, minutes)
-    found = [word for one in _written(result) for word in ("--set", one)]
+    found = _written(result)
     command_line = shlex.join(["tfcli", "train", *asked.words(), "--size", result.chosen.size, *found])
     if out is not None:
         write_output(out, "--out", to_toml(proposal))
@@ -173,11 +173,14 @@ def _first_documents(recipe: "Recipe") -> "Settings":
 
 
 def _written(plan: "Plan") -> list[str]:
-    """The proposal's settings as they are typed behind --set."""
+    """The proposal's settings as they are typed."""
     from tfcli.planning.propose import settings_of
 
+    train = dict(settings_of(plan.chosen)["train"])
+    steps = ["--steps", str(train.pop("steps"))]
     data = [] if plan.max_documents is None else [f"data.max_documents={plan.max_documents}"]
-    return data + [f"train.{key}={value}" for key, value in settings_of(plan.chosen)["train"].items()]
+    keys = data + [f"train.{key}={value}" for key, value in train.items()]
+    return steps + [word for key in keys for word in ("--set", key)]
 
 
 def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
