@@ -98,6 +98,15 @@ def test_last_is_the_run_whose_metrics_were_written_last(folder: Path):
         ("train --recipe=a --dry-run", "'a' is a run", "write `tfcli train --recipe=runs/a/recipe.toml --dry-run`"),
         ("generate runs/a/recipe.toml Hi", "is a part of the run runs/a", "write `tfcli generate runs/a Hi`"),
         ("verify runs/a/tokenizer.json", "is a part of the run runs/a", "write `tfcli verify runs/a`"),
+        (
+            "generate runs/group/c/checkpoints/step-000020 Hi",
+            "is a part",
+            "write `tfcli generate runs/group/c Hi --checkpoint 20`",
+        ),
+        ("runs show runs/group/c/checkpoints/step-000020", "is a part", "write `tfcli runs show runs/group/c`"),
+        ("generate 'Once upon'", "'Once upon' is no run, and none stands", "write `tfcli generate last 'Once upon'`"),
+        ("export a --out last", "--out 'last': last means the run", "choose another --out"),
+        ("explain layer a Hi", "'a' is a run, and stands behind --run", "write `tfcli explain layer Hi --run a`"),
         ("embed toks.json Hi", "'toks.json' is a tokenizer, and no run", "`tfcli tokenize encode toks.json TEXT`"),
         ("generate 'my own.toml' Hi", "'my own.toml' is a recipe, and no run", "by it: `tfcli run 'my own.toml'`"),
         ("generate text.txt Hi", "There is no run 'text.txt': it is a file", "there are "),
@@ -109,6 +118,7 @@ def test_a_name_of_no_run_is_answered(typed: str, problem: str, remedy: str, fol
     for name in ("heads-1", "d"):
         write_run(Path("runs") / name, falling(20))
     Path("d").mkdir()
+    Path("runs/group/c/checkpoints/step-000020").mkdir(parents=True, exist_ok=True)
     for file in ("text.txt", "toks.json", "my own.toml"):
         Path(file).write_text("{}")
     result = tfcli(*shlex.split(typed))

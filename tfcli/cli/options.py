@@ -154,7 +154,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                     values["outputs"] = Outputs(**{one: values.pop(one) for one in drawn})
                 function(terminal=terminal, **values)
             except Misnamed as error:
-                raise with_command(error) from None
+                raise with_command(error, takes_checkpoint="checkpoint" in values) from None
             finally:
                 _name_files(terminal)
             terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
@@ -214,15 +214,20 @@ def _runs_meant(terminal: Terminal, infos: Mapping[str, Any], values: Mapping[st
     found = {}
     for name, info in infos.items():
         kinds, value = (info.metavar or "").split("|"), values[name]
-        if value is None or not kinds[-1].startswith("RUN"):
+        if value is not None and name == "out":
+            _refuse_last(value, new_run=kinds[-1].startswith("RUN"))
+        if value is None or name == "out" or not kinds[-1].startswith("RUN"):
             continue
-        if name == "out":
-            _refuse_last(value)
-            continue
-        texts: list[str] = []
-        for other, value_of_other in values.items() if isinstance(info, ArgumentInfo) else ():
-            if other != name and isinstance(infos[other], ArgumentInfo):
-                texts += value_of_other if isinstance(value_of_other, list) else [str(value_of_other)]
+        beside = {
+            other: one
+            for other, one in infos.items()
+            if other != name and isinstance(info, ArgumentInfo) and isinstance(one, ArgumentInfo)
+        }
+        given = [values[other] for other in beside]
+        texts = [str(text) for one in given for text in (one if isinstance(one, list) else [one]) if text]
+        reads = any(word in (one.metavar or "") for one in beside.values() for word in ("TEXT", "PROMPT"))
+        if reads and not texts and isinstance(value, Path) and " " in str(value):
+            _require_run_before(value)
         paths = [_run_meant(terminal, path, kinds, texts) for path in (value if isinstance(value, list) else [value])]
         found[name] = paths if isinstance(value, list) else paths[0]
     return found
@@ -246,13 +251,22 @@ def _run_meant(terminal: Terminal, path: Path, kinds: Sequence[str], texts: Sequ
     return run
 
 
-def _refuse_last(out: Path) -> None:
-    """Refuse a new run the name that means another one."""
+def _require_run_before(text: Path) -> None:
+    """Refuse a text alone, where there is a run that may have been meant before it."""
+    from tfcli.runs.finding import LAST, is_run
+
+    if not os.path.lexists(text) and not is_run(text) and is_run(Path(LAST)):
+        raise behind(text, LAST)
+
+
+def _refuse_last(out: Path, *, new_run: bool) -> None:
+    """Refuse a new run the name that means another one, and all else the place that would hide that."""
     from tfcli.errors import UsageError
     from tfcli.runs.directory import RunDirectory
     from tfcli.runs.finding import LAST
 
-    if out.name == LAST and not RunDirectory(out).holds_run():
+    hides = out.name == LAST if new_run else os.path.normpath(out) == LAST
+    if hides and not RunDirectory(out).holds_run():
         raise UsageError(f"--out {str(out)!r}: {LAST} means the run that was trained last", "choose another --out")
 
 

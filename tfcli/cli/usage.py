@@ -1,5 +1,6 @@
 """A command line that cannot be read: one plain sentence, and exit code 2."""
 
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -60,19 +61,23 @@ class Commands(TyperGroup):
         return " ".join(path)
 
 
-def with_command(error: Misnamed) -> UsageError:
-    """The same refusal with the command line that was meant."""
+def with_command(error: Misnamed, *, takes_checkpoint: bool) -> UsageError:
+    """The same refusal with the command line that was meant; of the folder of a step, with that checkpoint."""
+    step = re.fullmatch(r"step-0*(\d+)", Path(error.given).name)
+    named = step and takes_checkpoint and not any(word.startswith("--checkpoint") for word in command_line)
     for place, word in reversed([*enumerate(command_line)]):
         if (meant := _put(word, Path(error.given), error.instead)) != word:
-            return UsageError(error.problem, _write([*command_line[:place], meant, *command_line[place + 1 :]]))
+            words = [*command_line[:place], meant, *command_line[place + 1 :]]
+            return UsageError(error.problem, _write([*words, *(("--checkpoint", step[1]) if step and named else ())]))
     return UsageError(error.problem, error.remedy)
 
 
 def behind(first: Path, run: str) -> UsageError:
-    """The refusal of a run that stands behind what it belongs in front of."""
+    """The refusal of a run that stands behind what it belongs in front of, or is left out there."""
     words = [word for word in command_line if word != run]
     words.insert(next((place for place, word in enumerate(words) if Path(word) == first), len(words)), run)
-    return UsageError(f"{shortened(str(first))!r} is no run, and {run!r} behind it is one", _write(words))
+    what = f"{run!r} behind it is one" if run in command_line else "none stands before it"
+    return UsageError(f"{shortened(str(first))!r} is no run, and {what}", _write(words))
 
 
 def _write(words: Sequence[str]) -> str:
@@ -95,6 +100,12 @@ def _problem_and_remedy(error: typer.TyperException, problem: str, words: Sequen
     if name := getattr(error, "option_name", "") if hasattr(error, "possibilities") else "":
         return error.message, _option_meant(name, context, words) if context else ""
     if problem.startswith("Got unexpected extra argument") and (text := _text_in_words(error, words)):
+        from tfcli.runs.finding import is_run
+
+        if is_run(Path(text[0])) and context and any("--run" in one.opts for one in context.command.params):
+            place = words.index(text[0])
+            meant = [*words[:place], " ".join(text[1:]), "--run", text[0], *words[place + len(text) :]]
+            return f"{text[0]!r} is a run, and stands behind --run", _write(meant)
         return f"The text is {len(text)} words, and is to be one", f"quote it: {quoted(text)}"
     problem, _, _ = problem.partition(" Did you mean ")
     if problem.startswith("No such command") and context:
