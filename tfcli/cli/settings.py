@@ -4,6 +4,7 @@ Precedence: flag and --set (which may not contradict each other), recipe, size, 
 """
 
 import inspect
+import re
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
@@ -180,9 +181,18 @@ def recipe_from(asked: Asked, recipe: str | None = None, init: Path | None = Non
     Raises:
         UsageError: as `layers_of`, or a setting is wrong.
     """
+    from tfcli.errors import UsageError
     from tfcli.recipe.loading import build_recipe
 
-    return build_recipe(*layers_of(asked, recipe, init))
+    layers = layers_of(asked, recipe, init)
+    try:
+        return build_recipe(*layers)
+    except UsageError as error:
+        problem = error.problem
+        for key, typed in asked.typed.items():
+            if typed.startswith("--") and not typed.startswith("--set"):
+                problem = re.sub(rf"\b{re.escape(key)} = [^ ]+", typed.replace("\\", r"\\"), problem)
+        raise UsageError(problem, error.remedy) from error
 
 
 def _said(layers: "Sequence[Settings]", section: str, key: str) -> Any:
@@ -198,6 +208,10 @@ def _require_text(names: Sequence[str]) -> None:
     from tfcli.recipe.shipped import shipped_recipes
     from tfcli.runs.finding import is_run
 
+    if len(names) > 1 and any(name[0] == "," or name[-1] == "," for name in names if name):
+        raise UsageError(
+            "A blank parts the names of two parallel files", f"write them as one: {shlex.quote(''.join(names))}"
+        )
     for name in names:
         path, quoted = Path(name), shlex.quote(name)
         if is_run(path):
