@@ -109,6 +109,8 @@ def test_last_is_the_run_whose_metrics_were_written_last(folder: Path):
         ("explain layer a Hi", "'a' is a run, and stands behind --run", "write `tfcli explain layer Hi --run a`"),
         ("embed toks.json Hi", "'toks.json' is a tokenizer, and no run", "`tfcli tokenize encode toks.json TEXT`"),
         ("generate 'my own.toml' Hi", "'my own.toml' is a recipe, and no run", "by it: `tfcli run 'my own.toml'`"),
+        ("run 'my own'", "There is no recipe 'my own'", "write `tfcli run 'my own.toml'`"),
+        ("export --out x", "Missing argument 'RUN'", "write `tfcli export --out x last`"),
         ("generate text.txt Hi", "There is no run 'text.txt': it is a file", "there are "),
         ("generate runs Hi", "The folder 'runs' holds no run", "there are "),
         ("explore d", "The folder 'd' holds no run, and has the name of one", "write `tfcli explore runs/d`"),
@@ -135,7 +137,9 @@ def test_where_there_is_no_run_it_is_said_how_to_make_one(tmp_path: Path, monkey
     assert "No run in runs has been trained" in tfcli("generate", "last").stderr
 
 
-@pytest.mark.parametrize("command", ["generate x Hi", "inspect heads x", "evaluate x", "explore x", "train --resume x"])
+@pytest.mark.parametrize(
+    "command", ["generate x Hi", "inspect heads x", "evaluate x", "explore x", "train --resume x", "train x,y"]
+)
 def test_a_wrong_name_is_answered_before_pytorch_is_loaded(command: str, tmp_path: Path):
     code = (
         "import sys\nfrom tfcli.cli.main import app\ntry:\n    app(sys.argv[1:])\n"

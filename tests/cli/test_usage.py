@@ -23,6 +23,7 @@ from tfcli.recipe.synonyms import SYNONYMS, Meant
         ("generate run --beam two", "--beam 'two' should be a valid integer; see `tfcli generate --help`"),
         ("generate run --beam 0", "--beam '0' should be greater than or equal to 1; see `tfcli generate --help`"),
         ("generate", "Missing argument 'RUN'; see `tfcli generate --help`"),
+        ("completion", "Missing argument 'bash|zsh|fish'; see `tfcli completion --help`"),
         ("tokenize train a.txt", "Missing option '--out'; see `tfcli tokenize train --help`"),
         ("train --size", "Option '--size' requires an argument; see `tfcli train --help`"),
         ("train --quiet=3", "Option '--quiet' does not take a value; see `tfcli train --help`"),

@@ -107,7 +107,12 @@ def _problem_and_remedy(error: typer.TyperException, problem: str, words: Sequen
             meant = [*words[:place], " ".join(text[1:]), "--run", text[0], *words[place + len(text) :]]
             return f"{text[0]!r} is a run, and stands behind --run", _write(meant)
         return f"The text is {len(text)} words, and is to be one", f"quote it: {quoted(text)}"
+    if getattr(parameter, "metavar", None) == "RUN" and problem.startswith("Missing argument"):
+        from tfcli.runs.finding import LAST, is_run
+
+        return problem.rstrip("."), _write([*words, LAST]) if is_run(Path(LAST)) else ""
     problem, _, _ = problem.partition(" Did you mean ")
+    problem, _, _ = problem.partition(" Choose from:")
     if problem.startswith("No such command") and context:
         # The message quotes the first word that is no command, which stands right behind its group.
         typed = words[len(context.command_path.split()) - 1]

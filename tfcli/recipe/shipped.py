@@ -27,7 +27,7 @@ def find_recipe(name_or_path: str) -> Path:
 
     Raises:
         UsageError: neither is there; names the nearest shipped one.
-        Misnamed: it is a run, whose recipe is meant.
+        Misnamed: it is a run, whose recipe is meant, or a file without its ending.
     """
     shipped = shipped_recipes()
     if name_or_path in shipped:
@@ -41,6 +41,8 @@ def find_recipe(name_or_path: str) -> Path:
             raise Misnamed(f"{name_or_path!r} is a run, and no recipe", f"its recipe is {recipe}", name_or_path, recipe)
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise UsageError(f"There is no recipe file {name_or_path!r}", "check the path, or see `tfcli recipes list`")
+    if (own := path.with_name(f"{path.name}.toml")).is_file():
+        raise Misnamed(f"There is no recipe {name_or_path!r}", f"there is {own}", name_or_path, str(own))
     guess = near(name_or_path, shipped)
     remedy = f"did you mean {guess[0]!r}" if guess else f"choose one of {', '.join(shipped)}"
     raise UsageError(f"There is no recipe {name_or_path!r}", remedy)
