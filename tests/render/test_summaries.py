@@ -17,18 +17,18 @@ def test_dataset() -> None:
     assert printed(DatasetView(record)).splitlines() == [
         "Dataset · pairs · prepared",
         "from a.tsv",
-        "                 training   validation",
-        "pairs                 900          100",
-        "tokens             12,000        1,300",
-        "characters              6            8",
-        "bytes                   5            7",
-        "unknown tokens          0   13 (1.0 %)",
+        "                    training   validation",
+        "pairs                    900          100",
+        "tokens                12,000        1,300",
+        "target characters          6            8",
+        "target bytes               5            7",
+        "unknown tokens             0   13 (1.0 %)",
         "split by hash · vocabulary 2,048 · 0123456789ab",
         "cache/x",
     ]
     both = printed(DatasetView(replace(record, only="whole")))
     assert "training" not in both and "split" not in both
-    assert "whole\npairs                   100\n" in both
+    assert "whole\npairs                      100\n" in both
 
 
 def test_tokens_in_text_order_with_their_ids() -> None:

@@ -71,7 +71,7 @@ def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | No
     for key, before, after in changes_between(recorded, recipe):
         if not may_change(key):
             may = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in CHANGEABLE.items())
-            was, wanted = (shortened(repr(value)) for value in (before, after))
+            was, wanted = ("left out" if value is None else shortened(repr(value)) for value in (before, after))
             wanted, words = (typed or {}).get(key, wanted), " ".join(dict.fromkeys((typed or {}).values()))
             takes_weights = not key.startswith(("model.", "tokenizer.")) or key.endswith("dropout")
             init = f"--init {shlex.quote(str(path.parent))}"

@@ -32,12 +32,12 @@ class DatasetView:
         for _ in parts:
             table.add_column(no_wrap=True, justify="right")
         table.add_row("", *(Text(part, "bold") for part in parts))
-        unit = "pairs" if record.kind == "pairs" else "documents"
+        unit, side = ("pairs", "target ") if record.kind == "pairs" else ("documents", "")
         for name, field in (
             (unit, "documents"),
             ("tokens", "tokens"),
-            ("characters", "characters"),
-            ("bytes", "bytes"),
+            (f"{side}characters", "characters"),
+            (f"{side}bytes", "bytes"),
         ):
             table.add_row(name, *(exact(getattr(part, field)) for part in parts.values()))
         table.add_row("unknown tokens", *map(_unknown, parts.values()))
