@@ -101,6 +101,7 @@ def test_nothing_that_is_missing_or_broken_stops_it(alone: pytest.MonkeyPatch, t
     alone.setattr(doctor, "of_unix", lambda name: None)
     alone.setattr(doctor, "_PACKAGES", ("torch", "nosuchlibrary"))
     assert tfcli("doctor", "--report").stdout.startswith("```text\n")
+    assert "--json names folders of yours" in tfcli("doctor", "--report", "--json").stderr
     shown = tfcli("doctor")
     assert shown.exit_code == 0 and "\x1b" not in shown.stdout
     assert "nosuchlibrary is not installed" in shown.stdout and "The cache cannot be written" in shown.stdout

@@ -29,9 +29,12 @@ def doctor(
       tfcli doctor --report > report.md
     """
     from tfcli.bench.doctor import diagnose
+    from tfcli.errors import UsageError
     from tfcli.records.doctor import TerminalFacts
     from tfcli.render.doctor import DoctorView, bug_report
 
+    if report and json:
+        raise UsageError("--report and --json are two forms", "leave one of them out; --json names folders of yours")
     console = terminal.out
     found = diagnose(
         TerminalFacts(
