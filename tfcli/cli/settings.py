@@ -156,6 +156,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
     from tfcli.runs.finding import existing_run
 
     _require_text(asked.given.get("sources", ()))
+    _require_there(_said([asked.settings], "data", "source"))
     preset, size, recipe = asked.given.get("preset"), asked.given.get("size"), recipe or asked.given.get("recipe")
     layers: list[Settings] = [
         {} if init is None else {"model": asdict(read_config(existing_run(init).config).model)},
@@ -224,6 +225,17 @@ def _require_text(names: Sequence[str]) -> None:
             raise UsageError(f"{name} is a recipe, and no text", f"run it: tfcli run {name}")
         if name in get_args(_ARCHITECTURES):
             raise UsageError(f"{name} is an architecture, and no text", f"train one: tfcli train --arch {name}")
+
+
+def _require_there(source: Any) -> None:
+    """Refuse a source that is not there, before anything is loaded that takes long."""
+    from tfcli.corpora.files import require_there
+    from tfcli.data.manifest import MANIFEST_NAME
+
+    for name in [source] if isinstance(source, str) else source or ():
+        elsewhere = name == "-" or name.startswith(("builtin:", "hf:"))
+        if not elsewhere and not (Path(name) / MANIFEST_NAME).is_file():
+            require_there(name)
 
 
 def _is_pairs(source: Any, columns: Any) -> bool:

@@ -47,6 +47,16 @@ def table_columns(name: str) -> tuple[str, ...]:
     return _table(file, None).columns if file.suffix in _TABLES else ()
 
 
+def require_there(name: str) -> None:
+    """Refuse a path, a glob, or two paths joined by a comma, of which nothing is there.
+
+    Raises:
+        UsageError: names it, and the nearest that is there.
+    """
+    for part in [name] if is_there(name) else filter(None, name.split(",")):
+        _paths(part)
+
+
 def is_there(name: str) -> bool:
     """True when a file or folder has this very name; a name no file can have is simply not there."""
     try:
