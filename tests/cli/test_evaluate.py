@@ -89,6 +89,7 @@ def test_the_part_that_is_scored_has_its_name(trained: Callable[[str], Path], tm
     assert "".join(own.stdout.split()).startswith(f"{run}·seq2seq·builtin:pt-en·validationpart")
     assert "".join(given.stdout.split()).startswith(f"{run}·seq2seq·{pairs}·whole")
     assert "whole pairs 3 tokens" in " ".join(given.stderr.split()) and "training" not in given.stderr
+    assert given.stderr.endswith("Translating 3 pairs …\n")
     assert (answer(run)["part"], answer(run, pairs)["part"]) == ("validation", "whole")
 
 

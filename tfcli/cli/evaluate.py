@@ -138,6 +138,8 @@ def evaluate(
             data = dataset_for_evaluation(loaded, names, reporter)
         else:
             data = dataset_of_run(loaded.directory, loaded.recipe, reporter)
+        if loaded.architecture == "encoder-decoder":
+            terminal.note(f"Translating {len(data.pairs('validation')):,} pairs …")
         measured = measure(loaded, data, settings, reporter, targets=lambda: original_targets(loaded, data, names))
         _write_lines(measured, outputs, references)
         if other is None:
