@@ -74,7 +74,7 @@ def test_a_run_takes_the_free_cores_and_says_so(monkeypatch: pytest.MonkeyPatch)
     assert (train.threads, machine.busy_cores()) == (3, 1)
     started = TrainingStarted("runs/a", "decoder", 9, 0, 9, 9, 9, 9, "cpu", "float32", train.threads, 1)
     assert "float32, 3 threads, 9 steps" in event_line(started)
-    assert event_line(started).endswith("; other programs use 1 core, so it computes with 3 threads")
+    assert event_line(started).endswith("; other programs use 1 core, and it computes with 3 threads")
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,23 @@ def test_bits_per_byte_that_are_too_many_are_told(run: Path, tmp_path: Path):
         assert remark_if_foreign(loaded, text, known + 4.1)
 
 
+def test_a_decoder_reads_a_prompt_for_its_bits_per_byte(run: Path, tmp_path: Path):
+    """As `inspect losses` counts them, but without the end: three letters in a row are no word of the stories."""
+    shutil.copytree(run, tmp_path / "run")
+    prompt = "zxq " * 7
+    bits = losses(load_run(run), prompt).bits_per_byte
+    lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
+    values = [json.loads(line) for line in lines]
+    told = [value | {"loss": 0.1} if value["event"] == "evaluated" else value for value in values]
+    (tmp_path / "run/metrics.jsonl").write_text("".join(f"{json.dumps(value)}\n" for value in told))
+    said = tfcli("generate", tmp_path / "run", prompt, "--max-new-tokens", "1").stderr
+    assert f"Foreign to {tmp_path / 'run'}: " in said
+    assert float(said.partition("run: ")[2].split()[0]) == pytest.approx(bits, rel=0.1)
+    with pytest.warns(UserWarning, match="bits a byte"):
+        assert remark_if_foreign(load_run(tmp_path / "run"), prompt * 20), "of which a context is read"
+    assert "Foreign" not in tfcli("generate", tmp_path / "run", "", "--max-new-tokens", "1").stderr
+
+
 def test_a_run_s_own_validation_text_is_not_foreign(run: Path):
     loaded = load_run(run)
     from tfcli.corpora.stories import stories

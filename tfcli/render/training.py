@@ -255,7 +255,7 @@ def _begun_with(event: TrainingStarted) -> list[str]:
     """What there is to say of the machine, and of the checkpoint that a training goes on from."""
     old = "its checkpoint has no digest yet, so that not every edit of the run would be seen"
     busy = (
-        f"other programs use {plural(event.busy_cores, 'core')}, so it computes with {plural(event.threads, 'thread')}"
+        f"other programs use {plural(event.busy_cores, 'core')}, and it computes with {plural(event.threads, 'thread')}"
     )
     said = {busy: event.busy_cores, _lost(event): event.lost_lines, old: event.without_digest}
     return [sentence for sentence, holds in said.items() if holds]

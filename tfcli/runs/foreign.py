@@ -5,6 +5,9 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
+import torch.nn.functional as F
+
 from tfcli.errors import BrokenInputError, Remark, UsageError, shortened
 from tfcli.runs.data import read_run_data
 from tfcli.runs.history import read_landmarks
@@ -65,17 +68,29 @@ def remark_if_foreign(run: LoadedRun, text: str, bits_per_byte: float | None = N
     that a run's own are not told (decisions/0018).
 
     Args:
-        bits_per_byte: where the model has read the text already; told if its tokens say nothing.
+        bits_per_byte: where they are known; None: a decoder reads the text for them, where its tokens say nothing.
     """
     known = usual(run)
     reasons = list(_of_tokens(run, text, known))
-    if bits_per_byte is not None and known.bits_per_byte is not None:
-        limit = known.bits_per_byte + _BITS + _BITS_OF_A_TEXT / len(text.encode())
-        if not reasons and bits_per_byte > limit:
-            reasons = [f"{bits_per_byte:.2f} bits a byte, {known.bits_per_byte:.2f} in its validation part"]
+    if not reasons and text and known.bits_per_byte is not None:
+        bits = _bits_per_byte(run, text) if bits_per_byte is None else bits_per_byte
+        if bits > known.bits_per_byte + _BITS + _BITS_OF_A_TEXT / len(text.encode()):
+            reasons = [f"{bits:.2f} bits a byte, {known.bits_per_byte:.2f} in its validation part"]
     if reasons:
         warnings.warn(f"Foreign to {run.directory.path}: {'; '.join(reasons)}.", Remark, stacklevel=2)
     return bool(reasons)
+
+
+@torch.inference_mode()
+def _bits_per_byte(run: LoadedRun, text: str) -> float:
+    """Of what a decoder can read at once from the beginning of a text."""
+    [(ids, spans)] = run.tokenizer.encode_spans([text])
+    framed = run.config.roles.prompt(ids)
+    read = framed[: run.config.model.max_seq_len]
+    size = len(text[: spans[len(read) - len(framed) - 1][1]].encode()) if ids else 0
+    tokens = torch.tensor([read], device=run.device)
+    nats = F.cross_entropy(run.model(tokens)[0, :-1].float(), tokens[0, 1:], reduction="sum")
+    return float(nats) / math.log(2) / max(1, size)
 
 
 def _of_tokens(run: LoadedRun, text: str, known: Usual) -> Iterator[str]:
