@@ -85,6 +85,7 @@ def test_last_is_the_run_whose_metrics_were_written_last(folder: Path):
         ("inspect cost bb", "There is no run 'bb'", "there are b, "),
         ("inspect attention a Hi --against-run=bb", "There is no run 'bb'", "there are b, "),
         ("generate 'Once upon' runs/a", "'Once upon' is no run", "write `tfcli generate runs/a 'Once upon'`"),
+        ("train last", "last is a run, and no text", "go on with it: tfcli train --resume last."),
         ("generate One two b --top-k 5", "'One' is no run", "write `tfcli generate b One two --top-k 5`"),
         ("inspect attention 'a text' runs/a", "'a text' is no run", "write `tfcli inspect attention runs/a 'a text'`"),
         ("evaluate text.txt group/c", "'text.txt' is no run", "write `tfcli evaluate group/c text.txt`"),

@@ -50,6 +50,8 @@ def test_what_is_wrong_and_where_to_look(command: str, sentence: str):
         ("train --max_iters 500", "--set train.steps=500"),
         ("train -bs 8", "--set train.batch_size=8"),
         ("train --bf16", "--set train.precision=bfloat16"),
+        ("train --optimizer adam", "--set train.optimizer=adamw"),
+        ("train --set optimizer=adam", "--set train.optimizer=adamw"),
         ("train --gradient_checkpointing --json", "--set train.activation_checkpointing=true"),
         ("train --warmup_ratio 0.1", "--set train.warmup_steps=STEPS"),
         ("train --n_layer", "--set model.num_layers=LAYERS"),

@@ -95,6 +95,8 @@ def test_a_paragraph_as_one_would_say_it():
     assert "has no clear role: nothing that was looked for gets much more of its attention than" in (
         explained(RECORD, CONTENT)
     )
+    assert "measured on the other. What this" in explained(RECORD, CONTENT), "there are no brackets to explain"
+    assert " kind. An example: from “" in explained(RECORD, CONTENT), "1 % is no clear case"
     alone = replace(RECORD, texts=1, chosen_apart=False, measured_on="the text")
     assert "one text is little, and what it looks at was chosen on the same text" in explained(alone, CROSS)
     assert "from “The” it gives 80 % to “livro”" in explained(alone, CROSS)

@@ -137,7 +137,9 @@ class Reporter:
             self.terminal.note("\n".join(["Try:", *map(shlex.join, commands)]))
         elif self.finished is not None and not self.json:
             run = shlex.quote(self.finished.run)
-            self.terminal.note(f"Try: tfcli generate {run} PROMPT · tfcli inspect attention {run} TEXT")
+            self.terminal.note(
+                f"Try: tfcli generate {run} PROMPT · tfcli inspect attention {run} TEXT · tfcli inspect heads {run}"
+            )
 
     def _stage(self, event: StageStarted | StageProgress) -> None:
         if self.json and self.stream and isinstance(event, StageStarted):

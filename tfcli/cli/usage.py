@@ -170,6 +170,8 @@ def ways_to_write(meant: "Meant", typed: str, options: Sequence[str]) -> str:
     key = next((key for key in recipe_keys() if key.name == meant.name), None)
     usual = "true" if key and "true" in key.choices else key.unit.upper() if key else ""
     value = meant.value or typed or usual or "VALUE"
+    if key and value not in key.choices and (allowed := near(value, key.choices)):
+        value = allowed[0]
     ways = [f"{option} {shlex.quote(value)}" for option in options if _set_by(option) == meant.name]
     if key and "--set" in options:
         ways.append(f"--set {shlex.quote(f'{meant.name}={value}')} ({as_keys(meant.name)} says more)")

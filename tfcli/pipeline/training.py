@@ -1,6 +1,7 @@
 """Training from a recipe: begin a run, continue the one that is there, or refuse."""
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -428,9 +429,17 @@ def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
         key, wanted, found = difference
         raise UsageError(
             f"{run.path} holds a run with {key} = {_shown(found)}, and {_shown(wanted)} is asked for",
-            "choose another --out, or the same settings",
+            f"choose another --out, or {_other_way(recipe, recorded, run)}",
         )
     require_same_text(run, recipe)
+
+
+def _other_way(recipe: Recipe, recorded: Recipe, run: RunDirectory) -> str:
+    steps = recipe.train.steps
+    longer = replace(recorded, train=replace(recorded.train, steps=steps))
+    if steps < recorded.train.steps or first_difference(recipe, longer) is not None:
+        return "the same settings"
+    return f"train it longer: tfcli train --resume {shlex.quote(str(run.path))} --steps {steps}"
 
 
 def _drive(job: TrainingJob, report: Report, should_stop: ShouldStop) -> TrainingFinished:

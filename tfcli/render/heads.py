@@ -173,16 +173,14 @@ def explained(record: HeadsRecord, head: HeadStatistics) -> str:
     if (rest := head.of(head.beside)) is not None:
         told += f" Else it rests on {_words(head, rest.role)} ({_whole(rest.share)} of all its attention)."
     if record.chosen_apart:
-        apart = (
-            "what it looks at was chosen on one half of them and measured on the other (in brackets: where 95 % of "
-            "resamples have it)"
-        )
+        apart = "what it looks at was chosen on one half of them and measured on the other"
+        apart += " (in brackets: where 95 % of resamples have it)" if does else ""
     else:
         apart = "one text is little, and what it looks at was chosen on the same text"
     return (
         f"{told} Measured on {record.measured_on}, {plural(record.tokens, 'token')}; {apart}. What this does not say: "
-        "what the model makes of it, and whether it looks there in texts of another kind. A clear case: from "
-        f"“{query}” it gives {_whole(one.weight)} to “{key}”."
+        f"what the model makes of it, and whether it looks there in texts of another kind. "
+        f"{'A clear case' if does else 'An example'}: from “{query}” it gives {_whole(one.weight)} to “{key}”."
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tfcli.errors import UsageError, shortened
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
+from tfcli.tokenization.roles import MASK_NAMES
 
 _RANGE = re.compile(r"(-?\d{1,18})?:(-?\d{1,18})?")
 Item = TypeVar("Item")
@@ -96,6 +97,8 @@ def row_of(record: AttentionRecord, name: str) -> int:
 
 
 def _named(record: AttentionRecord, name: str) -> list[int]:
+    if name in MASK_NAMES and name not in record.query_tokens:
+        name = next((one for one in MASK_NAMES if one in record.query_tokens), name)
     tokens = [
         at for at, token in enumerate(record.query_tokens) if name in (token, token.strip(), token.replace(" ", "·"))
     ]
