@@ -1,5 +1,7 @@
 """The live view and its plain lines, from hand-made events."""
 
+from dataclasses import replace
+
 import pytest
 from rich.cells import cell_len
 
@@ -67,7 +69,11 @@ def test_the_view_stays_inside_the_terminal(width: int, height: int) -> None:
 def test_no_figure_is_cut_however_long_they_become(width: int, height: int) -> None:
     """Of a training of hours with smoothed labels. Where lines are few, those that are left are the first ones."""
     made = TrainingView()
-    made.update(TrainingStarted("runs/a", "encoder-decoder", 8e7, 0, 1_000_000, 131_072, 9, 5, "cuda", "bfloat16", 16))
+    made.update(
+        TrainingStarted(
+            "runs/a", "encoder-decoder", 8e7, 0, 1_000_000, 131_072, 9_000_000_000, 5, "cuda", "bfloat16", 16
+        )
+    )
     for padding in (0.0, 0.034):
         figures = (16_181_000_000, 4.1234, 3e-4, 112.9, 1_892_300.0, 5545.4, 48600.6, 3.9876, padding, 0, True)
         made.update(StepsDone(123_456, 1_000_000, *figures))
@@ -151,6 +157,10 @@ def test_padding_and_steps_left_out_are_shown_where_there_are_any() -> None:
 
 def test_what_a_resume_has_changed_and_lost_is_said() -> None:
     made = TrainingView()
+    small = TrainingStarted("runs/a", "decoder", 100, 0, 100, 64, 150, 90, "cpu", "float32", warmup_steps=100)
+    assert "; the learning rate rises to the end, for train.warmup_steps = 100" in event_line(small)
+    assert event_line(small).endswith("; 150 tokens to learn from are little, and read 42 times")
+    assert ";" not in event_line(replace(small, train_tokens=200, warmup_steps=99))
     lost = TrainingStarted("runs/a", "decoder", 100, 60, 100, 64, 900, 90, "cpu", "float32", lost_lines=1)
     change = SettingChanged(60, "train.parallel", None, "fsdp")
     for event in (lost, change, *EVENTS[1:]):

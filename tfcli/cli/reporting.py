@@ -137,9 +137,8 @@ class Reporter:
             self.terminal.note("\n".join(["Try:", *map(shlex.join, commands)]))
         elif self.finished is not None and not self.json:
             run = shlex.quote(self.finished.run)
-            self.terminal.note(
-                f"Try: tfcli generate {run} PROMPT · tfcli inspect attention {run} TEXT · tfcli inspect heads {run}"
-            )
+            ways = (f"generate {run} PROMPT", f"inspect attention {run} TEXT", f"inspect heads {run}")
+            self.terminal.note("Try: " + "\n     ".join(f"tfcli {way}" for way in ways))
 
     def _stage(self, event: StageStarted | StageProgress) -> None:
         if self.json and self.stream and isinstance(event, StageStarted):

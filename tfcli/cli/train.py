@@ -122,11 +122,6 @@ def train(
         return
     settings = recipe_from(asked, init=init)
     require_own_text(asked.given.get("recipe"), settings)
-    if settings.train.epochs is None and 0 < settings.train.steps <= settings.train.warmup_steps:
-        terminal.note(
-            f"All {settings.train.steps} steps are warm-up, in which the learning rate rises; "
-            f"--set train.warmup_steps={settings.train.steps // 10} makes it short."
-        )
     if dry_run:
         from tfcli.cli.dry_run import show_plan
 

@@ -33,6 +33,8 @@ class TrainingStarted:
     """Of the CPU."""
     busy_cores: int = 0
     """That other programs were found to use."""
+    warmup_steps: int = 0
+    """In which the learning rate rises, as the recipe has it."""
     left_out: int = 0
     """Pairs that are too long for the context and take no part."""
     lost_lines: int = 0

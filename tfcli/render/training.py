@@ -251,13 +251,26 @@ def _value(value: Any) -> str:
     return "none" if value is None else printable(str(value).lower() if isinstance(value, bool) else str(value))
 
 
+_MANY_TIMES = 40
+"""More often than the recipes read their texts: the model learns this one by heart."""
+
+
 def _begun_with(event: TrainingStarted) -> list[str]:
     """What there is to say of the machine, and of the checkpoint that a training goes on from."""
     old = "its checkpoint has no digest yet, so that not every edit of the run would be seen"
     busy = (
         f"other programs use {plural(event.busy_cores, 'core')}, and it computes with {plural(event.threads, 'thread')}"
     )
-    said = {busy: event.busy_cores, _lost(event): event.lost_lines, old: event.without_digest}
+    rising = f"the learning rate rises to the end, for train.warmup_steps = {exact(event.warmup_steps)}"
+    times = event.total_steps * event.tokens_per_step // max(1, event.train_tokens)
+    little = f"{plural(event.train_tokens, 'token')} to learn from are little, and read {exact(times)} times"
+    said = {
+        busy: event.busy_cores,
+        _lost(event): event.lost_lines,
+        old: event.without_digest,
+        rising: event.total_steps <= event.warmup_steps,
+        little: times >= _MANY_TIMES,
+    }
     return [sentence for sentence, holds in said.items() if holds]
 
 

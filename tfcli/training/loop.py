@@ -158,6 +158,7 @@ def _started(job: TrainingJob) -> TrainingStarted:
         precision=section.precision,
         threads=torch.get_num_threads(),
         busy_cores=busy_cores(),
+        warmup_steps=section.warmup_steps,
         left_out=job.left_out,
         lost_lines=job.lost_lines,
         batch_tokens=section.batch_tokens,
