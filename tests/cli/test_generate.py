@@ -73,6 +73,10 @@ def test_a_mask_among_words_without_quotes_is_no_wall_and_has_any_usual_spelling
     )
     [own] = answers(encoder, "Tom <mask>am across", "--json")
     [other] = answers(encoder, "Tom [MASK]am across", "--json")
+    row = tfcli(
+        "inspect", "attention", encoder, "Tom [MASK]am across", "--query", "[MASK]", "--layer", "0", "--head", "0"
+    )
+    assert "where <mask> (" in row.stdout, "as the text has it, so has the option"
     assert other["predictions"] == own["predictions"]
 
 

@@ -111,6 +111,8 @@ def test_another_recipe_into_the_same_folder_is_refused_by_its_first_difference(
     with pytest.raises(UsageError) as caught:
         train_tiny(tiny_recipe("decoder", {section: {name: value}}), run)
     assert f"{run} holds a run with {words}" in str(caught.value)
+    longer = f"choose another --out, or train it longer: tfcli train --resume {run} --steps 13"
+    assert (longer in str(caught.value)) == (name == "steps")
     assert contents(run) == before
 
 
