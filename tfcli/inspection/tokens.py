@@ -30,7 +30,7 @@ def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
         UsageError: it is longer than the context, or empty and to be translated.
     """
     ids, tokenizer = text_ids(run, text), run.tokenizer
-    remark_if_foreign(run, text)
+    remark_if_foreign(run, text, bits_per_byte=0.0)  # by its tokens alone: no model is run here
     embedding = run.model.embedding
     assert isinstance(embedding, TokenEmbedding)
     index = torch.tensor(ids, dtype=torch.long, device=run.device)
