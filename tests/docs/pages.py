@@ -13,6 +13,8 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"`(tfcli [^`\n]+)`")
 _STAND_INS = re.compile(r"[…|]")
 
+_REDIRECTION = re.compile(r" (?:<|>>?) ")
+
 
 def blocks(page: Path, language: str) -> list[str]:
     """The code blocks of a page in one language."""
@@ -23,12 +25,12 @@ def commands(page: Path) -> Iterator[list[str]]:
     """Every tfcli command of a page as words, `tfcli` left out: of its sh blocks and its prose."""
     for block in blocks(page, "sh"):
         for part in re.split(r"\n|&&|\|", block):
-            words = shlex.split(re.split(r" [<>] ", part)[0], comments=True)
+            words = shlex.split(_REDIRECTION.split(part)[0], comments=True)
             if words[:1] == ["tfcli"]:
                 yield words[1:]
     prose = _BLOCK.sub("", page.read_text(encoding="utf-8"))
     for span in _SPAN.findall(prose):
-        words = shlex.split(span)[1:]
+        words = shlex.split(_REDIRECTION.split(span)[0])[1:]
         # A span with arguments is a command to type; a span without names a command in a sentence.
         if len(words) > 2 and not _STAND_INS.search(span):
             yield words
