@@ -101,7 +101,7 @@ def test_what_is_saved_is_read_back(written: dict[str, Any]):
 @given(odd_text)
 def test_a_saved_recipe_survives_a_file(tmp_path_factory: pytest.TempPathFactory, text: str):
     """Reading a text file turns \\r\\n into \\n: what matters must be escaped."""
-    path = tmp_path_factory.getbasetemp() / "recipe.toml"
+    path = tmp_path_factory.getbasetemp() / "drawn.toml"
     recipe = replace(Recipe(), description=text)
     path.write_text(to_toml(recipe), encoding="utf-8")
     assert build_recipe(tomllib.loads(path.read_text(encoding="utf-8"))) == recipe
