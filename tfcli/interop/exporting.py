@@ -11,8 +11,7 @@ from tfcli.errors import UsageError
 from tfcli.files import claimed, replacing_folder, write_json
 from tfcli.generation.sampling import never_generated
 from tfcli.interop.families import LAYOUTS
-from tfcli.interop.layout import Inexpressible, Layout
-from tfcli.interop.layouts.parts import written_tokens
+from tfcli.interop.layout import Inexpressible, Layout, written_tokens
 from tfcli.interop.rewriting import Parameters, same_functions
 from tfcli.interop.tensors import give, precision_of
 from tfcli.interop.tokenizer_export import write_tokenizer

@@ -5,30 +5,16 @@ from typing import Any
 
 from tfcli.errors import UsageError, shortened
 from tfcli.interop.layout import Layout
-from tfcli.interop.layouts import (
-    bart,
-    bert,
-    distilbert,
-    eurobert,
-    gemma,
-    gpt2,
-    gpt_neox,
-    granite,
-    llama,
-    marian,
-    mistral,
-    mt5,
-    openai_gpt,
-    opt,
-    qwen2,
-    qwen3,
-    roberta,
-    t5,
-)
+from tfcli.interop.layouts.bart import BART, MARIAN
+from tfcli.interop.layouts.bert import BERT, DISTILBERT, ROBERTA
+from tfcli.interop.layouts.gpt2 import GPT2, OPENAI_GPT
+from tfcli.interop.layouts.gpt_neox import GPT_NEOX
+from tfcli.interop.layouts.llama import EUROBERT, GEMMA, GRANITE, LLAMA, MISTRAL, QWEN2, QWEN3
+from tfcli.interop.layouts.opt import OPT
+from tfcli.interop.layouts.t5 import MT5, T5
 
-_DECODERS = (gpt2, openai_gpt, llama, mistral, qwen2, qwen3, granite, gpt_neox, opt, gemma)
-_OTHERS = (bert, roberta, distilbert, eurobert, bart, marian, t5, mt5)
-LAYOUTS: tuple[Layout, ...] = tuple(module.LAYOUT for module in (*_DECODERS, *_OTHERS))
+_DECODERS = (GPT2, OPENAI_GPT, LLAMA, MISTRAL, QWEN2, QWEN3, GRANITE, GPT_NEOX, OPT, GEMMA)
+LAYOUTS = (*_DECODERS, BERT, ROBERTA, DISTILBERT, EUROBERT, BART, MARIAN, T5, MT5)
 """In the order in which export tries them: the best known first."""
 
 
@@ -44,9 +30,9 @@ def layout_of(values: Mapping[str, Any], where: object) -> Layout:
     if name is None:
         name = next((family for key, family in _TELLING.items() if key in values), None)
     for layout in LAYOUTS:
-        if name in layout.model_types:
+        if name in (layout.name, *layout.also_named):
             return layout
-    known = ", ".join(name for layout in LAYOUTS for name in layout.model_types)
+    known = ", ".join(name for layout in LAYOUTS for name in (layout.name, *layout.also_named))
     what = (
         "says no model_type" if name is None else f"is of model_type {shortened(repr(name))}, which tfcli does not read"
     )

@@ -51,8 +51,8 @@ def settled_section(layout: Layout, section: ModelSection, tensors: Mapping[str,
     """
     if layout.headless is not None and not any(name.startswith(layout.headless) for name in tensors):
         section = replace(section, head="none", head_bias=False, tie_embeddings=True)
-    if layout.untied_by is not None:
-        head, embedding = (tensors.get(name) for name in layout.untied_by)
+    if layout.tied_by_tensors:
+        head, embedding = (tensors.get(name) for name in layout.head)
         tied = head is None or (embedding is not None and _equal(head, embedding))
         section = replace(section, tie_embeddings=tied)
     return layout.settle(section, tensors)

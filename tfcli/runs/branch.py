@@ -16,7 +16,7 @@ from tfcli.runs.data import read_run_data
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.metrics import append_metrics, read_metrics
 from tfcli.runs.parts import ABOUT
-from tfcli.runs.weights import checkpoint_tensors, load_tensors, require_belonging, save_tensors
+from tfcli.runs.weights import StoredTensors, checkpoint_tensors, require_belonging, save_tensors
 
 
 def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: RunDirectory, *, asked: Settings) -> None:
@@ -39,9 +39,9 @@ def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: Ru
         folder = run.checkpoint(step)
         shutil.copytree(checkpoint.folder, folder)
         for file in folder.glob("*.safetensors"):
-            tensors, about = load_tensors(file)
-            require_belonging(about, file, config.run_id, step)
-            save_tensors(file, tensors, {**about, "run_id": run_id})
+            stored = StoredTensors(file)
+            require_belonging(stored.metadata, file, config.run_id, step)
+            save_tensors(file, stored, {**stored.metadata, "run_id": run_id})
         for parts in folder.glob("*.parts"):
             about = read_json(parts / ABOUT)
             require_belonging(about, parts, config.run_id, step)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.runs.checkpoint import open_checkpoint
-from tfcli.runs.parts import divided_as, local
+from tfcli.runs.parts import local
 from tfcli.runs.weights import (
+    StoredTensors,
     checkpoint_tensors,
-    load_tensors,
     model_tensors,
     require_belonging,
     require_tensors,
@@ -76,10 +76,10 @@ def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers 
     """
     parameters = model_tensors(model)
     with workers.together():
-        tensors, metadata = load_tensors(path)
-        require_belonging(metadata, path, run_id)
+        tensors = StoredTensors(path, parameters)
+        require_belonging(tensors.metadata, path, run_id)
         require_tensors(tensors, parameters, path)
-    return {name: divided_as(tensors[name], parameter) for name, parameter in parameters.items()}
+    return {name: tensors[name] for name in parameters}
 
 
 @torch.no_grad()

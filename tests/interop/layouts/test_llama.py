@@ -15,7 +15,7 @@ from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.exporting import export_run
 from tfcli.interop.importing import import_run
 from tfcli.interop.layout import Inexpressible, Layout
-from tfcli.interop.layouts import llama
+from tfcli.interop.layouts.llama import LLAMA
 from tfcli.interop.tensors import canonical_names, take
 from tfcli.models.extend import extend_context
 from tfcli.recipe.model import ModelSection
@@ -26,7 +26,7 @@ from .families.llama import EXPORTS, FAMILIES, LAYOUTS, SCALINGS
 from .family import RUN, Family, transformers
 
 STORIES = Path(__file__).parents[4] / "shared" / "weights" / "stories260K"
-LLAMA = FAMILIES[0]
+FAMILY = FAMILIES[0]
 
 
 def shared_stories() -> Path:
@@ -39,9 +39,9 @@ def test_a_trained_checkpoint_continues_a_story() -> None:
     """The expected values are those of `transformers`; the folder says of which release."""
     folder = shared_stories()
     expected = json.loads((folder / "expected.json").read_text())
-    section = llama.LAYOUT.read(CheckpointConfig(json.loads((folder / "config.json").read_text()), reference.CONFIG))
+    section = LLAMA.read(CheckpointConfig(json.loads((folder / "config.json").read_text()), reference.CONFIG))
     file = folder / "model.safetensors"
-    taken = take(llama.LAYOUT, section, canonical_names(llama.LAYOUT, load_file(file)), file)
+    taken = take(LLAMA, section, canonical_names(LLAMA, load_file(file)), file)
     assert taken.left_over == []
     model = reference.filled(section, taken.parameters, torch.float32)
     ids = torch.tensor([expected["prompt_ids"]])
@@ -57,7 +57,7 @@ def test_a_trained_checkpoint_continues_a_story() -> None:
 
 def test_training_goes_on_as_the_family_trains() -> None:
     """Dropout acts on attention weights alone, and new weights would be drawn from one normal distribution."""
-    section = reference.read_config(llama.LAYOUT, LLAMA.file(attention_dropout=0.1, initializer_range=0.03))
+    section = reference.read_config(LLAMA, FAMILY.file(attention_dropout=0.1, initializer_range=0.03))
     rates = (section.embedding_dropout_rate, section.dropout, section.activation_dropout)
     assert (*rates, section.attention_dropout_rate) == (0.0, 0.0, 0.0, 0.1)
     assert (section.initialization, section.init_std) == ("bert", 0.03)
@@ -66,27 +66,27 @@ def test_training_goes_on_as_the_family_trains() -> None:
 def test_old_files_say_how_positions_rotate_in_another_way() -> None:
     """`rope_theta` and `rope_scaling` of the older library are the `rope_parameters` of today's."""
     new = reference.read_config(
-        llama.LAYOUT,
-        LLAMA.file(rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}),
+        LLAMA,
+        FAMILY.file(rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}),
     )
     assert (new.position_base, new.position_scaling) == (500.0, 4.0)
     for scaling in ({"type": "linear", "factor": 4.0}, {"rope_type": "linear", "type": "linear", "factor": 4}):
-        old = LLAMA.file(rope_theta=500, rope_scaling=scaling)
+        old = FAMILY.file(rope_theta=500, rope_scaling=scaling)
         del old["rope_parameters"]
-        assert reference.read_config(llama.LAYOUT, old) == new
+        assert reference.read_config(LLAMA, old) == new
 
 
 @pytest.mark.parametrize("scaling", SCALINGS, ids=str)
 def test_positions_are_stretched_beyond_the_context(scaling: dict[str, Any]) -> None:
     """Of a context of 9: 20 tokens at once, and the last 3 of them one by one behind a cache. The angles of dynamic
     positions then change with every token, and keys stay as they were turned."""
-    theirs = LLAMA.model(rope_parameters={"rope_theta": 100.0, **scaling})
-    ours = reference.ours_of(llama.LAYOUT, theirs)
+    theirs = FAMILY.model(rope_parameters={"rope_theta": 100.0, **scaling})
+    ours = reference.ours_of(LLAMA, theirs)
     extend_context(ours, 40)
     ids = comparison.random_ids(11, 2, 20)
     with torch.no_grad():
         comparison.assert_same(ours(ids), theirs(ids).logits)
-        theirs = LLAMA.model(rope_parameters={"rope_theta": 100.0, **scaling})  # which remembers no longer text
+        theirs = FAMILY.model(rope_parameters={"rope_theta": 100.0, **scaling})  # which remembers no longer text
         wanted = theirs(ids[:, :17], use_cache=True)
         cache = DecodingCache(ours, rows=2, capacity=20)
         comparison.assert_same(ours(ids[:, :17], cache=cache), wanted.logits)
@@ -103,7 +103,7 @@ def test_settings_of_a_published_file_that_change_nothing() -> None:
         "rope_scaling": None,
         "transformers.js_config": {},
     }
-    assert reference.read_config(llama.LAYOUT, LLAMA.file(**extra)) == reference.read_config(llama.LAYOUT, LLAMA.file())
+    assert reference.read_config(LLAMA, FAMILY.file(**extra)) == reference.read_config(LLAMA, FAMILY.file())
 
 
 def expresses(layout: Layout, section: ModelSection) -> bool:

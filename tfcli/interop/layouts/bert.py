@@ -1,198 +1,246 @@
-"""BERT (Devlin et al. 2019): learned positions and token types, norms after the sublayers, a head of two steps."""
+"""BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019) and DistilBERT (Sanh et al. 2019): post-norm encoders with
+learned positional embeddings and a head of two steps for masked language modelling.
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+RoBERTa (XLM-RoBERTa and CamemBERT too) numbers positions from behind the padding's id, and its head is GELU whatever the
+layers have. DistilBERT has no token types. Each has names of its own for some tensors.
+"""
 
-from tfcli.interop.activations import ACTIVATIONS, WRITTEN
+from collections.abc import Mapping
+
 from tfcli.interop.config import CheckpointConfig
-from tfcli.interop.layout import Layout, TensorMap, require
-from tfcli.interop.layouts.parts import affine, norm, written_tokens
-from tfcli.interop.layouts.plain import PLAIN, check_plain
+from tfcli.interop.layout import (
+    BIASED,
+    TOKENS,
+    Fields,
+    Inexpressible,
+    Layout,
+    Setting,
+    TensorMap,
+    activation,
+    affine,
+    alias,
+    constant,
+    fixed,
+    flag,
+    form,
+    integer,
+    logit_bias,
+    named,
+    number,
+)
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 
-WITHOUT_EFFECT = (
+_EXPORTED_TYPES = 2
+"""Rows of zeros that stand for the token types a run does not have: its tokenizer may number the parts of a pair."""
+
+_ENCODER = {
+    "architecture": "encoder",
+    "positions": "learned",
+    "embedding_norm": True,
+    "norm": "layernorm",
+    "norm_placement": "post",
+    "head": ("transform", "none"),
+}
+_GIVEN = BIASED | {"head": "transform", "head_bias": True}
+
+_SIZES = (
+    Setting(
+        lambda config: {"token_types": config.integer("type_vocab_size", 2)},
+        lambda section, _: {"type_vocab_size": section.token_types or _EXPORTED_TYPES},
+    ),
+    fixed(
+        "position_embedding_type",
+        "absolute",
+        reason="tfcli knows BERT with learned positions alone",
+        written=True,
+    ),
+    fixed("is_encoder_decoder", False, reason="tfcli knows BERT as an encoder"),
+    fixed("directionality", "bidi", reason="tfcli's encoder sees the text on both sides"),
+    integer("hidden_size", "d_model"),
+    integer("num_hidden_layers", "num_layers"),
+    integer("num_attention_heads", "num_heads"),
+    integer("intermediate_size", "d_ff"),
+)
+_REST = (
+    number("hidden_dropout_prob", "dropout", "embedding_dropout", default=0.1),
+    number("attention_probs_dropout_prob", "attention_dropout", default=0.1),
+    number("layer_norm_eps", "norm_eps", default=1e-12),
+    number("initializer_range", "init_std", default=0.02),
+    fixed("is_decoder", False, reason="tfcli knows BERT as an encoder", written=True),
+    fixed(
+        "add_cross_attention",
+        False,
+        reason="tfcli's encoder has nothing to attend to but its own text",
+        written=True,
+    ),
+    flag("tie_word_embeddings", "tie_embeddings", True),
+    constant("use_cache", True),
+    TOKENS,
+)
+_WITHOUT_EFFECT = (
     # The head of next-sentence prediction.
     "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type",
     # Written by old versions of the library, read by none.
     "output_past", "language", "name",
 )  # fmt: skip
-
-_HEADLESS = "cls.predictions."
-_WORDS = "bert.embeddings.word_embeddings.weight"
-_EXPORTED_TYPES = 2
-"""Rows of zeros that stand for the token types a run does not have: its tokenizer may number the parts of a pair."""
-
-
-def _read(config: CheckpointConfig) -> ModelSection:
-    section = read(config)
-    config.finish(WITHOUT_EFFECT)
-    return section
-
-
-def read(config: CheckpointConfig) -> ModelSection:
-    """The settings that BERT and RoBERTa share."""
-    config.fixed("position_embedding_type", "absolute", reason="tfcli knows BERT with learned positions alone")
-    config.fixed("is_decoder", False, reason="tfcli knows BERT as an encoder")
-    config.fixed("is_encoder_decoder", False, reason="tfcli knows BERT as an encoder")
-    config.fixed("add_cross_attention", False, reason="tfcli's encoder has nothing to attend to but its own text")
-    config.fixed("directionality", "bidi", reason="tfcli's encoder sees the text on both sides")
-    dropout = config.number("hidden_dropout_prob", 0.1)
-    return replace(
-        PLAIN,
-        architecture="encoder",
-        vocab_size=config.integer("vocab_size"),
-        max_seq_len=config.integer("max_position_embeddings"),
-        d_model=config.integer("hidden_size"),
-        num_layers=config.integer("num_hidden_layers"),
-        num_heads=config.integer("num_attention_heads"),
-        d_ff=config.integer("intermediate_size"),
-        positions="learned",
-        token_types=config.integer("type_vocab_size", 2),
-        embedding_norm=True,
-        norm="layernorm",
-        norm_bias=True,
-        norm_placement="post",
-        norm_eps=config.number("layer_norm_eps", 1e-12),
-        attention_bias=True,
-        attention_output_bias=True,
-        activation=config.choice("hidden_act", ACTIVATIONS, "gelu"),
-        feed_forward_bias=True,
-        tie_embeddings=config.flag("tie_word_embeddings", True),
-        head="transform",
-        head_bias=True,
-        dropout=dropout,
-        embedding_dropout=dropout,
-        attention_dropout=config.number("attention_probs_dropout_prob", 0.1),
-        initialization="bert",
-        init_std=config.number("initializer_range", 0.02),
-    )
+_LAYER = {
+    "attention.self.query": "attention.query",
+    "attention.self.key": "attention.key",
+    "attention.self.value": "attention.value",
+    "attention.output.dense": "attention.output",
+    "attention.output.LayerNorm": "attention_residual.norm",
+    "intermediate.dense": "feed_forward.up",
+    "output.dense": "feed_forward.output",
+    "output.LayerNorm": "feed_forward_residual.norm",
+}
 
 
-def _tensors(section: ModelSection) -> Sequence[TensorMap]:
-    return body(section, "bert") if section.head == "none" else [*body(section, "bert"), *_head(section)]
-
-
-def body(section: ModelSection, base: str) -> list[TensorMap]:
-    """Embeddings and layers, under names that begin with that of the family."""
-    size, types = section.d_model, section.token_types or _EXPORTED_TYPES
-    embeddings = f"{base}.embeddings"
-    maps = [
-        TensorMap(f"{embeddings}.word_embeddings.weight", ("embedding.weight",)),
-        TensorMap(f"{embeddings}.position_embeddings.weight", ("embedding.positions",)),
-        TensorMap(
-            f"{embeddings}.token_type_embeddings.weight", ("embedding.token_types",), absent=(0.0, (types, size))
-        ),
-        *norm(f"{embeddings}.LayerNorm", "embedding.norm", size),
-    ]
-    for i in range(section.num_layers):
-        maps += _layer(f"{base}.encoder.layer.{i}", f"stack.layers.{i}", section)
-    return maps
-
-
-def _layer(theirs: str, ours: str, section: ModelSection) -> list[TensorMap]:
-    size = section.d_model
+def _embeddings(base: str, section: ModelSection) -> list[TensorMap]:
     return [
-        *affine(f"{theirs}.attention.self.query", f"{ours}.attention.query", size=size),
-        *affine(f"{theirs}.attention.self.key", f"{ours}.attention.key", size=size),
-        *affine(f"{theirs}.attention.self.value", f"{ours}.attention.value", size=size),
-        *affine(f"{theirs}.attention.output.dense", f"{ours}.attention.output", size=size),
-        *norm(f"{theirs}.attention.output.LayerNorm", f"{ours}.attention_residual.norm", size),
-        *affine(f"{theirs}.intermediate.dense", f"{ours}.feed_forward.up", size=section.inner_size),
-        *affine(f"{theirs}.output.dense", f"{ours}.feed_forward.output", size=size),
-        *norm(f"{theirs}.output.LayerNorm", f"{ours}.feed_forward_residual.norm", size),
+        TensorMap(f"{base}.embeddings.word_embeddings.weight", ("embedding.weight",)),
+        TensorMap(f"{base}.embeddings.position_embeddings.weight", ("embedding.positions",)),
+        *affine(section, f"{base}.embeddings", "embedding", {"LayerNorm": "norm"}),
     ]
 
 
-def _head(section: ModelSection) -> list[TensorMap]:
-    size, transform = section.d_model, f"{_HEADLESS}transform"
-    bias = (0.0, (section.vocab_size or 0,))
-    maps = [
-        *affine(f"{transform}.dense", "head.transform", size=size),
-        *norm(f"{transform}.LayerNorm", "head.norm", size),
-        TensorMap(f"{_HEADLESS}bias", ("head.bias",), absent=bias),
-    ]
-    if not section.tie_embeddings:
-        # Only where the matrices are tied are the two biases one. It is the decoder's that is added, and read last.
-        maps += [
-            TensorMap(f"{_HEADLESS}decoder.weight", ("head.weight",)),
-            TensorMap(f"{_HEADLESS}decoder.bias", ("head.bias",), absent=bias),
-        ]
-    return maps
-
-
-def _copies(section: ModelSection) -> Mapping[str, str]:
-    if section.head == "none" or not section.tie_embeddings:
-        return {}
-    return {f"{_HEADLESS}decoder.weight": _WORDS, f"{_HEADLESS}decoder.bias": f"{_HEADLESS}bias"}
-
-
-def _write(section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
-    check(section, "BERT")
-    return write(section, roles, "bert", "Bert")
-
-
-def write(section: ModelSection, roles: TokenRoles, model_type: str, classes: str) -> dict[str, Any]:
-    """config.json of BERT or RoBERTa.
+def _body(base: str, section: ModelSection, head: str, transform: Mapping[str, str]) -> list[TensorMap]:
+    """Embeddings, layers, and the head but for its matrix.
 
     Args:
-        classes: what the names of the family's classes begin with.
+        base: what their names begin with.
+        head: the same of the head.
+        transform: the names of the head's first step.
     """
-    return {
-        "model_type": model_type,
-        "architectures": [f"{classes}{'Model' if section.head == 'none' else 'ForMaskedLM'}"],
-        "vocab_size": section.vocab_size,
-        "max_position_embeddings": section.max_seq_len,
-        "type_vocab_size": section.token_types or _EXPORTED_TYPES,
-        "position_embedding_type": "absolute",
-        "hidden_size": section.d_model,
-        "num_hidden_layers": section.num_layers,
-        "num_attention_heads": section.num_heads,
-        "intermediate_size": section.inner_size,
-        "hidden_act": WRITTEN[section.activation],
-        "hidden_dropout_prob": section.dropout,
-        "attention_probs_dropout_prob": section.attention_dropout_rate,
-        "layer_norm_eps": section.norm_eps,
-        "initializer_range": section.init_std,
-        "is_decoder": False,
-        "add_cross_attention": False,
-        "tie_word_embeddings": section.tie_embeddings,
-        "use_cache": True,
-        **written_tokens(roles),
-    }
+    absent = (0.0, (section.token_types or _EXPORTED_TYPES, section.d_model))
+    types = f"{base}.embeddings.token_type_embeddings.weight"
+    maps = [*_embeddings(base, section), TensorMap(types, ("embedding.token_types",), absent=absent)]
+    for i in range(section.num_layers):
+        maps += affine(section, f"{base}.encoder.layer.{i}", f"stack.layers.{i}", _LAYER)
+    if section.head == "none":
+        return maps
+    maps += [*affine(section, head, "head", transform), logit_bias(f"{head}.bias", section)]
+    # Only where the matrices are tied are the two biases one. It is the decoder's that is added, and read last.
+    return maps if section.tie_embeddings else [*maps, logit_bias(f"{head}.decoder.bias", section)]
 
 
-def check(section: ModelSection, family: str, own: Collection[str] = ()) -> None:
-    """Refuse what neither BERT nor RoBERTa has.
-
-    Args:
-        family: its name, for the reason.
-        own: settings that it has in another form than most: it checks them itself.
-
-    Raises:
-        Inexpressible: names the first setting in the way.
-    """
-    require(section, f"{family} is an encoder", architecture="encoder")
-    require(section, f"{family} learns its positions", positions="learned")
-    require(section, f"{family} normalises its embeddings", embedding_norm=True)
-    require(section, f"{family} has LayerNorm", norm="layernorm")
-    require(section, f"{family} normalises after every sublayer", norm_placement="post")
-    require(section, f"{family}'s head is dense, activation and norm, then the matrix", head=("transform", "none"))
-    check_plain(section, family, own=("token_types", "embedding_norm", "head", "head_bias", *own))
-
-
-LAYOUT = Layout(
+BERT = Layout(
     name="bert",
-    model_types=("bert",),
+    settings=(
+        named("bert", "BertForMaskedLM", "BertModel"),
+        integer("vocab_size", "vocab_size"),
+        integer("max_position_embeddings", "max_seq_len"),
+        *_SIZES,
+        activation("hidden_act", "gelu"),
+        *_REST,
+    ),
+    form=form(_ENCODER, "token_types", "head_bias"),
+    given=_GIVEN,
+    without_effect=_WITHOUT_EFFECT,
+    body=lambda section: _body(
+        "bert", section, "cls.predictions", {"transform.dense": "transform", "transform.LayerNorm": "norm"}
+    ),
+    head=("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+    repeated=lambda section: {"cls.predictions.decoder.bias": "cls.predictions.bias"} if section.tie_embeddings else {},
     prefix="bert.",
-    read=_read,
-    tensors=_tensors,
-    write=_write,
-    headless=_HEADLESS,
-    copies=_copies,
+    headless="cls.predictions.",
     constants=(r"bert\.embeddings\.(position_ids|token_type_ids)",),
     heads=(r"bert\.pooler\..*", r"cls\.seq_relationship\..*", r"classifier\..*", r"qa_outputs\..*"),
     headless_lacks=("pooler.dense.weight", "pooler.dense.bias"),
     renames={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )
+
+
+def _numbered(config: CheckpointConfig) -> Fields:
+    rows, offset = config.integer("max_position_embeddings"), int(config.number("pad_token_id", 1)) + 1
+    if rows <= offset:
+        config.fixed("max_position_embeddings", reason=f"positions are numbered from pad_token_id + 1 = {offset} on")
+    return {"position_offset": offset, "max_seq_len": rows - offset}
+
+
+def _write_numbered(section: ModelSection, roles: TokenRoles) -> Fields:
+    if section.position_offset != roles.pad + 1:
+        raise Inexpressible("position_offset", section.position_offset)
+    return {"max_position_embeddings": section.max_seq_len + section.position_offset}
+
+
+ROBERTA = Layout(
+    name="roberta",
+    also_named=("xlm-roberta", "camembert"),
+    settings=(
+        named("roberta", "RobertaForMaskedLM", "RobertaModel"),
+        integer("vocab_size", "vocab_size"),
+        Setting(_numbered, _write_numbered),
+        *_SIZES,
+        activation("hidden_act", "gelu", {"gelu": "gelu", "gelu_python": "gelu"}),
+        *_REST,
+    ),
+    form=form(_ENCODER, "token_types", "head_bias", "position_offset", "activation", last={"activation": "gelu"}),
+    given=_GIVEN,
+    without_effect=_WITHOUT_EFFECT,
+    body=lambda section: _body("roberta", section, "lm_head", {"dense": "transform", "layer_norm": "norm"}),
+    head=("lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"),
+    repeated=lambda section: {"lm_head.decoder.bias": "lm_head.bias"} if section.tie_embeddings else {},
+    prefix="roberta.",
+    headless="lm_head.",
+    constants=(r"roberta\.embeddings\.(position_ids|token_type_ids)",),
+    heads=(r"roberta\.pooler\..*", r"classifier\..*", r"qa_outputs\..*"),
+)
+
+_DISTILBERT_LAYER = {
+    "attention.q_lin": "attention.query",
+    "attention.k_lin": "attention.key",
+    "attention.v_lin": "attention.value",
+    "attention.out_lin": "attention.output",
+    "sa_layer_norm": "attention_residual.norm",
+    "ffn.lin1": "feed_forward.up",
+    "ffn.lin2": "feed_forward.output",
+    "output_layer_norm": "feed_forward_residual.norm",
+}
+
+
+def _distilbert_body(section: ModelSection) -> list[TensorMap]:
+    maps = _embeddings("distilbert", section)
+    for i in range(section.num_layers):
+        maps += affine(section, f"distilbert.transformer.layer.{i}", f"stack.layers.{i}", _DISTILBERT_LAYER)
+    if section.head == "none":
+        return maps
+    transform = {"vocab_transform": "transform", "vocab_layer_norm": "norm"}
+    return [*maps, *affine(section, "", "head", transform), logit_bias("vocab_projector.bias", section)]
+
+
+DISTILBERT = Layout(
+    name="distilbert",
+    settings=(
+        named("distilbert", "DistilBertForMaskedLM", "DistilBertModel"),
+        alias("hidden_size", "dim"),
+        alias("num_attention_heads", "n_heads"),
+        alias("num_hidden_layers", "n_layers"),
+        integer("vocab_size", "vocab_size"),
+        integer("max_position_embeddings", "max_seq_len"),
+        integer("dim", "d_model"),
+        integer("n_layers", "num_layers"),
+        integer("n_heads", "num_heads"),
+        integer("hidden_dim", "d_ff"),
+        activation("activation", "gelu"),
+        number("dropout", "dropout", "embedding_dropout", default=0.1),
+        number("attention_dropout", "attention_dropout", default=0.1),
+        number("initializer_range", "init_std", default=0.02),
+        flag("tie_word_embeddings", "tie_embeddings", True),
+        TOKENS,
+    ),
+    form=form(_ENCODER, "token_types", "head_bias", last={"token_types": 0, "norm_eps": 1e-12}),
+    given=_GIVEN,
+    without_effect=(
+        # How the table of positions began, which is in the file all the same.
+        "sinusoidal_pos_embds",
+        # Of heads for other tasks, and written by old versions of the library.
+        "qa_dropout", "seq_classif_dropout", "tie_weights_", "output_past",
+    ),
+    body=_distilbert_body,
+    head=("vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"),
+    prefix="distilbert.",
+    headless="vocab_",
+    constants=(r"distilbert\.embeddings\.position_ids",),
+    heads=(r"pre_classifier\..*", r"classifier\..*", r"qa_outputs\..*"),
+)  # fmt: skip

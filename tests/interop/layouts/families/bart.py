@@ -8,7 +8,7 @@ import torch
 
 from tests.interop.layouts.families.sides import REFUSED, SMALL, settings
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.layouts.bart import LAYOUT
+from tfcli.interop.layouts.bart import BART
 
 PUBLISHED: dict[str, Any] = {
     "activation_dropout": 0.1,
@@ -75,7 +75,7 @@ def old_files(state: Tensors) -> Iterator[Tensors]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=BART,
     config_class="BartConfig",
     model_class="BartForConditionalGeneration",
     small=SMALL,

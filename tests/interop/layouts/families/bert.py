@@ -8,8 +8,8 @@ import torch
 from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.activations import ACTIVATIONS
-from tfcli.interop.layouts.bert import LAYOUT
+from tfcli.interop.layout import ACTIVATIONS
+from tfcli.interop.layouts.bert import BERT
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["BertForMaskedLM"],
@@ -61,7 +61,7 @@ def both(*names: str) -> list[str]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=BERT,
     config_class="BertConfig",
     model_class="BertForMaskedLM",
     small={

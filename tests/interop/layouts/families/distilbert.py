@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families import bert
 from tests.interop.layouts.family import Family, Tensors
-from tfcli.interop.activations import ACTIVATIONS
-from tfcli.interop.layouts.distilbert import LAYOUT
+from tfcli.interop.layout import ACTIVATIONS
+from tfcli.interop.layouts.bert import DISTILBERT
 
 PUBLISHED: dict[str, Any] = {
     "activation": "gelu",
@@ -57,7 +57,7 @@ def old_files(state: Tensors) -> Iterator[Tensors]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=DISTILBERT,
     config_class="DistilBertConfig",
     model_class="DistilBertForMaskedLM",
     small={

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families import llama
 from tests.interop.layouts.family import RUN, Family
-from tfcli.interop.layouts.eurobert import LAYOUT
+from tfcli.interop.layouts.llama import EUROBERT
 
 
 @st.composite
@@ -19,7 +19,7 @@ def settings(draw: st.DrawFn) -> dict[str, Any]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=EUROBERT,
     config_class="EuroBertConfig",
     model_class="EuroBertForMaskedLM",
     small=llama.SMALL | {"mask_token_id": 1},

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families import llama
 from tests.interop.layouts.family import RUN, Family
-from tfcli.interop.layouts.gemma import LAYOUT
+from tfcli.interop.layouts.llama import GEMMA
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["GemmaForCausalLM"],
@@ -45,7 +45,7 @@ def settings(draw: st.DrawFn) -> dict[str, Any]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=GEMMA,
     config_class="GemmaConfig",
     model_class="GemmaForCausalLM",
     small=llama.SMALL,

@@ -8,8 +8,8 @@ import torch
 from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.activations import ACTIVATIONS
-from tfcli.interop.layouts.gpt2 import LAYOUT
+from tfcli.interop.layout import ACTIVATIONS
+from tfcli.interop.layouts.gpt2 import GPT2
 
 PUBLISHED: dict[str, Any] = {
     "activation_function": "gelu_new",
@@ -65,7 +65,7 @@ def old_files(state: Tensors) -> Iterator[Tensors]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=GPT2,
     config_class="GPT2Config",
     model_class="GPT2LMHeadModel",
     small={"vocab_size": 11, "n_positions": 9, "n_embd": 12, "n_head": 3, "n_layer": 2},

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families.llama import SCALINGS
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.activations import ACTIVATIONS
-from tfcli.interop.layouts.gpt_neox import LAYOUT
+from tfcli.interop.layout import ACTIVATIONS
+from tfcli.interop.layouts.gpt_neox import GPT_NEOX
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["GPTNeoXForCausalLM"],
@@ -73,7 +73,7 @@ def old_files(state: Tensors) -> Iterator[Tensors]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=GPT_NEOX,
     config_class="GPTNeoXConfig",
     model_class="GPTNeoXForCausalLM",
     small={

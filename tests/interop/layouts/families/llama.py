@@ -9,9 +9,9 @@ import torch
 from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.layouts import granite, llama, mistral, qwen2, qwen3
+from tfcli.interop.layouts.llama import GRANITE, LLAMA, MISTRAL, QWEN2, QWEN3
 
-LAYOUTS = {module.LAYOUT.name: module.LAYOUT for module in (llama, mistral, qwen2, qwen3, granite)}
+LAYOUTS = {layout.name: layout for layout in (LLAMA, MISTRAL, QWEN2, QWEN3, GRANITE)}
 
 SMALL: dict[str, Any] = {
     "vocab_size": 11,

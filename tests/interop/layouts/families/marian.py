@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families import sides
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.layouts.marian import LAYOUT
+from tfcli.interop.layouts.bart import MARIAN
 
 PUBLISHED: dict[str, Any] = {
     "activation_dropout": 0.0,
@@ -84,7 +84,7 @@ def old_files(state: Tensors) -> Iterator[Tensors]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=MARIAN,
     config_class="MarianConfig",
     model_class="MarianMTModel",
     small=sides.SMALL | {"pad_token_id": 5, "decoder_start_token_id": 5},

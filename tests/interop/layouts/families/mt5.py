@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.interop.layouts.families import t5
-from tfcli.interop.layouts.mt5 import LAYOUT
+from tfcli.interop.layouts.t5 import MT5
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["MT5ForConditionalGeneration"],
@@ -37,7 +37,7 @@ UNSCALED = ("scale_decoder_outputs", "scale_logits")
 
 FAMILY = replace(
     t5.FAMILY,
-    layout=LAYOUT,
+    layout=MT5,
     config_class="MT5Config",
     model_class="MT5ForConditionalGeneration",
     run=replace(t5.FAMILY.run, scale_logits=False, activation="geglu_tanh"),

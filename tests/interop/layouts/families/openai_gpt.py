@@ -7,7 +7,7 @@ import torch
 from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family
-from tfcli.interop.layouts.openai_gpt import LAYOUT
+from tfcli.interop.layouts.gpt2 import OPENAI_GPT
 
 PUBLISHED: dict[str, Any] = {
     "afn": "gelu",
@@ -50,7 +50,7 @@ def settings(draw: st.DrawFn) -> dict[str, Any]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=OPENAI_GPT,
     config_class="OpenAIGPTConfig",
     model_class="OpenAIGPTLMHeadModel",
     small={"vocab_size": 11, "n_positions": 9, "n_embd": 12, "n_head": 3, "n_layer": 2},

@@ -8,8 +8,8 @@ import torch
 from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.activations import ACTIVATIONS
-from tfcli.interop.layouts.opt import LAYOUT
+from tfcli.interop.layout import ACTIVATIONS
+from tfcli.interop.layouts.opt import OPT
 
 PUBLISHED: dict[str, Any] = {
     "_remove_final_layer_norm": False,
@@ -63,7 +63,7 @@ def old_files(state: Tensors) -> Iterator[Tensors]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=OPT,
     config_class="OPTConfig",
     model_class="OPTForCausalLM",
     small={

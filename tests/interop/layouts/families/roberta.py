@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families import bert
 from tests.interop.layouts.family import Family, Tensors
-from tfcli.interop.layouts.roberta import LAYOUT
+from tfcli.interop.layouts.bert import ROBERTA
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["RobertaForMaskedLM"],
@@ -49,7 +49,7 @@ def old_files(state: Tensors) -> Iterator[Tensors]:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=ROBERTA,
     config_class="RobertaConfig",
     model_class="RobertaForMaskedLM",
     small=bert.FAMILY.small | {"max_position_embeddings": 12},

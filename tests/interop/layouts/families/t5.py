@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts import reference
 from tests.interop.layouts.family import RUN, Family, transformers
-from tfcli.interop.layouts.t5 import LAYOUT
+from tfcli.interop.layouts.t5 import T5
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["T5ForConditionalGeneration"],
@@ -115,7 +115,7 @@ def with_norms_in_float64(theirs: Any) -> Any:
 
 
 FAMILY = Family(
-    layout=LAYOUT,
+    layout=T5,
     config_class="T5Config",
     model_class="T5ForConditionalGeneration",
     small={"vocab_size": 11, "d_model": 12, "d_kv": 5, "d_ff": 10, "num_layers": 2, "num_heads": 3},
