@@ -2,8 +2,8 @@
 with biases everywhere, under the same names of settings and tensors.
 
 BART learns its positional embeddings, normalises embeddings, and has one matrix for both sides and the head. Marian, as
-the OPUS-MT models have it, has sinusoidal positions, all sines before all cosines, and embeddings that the two sides may
-share or not.
+the OPUS-MT models have it, has sinusoidal positional encoding, all sines before all cosines, and embeddings that the
+two sides may share or not.
 """
 
 import re

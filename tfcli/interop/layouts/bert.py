@@ -1,8 +1,8 @@
 """BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019) and DistilBERT (Sanh et al. 2019): post-norm encoders with
 learned positional embeddings and a head of two steps for masked language modelling.
 
-RoBERTa (XLM-RoBERTa and CamemBERT too) numbers positions from behind the padding's id, and its head is GELU whatever the
-layers have. DistilBERT has no token types. Each has names of its own for some tensors.
+RoBERTa (XLM-RoBERTa and CamemBERT too) numbers positions from behind the padding's id, and its head is GELU whatever
+the layers have. DistilBERT has no token types. Each has names of its own for some tensors.
 """
 
 from collections.abc import Mapping
