@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.tokenization.conftest import train
 from tfcli.records.tokenization import TokenizerQuality
-from tfcli.tokenization import quality
+from tfcli.tokenization import pieces, quality
 from tfcli.tokenization.quality import compare_tokenizers, count_whole, renyi_efficiency
 from tfcli.tokenization.tokenizer import Tokenizer
 
@@ -52,8 +52,9 @@ def test_characters_are_words_of_their_own():
 
 def test_a_document_in_pieces_is_one_document(monkeypatch: pytest.MonkeyPatch):
     """Cut every 4 characters, "a b a b a b" is several pieces; the second document alone comes back otherwise."""
-    pieces = quality.pieces
-    monkeypatch.setattr(quality, "pieces", lambda text: pieces(text, 4))
+    cut = pieces.pieces
+    monkeypatch.setattr(pieces, "pieces", lambda text: cut(text, 4))
+    monkeypatch.setattr(quality, "pieces", pieces.pieces)
     tokenizer = train("char", "ab " * 9)
     compared = compare_tokenizers([("it", tokenizer)], "here", lambda: iter(["a b a b a b", "a? ? ? ? ?", "a b"]))
     assert (compared.documents, compared.characters, compared.words) == (3, 24, 13)

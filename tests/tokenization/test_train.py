@@ -143,7 +143,7 @@ def test_text_without_spaces_is_learned_from_in_part(algorithm: str, monkeypatch
     learned: list[int] = []
     true = learn.LEARNERS[algorithm]  # type: ignore[index]
 
-    def counting(backend: Any, text: learn.Pieces, section: TokenizerSection) -> Any:
+    def counting(backend: Any, text: learn.Texts, section: TokenizerSection) -> Any:
         learned.append(sum(len(piece.encode()) for piece in text()))
         return true(backend, text, section)
 

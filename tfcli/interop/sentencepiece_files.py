@@ -1,7 +1,6 @@
 """SentencePiece models (Kudo and Richardson 2018) as tokenizers of the library that a run's tokenizer.json is for."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +12,7 @@ from tokenizers import Tokenizer as Backend
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.interop.json_files import read_object, read_optional, require_size
 from tfcli.tokenization.checks import require_sound
+from tfcli.tokenization.spelling import first_characters
 
 ENDINGS = (".model", ".spm")
 REMEDY = "give a tokenizer.json of the same vocabulary with --tokenizer FILE"
@@ -64,8 +64,7 @@ def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, 
     hidden = [piece.piece for piece in model.pieces if piece.type != _NORMAL and len(piece.piece) > 1]
     hidden += [name for name in special if name not in hidden]
     if hidden and model.trainer_spec.model_type == _UNIGRAM:  # such a spelling is cut behind its first character
-        cuts = "|".join(f"{re.escape(piece[0])}(?={re.escape(piece[1:])})" for piece in hidden)
-        backend.pre_tokenizer = pre_tokenizers.Split(Regex(cuts), "merged_with_previous")
+        backend.pre_tokenizer = pre_tokenizers.Split(first_characters(hidden), "merged_with_previous")
     strip = [decoders.Strip(" ", 1, 0)] if model.normalizer_spec.add_dummy_prefix else []
     backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip])
     _require_same_normalization(model, backend, file)

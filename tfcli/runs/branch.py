@@ -1,4 +1,4 @@
-"""A branch: a new run of what another one was at a checkpoint, under an id of its own."""
+"""Branching a training: a new run of what another one was at a checkpoint, under an id of its own."""
 
 import json
 import shutil

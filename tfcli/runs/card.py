@@ -1,4 +1,4 @@
-"""``README.md`` of a run: what it is and how to use it, for whoever finds the folder.
+"""Model card, the ``README.md`` of a run: what it is and how to use it, for whoever finds the folder.
 
 The commands are those of someone who stands inside the folder, so that they stay right wherever it is moved.
 """

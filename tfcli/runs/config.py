@@ -1,4 +1,4 @@
-"""``config.json``: what a model needs to be built again."""
+"""``config.json`` of a run: its model section, special tokens, and the tokenizer's fingerprint."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``data.json``: which text a run was trained on."""
+"""``data.json`` of a run: the fingerprint of its training data, and which text that was."""
 
 import re
 from dataclasses import asdict, dataclass

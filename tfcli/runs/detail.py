@@ -1,10 +1,11 @@
-"""All of one run, and several side by side."""
+"""Experiment comparison: all of one run (`runs show`), and several side by side (`runs compare`)."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 from tfcli.data.manifest import read_manifest
 from tfcli.errors import TfcliError, UsageError
@@ -14,7 +15,7 @@ from tfcli.recipe.loading import build_recipe, load_recorded
 from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, SECTIONS, Recipe
 from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS
 from tfcli.records.runs import (
-    EvaluationPoint,
+    History,
     KeptFile,
     RunComparison,
     RunDetail,
@@ -59,12 +60,12 @@ def read_detail(path: Path) -> RunDetail:
             config.model.vocab_size,
             config.tokenizer_fingerprint,
         ),
-        text=_text(data) if data is not None else None,
+        text=None if data is None else _text(data),
         origin=recipe.origin.source or None,
         settings=tuple(_unusual(recipe)),
         history=history,
         kept=tuple(_kept(run)),
-        bits_per_byte=_bits_per_byte(recipe, data, history.best),
+        bits_per_byte=_bits_per_byte(recipe, data, history),
     )
 
 
@@ -82,7 +83,9 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     runs = tuple(read_detail(path) for path in paths)
     notes = tuple(_incomparable(runs))
     recipes = [load_recorded(RunDirectory(path).recipe) for path in paths]
-    settings = tuple(_differences(recipes))
+    settings = tuple(
+        SettingRow(key, values) for key, values in _settings(recipes) if any(value != values[0] for value in values)
+    )
     return RunComparison(runs, settings, not notes, tuple(_spreads(runs, settings)), notes)
 
 
@@ -94,27 +97,19 @@ def _unusual(recipe: Recipe) -> Iterator[Setting]:
     """The settings that are not what a recipe of this architecture has by itself, nor what the machine decides."""
     own = {"model": {"architecture": recipe.model.architecture}}
     usual = build_recipe(usual_preset(own), own).resolved()
-    for section in ("model",) if recipe.is_imported else _COMPARED:
-        for f in fields(SECTIONS[section]):
-            key = f"{section}.{f.name}"
-            value, default = (getattr(getattr(one, section), f.name) for one in (recipe, usual))
-            default = _AS_DECIDED.get(key, default)
-            open_ = key in DECIDED_BY_THE_RUN and key not in _AS_DECIDED
-            if value not in (default, None) and not open_ and not _follows(key, recipe):
-                yield Setting(key, value, default)
+    for key, (value, default) in _settings([recipe, usual], ("model",) if recipe.is_imported else _COMPARED):
+        default = _AS_DECIDED.get(key, default)
+        is_open = key in DECIDED_BY_THE_RUN and key not in _AS_DECIDED
+        repeats_another = key == "train.context" and value == recipe.model.max_seq_len
+        if value not in (default, None) and not is_open and not repeats_another:
+            yield Setting(key, value, default)
 
 
-def _follows(key: str, recipe: Recipe) -> bool:
-    """Whether a setting only repeats another one."""
-    return key == "train.context" and recipe.train.context == recipe.model.max_seq_len
-
-
-def _differences(recipes: Sequence[Recipe]) -> Iterator[SettingRow]:
-    for section in _COMPARED:
-        for f in fields(SECTIONS[section]):
-            values = tuple(getattr(getattr(recipe, section), f.name) for recipe in recipes)
-            if any(value != values[0] for value in values):
-                yield SettingRow(f"{section}.{f.name}", values)
+def _settings(recipes: Sequence[Recipe], sections: Sequence[str] = _COMPARED) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Every setting with its value in each of the recipes."""
+    for section in sections:
+        for one in fields(SECTIONS[section]):
+            yield f"{section}.{one.name}", tuple(getattr(getattr(recipe, section), one.name) for recipe in recipes)
 
 
 def _spreads(runs: Sequence[RunDetail], settings: Sequence[SettingRow]) -> Iterator[SeedSpread]:
@@ -150,8 +145,10 @@ def _kept(run: RunDirectory) -> Iterator[KeptFile]:
         yield KeptFile(f"checkpoints/{folder.name}", size)
 
 
-def _bits_per_byte(recipe: Recipe, data: RunData | None, best: EvaluationPoint | None) -> float | None:
-    """Of a decoder, whose loss covers every byte of the text, where the prepared dataset is there to tell its size."""
+def _bits_per_byte(recipe: Recipe, data: RunData | None, history: History) -> float | None:
+    """Of a decoder's best evaluation, whose loss covers every byte of the text, where the prepared dataset is there to
+    tell its size."""
+    best = history.best
     if data is None or best is None or best.loss is None or best.part == "sample" or recipe.model.objective != "clm":
         return None
     source = recipe.data.source

@@ -1,4 +1,4 @@
-"""The run directory: which file is where.
+"""The run directory: which file of an experiment is where, and which checkpoints are kept.
 
 RUN/recipe.toml  config.json  tokenizer.json  model.safetensors  metrics.jsonl  data.json  scores.json  README.md
 RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.json}

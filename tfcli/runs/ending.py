@@ -1,4 +1,4 @@
-"""When a training ends, and what is said of it."""
+"""Early stopping and the end of a training: when it is over, and what is said of it."""
 
 from tfcli.recipe.train import TrainSection
 from tfcli.records.training import Reason, TrainingFinished

@@ -1,4 +1,4 @@
-"""Names of runs: what `runs list` prints, `last`, and paths; and the runs below a folder."""
+"""Finding runs by name: what `runs list` prints, `last`, and paths; and the runs below a folder."""
 
 import os
 import re

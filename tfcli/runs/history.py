@@ -1,4 +1,4 @@
-"""``metrics.jsonl`` as curves."""
+"""Learning curves: ``metrics.jsonl`` as the points of a training."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ def read_history(path: Path) -> History:
     lines = read_metrics(path)
     training = tuple(_step(line) for line in lines if line.get("event") == "step")
     validation, whole = _evaluations([line for line in lines if line.get("event") == "evaluated"], training)
+    shares = [share for line in lines if (share := _number(line, "padding")) is not None]
     changes = (
         SettingChanged(
             line["step"],
@@ -33,7 +34,7 @@ def read_history(path: Path) -> History:
         for line in lines
         if line.get("event") == "changed"
     )
-    return History(training, validation, tuple(changes), _padding(lines), whole)
+    return History(training, validation, tuple(changes), sum(shares) / len(shares) if shares else None, whole)
 
 
 def read_landmarks(path: Path) -> History:
@@ -84,7 +85,7 @@ def _evaluations(
             loss=_number(line, "loss"),
             accuracy=_number(line, "accuracy"),
             scored_tokens=int(_number(line, "tokens") or 0),
-            of=_scored(line),
+            of=line["of"] if line.get("of") in get_args(Scored) else "weights",
             part="sample" if line.get("part") == "sample" else "whole",
         )
         if samples and point.part == "whole":
@@ -93,16 +94,6 @@ def _evaluations(
             whole.clear()
             points.append(point)
     return tuple(points), tuple(whole)
-
-
-def _padding(lines: Sequence[Line]) -> float | None:
-    shares = [share for line in lines if (share := _number(line, "padding")) is not None]
-    return sum(shares) / len(shares) if shares else None
-
-
-def _scored(line: Line) -> Scored:
-    of = line.get("of")
-    return of if of in get_args(Scored) else "weights"  # type: ignore[return-value]
 
 
 def _numbers(line: Line, name: str) -> dict[str, float | None]:

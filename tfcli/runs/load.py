@@ -1,4 +1,4 @@
-"""Load a run: its recipe, its tokenizer and its model, all checked against each other."""
+"""Loading a model: a run's recipe, tokenizer and weights, all checked against each other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

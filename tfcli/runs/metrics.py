@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: the one file that is appended to."""
+"""Training log, ``metrics.jsonl``: the one file of a run that is appended to."""
 
 import json
 import math

@@ -1,4 +1,5 @@
-"""A run in a line, from small files alone: no weight is read, and a damaged run is a line, too."""
+"""Experiment listing (`runs list`): a run in a line, from small files alone. No weight is read, and a damaged run is a
+line, too."""
 
 import os
 import time
@@ -35,14 +36,23 @@ def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -
     """
     _require_whole(run)
     parameters = count_numbers(run.weights)
-    reached, seconds, finished = (None, None, False) if recipe.is_imported else _reached(run, recipe)
+    state: RunState = "imported"
+    reached, seconds = None, None
+    if not recipe.is_imported:
+        checkpoint = last_checkpoint(run)
+        reached = checkpoint.step if checkpoint else 0
+        seconds = checkpoint.progress.seconds if checkpoint else None
+        if checkpoint and over(checkpoint.progress, recipe.train) is not None:
+            state = "finished"
+        else:
+            state = "running" if is_held(run) else "interrupted"
     last, best = history.training[-1] if history.training else None, history.best
     if last is not None:
         reached = max(last.step, reached or 0)
     return RunSummary(
         path=str(run.path),
         name=name,
-        state=_state(run, recipe, finished),
+        state=state,
         age_seconds=_age(run),
         architecture=recipe.model.architecture,
         parameters=parameters,
@@ -69,22 +79,6 @@ def _require_whole(run: RunDirectory) -> None:
         file.seek(-min(4, run.tokenizer.stat().st_size), os.SEEK_END)
         if begin != b"{" or not file.read().rstrip().endswith(b"}"):
             raise BrokenInputError(f"{run.tokenizer} is truncated or no JSON", "restore it")
-
-
-def _reached(run: RunDirectory, recipe: Recipe) -> tuple[int, float | None, bool]:
-    """The step of the last checkpoint, the seconds up to it, and whether training ended there."""
-    checkpoint = last_checkpoint(run)
-    if checkpoint is None:
-        return 0, None, False
-    return checkpoint.step, checkpoint.progress.seconds, over(checkpoint.progress, recipe.train) is not None
-
-
-def _state(run: RunDirectory, recipe: Recipe, finished: bool) -> RunState:
-    if recipe.is_imported:
-        return "imported"
-    if finished:
-        return "finished"
-    return "running" if is_held(run) else "interrupted"
 
 
 def _age(run: RunDirectory) -> float:

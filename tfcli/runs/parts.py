@@ -1,4 +1,4 @@
-"""Tensors that several processes hold in parts, on disk: a folder with a file of each process.
+"""Sharded checkpoints of FSDP: tensors that several processes hold in parts, as a folder with a file of each process.
 
 Written and read by `torch.distributed.checkpoint` in its safetensors form; its usual one is pickled, and is not used.
 What it needs is imported where it is called, since most trainings have one process.

@@ -1,4 +1,4 @@
-"""Weights on disk: safetensors, whole or not at all, and checked on the way in."""
+"""Weights on disk as safetensors: written atomically, read tensor by tensor, checked on the way in."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The library's tokenizer from its serialised state, tried out once so that it cannot fail later."""
+"""The `tokenizers` library: its tokenizer read from a serialised state, and its panics turned into sentences."""
 
 import json
 import os
@@ -81,8 +81,8 @@ def library_refusals(file: Path) -> Iterator[None]:
 
 def reason(error: BaseException) -> str:
     """What the library says, in one line of a length that a sentence can hold."""
-    told = " ".join(str(error).split()) or type(error).__name__
-    return told if len(told) <= _LONGEST_REASON else f"{told[:_LONGEST_REASON]}…"
+    message = " ".join(str(error).split()) or type(error).__name__
+    return message if len(message) <= _LONGEST_REASON else f"{message[:_LONGEST_REASON]}…"
 
 
 def is_panic(error: BaseException) -> bool:

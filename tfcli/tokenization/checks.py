@@ -120,12 +120,12 @@ def doubts(state: Mapping[str, Any]) -> list[str]:
                 kind, pattern = _pattern(component)
                 content = str(component.get("content", ""))
                 if kind == "String":
-                    told = component["type"] == "Split" or len(content) <= len(pattern)
+                    is_safe = component["type"] == "Split" or len(content) <= len(pattern)
                 else:
                     linear = _LINEAR.fullmatch(pattern)
                     is_longer = len(content) > (1 if linear and linear["some"] else 0)
-                    told = not is_longer and (linear is not None or pattern in _FAMILIES)
-                found += [] if told else [pattern, content]
+                    is_safe = not is_longer and (linear is not None or pattern in _FAMILIES)
+                found += [] if is_safe else [pattern, content]
             elif component["type"] in _DOUBTFUL:
                 found += [value for value in component.values() if isinstance(value, str)]
         if sum(component["type"] in _EXPANDING for component in given) > 1:

@@ -1,4 +1,4 @@
-"""What makes two tokenizers the same: vocabulary, merges or scores, and pipeline; not the bytes of a file."""
+"""Fingerprint of a tokenizer: vocabulary, merges or scores, and pipeline; not the bytes of a file."""
 
 from typing import Any
 

@@ -33,18 +33,8 @@ def byte_fallback_label(token: str) -> str:
     (' bank', 'A', '⟨E2⟩')
     """
     if not (byte := _BYTE_TOKEN.fullmatch(token)):
-        return metaspace_label(token)
+        return token.replace("▁", " ")
     return chr(int(byte[1], 16)) if byte[1] < "80" else f"⟨{byte[1]}⟩"
-
-
-def metaspace_label(token: str) -> str:
-    """The label of a token that spells the space as ▁."""
-    return token.replace("▁", " ")
-
-
-def plain_label(token: str) -> str:
-    """The label of a token that is spelled as it is read."""
-    return token
 
 
 def labeller(pipeline: str) -> Callable[[str], str]:
@@ -53,7 +43,7 @@ def labeller(pipeline: str) -> Callable[[str], str]:
         return byte_level_label
     if '"ByteFallback"' in pipeline:
         return byte_fallback_label
-    return metaspace_label if "▁" in pipeline else plain_label
+    return lambda token: token.replace("▁", " ") if "▁" in pipeline else token
 
 
 def lone_bytes(label: str) -> bool:

@@ -1,4 +1,4 @@
-"""One learner an algorithm: text in, a model with its vocabulary out, the same every time.
+"""Learning a vocabulary by byte-pair encoding (BPE), WordPiece, unigram, words or characters, the same every time.
 
 The backend a learner is given cuts text into words. The library leaves marks on it while training, so only
 the model is kept.
@@ -7,6 +7,7 @@ the model is kept.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
@@ -15,15 +16,15 @@ from tfcli.errors import UsageError
 from tfcli.recipe.tokenizer import Algorithm, TokenizerSection
 from tfcli.tokenization.pipelines import CONTINUATION, SPACE, UNK, special_tokens
 
-Pieces = Callable[[], Iterator[str]]
-Learner = Callable[[Backend, Pieces, TokenizerSection], models.Model]
+Texts = Callable[[], Iterator[str]]
+Learner = Callable[[Backend, Texts, TokenizerSection], models.Model]
 
 _EVERYTHING = 1 << 31
 _LONGEST_WORD = 100
 _SCORE_DIGITS = 4
 
 
-def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
+def learn_bpe(backend: Backend, text: Texts, section: TokenizerSection) -> models.Model:
     """Byte-level byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019).
 
     Every byte is in the vocabulary from the start, so that no text is out of reach.
@@ -31,18 +32,12 @@ def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection) -> mode
     specials = special_tokens(section)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     _require_size(section, {"bytes": len(alphabet), "special tokens": len(specials)})
-    trainer = trainers.BpeTrainer(
-        vocab_size=section.vocab_size,
-        min_frequency=section.min_frequency,
-        special_tokens=specials,
-        initial_alphabet=alphabet,
-        show_progress=False,
-    )
+    trainer = trainers.BpeTrainer(special_tokens=specials, initial_alphabet=alphabet, **_common(section))
     backend.train_from_iterator(text(), trainer)
     return backend.model
 
 
-def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
+def learn_wordpiece(backend: Backend, text: Texts, section: TokenizerSection) -> models.Model:
     """WordPiece (Schuster and Nakajima 2012): greedy longest match, ``##`` continues a word.
 
     The library's trainer numbers the continued characters in the order of a random hash, and ties between
@@ -53,18 +48,10 @@ def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection) -
     words = _distinct_words(backend, text)
     alphabet = set().union(*words)
     continued = [CONTINUATION + character for character in sorted(set().union(*(word[1:] for word in words)))]
-    needed = {
-        "characters": len(alphabet),
-        "of them within words": len(continued),
-        "special tokens": len(specials),
-    }
+    needed = {"characters": len(alphabet), "of them within words": len(continued), "special tokens": len(specials)}
     _require_size(section, needed)
     trainer = trainers.WordPieceTrainer(
-        vocab_size=section.vocab_size,
-        min_frequency=section.min_frequency,
-        special_tokens=specials + continued,
-        continuing_subword_prefix=CONTINUATION,
-        show_progress=False,
+        special_tokens=specials + continued, continuing_subword_prefix=CONTINUATION, **_common(section)
     )
     backend.train_from_iterator(text(), trainer)
     return models.WordPiece(
@@ -75,7 +62,7 @@ def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection) -
     )
 
 
-def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
+def learn_unigram(backend: Backend, text: Texts, section: TokenizerSection) -> models.Model:
     """A unigram language model over pieces (Kudo 2018): the likeliest segmentation wins.
 
     `min_frequency` plays no part: a piece stays when the likelihood of the text needs it. The library
@@ -97,15 +84,10 @@ def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection) -> 
     return models.Unigram(vocabulary, unk_id=specials.index(UNK), byte_fallback=False)
 
 
-def learn_word(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
+def learn_word(backend: Backend, text: Texts, section: TokenizerSection) -> models.Model:
     """The most frequent words and punctuation marks."""
     specials = special_tokens(section)
-    trainer = trainers.WordLevelTrainer(
-        vocab_size=section.vocab_size,
-        min_frequency=section.min_frequency,
-        special_tokens=specials,
-        show_progress=False,
-    )
+    trainer = trainers.WordLevelTrainer(special_tokens=specials, **_common(section))
     backend.train_from_iterator(text(), trainer)
     if backend.get_vocab_size() == len(specials):
         raise UsageError(
@@ -115,7 +97,7 @@ def learn_word(backend: Backend, text: Pieces, section: TokenizerSection) -> mod
     return backend.model
 
 
-def learn_char(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
+def learn_char(backend: Backend, text: Texts, section: TokenizerSection) -> models.Model:
     """The most frequent characters, white space included; ties by code point. Ids follow the code points."""
     specials = special_tokens(section)
     counts: Counter[str] = Counter()
@@ -152,7 +134,7 @@ def canonical_scores(learned: Iterable[tuple[str, float]]) -> list[tuple[str, fl
     return sorted(scores, key=lambda pair: (-pair[1], pair[0]))
 
 
-def _distinct_words(backend: Backend, text: Pieces) -> list[str]:
+def _distinct_words(backend: Backend, text: Texts) -> list[str]:
     """Every word as the backend's own normalizer and pre-tokenizer cut it."""
     counter = Backend(models.WordLevel({}, unk_token=UNK))
     if backend.normalizer is not None:
@@ -161,6 +143,10 @@ def _distinct_words(backend: Backend, text: Pieces) -> list[str]:
     trainer = trainers.WordLevelTrainer(vocab_size=_EVERYTHING, min_frequency=0, show_progress=False)
     counter.train_from_iterator(text(), trainer)
     return list(counter.get_vocab())
+
+
+def _common(section: TokenizerSection) -> dict[str, Any]:
+    return {"vocab_size": section.vocab_size, "min_frequency": section.min_frequency, "show_progress": False}
 
 
 def _require_size(section: TokenizerSection, parts: dict[str, int]) -> None:

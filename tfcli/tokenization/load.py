@@ -1,4 +1,4 @@
-"""A tokenizer from a file or from a run, with the roles that were recorded beside it."""
+"""Loading a tokenizer from a file or from a run, with the special tokens' roles that were recorded beside it."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Long texts in bounded pieces, so that memory stays flat whatever a document's length."""
+"""Chunking of long texts into bounded pieces, so that memory stays flat whatever a document's length."""
 
 from collections.abc import Iterable, Iterator
 
@@ -26,6 +26,31 @@ def pieces(text: Text, limit: int = PIECE_CHARACTERS) -> Iterator[str]:
             start = cut
         left = left[start:]
     yield left
+
+
+class TextCounts:
+    """A text in numbers, counted while it is read."""
+
+    def __init__(self) -> None:
+        self.documents = self.characters = self.bytes = self.words = 0
+
+    def batches(self, texts: Iterable[Text]) -> Iterator[list[tuple[int, str]]]:
+        """Pieces of the documents, each with its document's number from 1 on."""
+        numbers: list[int] = []
+
+        def counted() -> Iterator[str]:
+            for text in texts:
+                self.documents += 1
+                for piece in pieces(text):
+                    self.characters += len(piece)
+                    self.bytes += len(piece.encode())
+                    self.words += len(piece.split())
+                    numbers.append(self.documents)
+                    yield piece
+
+        for batch in batches(counted()):
+            yield list(zip(numbers, batch, strict=True))
+            numbers.clear()
 
 
 def batches(items: Iterable[str], characters: int = 1 << 20) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""The untrained pipeline of each algorithm: what happens to text before and after the learned vocabulary.
+"""Tokenizer pipelines: normalizer, pre-tokenizer and decoder around the learned vocabulary of each algorithm.
 
 No pipeline lets a whole special token reach the model in one piece ("<s>" is always cut at its brackets), so
 a text that spells one can neither be learned as that token nor be read as it.
@@ -6,6 +6,8 @@ a text that spells one can neither be learned as that token nor be read as it.
 An unknown token decodes to U+FFFD, the replacement character. No vocabulary but the byte-level one holds it,
 so what was decoded encodes to the unknown token again.
 """
+
+from collections.abc import Callable
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -40,6 +42,7 @@ def pipeline(section: TokenizerSection, model: models.Model | None = None) -> To
     backend = Tokenizer(_empty_model(algorithm) if model is None else model)
     if section.lowercase:
         backend.normalizer = normalizers.Lowercase()
+    unknown = decoders.Replace(UNK, REPLACEMENT)
     if algorithm == "bpe":
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         backend.decoder = decoders.ByteLevel()
@@ -47,13 +50,22 @@ def pipeline(section: TokenizerSection, model: models.Model | None = None) -> To
         spaces = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never", split=False)
         words = pre_tokenizers.Split(Regex(_SPACED_WORDS), "isolated")
         backend.pre_tokenizer = pre_tokenizers.Sequence([spaces, words])
-        backend.decoder = decoders.Sequence([_unknown(), decoders.Metaspace(SPACE, "never")])
+        backend.decoder = decoders.Sequence([unknown, decoders.Metaspace(SPACE, "never")])
     elif algorithm == "char":
         # A bpe without merges takes every character by itself; a pre-tokenizer would only be slower.
-        backend.decoder = decoders.Sequence([_unknown(), decoders.Fuse()])
+        backend.decoder = decoders.Sequence([unknown, decoders.Fuse()])
     else:
         backend.pre_tokenizer = pre_tokenizers.Split(Regex(_PLAIN_WORDS), "removed", invert=True)
-        backend.decoder = _spacing_decoder()
+        # Words joined by spaces: none before closing punctuation, after an opening bracket or at a line end.
+        backend.decoder = decoders.Sequence(
+            [
+                unknown,
+                decoders.WordPiece(prefix=CONTINUATION, cleanup=False),
+                decoders.Fuse(),
+                decoders.Replace(Regex(_NO_SPACE_BEFORE), ""),
+                decoders.Replace(Regex(_NO_SPACE_AFTER), ""),
+            ]
+        )
     if model is not None:
         # The unknown is not declared: the library would drop it when decoding, without a trace.
         backend.add_special_tokens([token for token in special_tokens(section) if token != UNK])
@@ -61,29 +73,11 @@ def pipeline(section: TokenizerSection, model: models.Model | None = None) -> To
 
 
 def _empty_model(algorithm: Algorithm) -> models.Model:
-    if algorithm == "bpe":
-        return models.BPE()
-    if algorithm == "unigram":
-        return models.Unigram()
-    if algorithm == "wordpiece":
-        return models.WordPiece({}, unk_token=UNK)
-    if algorithm == "word":
-        return models.WordLevel({}, unk_token=UNK)
-    return models.BPE(unk_token=UNK)
-
-
-def _unknown() -> decoders.Decoder:
-    return decoders.Replace(UNK, REPLACEMENT)
-
-
-def _spacing_decoder() -> decoders.Decoder:
-    """Words joined by spaces: none before closing punctuation, after an opening bracket or at a line end."""
-    return decoders.Sequence(
-        [
-            _unknown(),
-            decoders.WordPiece(prefix=CONTINUATION, cleanup=False),
-            decoders.Fuse(),
-            decoders.Replace(Regex(_NO_SPACE_BEFORE), ""),
-            decoders.Replace(Regex(_NO_SPACE_AFTER), ""),
-        ]
-    )
+    empty: dict[Algorithm, Callable[[], models.Model]] = {
+        "bpe": models.BPE,
+        "unigram": models.Unigram,
+        "wordpiece": lambda: models.WordPiece({}, unk_token=UNK),
+        "word": lambda: models.WordLevel({}, unk_token=UNK),
+        "char": lambda: models.BPE(unk_token=UNK),
+    }
+    return empty[algorithm]()

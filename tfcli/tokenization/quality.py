@@ -1,4 +1,4 @@
-"""How well tokenizers serve a text: how short it becomes, what stays whole, what is lost, and how fast they are."""
+"""Tokenizer quality on a text: compression, fertility, unknown tokens, vocabulary use, round trip, and speed."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tfcli.corpora.source import Text
 from tfcli.records.bench import Spread
 from tfcli.records.tokenization import TokenizerComparison, TokenizerQuality
-from tfcli.tokenization.pieces import batches, pieces
+from tfcli.tokenization.pieces import TextCounts, pieces
 from tfcli.tokenization.tokenizer import Tokenizer
 
 Texts = Callable[[], Iterable[Text]]
@@ -45,7 +45,7 @@ def compare_tokenizers(
         texts: opens the documents anew. They are opened twice, and never held in memory together.
         tell: is told what is going on.
     """
-    text = _TextCounts()
+    text = TextCounts()
     tallies = [_Tally(tokenizer) for _, tokenizer in tokenizers]
     for batch in text.batches(texts()):
         for tally in tallies:
@@ -63,35 +63,10 @@ def compare_tokenizers(
         timed_bytes,
         ROUNDS,
         tuple(
-            tally.quality(name, text, _speed(timed_bytes, taken))
-            for (name, _), tally, taken in zip(tokenizers, tallies, seconds, strict=True)
+            tally.quality(name, text, Spread(*np.percentile(speeds, [10, 50, 90]).tolist()))
+            for (name, _), tally, speeds in zip(tokenizers, tallies, timed_bytes / 1e6 / np.array(seconds), strict=True)
         ),
     )
-
-
-class _TextCounts:
-    """The text itself in numbers, counted while it is read."""
-
-    def __init__(self) -> None:
-        self.documents = self.characters = self.bytes = self.words = 0
-
-    def batches(self, texts: Iterable[Text]) -> Iterator[list[tuple[int, str]]]:
-        """Pieces of the documents, each with its document's number from 1 on."""
-        numbers: list[int] = []
-
-        def counted() -> Iterator[str]:
-            for text in texts:
-                self.documents += 1
-                for piece in pieces(text):
-                    self.characters += len(piece)
-                    self.bytes += len(piece.encode())
-                    self.words += len(piece.split())
-                    numbers.append(self.documents)
-                    yield piece
-
-        for batch in batches(counted()):
-            yield list(zip(numbers, batch, strict=True))
-            numbers.clear()
 
 
 class _Tally:
@@ -113,7 +88,7 @@ class _Tally:
             if number != self.last_changed and self.tokenizer.decode(ids) != piece:
                 self.changed, self.last_changed = self.changed + 1, number
 
-    def quality(self, name: str, text: _TextCounts, speed: Spread) -> TokenizerQuality:
+    def quality(self, name: str, text: TextCounts, speed: Spread) -> TokenizerQuality:
         tokens = int(self.counts.sum())
         unknown = 0 if self.tokenizer.roles.unk is None else int(self.counts[self.tokenizer.roles.unk])
         ordinary = sorted(self.tokenizer.ordinary_ids)
@@ -203,11 +178,6 @@ def _timed(tokenizers: Sequence[Tokenizer], texts: list[str], tell: Callable[[st
             tokenizer.encode_batch(texts)
             taken.append(time.perf_counter() - began)
     return [taken[1:] for taken in seconds]
-
-
-def _speed(size: int, seconds: Sequence[float]) -> Spread:
-    p10, p50, p90 = (float(value) for value in np.percentile([size / 1e6 / taken for taken in seconds], [10, 50, 90]))
-    return Spread(p10, p50, p90)
 
 
 def _share(part: int, whole: int) -> float:

@@ -1,4 +1,4 @@
-"""Which special token serves as what, found by the tokens' names."""
+"""Special tokens: which one pads, begins, ends, masks or stands for the unknown, found by their names."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,14 +9,14 @@ from tfcli.records.roles import TokenRoles
 PAD, BOS, EOS, MASK, UNK = OWN_SPECIAL_TOKENS
 
 # Our own names first, then BERT's, then those of GPT-2, Gemma and Llama.
-PAD_NAMES = (PAD, "[PAD]", "<|pad|>", "<|padding|>", "<|finetune_right_pad_id|>")
-BOS_NAMES = (BOS, "[CLS]", "[BOS]", "<bos>", "<|begin_of_text|>", "<|startoftext|>")
-EOS_NAMES = (EOS, "[SEP]", "[EOS]", "<eos>", "<|end_of_text|>", "<|endoftext|>", "<|im_end|>")
-MASK_NAMES = (MASK, "[MASK]", "<|mask|>")
-UNK_NAMES = (UNK, "[UNK]", "<|unk|>")
-
-
-ROLE_NAMES = {"pad": PAD_NAMES, "bos": BOS_NAMES, "eos": EOS_NAMES, "mask": MASK_NAMES, "unk": UNK_NAMES}
+ROLE_NAMES = {
+    "pad": (PAD, "[PAD]", "<|pad|>", "<|padding|>", "<|finetune_right_pad_id|>"),
+    "bos": (BOS, "[CLS]", "[BOS]", "<bos>", "<|begin_of_text|>", "<|startoftext|>"),
+    "eos": (EOS, "[SEP]", "[EOS]", "<eos>", "<|end_of_text|>", "<|endoftext|>", "<|im_end|>"),
+    "mask": (MASK, "[MASK]", "<|mask|>"),
+    "unk": (UNK, "[UNK]", "<|unk|>"),
+}
+MASK_NAMES = ROLE_NAMES["mask"]
 
 
 def find_roles(
@@ -47,25 +47,16 @@ def find_roles(
             return known[role]
         return next((found for name in ROLE_NAMES[role] if (found := token_to_id(name)) is not None), None)
 
-    eos = first("eos")
-    pad, bos = first("pad"), first("bos")
+    pad, bos, eos, mask, unk = map(first, ROLE_NAMES)
     if eos is None and may_be_endless:
         filler = next((token for token in (pad, bos) if token is not None), 0)
-        begins = filler if bos is None else bos
-        start = () if bos is None else (bos,)
-        return TokenRoles(filler, begins, filler, first("mask"), first("unk"), text_start=start, endless=True)
+        begins, start = (filler, ()) if bos is None else (bos, (bos,))
+        return TokenRoles(filler, begins, filler, mask, unk, text_start=start, endless=True)
     if eos is None:
         raise UsageError(
-            f"{where} has no special token that can serve as pad, bos or eos (no {', '.join(EOS_NAMES)})",
+            f"{where} has no special token that can serve as pad, bos or eos (no {', '.join(ROLE_NAMES['eos'])})",
             f"add {PAD}, {BOS} and {EOS} to it, or train one with 'tfcli tokenize train'",
         )
     if bos is None:
         bos = eos if pad is None else pad
-    return TokenRoles(
-        pad=eos if pad is None else pad,
-        bos=bos,
-        eos=eos,
-        mask=first("mask"),
-        unk=first("unk"),
-        text_start=(eos,) if bos == eos else None,
-    )
+    return TokenRoles(eos if pad is None else pad, bos, eos, mask, unk, text_start=(eos,) if bos == eos else None)

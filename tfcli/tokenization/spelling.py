@@ -1,10 +1,15 @@
-"""Text that spells a special token stays text."""
+"""Special tokens in text: what spells one stays text."""
 
 import re
 from collections.abc import Iterable
 
 from tokenizers import Regex, pre_tokenizers
 from tokenizers import Tokenizer as Backend
+
+
+def first_characters(spellings: Iterable[str]) -> Regex:
+    """Matches the first character of every such spelling, behind which a pipeline cuts it."""
+    return Regex("|".join(f"{re.escape(one[0])}(?={re.escape(one[1:])})" for one in spellings))
 
 
 def keep_apart(backend: Backend, special: Iterable[int]) -> None:
@@ -21,10 +26,9 @@ def keep_apart(backend: Backend, special: Iterable[int]) -> None:
         for token in spelled
         if token and backend.token_to_id(token) in backend.encode(token, add_special_tokens=False).ids
     ]
-    cuts = [f"{re.escape(token[0])}(?={re.escape(token[1:])})" for token in reached if len(token) > 1]
-    if not cuts:
+    if not (longer := [token for token in reached if len(token) > 1]):
         return
-    steps = [pre_tokenizers.Split(Regex("|".join(cuts)), "isolated")]
+    steps = [pre_tokenizers.Split(first_characters(longer), "isolated")]
     if backend.pre_tokenizer is not None:
         steps.insert(0, backend.pre_tokenizer)
     backend.pre_tokenizer = pre_tokenizers.Sequence(steps)

@@ -1,4 +1,4 @@
-"""Text while it is being generated, one token at a time."""
+"""Streaming detokenization: text while it is being generated, one token at a time."""
 
 from collections.abc import Callable, Iterable
 

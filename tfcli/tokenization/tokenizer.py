@@ -1,4 +1,4 @@
-"""A trained tokenizer: text to ids and back."""
+"""The tokenizer: text to token ids and back, special tokens apart."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Tokenizer:
 
     Attributes:
         roles: as above.
-        chat: how conversations are written, where it has been told.
+        chat: its chat templates, where it has any.
         vocab_size: one more than the largest id.
 
     Raises:
@@ -57,7 +57,7 @@ class Tokenizer:
         backend.no_truncation()
         backend.no_padding()
         self.chat = chat
-        self._told, self._where = backend, where  # what is saved and compared, as it came
+        self._original, self._where = backend, where  # what is saved and compared, as it came
         self.roles = find_roles(backend.token_to_id, where) if roles is None else roles
         self.vocab_size = max(backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
         _check(self.roles, self.vocab_size, where)
@@ -79,7 +79,7 @@ class Tokenizer:
         Raises:
             BrokenInputError: the roles name ids that it does not have.
         """
-        return Tokenizer(self._told, self._where, roles, self.chat)
+        return Tokenizer(self._original, self._where, roles, self.chat)
 
     def of_model(self, rows: int) -> Tokenizer:
         """The same tokenizer, whose roles say which ids of a model of so many rows no token has.
@@ -278,7 +278,7 @@ class Tokenizer:
 
     def to_json(self) -> str:
         """The tokenizer.json that the `tokenizers` and `transformers` libraries read."""
-        return self._told.to_str(pretty=True) + "\n"
+        return self._original.to_str(pretty=True) + "\n"
 
     def save(self, path: Path) -> None:
         """Write the tokenizer.json, whole or not at all."""
@@ -309,7 +309,7 @@ class Tokenizer:
     @cached_property
     def _spelled(self) -> Backend:
         """The library's tokenizer as it came, which finds special tokens by their spelling."""
-        backend = copied(self._told.to_str())
+        backend = copied(self._original.to_str())
         backend.encode_special_tokens = False
         return backend
 
@@ -319,7 +319,7 @@ class Tokenizer:
 
     @cached_property
     def _state(self) -> dict[str, Any]:
-        return json.loads(self._told.to_str())
+        return json.loads(self._original.to_str())
 
     @cached_property
     def _pipeline(self) -> str:

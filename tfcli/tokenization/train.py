@@ -1,4 +1,4 @@
-"""Learn a tokenizer from text. The same text gives the same tokenizer.json, byte for byte.
+"""Training a tokenizer on text. The same text gives the same tokenizer.json, byte for byte.
 
 The library holds every different word, letter by letter. Text with spaces soon has no new ones. Text without (Chinese,
 Japanese, encoded data) has nothing else, and so of its stretches no more are learned from than memory bears, drawn from
@@ -15,7 +15,7 @@ from tfcli.errors import UsageError
 from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.records.tokenization import TokenizerReport
 from tfcli.tokenization import learn
-from tfcli.tokenization.pieces import batches, pieces
+from tfcli.tokenization.pieces import TextCounts, pieces
 from tfcli.tokenization.pipelines import REPLACEMENT, pipeline
 from tfcli.tokenization.tokenizer import Tokenizer
 
@@ -82,28 +82,18 @@ def _remembered(texts: Texts) -> Texts:
 
 def _report(tokenizer: Tokenizer, texts: Texts, share: float) -> TokenizerReport:
     """Apply a tokenizer to documents and count."""
-    documents = characters = size = tokens = unknown = 0
-
-    def counted() -> Iterator[str]:
-        nonlocal documents, characters, size
-        for text in texts():
-            documents += 1
-            for piece in pieces(text):
-                characters += len(piece)
-                size += len(piece.encode())
-                yield piece
-
-    for batch in batches(counted()):
-        for ids in tokenizer.encode_batch(batch):
+    text, tokens, unknown = TextCounts(), 0, 0
+    for batch in text.batches(texts()):
+        for ids in tokenizer.encode_batch([piece for _, piece in batch]):
             tokens += len(ids)
             unknown += tokenizer.count_unknown(ids)
     return TokenizerReport(
         tokenizer.algorithm,
         tokenizer.vocab_size,
         tokenizer.fingerprint,
-        documents=documents,
-        characters=characters,
-        bytes=size,
+        documents=text.documents,
+        characters=text.characters,
+        bytes=text.bytes,
         tokens=tokens,
         unknown=unknown,
         stretches_learned=share,

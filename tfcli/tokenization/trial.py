@@ -1,4 +1,5 @@
-"""Trial of a tokenizer's components, in a child process with limits: they are applied to texts that are hard for them.
+"""Sandbox against regular expressions that never end (ReDoS): a tokenizer's components, tried on texts that are hard
+for them in a child process with limits.
 
 Run as ``python -m tfcli.tokenization.trial`` with the state and the texts as JSON on standard input; answers with what
 is wrong, or nothing.
@@ -51,15 +52,15 @@ def try_out(state: Mapping[str, Any], doubtful: Sequence[str]) -> None:
         TfcliError: it could not be tried.
     """
     tried = {**state, "model": _MODEL, "post_processor": None}
-    asked, answer, told = json.dumps({"state": tried, "texts": list(_texts(doubtful))}), "", ""
+    asked, answer, errors = json.dumps({"state": tried, "texts": list(_texts(doubtful))}), "", ""
     trial = child("tfcli.tokenization.trial", stdin=PIPE, stdout=PIPE, stderr=PIPE)
     is_late = False
     with trial as process:
         try:
-            answer, told = process.communicate(asked, timeout=_PATIENCE)
+            answer, errors = process.communicate(asked, timeout=_PATIENCE)
         except TimeoutExpired:
             is_late = True
-    last = (told.splitlines() or [""])[-1]
+    last = (errors.splitlines() or [""])[-1]
     if is_late or process.returncode < 0 or last == "MemoryError":
         raise ValueError(f"a text of {_LENGTH:,} characters takes it more than {_SECONDS} seconds or too much memory")
     if process.returncode:
