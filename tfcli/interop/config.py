@@ -1,4 +1,4 @@
-"""``config.json`` of a checkpoint, read setting by setting: what is not understood is refused by name."""
+"""Model configuration, ``config.json`` of a checkpoint, read setting by setting; what is not understood is refused."""
 
 import shlex
 import sys

@@ -1,7 +1,6 @@
-"""A run becomes a folder that `transformers` loads, with its tokenizer."""
+"""Export of a run: a folder that `transformers` loads, with its tokenizer."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,7 +57,13 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
         UsageError: no family has the run's variant (names the setting in the way of each), or the folder is taken.
     """
     with claimed(out):
-        layout, config, section, parameters = _expressed(run)
+        found = expressed(run.config.model, model_tensors(run.model), run.config.roles, run.recipe.origin.layout)
+        if isinstance(found, str):
+            raise UsageError(
+                f"transformers has no family with the variant of {run.directory.path}: {found}",
+                f"train with a preset of a family, as --preset {_WITH_A_FAMILY[run.architecture]} with a --size",
+            )
+        layout, config, section, parameters = found
         tensors = give(layout, section, parameters)
         stored = _stored_precision(run)
         if stored is not None and all(torch.equal(one, one.to(stored).float()) for one in tensors.values()):
@@ -91,16 +96,6 @@ def _stored_precision(run: LoadedRun) -> torch.dtype | None:
     return {"BF16": torch.bfloat16, "F16": torch.float16}.get(kinds.pop()) if len(kinds) == 1 else None
 
 
-def _expressed(run: LoadedRun) -> Expressed:
-    found = expressed(run.config.model, model_tensors(run.model), run.config.roles, run.recipe.origin.layout)
-    if isinstance(found, str):
-        raise UsageError(
-            f"transformers has no family with the variant of {run.directory.path}: {found}",
-            f"train with a preset of a family, as --preset {_WITH_A_FAMILY[run.architecture]} with a --size",
-        )
-    return found
-
-
 def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, own: str = "") -> Expressed | str:
     """The model in the first family that has its variant, as it is or written otherwise; or which settings stand in
     the way of which families.
@@ -119,7 +114,11 @@ def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, 
                     return Expressed(layout, layout.write(way, roles) | _no_ends(roles), way, rewritten)
                 except Inexpressible as obstacle:
                     obstacles.setdefault(layout.name, obstacle)
-    return _in_the_way(obstacles)
+    families: dict[str, list[str]] = {}
+    for name, inexpressible in obstacles.items():
+        if inexpressible.setting != "architecture":
+            families.setdefault(f"model.{inexpressible.setting} = {inexpressible.value!r}", []).append(name)
+    return "; ".join(f"{setting} is not in {', '.join(names)}" for setting, names in families.items())
 
 
 def exportable(section: ModelSection, roles: TokenRoles | None = None) -> Exportable:
@@ -141,15 +140,6 @@ def _no_ends(roles: TokenRoles) -> dict[str, None]:
     """The settings of tokens that a vocabulary without special ones does not have."""
     absent = ["eos_token_id", "pad_token_id", *["bos_token_id"] * (not roles.text_prefix)]
     return dict.fromkeys(absent) if roles.endless else {}
-
-
-def _in_the_way(obstacles: Mapping[str, Inexpressible]) -> str:
-    """Which setting stands in the way of which families of the run's architecture."""
-    families: dict[str, list[str]] = {}
-    for name, obstacle in obstacles.items():
-        if obstacle.setting != "architecture":
-            families.setdefault(f"model.{obstacle.setting} = {obstacle.value!r}", []).append(name)
-    return "; ".join(f"{setting} is not in {', '.join(names)}" for setting, names in families.items())
 
 
 def _generation(run: LoadedRun) -> dict[str, Any]:

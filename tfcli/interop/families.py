@@ -1,4 +1,4 @@
-"""The families of checkpoints that tfcli reads and writes, and how to tell which one lies there."""
+"""Model families that tfcli imports and exports (`model_type` of config.json), and how to tell which one lies there."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,9 +1,8 @@
-"""A Hugging Face checkpoint becomes an ordinary run directory."""
+"""Import of a Hugging Face checkpoint: it becomes an ordinary run directory."""
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from operator import index
@@ -19,8 +18,7 @@ from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.families import layout_of
 from tfcli.interop.hub import fetch, is_hub_name
 from tfcli.interop.json_files import read_optional
-from tfcli.interop.layout import Layout
-from tfcli.interop.tensors import Taken, canonical_names, multiplied, precision_of, settled_section, take
+from tfcli.interop.tensors import canonical_names, multiplied, precision_of, settled_section, take
 from tfcli.interop.tokenizer_files import read_chat, read_roles, read_tokenizer
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.loading import as_name, build_recipe
@@ -41,11 +39,12 @@ from tfcli.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class _Model:
-    """A checkpoint as tfcli sees it."""
+    """A checkpoint as tfcli sees it; `left_over` are the tensors that its model does not need."""
 
-    layout: Layout
+    family: str
     section: ModelSection
-    taken: Taken
+    parameters: dict[str, Tensor]
+    left_over: list[str]
 
 
 def import_run(
@@ -78,7 +77,7 @@ def import_run(
         tokenizer = _read_tokenizer(checkpoint, model.section, tokenizer_file)
         if bos is not None:
             tokenizer = _begun_with(tokenizer, bos, model.section.architecture)
-        origin = OriginSection(source, model.layout.name, ignored=tuple(ignored), bos=bos)
+        origin = OriginSection(source, model.family, ignored=tuple(ignored), bos=bos)
         _write(run, model, tokenizer, name, origin, read_chat(checkpoint.folder))
     return _record(run, model, tokenizer, source)
 
@@ -102,30 +101,22 @@ def _name_of(source: str) -> str:
 
 
 def _read_model(checkpoint: Checkpoint) -> _Model:
-    layout = layout_of(checkpoint.values, checkpoint.config.file)
+    file = checkpoint.config.file
+    layout = layout_of(checkpoint.values, file)
     tensors = canonical_names(layout, checkpoint.tensors)
-    with _bounds_of(checkpoint.config.file):
+    try:
         section = settled_section(layout, layout.read(checkpoint.config), tensors)
         section = build_recipe({"model": asdict(section)}).model  # a run with another could not be loaded
-    taken = take(layout, section, tensors, checkpoint.weights_file, checkpoint.tensors)
-    factors = layout.factors(checkpoint.values, section)
-    if not factors:
-        return _Model(layout, section, taken)
-    section, parameters = multiplied(section, taken.parameters, factors)
-    return _Model(layout, section, replace(taken, parameters=parameters))
-
-
-@contextmanager
-def _bounds_of(file: Path) -> Iterator[None]:
-    """Name the config in what the rules of a recipe say about the model it makes."""
-    try:
-        yield
     except UsageError as error:
         if str(file) in error.problem:
             raise
+        # The rules of a recipe do not name the config that breaks them.
         raise UsageError(
             f"{file} makes a model that tfcli does not have: {error.problem}", "choose another checkpoint"
         ) from error
+    taken = take(layout, section, tensors, checkpoint.weights_file, checkpoint.tensors)
+    section, parameters = multiplied(section, taken.parameters, layout.factors(checkpoint.values, section))
+    return _Model(layout.name, section, parameters, taken.left_over)
 
 
 def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | None) -> Tokenizer:
@@ -188,7 +179,7 @@ def _write(
     chat: ChatTemplates | None,
 ) -> None:
     """The folder appears whole, or not at all."""
-    weights = _fingerprint(model.taken.parameters)
+    weights = _fingerprint(model.parameters)
     run_id = digest(origin.source, weights, tokenizer.fingerprint)
     settings = GenerateSection(max_new_tokens=min(GenerateSection.max_new_tokens, model.section.max_seq_len - 1))
     recipe = Recipe(name=name, model=model.section, generate=settings, origin=replace(origin, weights=weights))
@@ -199,7 +190,7 @@ def _write(
         if chat is not None:
             chat.save(temporary)
         write_config(inside.config, config)
-        save_tensors(inside.weights, model.taken.parameters, {"run_id": run_id})
+        save_tensors(inside.weights, model.parameters, {"run_id": run_id})
         write_text(inside.readme, _card(recipe, model, tokenizer))
         write_text(inside.recipe, to_toml(recipe))
 
@@ -211,7 +202,7 @@ def _card(recipe: Recipe, model: _Model, tokenizer: Tokenizer) -> str:
     room = range(1, max(2, section.max_seq_len // 2))
     fitting = (text for text in texts if unknown not in (ids := tokenizer.encode(text)) and len(ids) in room)
     names = tokenizer.labels([] if mask is None else [mask])
-    return imported_card(recipe, model.taken.left_over, next(fitting, texts[0]), names[0] if names else None)
+    return imported_card(recipe, model.left_over, next(fitting, texts[0]), names[0] if names else None)
 
 
 def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str) -> ImportedRun:
@@ -221,10 +212,10 @@ def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str)
     return ImportedRun(
         path=str(run.path),
         source=source,
-        layout=model.layout.name,
+        layout=model.family,
         architecture=section.architecture,
-        parameters=sum(tensor.numel() for tensor in model.taken.parameters.values()),
-        precision=precision_of(model.taken.parameters),
+        parameters=sum(tensor.numel() for tensor in model.parameters.values()),
+        precision=precision_of(model.parameters),
         vocab_size=section.vocab_size,
         tokens=tokenizer.vocab_size,
         context=section.max_seq_len,
@@ -232,16 +223,15 @@ def _record(run: RunDirectory, model: _Model, tokenizer: Tokenizer, source: str)
         ends=tuple(tokenizer.labels((*roles.end, *roles.more_ends))),
         pads="" if roles.endless and roles.pad not in tokenizer.special_ids else tokenizer.labels([roles.pad])[0],
         never=tuple(tokenizer.labels(tokenizer.never_made())),
-        left_over=tuple(model.taken.left_over),
+        left_over=tuple(model.left_over),
         has_head=section.head != "none",
     )
 
 
 def _fingerprint(parameters: Mapping[str, Tensor]) -> str:
     """16 hex digits of the tensors, whatever files they came in."""
-    hashed = {name: hashlib.sha256(_bytes(tensor)).hexdigest() for name, tensor in parameters.items()}
-    return digest(sorted(hashed.items()))
 
+    def content(tensor: Tensor) -> memoryview:
+        return tensor.contiguous().view(-1).view(torch.uint8).numpy().data
 
-def _bytes(tensor: Tensor) -> memoryview:
-    return tensor.contiguous().view(-1).view(torch.uint8).numpy().data
+    return digest(sorted((name, hashlib.sha256(content(one)).hexdigest()) for name, one in parameters.items()))

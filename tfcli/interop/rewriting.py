@@ -1,4 +1,4 @@
-"""A model written as another one of the same function: families differ in what they can say.
+"""Equivalent models: one is written as another of the same function, since families differ in what they can say.
 
 A rewriting maps a section and its parameters to others with the same logits, or to None where it does not apply.
 """

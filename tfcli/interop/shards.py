@@ -1,4 +1,4 @@
-"""Weights in several files, and the index that says which tensor is in which."""
+"""Sharded weights: several files, and the index that says which tensor is in which."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""One file of tensors: safetensors, or a PyTorch pickle of which nothing but tensors is read."""
+"""Weights of other libraries: safetensors, or a PyTorch pickle of which nothing but tensors is read."""
 
 import pickle
 import warnings

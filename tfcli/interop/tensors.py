@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint as parameters of a model, and back."""
+"""Tensors of a checkpoint as parameters of a model, and back: names, shapes, transposed and joined matrices."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -100,6 +100,8 @@ def multiplied(
     section: ModelSection, parameters: dict[str, Tensor], factors: Mapping[str, float]
 ) -> tuple[ModelSection, dict[str, Tensor]]:
     """A model with factors multiplied into its parameters, in float32; a head that was tied becomes one of its own."""
+    if not factors:
+        return section, parameters
     result = dict(parameters)
     shared = ("embedding.weight", "head.weight")
     if section.tie_embeddings and any(_matches(name, tuple(factors)) for name in shared):

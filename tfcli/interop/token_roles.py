@@ -1,4 +1,4 @@
-"""Which special token serves as what, from the files that come with a checkpoint."""
+"""Special tokens of a checkpoint: which serves as what, from the files that come with it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -77,12 +77,12 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
                 return candidates[0]
         return None
 
-    told = {role: found for role, settings in _SETTINGS.items() if (found := of(*settings)) is not None}
-    if told.get("unk") in (told.get("bos"), told.get("eos")):
-        told.pop("unk", None)  # GPT-2 names its one special token so, and knows every byte
+    ids = {role: found for role, settings in _SETTINGS.items() if (found := of(*settings)) is not None}
+    if ids.get("unk") in (ids.get("bos"), ids.get("eos")):
+        ids.pop("unk", None)  # GPT-2 names its one special token so, and knows every byte
     family = values.get("model_type")
     is_pair = values.get("is_encoder_decoder") is True or family in ENCODER_DECODERS
-    roles = find_roles(backend.token_to_id, where, told, may_be_endless=not is_pair)
+    roles = find_roles(backend.token_to_id, where, ids, may_be_endless=not is_pair)
     more_ends = [token for token in dict.fromkeys(all_of("eos")) if token != roles.eos]
     front = put_in_front(backend)
     is_plain = front == (roles.bos,) and roles.bos != roles.eos and not roles.endless

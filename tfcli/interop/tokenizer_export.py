@@ -1,4 +1,4 @@
-"""A run's tokenizer as `AutoTokenizer` of transformers loads it.
+"""Export of a tokenizer, as `AutoTokenizer` of transformers loads it.
 
 It frames texts as the run was trained on them; the tokenizer of an imported run frames them as it came.
 """

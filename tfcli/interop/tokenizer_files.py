@@ -1,4 +1,4 @@
-"""The tokenizer of a checkpoint folder: tokenizer.json, or the older files that say the same."""
+"""Tokenizer files of a checkpoint: tokenizer.json, or older ones of byte-level BPE, WordPiece and SentencePiece."""
 
 import re
 from collections.abc import Mapping
