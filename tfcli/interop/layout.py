@@ -46,14 +46,6 @@ class Inexpressible(Exception):
         self.setting, self.value = setting, value
 
 
-@dataclass(frozen=True)
-class Setting:
-    """Settings of config.json that belong together: what they say of the model section, and how export writes them."""
-
-    read: Callable[[CheckpointConfig], Fields] = lambda _: {}
-    write: Callable[[ModelSection, TokenRoles], Fields] = lambda section, roles: {}
-
-
 _AS_WRITTEN = {
     "d_ff": "inner_size",
     "num_kv_heads": "kv_heads",
@@ -65,74 +57,86 @@ _AS_WRITTEN = {
 """Fields that may be left open in a recipe, and the property that settles them."""
 
 
-def _value(name: str, of: Sequence[str], read: Callable[[CheckpointConfig], Any]) -> Setting:
-    """A setting with a value of its own, which several fields may have."""
-    written = _AS_WRITTEN.get(of[0], of[0])
-    return Setting(lambda config: dict.fromkeys(of, read(config)), lambda section, _: {name: getattr(section, written)})
+@dataclass(frozen=True)
+class Setting:
+    """Settings of config.json that belong together: what they say of the model section, and how export writes them."""
 
+    read: Callable[[CheckpointConfig], Fields] = lambda _: {}
+    write: Callable[[ModelSection, TokenRoles], Fields] = lambda section, roles: {}
 
-def integer(name: str, of: str, default: int | Callable[[CheckpointConfig], int] | None = None) -> Setting:
-    """A size, a whole number. `default`: what a file means that does not say it; None: it must."""
-    return _value(name, [of], lambda config: config.integer(name, default(config) if callable(default) else default))
+    @staticmethod
+    def _of(name: str, of: Sequence[str], read: Callable[[CheckpointConfig], Any]) -> "Setting":
+        """A setting with a value of its own, which several fields may have."""
+        written = _AS_WRITTEN.get(of[0], of[0])
+        return Setting(
+            lambda config: dict.fromkeys(of, read(config)), lambda section, _: {name: getattr(section, written)}
+        )
 
+    @staticmethod
+    def integer(name: str, of: str, default: int | Callable[[CheckpointConfig], int] | None = None) -> "Setting":
+        """A size, a whole number. `default`: what a file means that does not say it; None: it must."""
+        return Setting._of(
+            name, [of], lambda config: config.integer(name, default(config) if callable(default) else default)
+        )
 
-def number(name: str, *of: str, default: float | None = None) -> Setting:
-    """A number of 0 or more."""
-    return _value(name, of, lambda config: config.number(name, default))
+    @staticmethod
+    def number(name: str, *of: str, default: float | None = None) -> "Setting":
+        """A number of 0 or more."""
+        return Setting._of(name, of, lambda config: config.number(name, default))
 
+    @staticmethod
+    def flag(name: str, of: str, default: bool) -> "Setting":
+        """True or false."""
+        return Setting._of(name, [of], lambda config: config.flag(name, default))
 
-def flag(name: str, of: str, default: bool) -> Setting:
-    """True or false."""
-    return _value(name, [of], lambda config: config.flag(name, default))
+    @staticmethod
+    def activation(
+        name: str,
+        default: str,
+        known: Mapping[str, Activation] = ACTIVATIONS,
+        written: Mapping[Activation, str] = WRITTEN,
+    ) -> "Setting":
+        """The activation of the feed-forward, by their names and by the one that is written."""
+        return Setting(
+            lambda config: {"activation": config.choice(name, known, default)},
+            lambda section, _: {name: written[section.activation]},
+        )
 
+    @staticmethod
+    def fixed(name: str, *allowed: object, reason: str, written: bool = False) -> "Setting":
+        """A setting that has one value (or several that mean the same) in all models that tfcli has; says why."""
 
-def activation(
-    name: str,
-    default: str,
-    known: Mapping[str, Activation] = ACTIVATIONS,
-    written: Mapping[Activation, str] = WRITTEN,
-) -> Setting:
-    """The activation of the feed-forward, by their names and by the one that is written."""
-    return Setting(
-        lambda config: {"activation": config.choice(name, known, default)},
-        lambda section, _: {name: written[section.activation]},
-    )
+        def read(config: CheckpointConfig) -> Fields:
+            config.fixed(name, *allowed, reason=reason)
+            return {}
 
+        return Setting(read, lambda section, roles: {name: allowed[0]} if written else {})
 
-def fixed(name: str, *allowed: object, reason: str, written: bool = False) -> Setting:
-    """A setting that has one value (or several that mean the same) in all models that tfcli has; says why."""
+    @staticmethod
+    def alias(name: str, of: str, default: int | None = None, reason: str = "") -> "Setting":
+        """A second name of a size. The library would let the second name win, so both must say the same."""
 
-    def read(config: CheckpointConfig) -> Fields:
-        config.fixed(name, *allowed, reason=reason)
-        return {}
+        def read(config: CheckpointConfig) -> Fields:
+            value = config.integer(of, default)
+            config.fixed(name, value, reason=reason or f"{of}, another name of the same, is {value}")
+            return {}
 
-    return Setting(read, lambda section, roles: {name: allowed[0]} if written else {})
+        return Setting(read)
 
+    @staticmethod
+    def constant(name: str, value: object) -> "Setting":
+        """A setting that is written as it is, and says nothing of the model."""
+        return Setting(write=lambda section, roles: {name: value})
 
-def alias(name: str, of: str, default: int | None = None, reason: str = "") -> Setting:
-    """A second name of a size. The library would let the second name win, so both must say the same."""
-
-    def read(config: CheckpointConfig) -> Fields:
-        value = config.integer(of, default)
-        config.fixed(name, value, reason=reason or f"{of}, another name of the same, is {value}")
-        return {}
-
-    return Setting(read)
-
-
-def constant(name: str, value: object) -> Setting:
-    """A setting that is written as it is, and says nothing of the model."""
-    return Setting(write=lambda section, roles: {name: value})
-
-
-def named(model_type: str, model_class: str, headless_class: str = "") -> Setting:
-    """The family, and the class of `transformers` that loads the model, with its head or without."""
-    return Setting(
-        write=lambda section, _: {
-            "model_type": model_type,
-            "architectures": [headless_class if section.head == "none" else model_class],
-        }
-    )
+    @staticmethod
+    def family(model_type: str, model_class: str, headless_class: str = "") -> "Setting":
+        """The family, and the class of `transformers` that loads the model, with its head or without."""
+        return Setting(
+            write=lambda section, _: {
+                "model_type": model_type,
+                "architectures": [headless_class if section.head == "none" else model_class],
+            }
+        )
 
 
 def written_tokens(roles: TokenRoles) -> dict[str, Any]:
@@ -156,31 +160,42 @@ def _target_tokens(_: ModelSection, roles: TokenRoles) -> Fields:
 TOKENS = Setting(write=lambda _, roles: written_tokens(roles))
 TARGET_TOKENS = Setting(write=_target_tokens)
 BOTH_SIDES = tuple(
-    fixed(name, value, reason="tfcli reads both sides of this family")
+    Setting.fixed(name, value, reason="tfcli reads both sides of this family")
     for name, value in (("is_encoder_decoder", True), ("is_decoder", False))
 )
 """Half an encoder-decoder is refused."""
 
+_PLAIN_FORM: dict[str, Any] = {
+    "position_merge": "add",
+    "position_offset": 0,
+    "token_types": 0,
+    "embedding_norm": False,
+    "num_kv_heads": lambda section: section.num_kv_heads in (None, section.num_heads),
+    "head_dim": lambda section: section.head_dim in (None, section.d_model / section.num_heads),
+    "parallel_residual": False,
+    "attention_score": "scaled_dot",
+    "query_key_norm": False,
+    "sliding_window": None,
+    "attention_softcap": None,
+    "activation": tuple(WRITTEN),
+    "head": "linear",
+    "head_bias": False,
+    "scale_logits": False,
+    "scale_embeddings": False,
+}
+"""What most families have alike, checked in this order."""
+
+_ONE_OF_PLAIN = {name: value for name, value in _PLAIN_FORM.items() if not callable(value) and name != "activation"}
 PLAIN = ModelSection(
-    position_merge="add",
-    position_offset=0,
+    **_ONE_OF_PLAIN,
     position_scaling=1.0,
     position_scaling_kind="linear",
     position_low_turns=1.0,
-    token_types=0,
-    embedding_norm=False,
     norm="layernorm",
     norm_affine=True,
     norm_bias=True,
-    parallel_residual=False,
-    attention_score="scaled_dot",
     attention_bias=False,
-    query_key_norm=False,
     feed_forward_bias=False,
-    scale_embeddings=False,
-    scale_logits=False,
-    head="linear",
-    head_bias=False,
     dropout=0.0,
     embedding_dropout=0.0,
     attention_dropout=0.0,
@@ -193,15 +208,6 @@ PLAIN = ModelSection(
 BIASED = {"attention_bias": True, "attention_output_bias": True, "feed_forward_bias": True}
 """What the families have that came before Llama: biases in all projections."""
 
-_PLAIN_FORM: dict[str, Any] = {
-    **{name: getattr(PLAIN, name) for name in ("position_merge", "position_offset", "token_types", "embedding_norm")},
-    "num_kv_heads": lambda section: section.num_kv_heads in (None, section.num_heads),
-    "head_dim": lambda section: section.head_dim in (None, section.d_model / section.num_heads),
-    **{name: getattr(PLAIN, name) for name in ("parallel_residual", "attention_score", "query_key_norm")},
-    **{name: getattr(PLAIN, name) for name in ("sliding_window", "attention_softcap")},
-    "activation": tuple(WRITTEN),
-    **{name: getattr(PLAIN, name) for name in ("head", "head_bias", "scale_logits", "scale_embeddings")},
-}
 _FIELDS = {one.name for one in fields(ModelSection)}
 
 

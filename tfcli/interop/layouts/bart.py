@@ -14,24 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from tfcli.interop.config import CheckpointConfig
-from tfcli.interop.layout import (
-    BIASED,
-    BOTH_SIDES,
-    TARGET_TOKENS,
-    Fields,
-    Layout,
-    Setting,
-    TensorMap,
-    activation,
-    affine,
-    alias,
-    constant,
-    fixed,
-    form,
-    integer,
-    named,
-    number,
-)
+from tfcli.interop.layout import BIASED, BOTH_SIDES, TARGET_TOKENS, Fields, Layout, Setting, TensorMap, affine, form
 from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 
@@ -62,7 +45,7 @@ _WITHOUT_EFFECT = (
 
 def _on_both_sides(name: str, of: str) -> tuple[Setting, Setting]:
     """A size that tfcli's sides have alike."""
-    both = integer(f"encoder_{name}", of), integer(f"decoder_{name}", of)
+    both = Setting.integer(f"encoder_{name}", of), Setting.integer(f"decoder_{name}", of)
 
     def read(config: CheckpointConfig) -> Fields:
         value, _ = config.integer(f"encoder_{name}"), config.integer(f"decoder_{name}")
@@ -75,33 +58,33 @@ def _on_both_sides(name: str, of: str) -> tuple[Setting, Setting]:
 _NO_OTHER_NORM = "tfcli reads this family with a norm after every sublayer and no other"
 _ALL_LAYERS = "tfcli leaves out no layers in training"
 _SETTINGS = (
-    *(fixed(name, False, reason=_NO_OTHER_NORM) for name in ("normalize_before", "do_blenderbot_90_layernorm")),
-    fixed("add_final_layer_norm", False, reason=_NO_OTHER_NORM),
-    alias("hidden_size", "d_model"),
-    alias("num_hidden_layers", "encoder_layers"),
-    alias("num_attention_heads", "encoder_attention_heads"),
+    *(Setting.fixed(name, False, reason=_NO_OTHER_NORM) for name in ("normalize_before", "do_blenderbot_90_layernorm")),
+    Setting.fixed("add_final_layer_norm", False, reason=_NO_OTHER_NORM),
+    Setting.alias("hidden_size", "d_model"),
+    Setting.alias("num_hidden_layers", "encoder_layers"),
+    Setting.alias("num_attention_heads", "encoder_attention_heads"),
     *BOTH_SIDES,
-    constant("is_encoder_decoder", True),
-    integer("vocab_size", "vocab_size"),
-    integer("max_position_embeddings", "max_seq_len"),
-    integer("d_model", "d_model"),
-    integer("encoder_layers", "num_layers"),
-    integer("decoder_layers", "num_decoder_layers"),
+    Setting.constant("is_encoder_decoder", True),
+    Setting.integer("vocab_size", "vocab_size"),
+    Setting.integer("max_position_embeddings", "max_seq_len"),
+    Setting.integer("d_model", "d_model"),
+    Setting.integer("encoder_layers", "num_layers"),
+    Setting.integer("decoder_layers", "num_decoder_layers"),
     *_on_both_sides("attention_heads", "num_heads"),
     *_on_both_sides("ffn_dim", "d_ff"),
-    activation("activation_function", "gelu"),
+    Setting.activation("activation_function", "gelu"),
     Setting(
         lambda config: {"scale_embeddings": config.flag("scale_embedding", False)},
         lambda section, _: {"scale_embedding": section.embedding_scale != 1},
     ),
-    number("dropout", "dropout", "embedding_dropout", default=0.1),
-    number("attention_dropout", "attention_dropout", default=0.0),
-    number("activation_dropout", "activation_dropout", default=0.0),
-    *(fixed(f"{side}_layerdrop", 0, reason=_ALL_LAYERS) for side in _SIDES),
-    *(constant(f"{side}_layerdrop", 0.0) for side in _SIDES),
-    number("init_std", "init_std", default=0.02),
-    constant("use_cache", True),
-    constant("forced_eos_token_id", None),  # generation ends where the model says so
+    Setting.number("dropout", "dropout", "embedding_dropout", default=0.1),
+    Setting.number("attention_dropout", "attention_dropout", default=0.0),
+    Setting.number("activation_dropout", "activation_dropout", default=0.0),
+    *(Setting.fixed(f"{side}_layerdrop", 0, reason=_ALL_LAYERS) for side in _SIDES),
+    *(Setting.constant(f"{side}_layerdrop", 0.0) for side in _SIDES),
+    Setting.number("init_std", "init_std", default=0.02),
+    Setting.constant("use_cache", True),
+    Setting.constant("forced_eos_token_id", None),  # generation ends where the model says so
     TARGET_TOKENS,
 )
 
@@ -152,17 +135,19 @@ def _bart_body(section: ModelSection) -> list[TensorMap]:
 BART = Layout(
     name="bart",
     settings=(
-        named("bart", "BartForConditionalGeneration"),
-        fixed(
+        Setting.family("bart", "BartForConditionalGeneration"),
+        Setting.fixed(
             "tie_word_embeddings",
             True,
             reason="tfcli reads BART with one matrix for embeddings and head",
             written=True,
         ),
-        constant("normalize_before", False),  # CTranslate2 asks for it
-        fixed("normalize_embedding", True, reason="tfcli reads BART with normalised embeddings"),
-        fixed("static_position_embeddings", False, reason="tfcli reads BART with learned positions"),
-        fixed("extra_pos_embeddings", _OFFSET, reason=f"BART's table of positions is read from row {_OFFSET} on"),
+        Setting.constant("normalize_before", False),  # CTranslate2 asks for it
+        Setting.fixed("normalize_embedding", True, reason="tfcli reads BART with normalised embeddings"),
+        Setting.fixed("static_position_embeddings", False, reason="tfcli reads BART with learned positions"),
+        Setting.fixed(
+            "extra_pos_embeddings", _OFFSET, reason=f"BART's table of positions is read from row {_OFFSET} on"
+        ),
         *_SETTINGS,
     ),
     form=_form(
@@ -230,10 +215,10 @@ def _shared_copies(section: ModelSection) -> Mapping[str, str]:
 MARIAN = Layout(
     name="marian",
     settings=(
-        named("marian", "MarianMTModel"),
+        Setting.family("marian", "MarianMTModel"),
         Setting(_read_sharing, lambda section, _: _write_sharing(section)),
-        fixed("normalize_embedding", False, reason="tfcli reads Marian with embeddings as they are"),
-        fixed("static_position_embeddings", True, reason="tfcli reads Marian with sinusoidal positions"),
+        Setting.fixed("normalize_embedding", False, reason="tfcli reads Marian with embeddings as they are"),
+        Setting.fixed("static_position_embeddings", True, reason="tfcli reads Marian with sinusoidal positions"),
         *_SETTINGS,
     ),
     form=_form(

@@ -4,23 +4,7 @@ projections, pre-norm in GPT-2 and post-norm in the first.
 Their matrices lie in the checkpoint as (in, out), and those of queries, keys and values side by side in one.
 """
 
-from tfcli.interop.layout import (
-    BIASED,
-    TOKENS,
-    Layout,
-    Setting,
-    TensorMap,
-    activation,
-    affine,
-    alias,
-    constant,
-    fixed,
-    flag,
-    form,
-    integer,
-    named,
-    number,
-)
+from tfcli.interop.layout import BIASED, TOKENS, Layout, Setting, TensorMap, affine, form
 from tfcli.recipe.model import Activation, ModelSection
 
 _WITHOUT_EFFECT = (
@@ -31,11 +15,11 @@ _WITHOUT_EFFECT = (
 )  # fmt: skip
 
 _RATES = (
-    number("resid_pdrop", "dropout", default=0.1),
-    number("embd_pdrop", "embedding_dropout", default=0.1),
-    number("attn_pdrop", "attention_dropout", default=0.1),
-    number("layer_norm_epsilon", "norm_eps", default=1e-5),
-    number("initializer_range", "init_std", default=0.02),
+    Setting.number("resid_pdrop", "dropout", default=0.1),
+    Setting.number("embd_pdrop", "embedding_dropout", default=0.1),
+    Setting.number("attn_pdrop", "attention_dropout", default=0.1),
+    Setting.number("layer_norm_epsilon", "norm_eps", default=1e-5),
+    Setting.number("initializer_range", "init_std", default=0.02),
 )
 _SCORES = Setting(
     lambda config: {"attention_score": "scaled_dot" if config.flag("scale_attn_weights", True) else "dot"},
@@ -64,29 +48,29 @@ def _body(section: ModelSection, words: str = "wte", positions: str = "wpe") -> 
 GPT2 = Layout(
     name="gpt2",
     settings=(
-        named("gpt2", "GPT2LMHeadModel"),
-        integer("vocab_size", "vocab_size"),
-        integer("n_positions", "max_seq_len"),
-        alias("n_ctx", "n_positions"),
-        integer("n_embd", "d_model"),
-        integer("n_layer", "num_layers"),
-        integer("n_head", "num_heads"),
-        integer("n_inner", "d_ff", lambda config: 4 * config.integer("n_embd")),
-        activation("activation_function", "gelu_new"),
+        Setting.family("gpt2", "GPT2LMHeadModel"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("n_positions", "max_seq_len"),
+        Setting.alias("n_ctx", "n_positions"),
+        Setting.integer("n_embd", "d_model"),
+        Setting.integer("n_layer", "num_layers"),
+        Setting.integer("n_head", "num_heads"),
+        Setting.integer("n_inner", "d_ff", lambda config: 4 * config.integer("n_embd")),
+        Setting.activation("activation_function", "gelu_new"),
         *_RATES,
         _SCORES,
-        fixed(
+        Setting.fixed(
             "scale_attn_by_inverse_layer_idx", False, reason="tfcli scales the scores of all layers alike", written=True
         ),
-        constant("reorder_and_upcast_attn", False),
-        fixed(
+        Setting.constant("reorder_and_upcast_attn", False),
+        Setting.fixed(
             "add_cross_attention",
             False,
             reason="tfcli's decoder has nothing to attend to but its own text",
             written=True,
         ),
-        flag("tie_word_embeddings", "tie_embeddings", True),
-        constant("use_cache", True),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
+        Setting.constant("use_cache", True),
         TOKENS,
     ),
     form=form(
@@ -114,17 +98,17 @@ _WRITTEN: dict[Activation, str] = {"gelu_tanh": "gelu", "relu": "relu", "silu": 
 OPENAI_GPT = Layout(
     name="openai-gpt",
     settings=(
-        named("openai-gpt", "OpenAIGPTLMHeadModel"),
-        integer("vocab_size", "vocab_size"),
-        integer("n_positions", "max_seq_len", 512),
-        alias("n_ctx", "n_positions", 512),
+        Setting.family("openai-gpt", "OpenAIGPTLMHeadModel"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("n_positions", "max_seq_len", 512),
+        Setting.alias("n_ctx", "n_positions", 512),
         Setting(lambda config: {"d_ff": 4 * config.integer("n_embd", 768)}),
-        integer("n_embd", "d_model", 768),
-        integer("n_layer", "num_layers", 12),
-        integer("n_head", "num_heads", 12),
-        activation("afn", "gelu", _ACTIVATIONS, _WRITTEN),
+        Setting.integer("n_embd", "d_model", 768),
+        Setting.integer("n_layer", "num_layers", 12),
+        Setting.integer("n_head", "num_heads", 12),
+        Setting.activation("afn", "gelu", _ACTIVATIONS, _WRITTEN),
         *_RATES,
-        flag("tie_word_embeddings", "tie_embeddings", True),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
         TOKENS,
     ),
     form=form(

@@ -4,22 +4,7 @@ the feed-forward network beside attention. Queries, keys and values lie side by 
 import math
 
 from tfcli.interop.config import CheckpointConfig
-from tfcli.interop.layout import (
-    BIASED,
-    TOKENS,
-    Fields,
-    Layout,
-    Setting,
-    TensorMap,
-    activation,
-    affine,
-    constant,
-    flag,
-    form,
-    integer,
-    named,
-    number,
-)
+from tfcli.interop.layout import BIASED, TOKENS, Fields, Layout, Setting, TensorMap, affine, form
 from tfcli.interop.layouts.llama import read_rotation, write_rotation
 from tfcli.recipe.model import ModelSection
 
@@ -72,23 +57,23 @@ def _body(section: ModelSection) -> list[TensorMap]:
 GPT_NEOX = Layout(
     name="gpt_neox",
     settings=(
-        named("gpt_neox", "GPTNeoXForCausalLM"),
-        integer("vocab_size", "vocab_size"),
-        integer("max_position_embeddings", "max_seq_len"),
-        integer("hidden_size", "d_model"),
-        integer("num_hidden_layers", "num_layers"),
-        integer("num_attention_heads", "num_heads"),
-        integer("intermediate_size", "d_ff"),
-        activation("hidden_act", "gelu"),
+        Setting.family("gpt_neox", "GPTNeoXForCausalLM"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("max_position_embeddings", "max_seq_len"),
+        Setting.integer("hidden_size", "d_model"),
+        Setting.integer("num_hidden_layers", "num_layers"),
+        Setting.integer("num_attention_heads", "num_heads"),
+        Setting.integer("intermediate_size", "d_ff"),
+        Setting.activation("hidden_act", "gelu"),
         Setting(_read_rotation, lambda section, _: _write_rotation(section)),
-        flag("use_parallel_residual", "parallel_residual", True),
-        number("layer_norm_eps", "norm_eps", default=1e-5),
+        Setting.flag("use_parallel_residual", "parallel_residual", True),
+        Setting.number("layer_norm_eps", "norm_eps", default=1e-5),
         Setting(_read_biases, lambda section, _: {"attention_bias": section.attention_bias}),
-        number("attention_dropout", "attention_dropout", default=0.0),
-        number("hidden_dropout", "dropout", "embedding_dropout", default=0.0),
-        number("initializer_range", "init_std", default=0.02),
-        flag("tie_word_embeddings", "tie_embeddings", False),
-        constant("use_cache", True),
+        Setting.number("attention_dropout", "attention_dropout", default=0.0),
+        Setting.number("hidden_dropout", "dropout", "embedding_dropout", default=0.0),
+        Setting.number("initializer_range", "init_std", default=0.02),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", False),
+        Setting.constant("use_cache", True),
         TOKENS,
     ),
     form=form(

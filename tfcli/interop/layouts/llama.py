@@ -8,26 +8,12 @@ norms less 1. EuroBERT (Boizard et al. 2025) is an encoder with a head for maske
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
 from tfcli.interop.config import CheckpointConfig
-from tfcli.interop.layout import (
-    TOKENS,
-    Fields,
-    Layout,
-    Setting,
-    TensorMap,
-    activation,
-    constant,
-    fixed,
-    flag,
-    form,
-    gain,
-    integer,
-    number,
-)
+from tfcli.interop.layout import TOKENS, Fields, Layout, Setting, TensorMap, form, gain
 from tfcli.recipe.model import Activation, ModelSection, PositionScaling
 
 _WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")
@@ -44,52 +30,6 @@ _WRITTEN: dict[Activation, str] = {"swiglu": "silu", "geglu": "gelu", "geglu_tan
 _SCALINGS = {name: name for name in ("default", *get_args(PositionScaling))}
 _ROOT_TOLERANCE = 1e-6
 """Relative: a file may write √d_model with few digits."""
-
-
-def _settings(
-    name: str,
-    model_class: str,
-    kv_heads: int | None = None,
-    head_dim: int | None = None,
-    gate: Setting | None = None,
-    tied: bool = False,
-) -> tuple[Setting, ...]:
-    """What config.json of all families has.
-
-    Args:
-        kv_heads: the family's, where the file says nothing of them. None, and where it says null: num_heads.
-        head_dim: the family's, where the file says none. None: d_model / num_heads.
-        gate: the family's own activations.
-        tied: whether head and embedding are one where the file does not say.
-    """
-
-    def usual_kv_heads(config: CheckpointConfig) -> int:
-        heads = config.integer("num_attention_heads")
-        return heads if config.says("num_key_value_heads") else kv_heads or heads
-
-    def usual_head_dim(config: CheckpointConfig) -> int:
-        return head_dim or config.integer("hidden_size") // config.integer("num_attention_heads")
-
-    return (
-        constant("architectures", [model_class]),
-        number("attention_dropout", "attention_dropout", default=0.0),
-        integer("head_dim", "head_dim", usual_head_dim),
-        gate or activation("hidden_act", "silu", _ACTIVATIONS, _WRITTEN),
-        integer("hidden_size", "d_model"),
-        number("initializer_range", "init_std", default=0.02),
-        integer("intermediate_size", "d_ff"),
-        integer("max_position_embeddings", "max_seq_len"),
-        constant("model_type", name),
-        integer("num_attention_heads", "num_heads"),
-        integer("num_hidden_layers", "num_layers"),
-        integer("num_key_value_heads", "num_kv_heads", usual_kv_heads),
-        number("rms_norm_eps", "norm_eps"),
-        fixed("rope_interleaved", False, reason="the layout rotates dimensions that lie half a head apart"),
-        Setting(read_rotation, lambda section, _: _write_rope(section)),
-        flag("tie_word_embeddings", "tie_embeddings", tied),
-        integer("vocab_size", "vocab_size"),
-        TOKENS,
-    )
 
 
 def read_rotation(
@@ -238,38 +178,83 @@ def _whole_heads(section: ModelSection) -> bool:
     return section.d_model % section.num_heads == 0
 
 
-_ONE_PIECE = fixed("pretraining_tp", 1, reason="tfcli computes each product in one piece")
-_WRITTEN_ONE_PIECE = constant("pretraining_tp", 1)
-_ATTENTION_BIAS = flag("attention_bias", "attention_bias", False)
-_MLP_BIAS = flag("mlp_bias", "feed_forward_bias", False)
+_WRITTEN_ONE_PIECE = Setting.constant("pretraining_tp", 1)
+_GATE = Setting.activation("hidden_act", "silu", _ACTIVATIONS, _WRITTEN)
+_ATTENTION_BIAS = Setting.flag("attention_bias", "attention_bias", False)
+_MLP_BIAS = Setting.flag("mlp_bias", "feed_forward_bias", False)
 
 
 def _family(
     name: str,
-    settings: Sequence[Setting],
+    model_class: str,
+    *own: Setting,
     form: Mapping[str, Any],
-    given: Fields | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    gate: Setting = _GATE,
+    tied: bool = False,
     without_effect: tuple[str, ...] = (),
-    heads: tuple[str, ...] = (r"score\.(weight|bias)",),
+    **others: Any,
 ) -> Layout:
+    """A family of the layout.
+
+    Args:
+        own: settings that Llama does not have.
+        kv_heads: the family's, where the file says nothing of them. None, and where it says null: num_heads.
+        head_dim: the family's, where the file says none. None: d_model / num_heads.
+        gate: its activations.
+        tied: whether head and embedding are one where the file does not say.
+        others: what else the layout has otherwise than Llama.
+    """
+
+    def usual_kv_heads(config: CheckpointConfig) -> int:
+        heads = config.integer("num_attention_heads")
+        return heads if config.says("num_key_value_heads") else kv_heads or heads
+
+    def usual_head_dim(config: CheckpointConfig) -> int:
+        return head_dim or config.integer("hidden_size") // config.integer("num_attention_heads")
+
+    settings = (
+        Setting.constant("architectures", [model_class]),
+        Setting.number("attention_dropout", "attention_dropout", default=0.0),
+        Setting.integer("head_dim", "head_dim", usual_head_dim),
+        gate,
+        Setting.integer("hidden_size", "d_model"),
+        Setting.number("initializer_range", "init_std", default=0.02),
+        Setting.integer("intermediate_size", "d_ff"),
+        Setting.integer("max_position_embeddings", "max_seq_len"),
+        Setting.constant("model_type", name),
+        Setting.integer("num_attention_heads", "num_heads"),
+        Setting.integer("num_hidden_layers", "num_layers"),
+        Setting.integer("num_key_value_heads", "num_kv_heads", usual_kv_heads),
+        Setting.number("rms_norm_eps", "norm_eps"),
+        Setting.fixed("rope_interleaved", False, reason="the layout rotates dimensions that lie half a head apart"),
+        Setting(read_rotation, lambda section, _: _write_rope(section)),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", tied),
+        Setting.integer("vocab_size", "vocab_size"),
+        TOKENS,
+        *own,
+        Setting.fixed("pretraining_tp", 1, reason="tfcli computes each product in one piece"),
+    )
+    as_llama: dict[str, Any] = {"body": _body, "heads": (r"score\.(weight|bias)",)}
     return Layout(
         name=name,
-        settings=(_ONE_PIECE, *settings),
+        settings=settings,
         form=form,
-        given={"norm_bias": False, **(given or {})},
+        given={"norm_bias": False},
         without_effect=_WITHOUT_EFFECT + without_effect,
-        body=_body,
         head=("lm_head.weight", "model.embed_tokens.weight"),
         prefix="model.",
         constants=(r".*\.rotary_emb\.inv_freq",),
-        heads=heads,
+        **as_llama | others,
     )
 
 
 LLAMA = _family(
     "llama",
-    (*_settings("llama", "LlamaForCausalLM"), _ATTENTION_BIAS, _MLP_BIAS, _WRITTEN_ONE_PIECE),
-    _form(own={"attention_output_bias": _alike_biases, "num_heads": _whole_heads}),
+    "LlamaForCausalLM",
+    *(_ATTENTION_BIAS, _MLP_BIAS, _WRITTEN_ONE_PIECE),
+    form=_form(own={"attention_output_bias": _alike_biases, "num_heads": _whole_heads}),
 )
 
 
@@ -281,11 +266,10 @@ def _read_mistral_window(config: CheckpointConfig) -> Fields:
 
 MISTRAL = _family(
     "mistral",
-    (
-        *_settings("mistral", "MistralForCausalLM", kv_heads=8),
-        Setting(_read_mistral_window, lambda section, _: {"sliding_window": section.sliding_window}),
-    ),
-    _form(
+    "MistralForCausalLM",
+    Setting(_read_mistral_window, lambda section, _: {"sliding_window": section.sliding_window}),
+    kv_heads=8,
+    form=_form(
         "sliding_window",
         own={"attention_bias": False, "attention_output_bias": (None, False), "feed_forward_bias": False},
     ),
@@ -321,19 +305,23 @@ _WINDOW_OFF = ("max_window_layers", "sliding_window")
 
 QWEN2 = _family(
     "qwen2",
-    (
-        *_settings("qwen2", "Qwen2ForCausalLM", kv_heads=32),
-        _WINDOW,
-        fixed("use_mrope", False, reason="tfcli numbers tokens along one axis"),
+    "Qwen2ForCausalLM",
+    _WINDOW,
+    Setting.fixed("use_mrope", False, reason="tfcli numbers tokens along one axis"),
+    kv_heads=32,
+    form=_form(
+        "sliding_window", own={"attention_bias": True, "attention_output_bias": False, "feed_forward_bias": False}
     ),
-    _form("sliding_window", own={"attention_bias": True, "attention_output_bias": False, "feed_forward_bias": False}),
     without_effect=_WINDOW_OFF,
 )
 
 QWEN3 = _family(
     "qwen3",
-    (*_settings("qwen3", "Qwen3ForCausalLM", kv_heads=32, head_dim=128), _WINDOW, _ATTENTION_BIAS),
-    _form(
+    "Qwen3ForCausalLM",
+    *(_WINDOW, _ATTENTION_BIAS),
+    kv_heads=32,
+    head_dim=128,
+    form=_form(
         *("sliding_window", "query_key_norm"),
         own={"query_key_norm": True, "attention_output_bias": _alike_biases, "feed_forward_bias": False},
     ),
@@ -383,25 +371,21 @@ def _write_factors(section: ModelSection) -> Fields:
     }
 
 
-GRANITE = replace(
-    _family(
-        "granite",
-        (
-            *_settings("granite", "GraniteForCausalLM"),
-            _ATTENTION_BIAS,
-            Setting(_read_factors, lambda section, _: _write_factors(section)),
-            _MLP_BIAS,
-            constant("residual_multiplier", 1.0),
-        ),
-        _form(
-            *("scale_embeddings", "attention_score", "scale_logits"),
-            own={"attention_score": ("scaled_dot", "dot"), "attention_output_bias": _alike_biases},
-        ),
+GRANITE = _family(
+    "granite",
+    "GraniteForCausalLM",
+    _ATTENTION_BIAS,
+    Setting(_read_factors, lambda section, _: _write_factors(section)),
+    _MLP_BIAS,
+    Setting.constant("residual_multiplier", 1.0),
+    form=_form(
+        *("scale_embeddings", "attention_score", "scale_logits"),
+        own={"attention_score": ("scaled_dot", "dot"), "attention_output_bias": _alike_biases},
     ),
     factors=_granite_factors,
 )
 
-_GEMMA_GATE = activation(
+_GEMMA_GATE = Setting.activation(
     "hidden_act",
     "gelu_pytorch_tanh",
     # The first files say gelu, and mean the tanh form.
@@ -416,24 +400,24 @@ def _gemma_body(section: ModelSection) -> list[TensorMap]:
     return [one if one.absent is None else replace(one, shift=1.0, absent=(0.0, one.absent[1])) for one in maps]
 
 
-GEMMA = replace(
-    _family(
-        "gemma",
-        (
-            *_settings("gemma", "GemmaForCausalLM", kv_heads=16, head_dim=256, gate=_GEMMA_GATE, tied=True),
-            _ATTENTION_BIAS,
-            fixed("use_bidirectional_attention", False, reason="tfcli reads Gemma as a decoder"),
-            fixed("hidden_activation", "gelu_pytorch_tanh", reason="hidden_act says it"),
-        ),
-        _form(
-            "scale_embeddings",
-            own={
-                "attention_output_bias": _alike_biases,
-                "feed_forward_bias": False,
-                "activation": ("geglu_tanh", "swiglu"),
-                "scale_embeddings": True,
-            },
-        ),
+GEMMA = _family(
+    "gemma",
+    "GemmaForCausalLM",
+    _ATTENTION_BIAS,
+    Setting.fixed("use_bidirectional_attention", False, reason="tfcli reads Gemma as a decoder"),
+    Setting.fixed("hidden_activation", "gelu_pytorch_tanh", reason="hidden_act says it"),
+    kv_heads=16,
+    head_dim=256,
+    gate=_GEMMA_GATE,
+    tied=True,
+    form=_form(
+        "scale_embeddings",
+        own={
+            "attention_output_bias": _alike_biases,
+            "feed_forward_bias": False,
+            "activation": ("geglu_tanh", "swiglu"),
+            "scale_embeddings": True,
+        },
     ),
     body=_gemma_body,
 )
@@ -446,15 +430,13 @@ def _read_mlp_bias(config: CheckpointConfig) -> Fields:
 
 EUROBERT = _family(
     "eurobert",
-    (
-        *_settings("eurobert", "EuroBertForMaskedLM"),
-        Setting(write=lambda _, roles: {} if roles.mask is None else {"mask_token_id": roles.mask}),
-        _ATTENTION_BIAS,
-        Setting(_read_mlp_bias, lambda section, _: {"mlp_bias": section.feed_forward_bias}),
-        _WRITTEN_ONE_PIECE,
-        fixed("hidden_dropout", 0, reason="the family drops nothing but attention weights"),
-    ),
-    _form(
+    "EuroBertForMaskedLM",
+    Setting(write=lambda _, roles: {} if roles.mask is None else {"mask_token_id": roles.mask}),
+    _ATTENTION_BIAS,
+    Setting(_read_mlp_bias, lambda section, _: {"mlp_bias": section.feed_forward_bias}),
+    _WRITTEN_ONE_PIECE,
+    Setting.fixed("hidden_dropout", 0, reason="the family drops nothing but attention weights"),
+    form=_form(
         "head_bias",
         own={
             "attention_output_bias": _alike_biases,

@@ -1,23 +1,7 @@
 """OPT (Zhang et al. 2022): learned positional embeddings read from row 2 on; pre-norm or, in one model, post-norm."""
 
 from tfcli.interop.config import CheckpointConfig
-from tfcli.interop.layout import (
-    TOKENS,
-    Fields,
-    Layout,
-    Setting,
-    TensorMap,
-    activation,
-    affine,
-    alias,
-    constant,
-    fixed,
-    flag,
-    form,
-    integer,
-    named,
-    number,
-)
+from tfcli.interop.layout import TOKENS, Fields, Layout, Setting, TensorMap, affine, form
 from tfcli.interop.layouts.bart import LAYER
 from tfcli.recipe.model import ModelSection
 
@@ -60,29 +44,31 @@ def _body(section: ModelSection) -> list[TensorMap]:
 OPT = Layout(
     name="opt",
     settings=(
-        named("opt", "OPTForCausalLM"),
-        integer("vocab_size", "vocab_size"),
-        integer("max_position_embeddings", "max_seq_len"),
-        integer("hidden_size", "d_model"),
-        alias(
+        Setting.family("opt", "OPTForCausalLM"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("max_position_embeddings", "max_seq_len"),
+        Setting.integer("hidden_size", "d_model"),
+        Setting.alias(
             "word_embed_proj_dim",
             "hidden_size",
             reason="tfcli's embeddings are as large as its layers' vectors",
         ),
         Setting(write=lambda section, _: {"word_embed_proj_dim": section.d_model}),
-        fixed("_remove_final_layer_norm", False, reason="tfcli's layers with a norm before have one after the last"),
-        fixed("layerdrop", 0, reason="tfcli leaves out no layers in training"),
-        integer("num_hidden_layers", "num_layers"),
-        integer("num_attention_heads", "num_heads"),
-        integer("ffn_dim", "d_ff"),
-        activation("activation_function", "relu"),
+        Setting.fixed(
+            "_remove_final_layer_norm", False, reason="tfcli's layers with a norm before have one after the last"
+        ),
+        Setting.fixed("layerdrop", 0, reason="tfcli leaves out no layers in training"),
+        Setting.integer("num_hidden_layers", "num_layers"),
+        Setting.integer("num_attention_heads", "num_heads"),
+        Setting.integer("ffn_dim", "d_ff"),
+        Setting.activation("activation_function", "relu"),
         Setting(_read_norms, lambda section, _: _write_norms(section)),
         Setting(_read_biases, lambda section, _: {"enable_bias": _is_biased(section)}),
-        number("dropout", "dropout", default=0.1),
-        number("attention_dropout", "attention_dropout", default=0.0),
-        number("init_std", "init_std", default=0.02),
-        flag("tie_word_embeddings", "tie_embeddings", True),
-        constant("use_cache", True),
+        Setting.number("dropout", "dropout", default=0.1),
+        Setting.number("attention_dropout", "attention_dropout", default=0.0),
+        Setting.number("init_std", "init_std", default=0.02),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
+        Setting.constant("use_cache", True),
         TOKENS,
     ),
     form=form(
