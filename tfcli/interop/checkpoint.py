@@ -1,18 +1,22 @@
-"""A Hugging Face checkpoint folder: ``config.json`` and the tensors, in whichever of the usual files they are."""
+"""A Hugging Face checkpoint folder: ``config.json`` and the weights, in safetensors or a PyTorch pickle (nothing but
+tensors is read of it), in one file or sharded, with an index that says which tensor is in which.
+"""
 
+import pickle
+import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.json_files import read_object
-from tfcli.interop.shards import read_shards
-from tfcli.interop.tensor_files import read_tensors
+from tfcli.runs.weights import is_finite, load_tensors
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAMES = (
@@ -24,17 +28,20 @@ WEIGHTS_NAMES = (
 """Where weights are looked for, the first that is there."""
 _OTHER_FORMATS = {
     "adapter_model.*": "an adapter's weights alone",
-    "*.h5": "TensorFlow weights",
-    "*.ckpt*": "TensorFlow weights",
+    **dict.fromkeys(("*.h5", "*.ckpt*"), "TensorFlow weights"),
     "*.msgpack": "Flax weights",
     "*.gguf": "GGUF weights",
     "*.onnx": "ONNX weights",
     "*.ot": "Rust weights",
-    "*.safetensors": "weights under a name of its own",
-    "*.bin": "weights under a name of its own",
-    "*.pt": "weights under a name of its own",
-    "*.pth": "weights under a name of its own",
+    **dict.fromkeys(("*.safetensors", "*.bin", "*.pt", "*.pth"), "weights under a name of its own"),
 }
+_INDEX_SUFFIX = ".index.json"
+_LONGEST_NAME = 255
+"""Bytes that a file's name may have."""
+_READ = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_KEPT = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+_RESTORE = "restore the file, or fetch the checkpoint again"
+_FETCH = "fetch the checkpoint again, or choose another one"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +82,10 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     values = read_object(file)
     weights = folder / weights_name([path.name for path in folder.iterdir()], str(folder))
     if not weights.is_file():
-        raise UsageError(f"{weights} is no file that can be read", "restore the file, or fetch the checkpoint again")
-    tensors = read_shards(weights) if weights.suffix == ".json" else read_tensors(weights)
+        raise UsageError(f"{weights} is no file that can be read", _RESTORE)
+    tensors = _sharded(weights) if weights.suffix == ".json" else _tensors(weights)
     if not tensors:
-        raise BrokenInputError(f"{weights} holds no tensors", "restore the file, or fetch the checkpoint again")
+        raise BrokenInputError(f"{weights} holds no tensors", _RESTORE)
     return Checkpoint(folder, CheckpointConfig(values, file), values, tensors, weights)
 
 
@@ -106,3 +113,123 @@ def weights_name(names: Collection[str], where: str) -> str:
         f"{where} holds no weights, neither {WEIGHTS_NAMES[0]} nor {WEIGHTS_NAMES[2]}",
         "complete the folder, or choose another checkpoint",
     )
+
+
+def _sharded(index: Path) -> dict[str, Tensor]:
+    """All the tensors that an index lists: the files must hold these and no others."""
+    listed = _listed(index)
+    shards = {file: _shard(index, file) for file in sorted(set(listed.values()))}
+    tensors: dict[str, Tensor] = {}
+    for file, path in shards.items():
+        found = _tensors(path)
+        for name in found:
+            if listed.get(name) != file:
+                where = f"in {listed[name]!r}" if name in listed else "in none of its files"
+                raise BrokenInputError(f"{path} has a tensor {name!r} that {index} has {where}", _FETCH)
+        tensors |= found
+    for name, file in listed.items():
+        if name not in tensors:
+            raise BrokenInputError(f"{shards[file]} lacks the tensor {name!r} that {index} lists", _FETCH)
+    return tensors
+
+
+def _listed(index: Path) -> dict[str, str]:
+    """The file of each tensor."""
+    listed = read_object(index).get("weight_map")
+    if not isinstance(listed, dict) or not listed:
+        raise BrokenInputError(f"{index} has no weight_map that says which tensor is in which file", _FETCH)
+    for name, file in listed.items():
+        if not isinstance(file, str):
+            raise BrokenInputError(f"{index} has {name!r} in {file!r}, and the name of a file is needed", _FETCH)
+    return listed
+
+
+def _shard(index: Path, file: str) -> Path:
+    """The path of a shard, once it is clear that it is a file of the checkpoint and of the index's kind."""
+    suffix = Path(index.name.removesuffix(_INDEX_SUFFIX)).suffix
+    is_name = file.isprintable() and len(file.encode()) <= _LONGEST_NAME and not any(sign in file for sign in "/\\:")
+    if not is_name or Path(file).suffix != suffix:
+        raise BrokenInputError(
+            f"{index} names {shortened(repr(file))}, which is no {suffix} file of its folder",
+            "choose a checkpoint that you trust",
+        )
+    path = index.parent / file
+    if not path.is_file():
+        raise BrokenInputError(f"{index} names {file!r}, and there is no such file beside it", _FETCH)
+    if not any(path.resolve().is_relative_to(home) for home in _homes(index.parent)):
+        raise BrokenInputError(
+            f"{index} names {file!r}, a link that leaves its folder", "copy the file itself into the folder"
+        )
+    return path
+
+
+def _homes(folder: Path) -> list[Path]:
+    """Where the files of a checkpoint may lie: in its folder; in the hub's cache, whose snapshots are links into a
+    folder of contents beside them, there too."""
+    folder = folder.resolve()
+    repository = folder.parent.parent
+    is_snapshot = folder.parent.name == "snapshots" and repository.name.startswith("models--")
+    return [folder, repository / "blobs"] if is_snapshot else [folder]
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """The finite tensors of a file. They stay as they are, those of a safetensors file in the file until they are used;
+    float64 alone becomes float32."""
+    if path.suffix == ".bin":
+        tensors = _unpickled(path)
+    else:
+        try:
+            tensors, _ = load_tensors(path)
+        except BrokenInputError as error:  # a run's own weights have another remedy
+            raise BrokenInputError(error.problem, _RESTORE) from error
+    return {name: _checked(name, tensor, path) for name, tensor in tensors.items()}
+
+
+def _unpickled(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file written by `torch.save`. Its pickle is read by PyTorch's own interpreter, which knows how
+    to put tensors together and nothing else: no code of the file's choice can run."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            values = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise BrokenInputError(
+            f"{path} is damaged, or a pickle that holds more than tensors and could run code",
+            "convert the checkpoint to safetensors where you trust it",
+        ) from error
+    except Exception as error:  # the reader raises many kinds over a damaged file
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BrokenInputError(f"{path} is truncated or no PyTorch file ({reason[:200]})", _RESTORE) from error
+    if not isinstance(values, dict):
+        raise BrokenInputError(f"{path} holds a {type(values).__name__}, not tensors by name", _RESTORE)
+    for name, value in values.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise BrokenInputError(f"{path} holds {name!r}, a {type(value).__name__}, among its tensors", _RESTORE)
+        if not _is_plain(value):
+            raise BrokenInputError(f"{path}: tensor {name!r} is not stored number by number", _RESTORE)
+    return dict(values)
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether every number of the tensor is there: it is not sparse, quantized or a view that repeats a few."""
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+        return False
+    return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+
+
+def _checked(name: str, tensor: Tensor, path: Path) -> Tensor:
+    if tensor.dtype in _KEPT:
+        return tensor.detach().contiguous()
+    if tensor.dtype not in _READ:
+        raise BrokenInputError(
+            f"{path}: tensor {name!r} is of the type {tensor.dtype}, which tfcli does not read",
+            "save the checkpoint in float32, float16 or bfloat16",
+        )
+    if tensor.dtype == torch.float64:
+        tensor = tensor.float()
+    if not is_finite(tensor):
+        raise BrokenInputError(
+            f"{path}: tensor {name!r} holds a value that is not finite",
+            "restore the file, or choose another checkpoint",
+        )
+    return tensor.detach().contiguous()

@@ -1,4 +1,4 @@
-"""Checkpoints on the Hugging Face hub, `hf:owner/name[@revision]`: fetched into the hub's own cache, nothing run."""
+"""Hugging Face hub, `hf:owner/name[@revision]`: checkpoints fetched into the hub's own cache, nothing of them run."""
 
 import logging
 import re
@@ -58,10 +58,14 @@ def fetch(name: str) -> Path:
     repository, revision = match["name"], match["revision"]
     with _explained(name):
         library = _library()
+        from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+
         try:
             info = library.HfApi().model_info(repository, revision=revision)
-        except Exception as error:
-            if isinstance(error, _refusals()) or not (cached := _cached(library, repository, revision)):
+        except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError):  # the hub has answered no
+            raise
+        except Exception:
+            if not (cached := _cached(library, repository, revision)):
                 raise
             return cached
         wanted = needed([file.rfilename for file in info.siblings or []], name)
@@ -109,36 +113,32 @@ def _cached(library: ModuleType, repository: str, revision: str | None) -> Path 
     return Path(folder)
 
 
-def _refusals() -> tuple[type[Exception], ...]:
-    """What the library raises where the hub answered, and the answer is no."""
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
-
-    return HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
-
-
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
     """Turn whatever the library raises while it fetches `name` into one plain sentence."""
-    from huggingface_hub.errors import GatedRepoError, HFValidationError, RevisionNotFoundError
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
     try:
         yield
     except TfcliError:
         raise
-    except GatedRepoError as error:
-        raise UsageError(
-            f"Access to {name} must be asked for", "accept its terms on huggingface.co, then run 'hf auth login'"
-        ) from error
-    except RevisionNotFoundError as error:
-        raise UsageError(f"{name} names a revision that is not there", "check it on huggingface.co") from error
-    except HFValidationError as error:
-        raise UsageError(f"{name} is no model name ({first_lines(error)})", "write hf:owner/name") from error
-    except _refusals() as error:
-        raise UsageError(
-            f"There is no model {name} that you may read",
-            "check the name on huggingface.co, or run 'hf auth login' where it is private",
-        ) from error
     except Exception as error:
+        for kind, problem, remedy in (
+            (
+                GatedRepoError,
+                f"Access to {name} must be asked for",
+                "accept its terms on huggingface.co, then run 'hf auth login'",
+            ),
+            (RevisionNotFoundError, f"{name} names a revision that is not there", "check it on huggingface.co"),
+            (HFValidationError, f"{name} is no model name ({first_lines(error)})", "write hf:owner/name"),
+            (
+                RepositoryNotFoundError,
+                f"There is no model {name} that you may read",
+                "check the name on huggingface.co, or run 'hf auth login' where it is private",
+            ),
+        ):
+            if isinstance(error, kind):
+                raise UsageError(problem, remedy) from error
         raise TfcliError(
             f"Cannot fetch {name} ({first_lines(error)})",
             "check the network, or download the model and name its folder",

@@ -108,14 +108,12 @@ def truncate_metrics(path: Path, step: int, *, unevaluated: bool = False) -> tup
     Args:
         unevaluated: the step's evaluation came after the checkpoint.
     """
-    lines = read_metrics(path)
-    stays = [
-        line["step"] < step or (line["step"] == step and not (unevaluated and line.get("event") == "evaluated"))
-        for line in lines
-    ]
-    kept = [line for line, stay in zip(lines, stays, strict=True) if stay]
+    kept, forgotten = list[dict[str, Any]](), list[dict[str, Any]]()
+    for line in read_metrics(path):
+        undone = unevaluated and line["step"] == step and line.get("event") == "evaluated"
+        (forgotten if undone or line["step"] > step else kept).append(line)
     write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
-    return len(kept), [line for line, stay in zip(lines, stays, strict=True) if not stay]
+    return len(kept), forgotten
 
 
 def _unwritable(path: Path, error: OSError) -> TfcliError:

@@ -162,13 +162,13 @@ def _to_json(
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
-def _limit() -> None:
-    """Give the next conversation its share of time, and all of them together memory."""
-    if (resource := of_unix("resource")) is None:
+def limit_process(seconds: int, memory: int) -> None:
+    """Bound this process: seconds of the processor from now on, and bytes of memory altogether."""
+    if (resource := of_unix("resource")) is None:  # Windows has the clock alone for a limit
         return
     spent = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = int(spent.ru_utime + spent.ru_stime) + 1 + _SECONDS
-    for what, most in ((resource.RLIMIT_AS, _BYTES), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
+    until = int(spent.ru_utime + spent.ru_stime) + 1 + seconds
+    for what, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, until), (resource.RLIMIT_CORE, 0)):
         with suppress(OSError, ValueError):  # macOS does not limit memory
             resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
 
@@ -192,6 +192,6 @@ def _rendered(template: str, values: dict[str, Any]) -> dict[str, str]:
 
 if __name__ == "__main__":
     for asked in sys.stdin:
-        _limit()
+        limit_process(_SECONDS, _BYTES)
         sys.stdout.write(json.dumps(_rendered(**json.loads(asked))) + "\n")
         sys.stdout.flush()

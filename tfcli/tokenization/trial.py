@@ -9,7 +9,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -17,10 +16,9 @@ from tokenizers import Tokenizer as Backend
 
 from tfcli.errors import TfcliError
 from tfcli.processes import PIPE, TimeoutExpired, child
+from tfcli.tokenization.chat import limit_process
 from tfcli.tokenization.checks import components
-from tfcli.windows import of_unix
 
-resource = of_unix("resource")
 _SECONDS, _BYTES = 5, 1 << 30
 _PATIENCE = 120
 """Seconds on the clock, in which a busy machine surely has spent those of the processor."""
@@ -83,14 +81,6 @@ def _texts(doubtful: Sequence[str]) -> Iterator[str]:
         yield (unit * -(-_LENGTH // len(unit)))[:_LENGTH] + last
 
 
-def _limit() -> None:
-    if resource is None:  # Windows has the clock alone for a limit
-        return
-    for what, most in ((resource.RLIMIT_AS, _BYTES), (resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_CORE, 0)):
-        with suppress(OSError, ValueError):  # macOS does not limit memory
-            resource.setrlimit(what, (most, most))
-
-
 def _problem(state: dict[str, Any], texts: Sequence[str]) -> str:
     bare = state | {**dict.fromkeys(_APPLIED), "added_tokens": []}
     for part, apply in _APPLIED.items():
@@ -108,7 +98,7 @@ def _problem(state: dict[str, Any], texts: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    _limit()
+    limit_process(_SECONDS, _BYTES)
     asked = json.loads(sys.stdin.read())
     try:
         answer = _problem(asked["state"], asked["texts"])
