@@ -263,6 +263,40 @@ def read_json(path: Path) -> Any:
         raise BrokenInputError(f"{path} is nested too deeply", "restore the file or make it again") from error
 
 
+def require_size(path: Path, most: int) -> None:
+    """Refuse a file that is too large to be what its name says, before it is read.
+
+    Args:
+        most: bytes.
+
+    Raises:
+        BrokenInputError: naming its size.
+    """
+    if (size := path.stat().st_size) > most:
+        raise BrokenInputError(
+            f"{path} has {size:,} bytes, and no such file needs more than {most:,}", "restore the file"
+        )
+
+
+def read_object(path: Path, most: int) -> dict[str, Any]:
+    """Read a JSON file that holds an object, of so many bytes at most.
+
+    Raises:
+        UsageError: it is not there, or no file.
+        BrokenInputError: it is too large, no JSON or no object.
+    """
+    if not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "is no file that can be read"
+        raise UsageError(f"{path} {what}", "restore the file, or fetch the checkpoint again")
+    require_size(path, most)
+    values = read_json(path)
+    if not isinstance(values, dict):
+        kinds = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+        what = kinds.get(type(values), "a number")
+        raise BrokenInputError(f"{path} holds {what}, and an object is needed", "restore the file")
+    return values
+
+
 def read_versioned(
     path: Path, *versions: int, remedy: str, refusal: type[TfcliError] = BrokenInputError
 ) -> tuple[int, dict[str, Any]]:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
-from tfcli.interop.config import CheckpointConfig
-from tfcli.interop.json_files import read_object
+from tfcli.files import read_object
+from tfcli.interop.config import LARGEST_FILE, CheckpointConfig
 from tfcli.runs.weights import is_finite, load_tensors
 
 CONFIG_NAME = "config.json"
@@ -79,7 +79,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             f"{folder} is no checkpoint, it has no {CONFIG_NAME}",
             "name a folder made by save_pretrained, or hf:owner/name",
         )
-    values = read_object(file)
+    values = read_object(file, LARGEST_FILE)
     weights = folder / weights_name([path.name for path in folder.iterdir()], str(folder))
     if not weights.is_file():
         raise UsageError(f"{weights} is no file that can be read", _RESTORE)
@@ -135,7 +135,7 @@ def _sharded(index: Path) -> dict[str, Tensor]:
 
 def _listed(index: Path) -> dict[str, str]:
     """The file of each tensor."""
-    listed = read_object(index).get("weight_map")
+    listed = read_object(index, LARGEST_FILE).get("weight_map")
     if not isinstance(listed, dict) or not listed:
         raise BrokenInputError(f"{index} has no weight_map that says which tensor is in which file", _FETCH)
     for name, file in listed.items():

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfcli.errors import UsageError, shortened
+from tfcli.files import read_object
 from tfcli.recipe.model import LARGEST_SIZE
 
 Value = TypeVar("Value")
+
+LARGEST_FILE = 1 << 26
+"""Bytes of a JSON or text file. The index of a model with a hundred thousand tensors has a tenth of it."""
 
 WITHOUT_EFFECT = frozenset(
     {
@@ -33,6 +37,11 @@ WITHOUT_EFFECT = frozenset(
     }
 )  # fmt: skip
 """Settings that change nothing about a language model's function; nor do those whose names begin with _."""
+
+
+def read_optional(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a checkpoint; empty where there is no such file."""
+    return read_object(path, LARGEST_FILE) if path.exists() else {}
 
 
 class CheckpointConfig:

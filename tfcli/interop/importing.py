@@ -14,10 +14,9 @@ from torch import Tensor
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import digest, replacing_folder, write_text
 from tfcli.interop.checkpoint import Checkpoint, read_checkpoint
-from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.config import CheckpointConfig, read_optional
 from tfcli.interop.families import layout_of
 from tfcli.interop.hub import fetch, is_hub_name
-from tfcli.interop.json_files import read_optional
 from tfcli.interop.tensors import canonical_names, multiplied, precision_of, settled_section, take
 from tfcli.interop.tokenizer_files import read_chat, read_roles, read_tokenizer
 from tfcli.recipe.generate import GenerateSection

@@ -6,11 +6,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from tfcli.errors import BrokenInputError, UsageError
-from tfcli.interop.json_files import read_object, read_optional, require_size
+from tfcli.files import read_object, require_size
+from tfcli.interop.config import LARGEST_FILE, read_optional
+from tfcli.interop.token_roles import framing_template
 from tfcli.tokenization.checks import require_sound
 from tfcli.tokenization.spelling import first_characters
 
@@ -82,14 +84,15 @@ def add_sentinels(backend: Backend, family: str, folder: Path) -> None:
 def framed(backend: Backend, family: str, names: Mapping[str, str], folder: Path) -> None:
     """Let the tokenizer put before and behind a text what the family's own does."""
     settings = read_optional(folder / "tokenizer_config.json")
-    parts = ["$A"]
-    for role, place in zip(_FRAMES[family], (0, len(parts)), strict=True):
+
+    def own(role: str) -> list[str]:
         name = names.get(role, {"bos": "<s>", "eos": "</s>"}.get(role, ""))
-        if role and settings.get(f"add_{role}_token") is not False and backend.token_to_id(name) is not None:
-            parts.insert(place, name)
-    special = [(name, backend.token_to_id(name)) for name in parts if name != "$A"]
-    if special:
-        backend.post_processor = processors.TemplateProcessing(single=parts, special_tokens=special)
+        is_put = role and settings.get(f"add_{role}_token") is not False and backend.token_to_id(name) is not None
+        return [name] if is_put else []
+
+    before, after = map(own, _FRAMES[family])
+    if before or after:
+        backend.post_processor = framing_template(backend, before, after)
 
 
 def _parsed(file: Path) -> Any:
@@ -103,7 +106,7 @@ def _parsed(file: Path) -> Any:
             f"{file} is a SentencePiece file, and the library that reads it is not installed",
             f"pip install 'tfcli[sentencepiece]', or {REMEDY}",
         ) from error
-    require_size(file)
+    require_size(file, LARGEST_FILE)
     model = form.ModelProto()
     try:
         model.ParseFromString(file.read_bytes())
@@ -133,7 +136,7 @@ def _require_convertible(model: Any, file: Path) -> None:
 
 def _renumbered(pieces: list[tuple[str, float]], file: Path) -> list[tuple[str, float]]:
     """Marian's pieces in the order of its vocab.json, which has its own special tokens besides."""
-    vocabulary = read_object(file) if file.is_file() else {}
+    vocabulary = read_object(file, LARGEST_FILE) if file.is_file() else {}
     if sorted(vocabulary.values()) != list(range(len(vocabulary))) or not vocabulary:
         raise BrokenInputError(f"{file} does not number the pieces from 0 on", "restore the file")
     scores = dict(pieces)

@@ -1,15 +1,16 @@
 """Special tokens of a checkpoint: which serves as what, from the files that come with it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
+from tokenizers.processors import TemplateProcessing
 
 from tfcli.errors import BrokenInputError, shortened
-from tfcli.interop.json_files import read_optional
+from tfcli.interop.config import read_optional
 from tfcli.records.roles import TokenRoles
 from tfcli.tokenization.roles import ROLE_NAMES, find_roles
 
@@ -119,3 +120,11 @@ def put_in_front(backend: Backend) -> tuple[int, ...]:
             before = next((n for n in range(len(ids)) if ids[n : n + len(own)] == own), 0)
             return tuple(ids[:before])
     return ()
+
+
+def framing_template(
+    backend: Backend, before: Sequence[str], after: Sequence[str], **pair: list[str]
+) -> TemplateProcessing:
+    """The post-processor that puts these special tokens around a text; `pair`: how it frames two texts."""
+    special = [(name, backend.token_to_id(name)) for name in dict.fromkeys([*before, *after])]
+    return TemplateProcessing(single=[*before, "$A", *after], special_tokens=special, **pair)

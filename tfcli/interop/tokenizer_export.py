@@ -7,10 +7,9 @@ import json
 from pathlib import Path
 
 from tokenizers import Tokenizer as Backend
-from tokenizers.processors import TemplateProcessing
 
 from tfcli.files import write_json, write_text
-from tfcli.interop.token_roles import put_in_front
+from tfcli.interop.token_roles import framing_template, put_in_front
 from tfcli.interop.tokenizer_files import CHAT_FILE, CHAT_FOLDER
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.backend import copied
@@ -56,21 +55,9 @@ def _backend(run: LoadedRun) -> Backend:
     roles = run.config.roles
     front = roles.source_start if run.architecture == "encoder-decoder" else roles.text_prefix
     if not run.recipe.is_imported or put_in_front(backend) != front:
-        backend.post_processor = _framing(run, backend)
+        # ``<s> text`` for a decoder, ``<s> text </s>`` for an encoder, ``text </s>`` for a source.
+        sides = front, () if run.architecture == "decoder" else roles.end
+        before, after = ([str(backend.id_to_token(token)) for token in side] for side in sides)
+        pair = [*before, "$A", *after, "$B", *after]
+        backend.post_processor = framing_template(backend, before, after, pair=pair)
     return backend
-
-
-def _framing(run: LoadedRun, backend: Backend) -> TemplateProcessing:
-    """``<s> text`` for a decoder, ``<s> text </s>`` for an encoder, ``text </s>`` for a source."""
-    roles = run.config.roles
-    before, after = {
-        "decoder": (roles.text_prefix, ()),
-        "encoder": (roles.text_prefix, roles.end),
-        "encoder-decoder": (roles.source_start, roles.end),
-    }[run.architecture]
-    first, last = ([backend.id_to_token(token) for token in side] for side in (before, after))
-    return TemplateProcessing(
-        single=[*first, "$A", *last],
-        pair=[*first, "$A", *last, "$B", *last],
-        special_tokens=[(backend.id_to_token(token), token) for token in {*before, *after}],
-    )

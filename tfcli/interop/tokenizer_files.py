@@ -10,9 +10,10 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
-from tfcli.interop.json_files import read_object, read_optional, require_size
+from tfcli.files import read_object, require_size
+from tfcli.interop.config import LARGEST_FILE, read_optional
 from tfcli.interop.sentencepiece_files import ENDINGS, REMEDY, add_sentinels, framed, sentencepiece_backend
-from tfcli.interop.token_roles import checkpoint_roles, special_names
+from tfcli.interop.token_roles import checkpoint_roles, framing_template, special_names
 from tfcli.tokenization.backend import copied, library_refusals, read_backend, tried
 from tfcli.tokenization.chat import ChatTemplates
 from tfcli.tokenization.checks import require_ids
@@ -134,7 +135,14 @@ def _byte_level(folder: Path) -> Backend:
         backend.decoder = decoders.ByteLevel()
         _declare(backend, folder, vocabulary)
         if settings.keys() & {"add_bos_token", "add_eos_token"}:
-            backend.post_processor = _asked_for(backend, settings, special_names(folder))
+            # A tokenizer.json says it itself, whatever stands beside it, as transformers 5 has it.
+            names = special_names(folder)
+            asked = {role: names.get(role, "<|endoftext|>") for role in ("bos", "eos")}
+            before, after = (
+                [token] * bool(settings.get(f"add_{role}_token") and backend.token_to_id(token) is not None)
+                for role, token in asked.items()
+            )
+            backend.post_processor = framing_template(backend, before, after)
         elif "<s>" in vocabulary and "</s>" in vocabulary:
             backend.post_processor = processors.RobertaProcessing(
                 ("</s>", vocabulary["</s>"]), ("<s>", vocabulary["<s>"]), add_prefix_space=prefix_space
@@ -142,19 +150,6 @@ def _byte_level(folder: Path) -> Backend:
         else:
             backend.post_processor = processors.ByteLevel(trim_offsets=False)
         return tried(backend)
-
-
-def _asked_for(
-    backend: Backend, settings: Mapping[str, Any], names: Mapping[str, str]
-) -> processors.TemplateProcessing:
-    """What such files put around a text where tokenizer_config.json says it; a tokenizer.json says it itself, whatever
-    stands beside it, as transformers 5 has it."""
-    wanted = {role: names.get(role, "<|endoftext|>") for role in ("bos", "eos") if settings.get(f"add_{role}_token")}
-    there = {role: [token] for role, token in wanted.items() if backend.token_to_id(token) is not None}
-    return processors.TemplateProcessing(
-        single=[*there.get("bos", []), "$A", *there.get("eos", [])],
-        special_tokens=[(token, backend.token_to_id(token)) for [token] in there.values()],
-    )
 
 
 def _wordpiece(folder: Path) -> Backend:
@@ -212,7 +207,7 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 def _vocabulary(file: Path, entries: int = 0) -> dict[str, int]:
     """`entries` are those of another file, to which it adds."""
-    vocabulary = read_object(file)
+    vocabulary = read_object(file, LARGEST_FILE)
     try:
         require_ids(str(file), vocabulary.items(), entries + len(vocabulary))
     except ValueError as error:
@@ -227,7 +222,7 @@ def _lines(file: Path) -> list[tuple[int, str]]:
 
 
 def _text(file: Path) -> str:
-    require_size(file)
+    require_size(file, LARGEST_FILE)
     try:
         return file.read_text(encoding="utf-8")
     except OSError as error:

@@ -30,8 +30,8 @@ def read_backend(file: Path) -> Backend:
         UsageError: it is not there, or another kind of file.
         BrokenInputError: it is damaged.
     """
-    if file.is_file() and (size := file.stat().st_size) > _LARGEST:
-        raise BrokenInputError(f"{file} has {size:,} bytes, and no tokenizer needs so many", "restore the file")
+    if file.is_file():
+        files.require_size(file, _LARGEST)
     state = files.read_json(file)
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise UsageError(f"{file} is JSON but no tokenizer", "name a file made by 'tfcli tokenize train'")
