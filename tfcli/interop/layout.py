@@ -186,7 +186,7 @@ _PLAIN_FORM: dict[str, Any] = {
 """What most families have alike, checked in this order."""
 
 _ONE_OF_PLAIN = {name: value for name, value in _PLAIN_FORM.items() if not callable(value) and name != "activation"}
-PLAIN = ModelSection(
+_PLAIN = ModelSection(
     **_ONE_OF_PLAIN,
     position_scaling=1.0,
     position_scaling_kind="linear",
@@ -356,7 +356,7 @@ class Layout:
         }
         said = {name: value for setting in self.settings for name, value in setting.read(config).items()}
         config.finish(self.without_effect)
-        return replace(PLAIN, **{**one_form, **self.given, **said})
+        return replace(_PLAIN, **{**one_form, **self.given, **said})
 
     def write(self, section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
         """The config.json of a model.
