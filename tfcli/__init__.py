@@ -56,12 +56,24 @@ def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "list[Gen
     return make(run, prompt, chosen, sample=chosen.temperature > 0 if "temperature" in settings else None)
 
 
-def attention(run: "LoadedRun", text: str, target: str | None = None) -> "list[AttentionRecord]":
-    """The attention weights of every layer and head on a text, one record for each kind the model has.
+def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice: "Any") -> "list[AttentionRecord]":
+    """The attention weights of a text, one record for each kind of attention that the model has; of all heads, or as
+    chosen.
+
+    Args:
+        choice: fields of `tfcli.inspection.attention.choice.AttentionChoice` that choose heads or a part of the text,
+            such as layer=1, head=0, rollout=True, words=True or rows="0:8". A comparison is left to you: subtract.
 
     Raises:
-        UsageError: the text is longer than the context, or a target is given to a model that takes none.
+        UsageError: the text is longer than the context, there is no such layer, head or part, or a target is given to a
+            model that takes none.
     """
-    from tfcli.inspection.attention.weights import attention as compute
+    from tfcli.errors import UsageError
+    from tfcli.inspection.attention.attention import inspect_attention
+    from tfcli.inspection.attention.choice import AttentionChoice
+    from tfcli.records.attention import AttentionHeads
 
-    return compute(run, text, target)
+    found = inspect_attention(run, text, AttentionChoice(target=target, **choice))
+    if not isinstance(found, AttentionHeads):
+        raise UsageError("attention gives weights, and this choice is a list or a comparison", "leave it out")
+    return list(found.narrowed())

@@ -19,8 +19,7 @@ from tests.cli.commands import tfcli
 from tests.support.explorer import explore_headless
 from tfcli.errors import TfcliError
 from tfcli.explorer import reading as reading_module
-from tfcli.explorer.command_line import folded, plain_command, plain_words
-from tfcli.explorer.export import export
+from tfcli.explorer.export import export, folded, plain_command, plain_words
 from tfcli.explorer.reading import Reader, Reading
 from tfcli.explorer.scene import Scene
 from tfcli.explorer.state import Place, View

@@ -32,9 +32,10 @@ CONTRACT = {
     "evaluate": "RUN SOURCE --stride --pseudo --beam --compare --outputs --references --checkpoint --precision"
     " --device --threads --json",
     "inspect attention": "RUN TEXT --target --beam --kind --layer --head --average --rollout --scores --top-k --rows"
-    " --columns --first --against-head --against-text --against-run --against-checkpoint --evolution --find --csv --svg"
-    " --html --npz --checkpoint --json",
-    "inspect heads": "RUN TEXT --target --kind --sort --csv --svg --html --checkpoint --device --threads --json",
+    " --columns --first --against-head --against-text --against-run --against-checkpoint --evolution --csv --svg"
+    " --html --npz --scale --checkpoint --json",
+    "inspect heads": "RUN TEXT --target --kind --layer --head --sort --find --csv --svg --html --checkpoint"
+    " --device --threads --json",
     "inspect predictions": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device"
     " --threads --json",
     "inspect lens": "RUN TEXT --target --position --top-k --csv --svg --html --checkpoint --device --threads --json",

@@ -14,10 +14,12 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tests.support.runs import tiny_recipe, train_tiny
+from tfcli.inspection.attention.choice import AttentionChoice
 from tfcli.inspection.attention.rollout import rollout
-from tfcli.inspection.attention.weights import attention, attention_on
+from tfcli.inspection.attention.weights import attention
 from tfcli.inspection.predictions.predictions import predictions
 from tfcli.inspection.reading import Inputs, read_text
+from tfcli.records.attention import AttentionDifference
 from tfcli.runs.load import LoadedRun, load_run
 
 TEXT = "Tom swam"
@@ -142,21 +144,22 @@ def test_the_other_text_is_read_with_the_same_target_or_beam(trained: Trained, o
 
 
 def test_a_run_of_another_tokenizer_reads_with_the_same_beam(trained: Trained, monkeypatch: pytest.MonkeyPatch):
-    from tfcli.inspection.attention import comparison
+    from tfcli.inspection.attention import attention as module
 
     ours, theirs = load_run(trained("encoder-decoder")), load_run(trained("encoder-decoder"))
     theirs = replace(theirs, config=replace(theirs.config, tokenizer_fingerprint="another"))
     asked = []
 
-    def read(run: LoadedRun, text: str) -> Inputs:
+    def read(choice: AttentionChoice, run: LoadedRun, text: str) -> Inputs:
         asked.append((run, text))
-        return read_text(run, text, beam=2, max_new_tokens=3)
+        return read_text(run, text, beam=choice.beam, max_new_tokens=choice.max_new_tokens)
 
-    inputs = read_text(ours, "O gato", beam=2, max_new_tokens=3)
-    record = attention_on(ours, inputs)[-1]
-    found = comparison.against_run(ours, theirs, inputs, record, ("a", "b"), "O gato", read, lambda one: one)
-    assert asked == [(theirs, "O gato")]
-    assert found.largest == ()
+    monkeypatch.setattr(AttentionChoice, "read", read)
+    monkeypatch.setattr(module, "load_run", lambda path, device: theirs)
+    choice = AttentionChoice(against_run=Path("b"), beam=2, max_new_tokens=3)
+    found = module.inspect_attention(ours, "O gato", choice)
+    assert asked == [(ours, "O gato"), (theirs, "O gato")]
+    assert isinstance(found, AttentionDifference) and found.largest == ()
 
 
 def test_two_runs_compared(trained: Trained, tmp_path: Path):
@@ -278,3 +281,20 @@ def test_without_colour_nothing_is_lost(trained: Trained):
     numbers = re.compile(r"[+-]\d+\.\d+|\.\d\d")
     assert numbers.findall(plain)
     assert set(numbers.findall(plain)) <= set(numbers.findall(colored))
+
+
+def test_thumbnails_share_a_colour_scale_or_have_each_their_own(trained: Trained):
+    """Which of the two a reader sees stands under them."""
+    one, own = shown(trained("encoder")), shown(trained("encoder"), "--scale", "each")
+    assert "each head by itself" not in one
+    assert "attention weight, each head by itself" in own
+    assert one.splitlines()[-5:] == own.splitlines()[-5:], "the table is the same"
+    assert own.splitlines()[2:12] != one.splitlines()[2:12]
+    assert own.count("█") > one.count("█"), "every head reaches the darkest shade"
+
+
+def test_help_shows_the_groups_of_options():
+    page = tfcli("inspect", "attention", "--help").stdout
+    places = [page.index(f"─ {panel} ─") for panel in ("What", "Which head", "Against what", "Output")]
+    assert places == sorted(places)
+    assert "--find" not in page

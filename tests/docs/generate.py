@@ -86,7 +86,11 @@ def commands_file() -> str:
         about = {"help": (command.help or "").split("\n\n")[0].replace("\n", " ")}
         if inner := getattr(command, "commands", {}):
             return {**about, "commands": {name: shape(one) for name, one in inner.items()}}
-        own = [(parameter, parameter.param_type_name == "option") for parameter in command.params]
+        own = [
+            (parameter, parameter.param_type_name == "option")
+            for parameter in command.params
+            if not getattr(parameter, "hidden", False)
+        ]
         options = {name: [takes(one), one.help] for one, is_option in own for name in one.opts if is_option}
         return {**about, "options": options, "arguments": [takes(one) for one, is_option in own if not is_option]}
 

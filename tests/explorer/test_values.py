@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tfcli.explorer.reading import Reading
+from tfcli.explorer.scene import map_values
 from tfcli.explorer.state import Combined, Place, View
-from tfcli.explorer.values import map_values
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionRecord
 

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from tfcli.corpora.pt_en import pairs
 from tfcli.errors import UsageError
 from tfcli.inspection.attention.weights import attention
-from tfcli.inspection.heads.copies import Copies
-from tfcli.inspection.heads.examples import example
+from tfcli.inspection.heads.copies import Copies, repeated_sequences
 from tfcli.inspection.heads.material import Material, given, sampled, surface
-from tfcli.inspection.heads.repeated_tokens import repeated_sequences
-from tfcli.inspection.heads.roles import heads, heads_on
+from tfcli.inspection.heads.roles import example, heads, heads_on
 from tfcli.inspection.heads.word_weights import kind_weights, spelled
 from tfcli.inspection.reading import Inputs, framed
 from tfcli.models.build import build_model

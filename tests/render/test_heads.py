@@ -105,7 +105,7 @@ def test_a_paragraph_as_one_would_say_it():
 def test_the_commands_are_words_of_a_shell():
     assert list(commands(RECORD, explained=False)) == [
         "In words: tfcli inspect heads 'my run' --head 0.0 --kind cross --explain",
-        "Which head tells the banks apart: tfcli inspect attention 'my run' --find bank",
+        "Which head tells the banks apart: tfcli inspect heads 'my run' --find bank",
     ]
     given = commands(RECORD, explained=False, weights=["--checkpoint", "last"], measured=["--on=a b"], text="-x")
     assert next(given).endswith("--explain --checkpoint last '--on=a b' -- 'my run' -x")

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _output = functools.partial(typer.Option, rich_help_panel=OUTPUT)
 
 Json = Annotated[bool, _output("--json", help="Print JSON with stable keys instead of text.")]
-Csv = Annotated[bool, typer.Option("--csv", help="Print the numbers as CSV instead.")]
-Svg = Annotated[Path | None, typer.Option("--svg", metavar="F", help="Write the picture as SVG, too.")]
-Html = Annotated[Path | None, typer.Option("--html", metavar="F", help="Write the picture as a web page, too.")]
+Csv = Annotated[bool, _output("--csv", help="Print the numbers as CSV instead.")]
+Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Write the picture as SVG, too.")]
+Html = Annotated[Path | None, _output("--html", metavar="F", help="Write the picture as a web page, too.")]
 Seed = Annotated[
     int | None,
     typer.Option(

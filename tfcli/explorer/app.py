@@ -10,8 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.worker import get_current_worker
 
 from tfcli.errors import TfcliError
-from tfcli.explorer.command_line import plain_command
-from tfcli.explorer.export import export
+from tfcli.explorer.export import export, plain_command
 from tfcli.explorer.help_screen import HelpScreen
 from tfcli.explorer.keys import KEYS
 from tfcli.explorer.layout import CSS, THEMES

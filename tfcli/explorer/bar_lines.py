@@ -6,8 +6,8 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from tfcli.explorer.command_line import folded, plain_words
 from tfcli.explorer.drawn import Drawn
+from tfcli.explorer.export import folded, plain_words
 from tfcli.explorer.keys import hints
 from tfcli.explorer.paint import BOLD, DIM, mark_style
 from tfcli.explorer.scene import Scene

@@ -1,15 +1,14 @@
-"""What is looked at as a file: what `tfcli inspect attention` writes of the same view."""
+"""What is looked at as a plain command, and as the file that this command writes."""
 
-from dataclasses import replace
+import shlex
 from pathlib import Path
 
+from rich.cells import cell_len
+
 from tfcli.errors import TfcliError, UsageError
-from tfcli.explorer.command_line import plain_command
 from tfcli.explorer.scene import Scene
-from tfcli.inspection.attention.comparison import against_head
 from tfcli.outputs import require_output, with_tilde, write_output
-from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention.forms import Forms, difference_forms, heads_forms
+from tfcli.render.attention.forms import AttentionForms
 from tfcli.render.picture import captioned
 
 ENDINGS = ".svg .html .csv or .json"
@@ -26,7 +25,7 @@ def export(scene: Scene, name: str) -> Path:
         if path.is_dir():
             raise UsageError(f"{name!r} is a folder", "name a file in it")
         require_output(path, "The file")
-        text = forms(scene).text(path.suffix.lower())
+        text = AttentionForms(scene.reading.found(scene.view)).text(path.suffix.lower())
         if text is None:
             raise UsageError(f"The name {name!r} does not say what to write", f"let it end in {ENDINGS}")
         if path.suffix.lower() in (".svg", ".html"):
@@ -37,20 +36,54 @@ def export(scene: Scene, name: str) -> Path:
     return path
 
 
-def forms(scene: Scene) -> Forms:
-    """The forms of a view: of a difference, or of a head, a mean or a rollout."""
-    view, record = scene.view, _record(scene)
-    if view.against is not None:
-        return difference_forms(against_head(record, (view.against.layer, view.against.head)))
-    head = view.place.head if view.combined == "head" else None
-    return heads_forms([record], view.place.layer, head, scores=view.quantity == "scores")
+def plain_words(scene: Scene) -> list[str]:
+    """The words of a command that shows the same head of the same text, quoted for the shell."""
+    place, reading = scene.view.place, scene.reading
+    options = scene.view.choice.options()
+    if reading.target is not None:
+        options += ["--target", reading.target]
+    if len(reading.records) > 1:
+        options += ["--kind", place.kind]
+    if scene.checkpoint != "best":
+        options += ["--checkpoint", scene.checkpoint]
+    words = [scene.run, reading.text, *options]
+    if any(word.startswith("-") for word in words[:2]):  # after "--" a word is never an option
+        words = [*options, "--", scene.run, reading.text]
+    command = ["tfcli", "inspect", "attention", *map(shlex.quote, words)]
+    # "-" stands for stdin, so that is where a text of one dash comes from.
+    return ["printf", "-", "|", *command] if reading.text == "-" else command
 
 
-def _record(scene: Scene) -> AttentionRecord:
-    """The record with what is looked at in focus."""
-    place, record = scene.view.place, scene.record
-    if scene.view.combined != "head":
-        combined = scene.reading.rollouts if scene.view.combined == "rollout" else scene.reading.means
-        return replace(combined[place.kind], focus=(place.layer, 0))
-    record = replace(record, focus=(place.layer, place.head))
-    return record if scene.view.quantity == "scores" else replace(record, scores=None, bias=None)
+def plain_command(scene: Scene) -> str:
+    """The command as one line."""
+    return " ".join(plain_words(scene))
+
+
+def folded(words: list[str], width: int) -> list[str]:
+    r"""A command on lines that the shell takes as one: all but the last end on a \. Options keep their values.
+
+    >>> folded(["tfcli", "explore", "run", "--head", "2"], 16)
+    ['tfcli explore \\', '  run --head 2']
+    """
+    lines: list[str] = []
+    for part in _parts(words):
+        if not lines:
+            lines.append(part)
+        elif cell_len(lines[-1]) + 1 + cell_len(part) <= width - 2:
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"  {part}")
+    return lines
+
+
+def _parts(words: list[str]) -> list[str]:
+    """The words, an option in one with its value."""
+    parts: list[str] = []
+    for word in words:
+        option = parts[-1] if parts else ""
+        if option.startswith("--") and option != "--" and " " not in option and not word.startswith("--"):
+            parts[-1] = f"{option} {word}"
+        else:
+            parts.append(word)
+    return parts

@@ -9,7 +9,7 @@ from rich.style import Style
 
 from tfcli.explorer.grid import Grid
 from tfcli.explorer.paint import BOLD, DIM, cursor_style, mark_style
-from tfcli.explorer.values import MapValues
+from tfcli.explorer.scene import MapValues
 from tfcli.render.brush import Brush
 from tfcli.render.cells import Line, half_block_lines
 from tfcli.render.colors import NO_VALUE, levels

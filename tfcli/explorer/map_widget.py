@@ -10,13 +10,12 @@ from tfcli.explorer.grid import Grid, lay_out
 from tfcli.explorer.map_lines import MapPicture
 from tfcli.explorer.paint import BOLD, DIM, map_brush
 from tfcli.explorer.scene import Scene
-from tfcli.explorer.values import scale_words
 from tfcli.render.cells import Line, scale_bar
 from tfcli.render.safe import shortened
 
 _FOOTER = 4  # an empty line, the cursor's cell, the scale, and its words where they do not stand beside it
-
 _LONGEST = 16
+_SCALES = {"linear": "", "log": "logarithmic", "row": "each row by itself"}
 
 
 class AttentionMap(Drawn):
@@ -95,7 +94,7 @@ class AttentionMap(Drawn):
         return [Segment(f"  score {scores[place.layer, place.head, row, column]:+.3g}", DIM)]
 
     def _legend(self, scene: Scene, grid: Grid) -> str:
-        words = [scale_words(scene.view.scale), scene.values.meaning]
+        words = [_SCALES[scene.view.scale], scene.values.meaning]
         if grid.factor > 1:
             words.insert(0, f"largest of {grid.factor} × {grid.factor} a cell (z zooms in)")
         elif grid.rows < len(scene.queries) or grid.columns < len(scene.keys):

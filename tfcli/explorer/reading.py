@@ -6,7 +6,8 @@ from functools import cached_property
 import torch
 
 from tfcli.explorer.state import Place, View
-from tfcli.inspection.attention.rollout import layer_means, rollout
+from tfcli.inspection.attention.attention import chosen_attention
+from tfcli.inspection.attention.choice import AttentionChoice
 from tfcli.inspection.attention.weights import attention_record
 from tfcli.inspection.heads.copies import Copies, copies
 from tfcli.inspection.heads.material import Material
@@ -14,7 +15,7 @@ from tfcli.inspection.heads.roles import heads_on
 from tfcli.inspection.kinds import KINDS
 from tfcli.inspection.passes import record_model
 from tfcli.inspection.reading import read_text
-from tfcli.records.attention import AttentionKind, AttentionRecord
+from tfcli.records.attention import AttentionDifference, AttentionEdges, AttentionHeads, AttentionKind, AttentionRecord
 from tfcli.records.heads import HeadStatistics
 from tfcli.runs.load import LoadedRun
 
@@ -44,15 +45,19 @@ class Reading:
         [found] = [record for record in self.records if record.kind == kind]
         return found
 
-    @cached_property
-    def means(self) -> dict[AttentionKind, AttentionRecord]:
-        """Every layer's heads as their mean."""
-        return {record.kind: layer_means(record) for record in self.records}
+    def found(self, view: View) -> AttentionHeads | AttentionDifference:
+        """What a view looks at: a head, a mean, a rollout or a difference. The last one is kept."""
+        asked = view.place.kind, view.choice
+        if asked not in self._found:
+            found = chosen_attention([self.record(view.place.kind)], view.choice)
+            assert not isinstance(found, AttentionEdges)
+            self._found.clear()
+            self._found[asked] = found
+        return self._found[asked]
 
     @cached_property
-    def rollouts(self) -> dict[AttentionKind, AttentionRecord]:
-        """The rollout through the layers; cross-attention has none."""
-        return {record.kind: rollout(record) for record in self.records if record.kind != "cross"}
+    def _found(self) -> dict[tuple[AttentionKind, AttentionChoice], AttentionHeads | AttentionDifference]:
+        return {}
 
     def kinds(self) -> tuple[AttentionKind, ...]:
         """The kinds, in the order in which they are shown."""

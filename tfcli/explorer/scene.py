@@ -1,13 +1,42 @@
-"""All that a moment's picture is drawn from."""
+"""All that a moment's picture is drawn from, and the numbers of its map with the shades that they are painted in."""
 
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tfcli.explorer.reading import Reading
 from tfcli.explorer.state import View
-from tfcli.explorer.values import Map, MapValues, head_weights, map_values
-from tfcli.records.attention import AttentionRecord
-from tfcli.render.attention.words import labels
+from tfcli.records.attention import AttentionDifference, AttentionRecord
+from tfcli.render.attention.words import head_sums, labels
+
+Map = NDArray[np.float32]
+
+_LEAST = 1e-4
+"""Where the logarithmic scale begins: smaller weights look like this one."""
+
+
+@dataclass(frozen=True)
+class MapValues:
+    """What a map shows.
+
+    Shape:
+        numbers: (T, S), as they are written; NaN where a query may not look
+        shades: (T, S), what is painted, from `low` to `high`
+
+    Args:
+        ends: the numbers at the two ends of the scale, as they are written beside it.
+        meaning: what a number is.
+    """
+
+    numbers: Map
+    shades: Map
+    low: float
+    high: float
+    ends: tuple[str, str]
+    meaning: str
+    signed: bool
 
 
 @dataclass(frozen=True)
@@ -50,9 +79,55 @@ class Scene:
     @cached_property
     def weights(self) -> Map:
         """The weights of the head that is looked at, NaN where a query may not look."""
-        return head_weights(self.reading, self.view.place)
+        return self.record.visible_weights(self.view.place.layer, self.view.place.head)
 
     @property
     def cursor(self) -> tuple[int, int]:
         """Query and key."""
         return self.view.row, self.view.column
+
+
+def map_values(reading: Reading, view: View) -> MapValues:
+    """What the map of a view shows."""
+    numbers, meaning = _numbers(reading, view)
+    if np.isnan(numbers).all():
+        return MapValues(numbers, numbers, 0.0, 0.0, ("0", "0"), meaning, view.signed)
+    if view.scale == "row":
+        return _by_row(numbers, meaning, view.signed)
+    if view.signed:
+        furthest = float(np.nanmax(np.abs(numbers)))
+        return MapValues(numbers, numbers, -furthest, furthest, (f"-{furthest:.3g}", f"{furthest:.3g}"), meaning, True)
+    highest = float(np.nanmax(numbers))
+    if view.scale == "log":
+        shades = np.log10(np.maximum(numbers, _LEAST))
+        top = float(np.log10(max(highest, _LEAST)))
+        return MapValues(
+            numbers, shades, float(np.log10(_LEAST)), top, (f"≤{_LEAST:.0e}", f"{highest:.3g}"), meaning, False
+        )
+    return MapValues(numbers, numbers, 0.0, highest, ("0", f"{highest:.3g}"), meaning, False)
+
+
+def _numbers(reading: Reading, view: View) -> tuple[Map, str]:
+    found, kind = reading.found(view), view.place.kind
+    if isinstance(found, AttentionDifference):
+        return found.visible_differences, f"weight here − weight in {found.names[1]}"
+    [record] = found.records
+    layer, head = record.focus
+    weights = record.visible_weights(layer, head)
+    if found.scores:
+        assert record.scores is not None
+        scores = np.where(np.isnan(weights), np.float32(np.nan), record.scores[layer, head])
+        return scores, "score before the softmax"
+    if view.combined == "mean":
+        return weights, f"mean of {reading.record(kind).weights.shape[1]} heads"
+    if view.combined == "rollout":
+        return weights, "share of a token in what a query has become"
+    return weights, f"weight, {head_sums(record, layer, head)}"
+
+
+def _by_row(numbers: Map, meaning: str, signed: bool) -> MapValues:
+    """Every row divided by its largest distance from 0."""
+    largest = np.abs(np.nan_to_num(numbers)).max(axis=1, keepdims=True)
+    shades: Map = np.divide(numbers, np.where(largest == 0.0, 1.0, largest), dtype=np.float32)
+    low, ends = (-1.0, ("-row's largest", "row's largest")) if signed else (0.0, ("0", "row's largest"))
+    return MapValues(numbers, shades, low, 1.0, ends, meaning, signed)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from tfcli.inspection.attention.choice import AttentionChoice
 from tfcli.records.attention import AttentionKind, AttentionRecord
 
 Scale = Literal["linear", "log", "row"]
@@ -61,6 +62,18 @@ class View:
     def signed(self) -> bool:
         """Whether values are on both sides of 0: differences and raw scores."""
         return self.against is not None or self.quantity == "scores"
+
+    @property
+    def choice(self) -> AttentionChoice:
+        """What is looked at, as `tfcli inspect attention` is asked for it."""
+        layer, head = self.place.layer, self.place.head
+        if self.combined == "mean":
+            return AttentionChoice(layer=layer, average="layer")
+        if self.combined == "rollout":
+            return AttentionChoice(layer=layer, rollout=True)
+        if self.against is not None:
+            return AttentionChoice(layer=layer, head=head, against_head=f"{self.against.layer}.{self.against.head}")
+        return AttentionChoice(layer=layer, head=head, scores=self.quantity == "scores")
 
     def at(self, record: AttentionRecord, row: int, column: int) -> "View":
         """The cursor on a cell; outside of the map, on the nearest one."""

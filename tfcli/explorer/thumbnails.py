@@ -10,8 +10,7 @@ from textual.message import Message
 from tfcli.explorer.drawn import Drawn
 from tfcli.explorer.grid import around
 from tfcli.explorer.paint import DIM, mark_style, weights_brush
-from tfcli.explorer.scene import Scene
-from tfcli.explorer.values import Map
+from tfcli.explorer.scene import Map, Scene
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.brush import Brush
 from tfcli.render.cells import Line, half_block_lines, whole_cell_lines

@@ -14,12 +14,12 @@ KINDS: dict[str, tuple[AttentionKind, ...]] = {
 
 
 def chosen_kinds(
-    run: LoadedRun, kind: AttentionKind | None, place: tuple[int, int] | None = None
+    run: LoadedRun, kind: AttentionKind | None, place: tuple[int, int | None] | None = None
 ) -> tuple[AttentionKind, ...]:
     """The kind that is asked for, or all that the model has.
 
     Args:
-        place: a layer and a head that one of them has to have.
+        place: a layer and a head, or a layer alone, that one of them has to have.
 
     Raises:
         UsageError: the model has no attention of that kind, or no such head; naming those it has.
@@ -32,9 +32,9 @@ def chosen_kinds(
     if place is not None:
         model, decodes = run.config.model, run.architecture == "encoder-decoder"
         layers = max(model.decoder_layers if decodes and one != "encoder_self" else model.num_layers for one in kinds)
-        if place[0] >= layers or place[1] >= model.num_heads:
+        if place[0] >= layers or (place[1] or 0) >= model.num_heads:
             raise UsageError(
-                f"{run.directory.path} has no head {place[0]}.{place[1]}",
+                f"{run.directory.path} has no head {place[0]}.{place[1] or 0}",
                 f"name LAYER.HEAD, both from 0: layers to {layers - 1}, heads to {model.num_heads - 1}",
             )
     return kinds

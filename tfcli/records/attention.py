@@ -1,4 +1,4 @@
-"""Attention weights with the tokens they belong to."""
+"""Attention weights with the tokens they belong to: self-attention, cross-attention, and what is asked of them."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tfcli.records.generation import Candidate
 from tfcli.records.tokens import Word
 
 AttentionKind = Literal["encoder_self", "decoder_self", "cross"]
@@ -222,3 +223,33 @@ class AttentionEvolution:
     weights: NDArray[np.float32]
     mask: NDArray[np.bool_]
     steps: tuple[AttentionStep, ...]
+
+
+@dataclass(frozen=True)
+class AttentionHeads:
+    """The heads that are shown of a text, as they are or several in one; the last record is drawn, at its focus.
+
+    Attributes:
+        layer, head: what CSV and JSON hold; None: all.
+        scores: whether scores stand beside the weights.
+    """
+
+    records: tuple[AttentionRecord, ...]
+    layer: int | None = None
+    head: int | None = None
+    scores: bool = False
+
+    def narrowed(self) -> tuple[AttentionRecord, ...]:
+        """The records with the asked layer and head alone."""
+        return tuple(record.narrowed(self.layer, self.head) for record in self.records)
+
+
+@dataclass(frozen=True)
+class AttentionQuery(AttentionHeads):
+    """Where one query looks: the only row of the one record; and what is `predicted` behind it, the likeliest first."""
+
+    predicted: tuple[Candidate, ...] = ()
+
+
+AttentionFound = AttentionHeads | AttentionEdges | AttentionDifference | AttentionEvolution
+"""What can be asked of a text's attention."""

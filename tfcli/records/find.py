@@ -1,5 +1,6 @@
 """A head that was looked for: how it was chosen on training texts, and what it does on held-out ones."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tfcli.records.attention import AttentionKind
@@ -30,6 +31,12 @@ class Share:
 
     hits: int
     count: int
+
+    @classmethod
+    def of(cls, hits: Iterable[bool]) -> "Share":
+        """Count how many of them are true."""
+        found = list(hits)
+        return cls(int(sum(found)), len(found))
 
     @property
     def value(self) -> float:

@@ -104,7 +104,7 @@ class HeadsRecord:
         tokens: of all those texts, of the side with the most.
         repeated: how many random tokens were read twice in a row, None where the context is too short;
             sequences: how many such sequences.
-        finder: the search of `inspect attention --find` that this run can have.
+        finder: the search of `inspect heads --find` that this run can have.
     """
 
     run: str

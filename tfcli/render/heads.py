@@ -207,7 +207,7 @@ def commands(
     if record.finder:
         what = {"bank": "tells the banks apart", "alignment": "aligns words"}[record.finder]
         found = shlex.join([record.run, "--find", record.finder, *weights])
-        yield f"Which head {what}: tfcli inspect attention {found}"
+        yield f"Which head {what}: tfcli inspect heads {found}"
 
 
 def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:

@@ -1,4 +1,4 @@
-"""One attention against another: two heads, two texts, two models."""
+"""The difference of two attention maps: two heads, two texts, two models."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,13 @@ def difference(
     Raises:
         UsageError: the two do not have as many queries and keys.
     """
-    require_same_size(record, other, names)
+    if record.weights.shape[2:] != other.weights.shape[2:]:
+        raise UsageError(
+            f"{names[0]} has {_size(record)} and {names[1]} {_size(other)}: a difference needs as many",
+            "choose sources of equally many tokens, with one --target for both, or --kind encoder_self"
+            if record.kind == "cross"
+            else "choose texts of equally many tokens",
+        )
     weights, other_weights = record.weights[places[0]], other.weights[places[1]]
     return AttentionDifference(
         kind=record.kind,
@@ -47,21 +53,6 @@ def difference(
         query_positions=record.rows,
         key_positions=record.columns,
     )
-
-
-def require_same_size(record: AttentionRecord, other: AttentionRecord, names: tuple[str, str]) -> None:
-    """Refuse two texts of which one has more tokens.
-
-    Raises:
-        UsageError: naming both counts.
-    """
-    if record.weights.shape[2:] != other.weights.shape[2:]:
-        raise UsageError(
-            f"{names[0]} has {_size(record)} and {names[1]} {_size(other)}: a difference needs as many",
-            "choose sources of equally many tokens, with one --target for both, or --kind encoder_self"
-            if record.kind == "cross"
-            else "choose texts of equally many tokens",
-        )
 
 
 def require_same_tokens(record: AttentionRecord, other: AttentionRecord, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Which head to show first."""
+"""Which attention head to show first: the one that says most about a text."""
 
 from dataclasses import replace
 
@@ -17,8 +17,10 @@ def focused(record: AttentionRecord, layer: int | None = None, head: int | None 
     layers, heads = record.weights.shape[:2]
     require_place("layer", layer, layers)
     require_place("head", head, heads)
-    found = telling_head(record.narrowed(layer, head))
-    return replace(record, focus=(found[0] if layer is None else layer, found[1] if head is None else head))
+    if layer is None or head is None:
+        found = telling_head(record.narrowed(layer, head))
+        layer, head = found[0] if layer is None else layer, found[1] if head is None else head
+    return replace(record, focus=(layer, head))
 
 
 def require_place(name: str, index: int | None, count: int) -> None:

@@ -1,4 +1,7 @@
-"""How much each head of a run copies: measured on random tokens read twice, whatever text is looked at."""
+"""Induction heads and duplicate-token heads (Olsson et al. 2022), measured on random tokens read twice.
+
+On such tokens nothing but the first copy tells what comes in the second, whatever text is looked at elsewhere.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +11,28 @@ import torch
 from numpy.typing import NDArray
 
 from tfcli.inspection.heads import statistics as measure
-from tfcli.inspection.heads.repeated_tokens import Repeated, repeated_sequences
 from tfcli.inspection.kinds import KINDS
 from tfcli.inspection.passes import ModelPass, record_model
+from tfcli.inspection.reading import Inputs, framed
 from tfcli.records.attention import AttentionKind
 from tfcli.runs.load import LoadedRun
 
+_SEQUENCES = 4
+_LONGEST = 50
+_SHORTEST = 4
+_SEED = 0
+
 PerHead = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Inputs that hold `period` tokens twice; the first copy begins at `start`, of each side it stands on."""
+
+    inputs: Inputs
+    period: int
+    encoder_start: int
+    decoder_start: int
 
 
 @dataclass(frozen=True)
@@ -60,3 +78,25 @@ def _scores(
         scores["induction"].append(measure.induction(weights, start, sequence.period))
         scores["duplicate"].append(measure.duplicate(weights, start, sequence.period))
     return {name: np.mean(values, axis=0) for name, values in scores.items()}
+
+
+def repeated_sequences(run: LoadedRun) -> list[Repeated]:
+    """A few sequences of the run's own ordinary tokens, always the same; none where the context is too short.
+
+    The tokens of a copy all differ while the vocabulary allows it, so that each has one earlier copy.
+    """
+    roles, ids = run.config.roles, np.array(sorted(run.tokenizer.ordinary_ids))
+    before = 1 + max(map(len, (roles.source_start, roles.target_prefix, roles.text_prefix)))
+    period = min(_LONGEST, len(ids), (run.config.model.max_seq_len - before) // 2)
+    if period < _SHORTEST:
+        return []
+    rng = np.random.default_rng(_SEED)
+    return [_twice(run, rng.choice(ids, period, replace=False).tolist()) for _ in range(_SEQUENCES)]
+
+
+def _twice(run: LoadedRun, copy: list[int]) -> Repeated:
+    roles, twice = run.config.roles, copy * 2
+    before = len(roles.text_prefix)
+    starts = {"decoder": (0, before), "encoder": (before, 0)}
+    both = len(roles.source_start), len(roles.target_prefix)
+    return Repeated(framed(run, twice, twice), len(copy), *starts.get(run.architecture, both))

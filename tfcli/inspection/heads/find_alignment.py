@@ -1,4 +1,4 @@
-"""The cross-attention head that aligns words: chosen on training pairs, measured on held-out ones.
+"""Word alignment by cross-attention: the head that aligns words, chosen on training pairs, measured on held-out ones.
 
 The grammar of builtin:pt-en knows which Portuguese word became which English one. A head finds a word when, on the row
 that predicts the word's first token, a source word that the grammar put there gets more weight than any other.
@@ -6,19 +6,19 @@ that predicts the word's first token, a source word that the grammar put there g
 Shape legend: N words, L layers, H heads, S source words.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PtEnPair, pairs
+from tfcli.corpora.pt_en import PtEnPair, pairs
 from tfcli.errors import UsageError
-from tfcli.inspection.heads.held_out import HELD_OUT_SEED, require_trained_on, share
+from tfcli.inspection.heads.material import HELD_OUT_SEED, own_pairs, require_trained_on
 from tfcli.inspection.heads.word_weights import Weights, best_head, kind_weights, on_words, spelled
+from tfcli.inspection.kinds import chosen_kinds
 from tfcli.inspection.reading import framed
-from tfcli.records.find import AlignmentFound, Head, ReadSentence
+from tfcli.records.find import AlignmentFound, Head, ReadSentence, Share
 from tfcli.runs.load import LoadedRun
 
 _EXAMPLES = 3
@@ -44,26 +44,38 @@ class _Word:
         return np.isin(self.weights.argmax(axis=-1), self.right)
 
 
-def find_alignment(run: LoadedRun, training_pairs: int = 200, held_out_pairs: int = 300) -> AlignmentFound:
+def find_alignment(
+    run: LoadedRun,
+    training_pairs: int = 200,
+    held_out_pairs: int = 300,
+    place: tuple[int, int | None] | None = None,
+) -> AlignmentFound:
     """Choose the head that finds most words of training pairs, and measure it on held-out pairs.
 
+    Args:
+        place: choose among the heads of this layer alone, or take this layer and head.
+
     Raises:
-        UsageError: the run is no translator of builtin:pt-en.
+        UsageError: the run is no translator of builtin:pt-en, or has no such layer or head.
     """
     require_translator(run)
-    training = [word for pair in _training(run, training_pairs) for word in _words(run, pair)]
-    layer, head = best_head(np.mean([word.hits() for word in training], axis=0))
-    read = [_words(run, pair) for pair in _held_out(run, held_out_pairs)]
+    chosen_kinds(run, "cross", place)
+    own = islice(own_pairs(run, "train"), training_pairs)
+    training = [word for pair in own for word in _words(run, pair)]
+    layer, head = best_head(np.mean([word.hits() for word in training], axis=0), place)
+    # Validation pairs have a combination that no training pair has, so the run has read none of them.
+    others = (pair for pair in pairs(run.recipe.data.seed + HELD_OUT_SEED) if pair.validation)
+    read = [_words(run, pair) for pair in islice(others, held_out_pairs)]
     held_out = [word for words in read for word in words]
     return AlignmentFound(
         Head("cross", layer, head),
         training_pairs,
-        share(word.hits()[layer, head] for word in training),
+        Share.of(word.hits()[layer, head] for word in training),
         held_out_pairs,
-        share(word.hits()[layer, head] for word in held_out),
-        share(word.hits()[layer, head] for word in held_out if word.reordered),
-        share(word.weights.mean(axis=(0, 1)).argmax() in word.right for word in held_out),
-        share(word.number in word.right for word in held_out),
+        Share.of(word.hits()[layer, head] for word in held_out),
+        Share.of(word.hits()[layer, head] for word in held_out if word.reordered),
+        Share.of(word.weights.mean(axis=(0, 1)).argmax() in word.right for word in held_out),
+        Share.of(word.number in word.right for word in held_out),
         float(np.mean([len(word.right) / len(word.sources) for word in held_out])),
         tuple(_example(word, layer, head) for word in _telling(read)),
     )
@@ -81,18 +93,6 @@ def require_translator(run: LoadedRun) -> None:
             "name a run of the recipe pt-en",
         )
     require_trained_on(run, "pairs", "the right alignment", "name a run of the recipe pt-en")
-
-
-def _training(run: LoadedRun, count: int) -> Iterator[PtEnPair]:
-    data = run.recipe.data
-    own = islice(pairs(data.seed), data.max_documents or DEFAULT_DOCUMENTS)
-    return islice((pair for pair in own if not pair.validation), count)
-
-
-def _held_out(run: LoadedRun, count: int) -> Iterator[PtEnPair]:
-    """Pairs with a combination that no training pair has, and so none that it has read."""
-    stream = pairs(run.recipe.data.seed + HELD_OUT_SEED)
-    return islice((pair for pair in stream if pair.validation), count)
 
 
 def _words(run: LoadedRun, pair: PtEnPair) -> list[_Word]:
@@ -132,6 +132,5 @@ def _telling(read: list[list[_Word]]) -> list[_Word]:
 
 
 def _example(word: _Word, layer: int, head: int) -> ReadSentence:
-    weights = word.weights[layer, head]
-    hit = bool(word.hits()[layer, head])
-    return ReadSentence(word.sources, tuple(float(weight) for weight in weights), word.text, word.right, hit)
+    weights = tuple(word.weights[layer, head].tolist())
+    return ReadSentence(word.sources, weights, word.text, word.right, bool(word.hits()[layer, head]))

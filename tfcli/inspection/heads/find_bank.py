@@ -1,4 +1,6 @@
-"""The head that looks from "bank" at the word which says what bank it is: chosen on training texts, measured on others.
+"""Word-sense disambiguation by attention: the head that looks from "bank" at the word which says what bank it is.
+
+It is chosen on training texts and measured on others.
 
 In "… wanted to see the lost boat, so he ran down the long hill to the bank landing", "boat" alone decides. A head finds
 it when it gives "boat" more than any other content word of the story so far, on the row of "bank" or of the word after
@@ -20,9 +22,9 @@ from tfcli.corpora.division import open_division
 from tfcli.corpora.stories import Sense, stories
 from tfcli.corpora.story_banks import BankSentence, bank_sentences
 from tfcli.errors import UsageError
-from tfcli.inspection.heads.held_out import HELD_OUT_SEED, require_trained_on, share
-from tfcli.inspection.heads.word_weights import Weights, kind_weights, on_words, spelled_at
-from tfcli.inspection.kinds import query_ids
+from tfcli.inspection.heads.material import HELD_OUT_SEED, require_trained_on
+from tfcli.inspection.heads.word_weights import Weights, best_head, kind_weights, on_words, spelled_at
+from tfcli.inspection.kinds import chosen_kinds, query_ids
 from tfcli.inspection.reading import Inputs, framed
 from tfcli.records.attention import AttentionKind
 from tfcli.records.find import BankFound, Head, ReadSentence, SenseShares, Share
@@ -36,7 +38,7 @@ _MOST_STORIES = 30_000  # in which held-out sentences are looked for
 
 
 @dataclass(frozen=True)
-class Reading:
+class BankText:
     """A sentence as a model reads it: the places of each word's tokens among the ids, and the rows looked at."""
 
     of: BankSentence
@@ -44,7 +46,7 @@ class Reading:
     places: tuple[tuple[int, ...], ...]
     rows: tuple[int, int]
 
-    def shuffled(self, rng: random.Random) -> "Reading":
+    def shuffled(self, rng: random.Random) -> "BankText":
         """The tokens between the first one and "bank" in another order."""
         end = self.places[self.of.bank][0]
         order = list(range(1, end))
@@ -52,19 +54,24 @@ class Reading:
         order = [0, *order, *range(end, len(self.ids))]
         now = {old: new for new, old in enumerate(order)}
         places = tuple(tuple(now[place] for place in word) for word in self.places)
-        return Reading(self.of, tuple(self.ids[old] for old in order), places, self.rows)
+        return BankText(self.of, tuple(self.ids[old] for old in order), places, self.rows)
 
 
-def find_bank(run: LoadedRun, training: int = 100, held_out: int = 120) -> BankFound:
+def find_bank(
+    run: LoadedRun, training: int = 100, held_out: int = 120, place: tuple[int, int | None] | None = None
+) -> BankFound:
     """Choose the head, and the row, that finds most deciding words of the sense it is worse at; measure it elsewhere.
 
     Args:
         training: sentences of each sense to choose on. held_out: to measure on; none is in a training story.
+        place: choose among the heads of this layer alone, or take this layer and head.
 
     Raises:
-        UsageError: the run was not trained on builtin:stories, is an encoder-decoder, or has too short a context.
+        UsageError: the run was not trained on builtin:stories, is an encoder-decoder, has too short a context, or has
+            no such layer or head.
     """
     _require_reader(run)
+    chosen_kinds(run, None, place)
     known = [one for story in _training_stories(run) for one in bank_sentences(story)]
     seen = {one.sentence for one in known}
     chosen_on = _readings(run, known, training)
@@ -74,16 +81,25 @@ def find_bank(run: LoadedRun, training: int = 100, held_out: int = 120) -> BankF
     beside = (one for one in _unseen(run, seen) if not one.alone)
     others = list(islice((reading for one in beside if (reading := read(run, one)) is not None), held_out))
     training_hits = {sense: _all_hits(run, readings) for sense, readings in chosen_on.items()}
-    place = best_of_both(*(training_hits[sense].mean(axis=0) for sense in SENSES))
+    river, money = (training_hits[sense].mean(axis=0) for sense in SENSES)
+    row, layer, head = best_of_both(river, money, place)
+
+    def share(hits: NDArray[np.bool_]) -> Share:
+        return Share.of(hits[:, row, layer, head].tolist())
+
+    def shares(readings: dict[Sense, list[BankText]]) -> SenseShares:
+        return SenseShares(*(share(_all_hits(run, readings[sense])) for sense in SENSES))
+
+    rivers, banks = (measured_on[sense] for sense in SENSES)
     return BankFound(
-        Head(_KINDS[run.architecture], *place[1:]),
-        _ROWS[place[0]],
-        _shares(training_hits, place),
-        _shares({sense: _all_hits(run, readings) for sense, readings in measured_on.items()}, place),
-        _shares({sense: _all_hits(run, readings) for sense, readings in mixed.items()}, place),
-        float(np.mean([1 / len(_visible(one)) for readings in measured_on.values() for one in readings])),
-        _share_at(_all_hits(run, others), place) if others else None,
-        tuple(_example(run, one, place) for one in _examples(measured_on)),
+        Head(_KINDS[run.architecture], layer, head),
+        _ROWS[row],
+        SenseShares(*(share(training_hits[sense]) for sense in SENSES)),
+        shares(measured_on),
+        shares(mixed),
+        float(np.mean([1 / len(_visible(one)) for one in (*rivers, *banks)])),
+        share(_all_hits(run, others)) if others else None,
+        tuple(_example(run, one, (row, layer, head)) for one in (rivers[0], banks[0], rivers[-1])),
     )
 
 
@@ -98,18 +114,19 @@ def require_bank_sentences(run: LoadedRun) -> None:
     _readings(run, (one for story in few for one in bank_sentences(story)), 1)
 
 
-def best_of_both(river: NDArray[np.float64], money: NDArray[np.float64]) -> tuple[int, int, int]:
+def best_of_both(
+    river: NDArray[np.float64], money: NDArray[np.float64], place: tuple[int, int | None] | None = None
+) -> tuple[int, int, int]:
     """Row, layer and head with the largest share of the sense that it is worse at.
 
     Shape:
         river, money: (R, L, H)
     """
-    worse = np.minimum(river, money)
-    row, layer, head = np.unravel_index(worse.argmax(), worse.shape)
-    return int(row), int(layer), int(head)
+    row, layer, head = best_head(np.minimum(river, money), place)
+    return row, layer, head
 
 
-def read(run: LoadedRun, sentence: BankSentence) -> Reading | None:
+def read(run: LoadedRun, sentence: BankSentence) -> BankText | None:
     """A sentence with the story before it as training has them; None where the context does not hold them."""
     text = spelled_at(run.tokenizer, sentence.text, sentence.words)
     ids = query_ids(_KINDS[run.architecture], framed(run, text.ids))
@@ -118,10 +135,10 @@ def read(run: LoadedRun, sentence: BankSentence) -> Reading | None:
     places = tuple(tuple(1 + place for place in word) for word in text.places)
     bank = places[sentence.bank][-1]
     after = places[sentence.bank + 1][-1] if sentence.bank + 1 < len(places) else bank + 1
-    return Reading(sentence, ids, places, (bank, after))
+    return BankText(sentence, ids, places, (bank, after))
 
 
-def hits(run: LoadedRun, reading: Reading) -> NDArray[np.bool_]:
+def _hits(run: LoadedRun, reading: BankText) -> NDArray[np.bool_]:
     """Whether the deciding word gets more than any other content word.
 
     Shape:
@@ -133,21 +150,19 @@ def hits(run: LoadedRun, reading: Reading) -> NDArray[np.bool_]:
     return np.stack([on_words(row, places).argmax(axis=-1) == right for row in _rows(run, reading)])
 
 
-def _all_hits(run: LoadedRun, readings: Sequence[Reading]) -> NDArray[np.bool_]:
+def _all_hits(run: LoadedRun, readings: Sequence[BankText]) -> NDArray[np.bool_]:
     """Shape: (sentences, R, L, H)."""
-    return np.stack([hits(run, reading) for reading in readings])
+    return np.stack([_hits(run, reading) for reading in readings])
 
 
-def _rows(run: LoadedRun, reading: Reading) -> list[Weights]:
+def _rows(run: LoadedRun, reading: BankText) -> list[Weights]:
     """What every head gives each token on the two rows. Shape: (L, H, S) each."""
-    if run.architecture == "encoder":
-        weights = kind_weights(run, Inputs(encoder=reading.ids), "encoder_self")
-    else:
-        weights = kind_weights(run, Inputs(decoder=reading.ids), "decoder_self")
+    inputs = Inputs(**{"encoder" if run.architecture == "encoder" else "decoder": reading.ids})
+    weights = kind_weights(run, inputs, _KINDS[run.architecture])
     return [weights[:, :, row] for row in reading.rows]
 
 
-def _visible(reading: Reading) -> list[int]:
+def _visible(reading: BankText) -> list[int]:
     """The content words up to "bank", which counts as one itself; behind it stands what follows from the sense."""
     return [number for number in reading.of.content() if number <= reading.of.bank]
 
@@ -158,9 +173,9 @@ def _unseen(run: LoadedRun, seen: set[str]) -> Iterator[BankSentence]:
         yield from (one for one in bank_sentences(story) if one.sentence not in seen)
 
 
-def _readings(run: LoadedRun, sentences: Iterable[BankSentence], count: int) -> dict[Sense, list[Reading]]:
+def _readings(run: LoadedRun, sentences: Iterable[BankSentence], count: int) -> dict[Sense, list[BankText]]:
     """The first sentences of each sense that are asked about."""
-    found: dict[Sense, list[Reading]] = {sense: [] for sense in SENSES}
+    found: dict[Sense, list[BankText]] = {sense: [] for sense in SENSES}
     for one in sentences:
         if one.alone and one.contested and len(found[one.sense]) < count and (reading := read(run, one)) is not None:
             found[one.sense].append(reading)
@@ -190,28 +205,14 @@ def _training_stories(run: LoadedRun) -> Iterator[str]:
         yield document
 
 
-def _shares(hits: dict[Sense, NDArray[np.bool_]], place: tuple[int, int, int]) -> SenseShares:
-    return SenseShares(*(_share_at(hits[sense], place) for sense in SENSES))
-
-
-def _share_at(hits: NDArray[np.bool_], place: tuple[int, int, int]) -> Share:
-    """Shape: hits (sentences, R, L, H)."""
-    return share(hits[(slice(None), *place)].tolist())
-
-
-def _examples(readings: dict[Sense, list[Reading]]) -> list[Reading]:
-    return [readings["river"][0], readings["money"][0], readings["river"][-1]]
-
-
-def _example(run: LoadedRun, reading: Reading, place: tuple[int, int, int]) -> ReadSentence:
+def _example(run: LoadedRun, reading: BankText, place: tuple[int, int, int]) -> ReadSentence:
     row, layer, head = place
     words = range(reading.of.bank + 1)
     weights = on_words(_rows(run, reading)[row], [reading.places[n] for n in words])[layer, head]
-    query = reading.of.word(reading.of.bank + row)
     return ReadSentence(
         tuple(reading.of.word(n) for n in words),
-        tuple(float(weight) for weight in weights),
-        query,
+        tuple(weights.tolist()),
+        reading.of.word(reading.of.bank + row),
         (reading.of.deciding,),
-        bool(hits(run, reading)[place]),
+        bool(_hits(run, reading)[place]),
     )

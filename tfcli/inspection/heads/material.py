@@ -1,8 +1,9 @@
-"""The texts that heads are measured on: one that is given, or a sample of a dataset's validation part."""
+"""The texts that heads are measured on: one that is given, a sample of a validation part, or built-in pairs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ _TOKENS = 8192
 _LONGEST = 256
 _LABELLED_PAIRS = 256  # the first of the part, for the grammar makes them one after the other
 _SEED = 0
+HELD_OUT_SEED = 1_000_003
+"""Added to a run's own: other built-in sentences than it was trained on."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +149,27 @@ def _ids(row: NDArray[np.int64]) -> tuple[int, ...]:
 
 def _aligned(run: LoadedRun, read: Sequence[Inputs]) -> dict[int, PtEnPair]:
     """The pairs of the grammar that have these texts."""
-    data = run.recipe.data
-    own = islice(pairs(data.seed), data.max_documents or DEFAULT_DOCUMENTS)
-    first = islice((pair for pair in own if pair.validation), _LABELLED_PAIRS)
+    first = islice(own_pairs(run, "validation"), _LABELLED_PAIRS)
     known = {tuple(run.config.roles.source(run.tokenizer.encode(pair.source))): pair for pair in first}
     return {n: known[one.encoder] for n, one in enumerate(read) if one.encoder in known}
+
+
+def own_pairs(run: LoadedRun, part: Literal["train", "validation"]) -> Iterator[PtEnPair]:
+    """The pairs of builtin:pt-en that a run has read, or those that were held out, with their alignments."""
+    data = run.recipe.data
+    own = islice(pairs(data.seed), data.max_documents or DEFAULT_DOCUMENTS)
+    return (pair for pair in own if pair.validation == (part == "validation"))
+
+
+def require_trained_on(run: LoadedRun, kind: Literal["text", "pairs"], knows: str, remedy: str) -> None:
+    """Refuse a run of another corpus than the built-in one.
+
+    Args:
+        knows: what the corpus's grammar knows.
+
+    Raises:
+        UsageError: it was imported, or trained on something else.
+    """
+    corpus = DEFAULT[kind]
+    if run.recipe.origin.source or (run.recipe.data.source or corpus) != corpus:
+        raise UsageError(f"{run.directory.path} was not trained on {corpus}, whose grammar knows {knows}", remedy)

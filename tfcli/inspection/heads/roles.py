@@ -1,4 +1,4 @@
-"""Which head does what: the share of its attention that each role's keys get, beside chance, and the role it shows.
+"""Roles of attention heads: the share of a head's attention that each role's keys get, beside chance.
 
 A role's share is the mean, over the rows that see a key of it and one more, of the weight on those keys; chance is the
 same with equal weights on all keys that a row sees. A role is chosen on every other text and measured on the rest, so
@@ -7,6 +7,7 @@ that the best of many is not flattered.
 Shape legend: H heads, T queries, S keys, R roles, U texts.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,13 +20,13 @@ from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, resampled
 from tfcli.inspection.heads import statistics as measure
 from tfcli.inspection.heads.copies import Copies, PerHead, copies
-from tfcli.inspection.heads.examples import example
 from tfcli.inspection.heads.find_alignment import require_translator
 from tfcli.inspection.heads.find_bank import require_bank_sentences
 from tfcli.inspection.heads.looked_at import Keys, role_keys
-from tfcli.inspection.heads.material import Material
+from tfcli.inspection.heads.material import Material, surface
 from tfcli.inspection.kinds import chosen_kinds, key_ids, query_ids
 from tfcli.inspection.passes import AttentionPass, ModelPass, record_model
+from tfcli.inspection.reading import Inputs
 from tfcli.records.attention import AttentionKind
 from tfcli.records.heads import NO_ROLE, HeadExample, HeadsRecord, HeadStatistics, RoleShare
 from tfcli.runs.load import LoadedRun
@@ -39,13 +40,16 @@ _FEWEST = 3  # rows of a query token, for it to have a role
 _FAVOURITES = 3
 _EARLIER, _LETTERS = 0.002, 0.05  # of two rows, the example is the one with less before it, and a word
 
+_BREAK = re.compile(r"(?<=[.!?…。！？])[\"”']?\s+|(?<=[.!?][\"”'])\s+|\n+")
+_BEFORE, _BEHIND = 60, 60  # characters, where no sentence begins or ends nearer
+
 Array = NDArray[np.float64]
 
 
 def heads(
-    run: LoadedRun, material: Material, kind: AttentionKind | None = None, place: tuple[int, int] | None = None
+    run: LoadedRun, material: Material, kind: AttentionKind | None = None, place: tuple[int, int | None] | None = None
 ) -> HeadsRecord:
-    """What every head does, of one kind or of all that the model has; or those at one place, layer and head.
+    """What every head does, of one kind or of all that the model has; or those of one layer, or at a layer and head.
 
     Induction and duplicate scores are measured on random tokens read twice, whatever the texts.
 
@@ -60,7 +64,8 @@ def heads(
             return record_model(run.model, material.texts[number].tensors(run.device))
 
     every = heads_on(run, kinds, material, read, copied)
-    found = tuple(head for head in every if place in (None, (head.layer, head.head)))
+    layer, own = place or (None, None)
+    found = tuple(one for one in every if layer in (None, one.layer) and own in (None, one.head))
     return HeadsRecord(
         str(run.directory.path),
         material.measured_on,
@@ -118,7 +123,7 @@ def heads_on(
 
 
 def _search(run: LoadedRun) -> str | None:
-    """What `inspect attention --find` can look for in a run."""
+    """What `inspect heads --find` can look for in a run."""
     try:
         if run.architecture == "encoder-decoder":
             require_translator(run)
@@ -344,3 +349,39 @@ def _figures(kind: AttentionKind, weights: Array, mask: NDArray[np.bool_]) -> di
     if kind != "cross":
         return found | {"distance": measure.distance(weights)}
     return found | ({"in_order": measure.in_order(weights)} if weights.shape[1] > 1 else {})
+
+
+def example(run: LoadedRun, kind: AttentionKind, inputs: Inputs, query: int, key: int, weight: float) -> HeadExample:
+    """What stands around a row's query and a key."""
+    decode = run.tokenizer.decode
+    if kind == "cross":
+        text, [at], _ = _around(run, query_ids(kind, inputs), (query,))
+        source, [on], _ = _around(run, key_ids(kind, inputs), (key,))
+    else:
+        source = None
+        text, [at, on], prompt = _around(run, key_ids(kind, inputs), (query, key))
+    if inputs.encoder is None or inputs.decoder is None:
+        return HeadExample(text, source, at, on, weight, prompt, None)
+    return HeadExample(text, source, at, on, weight, decode(inputs.encoder), decode(inputs.decoder))
+
+
+def _around(run: LoadedRun, ids: Sequence[int], places: Sequence[int]) -> tuple[str, list[tuple[int, int]], str]:
+    """From the beginning of a sentence to the end of one, where these places stand in it, and what one types for it."""
+    told = surface(run.tokenizer, ids)
+    spans = [told.spans[place] for place in places]
+    low, high = min(start for start, _ in spans), max(end for _, end in spans)
+    breaks = [(0, 0), *((match.start(), match.end()) for match in _BREAK.finditer(told.text))]
+    start = max(end for _, end in breaks if end <= low)
+    if start < low - _BEFORE:
+        start = told.text.find(" ", low - _BEFORE, low) + 1 or low - _BEFORE
+    end = min((begin for begin, _ in breaks if begin >= high), default=len(told.text))
+    if end > high + _BEHIND:
+        end = max(told.text.rfind(" ", high, high + _BEHIND), high)
+    inside = [token for token, (first, last) in zip(ids, told.spans, strict=True) if first < end and last > start]
+    room = run.config.model.max_seq_len - len(run.config.roles.text(()))  # a piece of a document lacks its marks
+    inside = inside[-room:] if max(places) == len(ids) - 1 else inside[:room]
+    before = "… " if start and start not in [end for _, end in breaks] else ""
+    behind = " …" if end < len(told.text) and end not in [begin for begin, _ in breaks] else ""
+    shift = len(before) - start
+    text = before + told.text[start:end] + behind
+    return text, [(first + shift, last + shift) for first, last in spans], run.tokenizer.decode(inside).strip()

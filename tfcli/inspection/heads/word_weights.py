@@ -1,4 +1,4 @@
-"""Words of a text and the tokens that spell them: what attention gives to a word is the sum over its tokens.
+"""Word alignment of tokens: what attention gives to a word is the sum over the tokens that spell it.
 
 Shape legend: L layers, H heads, T queries, S keys, W words.
 """
@@ -79,10 +79,16 @@ def on_words(rows: Weights, places: Sequence[Sequence[int]]) -> Weights:
     return np.stack([rows[..., list(place)].sum(axis=-1) for place in places], axis=-1)
 
 
-def best_head(shares: NDArray[np.float64]) -> tuple[int, ...]:
-    """The place of the largest share.
+def best_head(shares: NDArray[np.float64], place: tuple[int, int | None] | None = None) -> tuple[int, ...]:
+    """The place of the largest share; of a layer's heads, or of one head, where `place` names it.
 
     Shape:
-        shares: any, such as (L, H)
+        shares: (…, L, H)
     """
+    if place is not None:
+        layer, head = place
+        of_head = slice(None) if head is None else head
+        asked = np.full(shares.shape, -1.0)
+        asked[..., layer, of_head] = shares[..., layer, of_head]
+        shares = asked
     return tuple(int(index) for index in np.unravel_index(shares.argmax(), shares.shape))

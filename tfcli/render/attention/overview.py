@@ -1,6 +1,7 @@
 """All layers and heads of one kind of attention as thumbnails."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ from tfcli.render.numbers import plural
 from tfcli.render.pooling import max_pool
 from tfcli.render.safe import fit
 
+Scale = Literal["all", "each"]
+"""Of thumbnails: one colour scale for all heads, which tells strong heads from weak ones, or each head's own."""
+
 _SIDE = 16
 _GAP = 2
 
@@ -26,6 +30,7 @@ class AttentionOverview:
     """Layers down, heads across, each at most 16 columns wide; heads that do not fit go to the next line."""
 
     record: AttentionRecord
+    scale: Scale = "all"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
@@ -42,25 +47,27 @@ class AttentionOverview:
             for layer in range(num_layers)
         ]
         rows_of_maps = [[one for [one] in named]] if record.names else named
-        yield Thumbnails(tuple(tuple(row) for row in rows_of_maps))
+        yield Thumbnails(tuple(tuple(row) for row in rows_of_maps), self.scale)
 
 
 @dataclass(frozen=True)
 class Thumbnails:
     """Small maps of one shape under their names, a line of them a row; those that do not fit go to the next line.
 
-    All share one scale. For long texts a cell shows the largest weight of its block.
+    All share one colour scale, or each has its own. For long texts a cell shows the largest weight of its block.
 
     Shape:
         rows: a name and (T, S) each, NaN where a query may not look
     """
 
     rows: tuple[tuple[tuple[str, NDArray[np.float32]], ...], ...]
+    scale: Scale = "all"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, WEIGHTS)
         every = [one for row in self.rows for one in row]
-        highest = max(float(np.nanmax(weights, initial=0.0)) for _, weights in every)
+        highest = max(_largest(weights) for _, weights in every)
+        one_scale = self.scale == "all"
         rows, columns = every[0][1].shape
         shape = _shape(rows, columns, brush)
         drawn = -(-columns // shape.factor) * shape.growth * shape.cell_width
@@ -70,9 +77,11 @@ class Thumbnails:
             for first in range(0, len(row), per_line):
                 line = row[first : first + per_line]
                 yield Text((" " * _GAP).join(fit(name, width) for name, _ in line), no_wrap=True)
-                yield from _side_by_side([_thumbnail(weights, highest, shape, brush) for _, weights in line], width)
-        yield from scale_bar("0", f"{highest:.2g}", brush)
-        yield Text(f"  attention weight{_pooled(shape)}", style="dim")
+                drawn_to = [(weights, highest if one_scale else _largest(weights)) for _, weights in line]
+                yield from _side_by_side([_thumbnail(*one, shape, brush) for one in drawn_to], width)
+        yield from scale_bar("0", f"{highest:.2g}" if one_scale else "its largest", brush)
+        what = "attention weight" if one_scale else "attention weight, each head by itself"
+        yield Text(f"  {what}{_pooled(shape)}", style="dim")
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,10 @@ def _side_by_side(thumbnails: list[list[Line]], width: int) -> RenderResult:
             if number + 1 < len(lines):
                 yield Segment(" " * (_GAP + width - sum(segment.cell_length for segment in line)))
         yield Segment.line()
+
+
+def _largest(weights: NDArray[np.float32]) -> float:
+    return float(np.nanmax(weights, initial=0.0))
 
 
 def _pooled(shape: _Shape) -> str:
