@@ -279,3 +279,11 @@ def test_b_changes_between_a_light_and_a_dark_background(light: bool):
     dark, white = "#0D1117", "#FFFFFF"
     assert [paper for paper, *_ in seen] == ([white, dark, white] if light else [dark, white, dark])
     assert min(min(contrasts) for _, *contrasts in seen) > 4
+
+
+def test_the_small_maps_are_on_their_own_scales_or_on_one():
+    """Which of the two stands in the frame. No head of the cross-attention has a weight of 1."""
+    own, one = watch(explorer(translation_reading(), color_system=None), [], ["a"], size=(120, 30))
+    assert "own scales" in own and "one scale" not in own
+    assert "one scale" in one and "own scales" not in one
+    assert own.count("█") > one.count("█"), "on its own scale every head has a darkest cell"

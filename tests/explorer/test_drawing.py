@@ -7,7 +7,7 @@ import pytest
 from tests.support.explorer import decoder_reading
 from tfcli.explorer.bars import RowBars
 from tfcli.explorer.grid import lay_out
-from tfcli.explorer.map_lines import MapPicture, cell_number
+from tfcli.explorer.map_widget import MapPicture, cell_number
 from tfcli.explorer.paint import CURSOR, map_brush
 from tfcli.explorer.scene import Scene
 from tfcli.explorer.thumbnails import Thumbnails, thumbnail_layout
@@ -32,7 +32,7 @@ def test_the_cursor_is_the_one_half_block_in_its_colour(row: int, column: int):
     shown = scene(row, column)
     grid = lay_out(shown.queries, shown.keys, (60, 17), shown.cursor, zoomed=False, in_color=True)
     brush = map_brush(shown.view, "truecolor")
-    lines = MapPicture(shown.values, grid, brush, shown.queries, shown.keys, shown.cursor).lines()
+    lines = MapPicture(shown, grid, brush).lines()
     assert (grid.halves, grid.factor, len(lines)) == (True, 1, 17)
     found = []
     for y, line in enumerate(lines[2:]):

@@ -1,6 +1,6 @@
 """Where a text stands among tokens."""
 
-from tfcli.explorer.search import found_tokens
+from tfcli.explorer.app import found_tokens
 
 
 def test_a_word_of_several_tokens_is_found_where_it_begins():

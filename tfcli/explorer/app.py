@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from typing import ClassVar
 
 from textual import on, work
@@ -10,19 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.worker import get_current_worker
 
 from tfcli.errors import TfcliError
+from tfcli.explorer.drawn import Look
 from tfcli.explorer.export import export, plain_command
-from tfcli.explorer.help_screen import HelpScreen
-from tfcli.explorer.keys import KEYS
-from tfcli.explorer.layout import CSS, THEMES
-from tfcli.explorer.map_widget import AttentionMap
-from tfcli.explorer.panels import Panels
-from tfcli.explorer.prompt import Prompt
+from tfcli.explorer.keys import KEYS, HelpScreen
+from tfcli.explorer.panels import CSS, THEMES, Panels, Prompt
 from tfcli.explorer.reading import Reading
 from tfcli.explorer.scene import Scene
-from tfcli.explorer.search import found_tokens
 from tfcli.explorer.state import View, following
-from tfcli.explorer.thumbnails import Thumbnails
-from tfcli.explorer.token_strip import TokenStrip
 
 Read = Callable[[str, str | None], Reading]
 """Runs the model on a text and a target."""
@@ -117,6 +112,9 @@ class Explorer(App[str]):
     def action_scale(self) -> None:
         self._look(self.view.rescaled())
 
+    def action_thumbnails(self) -> None:
+        self._look(replace(self.view, one_scale=not self.view.one_scale))
+
     def action_colors(self) -> None:
         self._look(self.view.recolored())
 
@@ -160,20 +158,9 @@ class Explorer(App[str]):
     async def action_quit(self) -> None:
         self.exit(plain_command(self.scene))
 
-    @on(AttentionMap.Chosen)
-    def _cell_chosen(self, event: AttentionMap.Chosen) -> None:
-        self._look(self.view.at(self.scene.record, event.row, event.column))
-
-    @on(Thumbnails.Chosen)
-    def _head_chosen(self, event: Thumbnails.Chosen) -> None:
-        record = self.scene.record
-        self._look(self.view.to_layer(record, event.layer).to_head(record, event.head))
-
-    @on(TokenStrip.Chosen)
-    def _token_chosen(self, event: TokenStrip.Chosen) -> None:
-        row = self.view.row if event.row is None else event.row
-        column = self.view.column if event.column is None else event.column
-        self._look(self.view.at(self.scene.record, row, column))
+    @on(Look)
+    def _clicked(self, event: Look) -> None:
+        self._look(event.view)
 
     @on(Prompt.Answered)
     def _answered(self, event: Prompt.Answered) -> None:
@@ -232,3 +219,25 @@ class Explorer(App[str]):
 
     def _fatal_error(self) -> None:
         self._close_messages_no_wait()
+
+
+def found_tokens(tokens: tuple[str, ...], text: str) -> list[int]:
+    """The tokens that `text` begins in, whatever its case; a word of several tokens is found, too.
+
+    >>> found_tokens(("<s>", "to", " the", " river", "bank"), "riverb")
+    [3]
+    """
+    needle = text.casefold()
+    if not needle:
+        return []
+    folded = [token.casefold() for token in tokens]
+    starts = [0, *accumulate(map(len, folded))]
+    joined = "".join(folded)
+    places: list[int] = []
+    at = joined.find(needle)
+    while at >= 0:
+        token = next(index for index in range(len(tokens)) if starts[index] <= at < starts[index + 1])
+        if token not in places:
+            places.append(token)
+        at = joined.find(needle, at + 1)
+    return places

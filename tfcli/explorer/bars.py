@@ -5,7 +5,7 @@ from rich.segment import Segment
 
 from tfcli.explorer.drawn import Drawn
 from tfcli.explorer.grid import around
-from tfcli.explorer.map_lines import cell_number
+from tfcli.explorer.map_widget import cell_number
 from tfcli.explorer.paint import DIM, map_brush, mark_style
 from tfcli.explorer.scene import Scene
 from tfcli.render.brush import Brush

@@ -1,11 +1,22 @@
 """A widget that is drawn line by line, with rich's segments."""
 
 from rich.segment import Segment
+from textual import events
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
 from tfcli.explorer.scene import Scene
+from tfcli.explorer.state import View
 from tfcli.render.cells import Line
+
+
+class Look(Message):
+    """Somebody has clicked on something, and wants this view."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self.view = view
 
 
 class Drawn(Widget):
@@ -29,6 +40,16 @@ class Drawn(Widget):
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
         """The lines of a scene in an area."""
         raise NotImplementedError
+
+    def clicked(self, scene: Scene, x: int, y: int) -> View | None:
+        """What a click on a point of the content chooses; None: nothing."""
+        return None
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        view = None if offset is None or self.scene is None else self.clicked(self.scene, *offset)
+        if view is not None:
+            self.post_message(Look(view))
 
     def on_resize(self) -> None:
         self.redraw()

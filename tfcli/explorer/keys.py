@@ -2,6 +2,13 @@
 
 from dataclasses import dataclass
 
+from rich.table import Table
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
 
 @dataclass(frozen=True)
 class Key:
@@ -35,6 +42,7 @@ KEYS = (
     Key("w", "w", "quantity", "scores before the softmax, or weights behind it", "scores"),
     Key("r", "r", "combine", "the mean of the layer's heads, the rollout, one head", "mean"),
     Key("s", "s", "scale", "colours on a linear or logarithmic scale, or row by row", "scale"),
+    Key("a", "a", "thumbnails", "small maps on their own colour scales, or all on one"),
     Key("c", "c", "colors", "the colour map: cividis, viridis", "colours"),
     Key("b", "b", "background", "a light or a dark background", "light"),
     Key("d", "d", "difference", "mark this head; then, on another one, the difference", "difference"),
@@ -42,17 +50,12 @@ KEYS = (
     Key("z", "z", "zoom", "a large map cropped around the cursor, or whole", "zoom"),
     Key("e", "e", "edit", "another text", "edit"),
     Key("E", "E", "edit_target", "another target; an empty one is the model's translation"),
-    Key("slash", "/", "search", "find a token", "search"),
-    Key("n", "n", "search_on", "the next one that was found"),
+    Key("slash", "/  n", "search", "find a token, and the next one that is found", "search"),
+    Key("n", "", "search_on", ""),
     Key("x", "x", "export", "write this head as .svg, .html, .csv or .json", "export"),
     Key("question_mark", "?", "help", "these keys", "help"),
     Key("q,ctrl+c", "q", "quit", "leave; the plain command of the last view is printed", "quit"),
 )
-
-
-def help_rows() -> list[tuple[str, str]]:
-    """What is written of a key, and what it does; one row for keys that belong together."""
-    return [(key.written, key.words) for key in KEYS if key.words]
 
 
 def hints() -> list[tuple[str, str]]:
@@ -60,3 +63,27 @@ def hints() -> list[tuple[str, str]]:
     which every screen has room for, come first."""
     found = [(key.written.split("  ")[0], key.hint) for key in KEYS if key.hint]
     return found[-2:] + found[:-2]
+
+
+class HelpScreen(ModalScreen[None]):
+    """The keys over everything else; any key leaves it."""
+
+    def compose(self) -> ComposeResult:
+        """A table."""
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True, style="bold")
+        table.add_column()
+        for key in KEYS:
+            if key.words:  # one row for keys that belong together
+                table.add_row(Text(key.written), Text(key.words))
+        box = Static(table, id="help")
+        box.border_title = "keys"
+        box.border_subtitle = "any key goes back"
+        yield box
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        self.dismiss()
+
+    def on_click(self) -> None:
+        self.dismiss()

@@ -38,6 +38,7 @@ class View:
         scale: how a value becomes a colour; "row" gives every row the whole range.
         marked: the head that others are compared with; `compared`: whether they are.
         zoomed: a map that is too large is cropped around the cursor, not pooled.
+        one_scale: the small maps of all heads share a colour scale; else each head has its own.
         sorted: the bars come with the largest first, not in the order of the keys.
     """
 
@@ -50,6 +51,7 @@ class View:
     combined: Combined = "head"
     marked: Place | None = None
     compared: bool = False
+    one_scale: bool = False
     zoomed: bool = False
     sorted: bool = False
 

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from rich.segment import Segment
-from textual import events
-from textual.message import Message
 
 from tfcli.explorer.drawn import Drawn
 from tfcli.explorer.grid import around
 from tfcli.explorer.paint import DIM, mark_style, weights_brush
 from tfcli.explorer.scene import Map, Scene
+from tfcli.explorer.state import View
 from tfcli.records.attention import AttentionRecord
 from tfcli.render.brush import Brush
 from tfcli.render.cells import Line, half_block_lines, whole_cell_lines
@@ -53,14 +52,6 @@ def thumbnail_layout(layers: int, heads: int, area: tuple[int, int], chosen: tup
 class Thumbnails(Drawn):
     """The overview. A click chooses a head."""
 
-    class Chosen(Message):
-        """A thumbnail was clicked."""
-
-        def __init__(self, layer: int, head: int) -> None:
-            super().__init__()
-            self.layer = layer
-            self.head = head
-
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._layout_drawn: Layout | None = None
@@ -73,10 +64,11 @@ class Thumbnails(Drawn):
         place = scene.view.place
         layout = self._layout_drawn = thumbnail_layout(layers, heads, (width, height), (place.layer, place.head))
         brush = weights_brush(scene.view, scene.color_system)
+        most = float(scene.record.weights.max()) if scene.view.one_scale else None
         shown = range(layout.first_head, layout.first_head + layout.heads)
         lines: list[Line] = [[Segment(" " * _GUTTER), Segment("".join(f"{h:<{layout.side + 1}}" for h in shown), DIM)]]
         for layer in range(layout.first_layer, layout.first_layer + layout.layers):
-            drawn = [_thumbnail(self._small(scene, layer, head, layout.side), brush) for head in shown]
+            drawn = [_thumbnail(self._small(scene, layer, head, layout.side), most, brush) for head in shown]
             for number, parts in enumerate(zip(*drawn, strict=True)):
                 line = [Segment(f"L{layer:<{_GUTTER - 1}}" if number == 0 else " " * _GUTTER, DIM)]
                 for part in parts:
@@ -94,16 +86,15 @@ class Thumbnails(Drawn):
             self._pooled[layer, head, size] = _resized(scene.record.visible_weights(layer, head), size)
         return self._pooled[layer, head, size]
 
-    def on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self)
-        place = None if offset is None or self._layout_drawn is None else self._layout_drawn.place(*offset)
-        if place is not None:
-            self.post_message(self.Chosen(*place))
+    def clicked(self, scene: Scene, x: int, y: int) -> View | None:
+        """The head under a point."""
+        place = None if self._layout_drawn is None else self._layout_drawn.place(x, y)
+        return None if place is None else scene.view.to_layer(scene.record, place[0]).to_head(scene.record, place[1])
 
 
-def _thumbnail(small: Map, brush: Brush) -> list[Line]:
-    """`side` columns and `side` / 2 lines, each head from 0 to its own largest weight."""
-    grid = levels(small, 0.0, float(np.nan_to_num(small).max()))
+def _thumbnail(small: Map, highest: float | None, brush: Brush) -> list[Line]:
+    """`side` columns and `side` / 2 lines, from 0 to the highest weight of all heads, else to the head's own."""
+    grid = levels(small, 0.0, float(np.nan_to_num(small).max()) if highest is None else highest)
     return half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, 2)
 
 

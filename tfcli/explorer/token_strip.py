@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
-from textual.message import Message
 
 from tfcli.explorer.drawn import Drawn
 from tfcli.explorer.paint import DIM, cursor_style, map_brush, mark_style
 from tfcli.explorer.scene import Scene
+from tfcli.explorer.state import View
 from tfcli.render.cells import Line
 from tfcli.render.colors import NO_VALUE, levels
 
@@ -19,14 +18,6 @@ _NAMES = ("query ", "keys  ")
 
 class TokenStrip(Drawn):
     """Two lines of tokens, moved so that the cursor's are in sight. A click chooses a query or a key."""
-
-    class Chosen(Message):
-        """A token was clicked; the other of the two stays as it is."""
-
-        def __init__(self, row: int | None, column: int | None) -> None:
-            super().__init__()
-            self.row = row
-            self.column = column
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
@@ -52,13 +43,13 @@ class TokenStrip(Drawn):
             self._spans.append([(start + len(name), end + len(name), index) for start, end, index in spans])
         return lines
 
-    def on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self)
-        if offset is None or offset.y >= len(self._spans):
-            return
-        for start, end, index in self._spans[offset.y]:
-            if start <= offset.x < end:
-                self.post_message(self.Chosen(index, None) if offset.y == 0 else self.Chosen(None, index))
+    def clicked(self, scene: Scene, x: int, y: int) -> View | None:
+        """The query or the key under a point; the other of the two stays as it is."""
+        row, column = scene.cursor
+        for start, end, index in self._spans[y] if y < len(self._spans) else []:
+            if start <= x < end:
+                return scene.view.at(scene.record, *((index, column) if y == 0 else (row, index)))
+        return None
 
 
 def _strip(
