@@ -1,4 +1,6 @@
-"""The attention weights of a trained model on a text."""
+"""The attention weights and scores of a trained model on a text."""
+
+import math
 
 import numpy as np
 import torch
@@ -6,13 +8,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tfcli.inspection.attention.focus import focused
-from tfcli.inspection.attention.score_formula import score_formula
 from tfcli.inspection.kinds import chosen_kinds, key_ids, query_ids
 from tfcli.inspection.passes import ModelPass, record_model
 from tfcli.inspection.reading import Inputs, read_text
+from tfcli.recipe.model import ModelSection
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionKind, AttentionRecord
 from tfcli.runs.load import LoadedRun
+
+_POSITIONS = {"alibi": "ALiBi's bias", "t5": "T5's bias"}
 
 
 def attention(
@@ -76,3 +80,26 @@ def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed
 def _stacked(layers: list[Tensor]) -> NDArray[np.float32]:
     """Shape: a (H, T, S) a layer to (L, H, T, S)."""
     return frozen(torch.stack(layers).cpu().numpy())
+
+
+def score_formula(model: ModelSection, kind: AttentionKind) -> str:
+    """What stands before the softmax, with the divisor worked out.
+
+    `model.size_per_head` is Dh, the size of a head's queries and keys, which is what the scores are divided by
+    (Vaswani et al. 2017, equation 1), not the size of the model.
+    """
+    size = model.size_per_head
+    formula = {
+        "scaled_dot": f"scores = q · k / √Dh, √{size} = {math.sqrt(size):.4g}",
+        "dot": "scores = q · k, not divided",
+        "additive": "scores = v · tanh(q + k)",
+        "parameter_free": "scores = x · x, not projected and not divided",
+    }[model.attention_score]
+    if model.attention_softcap is not None:
+        cap = f"{model.attention_softcap:g}"
+        formula += f"; capped to {cap} · tanh(score / {cap})"
+    if kind == "cross":
+        return formula
+    if model.positions == "rotary":
+        return formula + "; q and k are turned by their positions (rotary)"
+    return f"{formula}; + {_POSITIONS[model.positions]}" if model.positions in _POSITIONS else formula

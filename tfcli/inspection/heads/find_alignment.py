@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tfcli.corpora.pt_en import PtEnPair, pairs
 from tfcli.errors import UsageError
 from tfcli.inspection.heads.material import HELD_OUT_SEED, own_pairs, require_trained_on
-from tfcli.inspection.heads.word_weights import Weights, best_head, kind_weights, on_words, spelled
+from tfcli.inspection.heads.word_weights import Weights, best_head, cross_places, kind_weights, on_words, spelled
 from tfcli.inspection.kinds import chosen_kinds
 from tfcli.inspection.reading import framed
 from tfcli.records.find import AlignmentFound, Head, ReadSentence, Share
@@ -97,16 +97,13 @@ def require_translator(run: LoadedRun) -> None:
 
 def _words(run: LoadedRun, pair: PtEnPair) -> list[_Word]:
     """The target words that the grammar aligned, each read on the row that predicts it."""
-    roles = run.config.roles
     source, target = spelled(run.tokenizer, pair.source), spelled(run.tokenizer, pair.target)
     weights = kind_weights(run, framed(run, source.ids, target.ids), "cross")
-    before, offset = len(roles.target_prefix), len(roles.source_start)
-    places = [[offset + place for place in word] for word in source.places]
+    rows, places = cross_places(run, source, target)
     words = []
-    for number, text in enumerate(target.words):
+    for number, (text, row) in enumerate(zip(target.words, rows, strict=True)):
         right = tuple(i for i, j in pair.alignment if j == number)
-        if right and target.places[number]:
-            row = before + target.places[number][0] - 1
+        if right and row is not None:
             on_sources = on_words(weights[:, :, row], places)
             words.append(_Word(text, number, right, source.words, on_sources, _is_reordered(pair, number)))
     return words

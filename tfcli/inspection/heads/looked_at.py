@@ -1,10 +1,9 @@
-"""What a head could look at: for each role, the keys that it means on every row of a text.
+"""What an attention head could look at: for each role, the keys that it means on every row of a text.
 
 Shape legend: T queries, S keys.
 """
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from tfcli.corpora.pt_en import PtEnPair
 from tfcli.corpora.story_words import TOLD_BY
 from tfcli.inspection.heads.material import Material, Surface, surface
-from tfcli.inspection.heads.word_weights import spelled
+from tfcli.inspection.heads.word_weights import covered, cross_places, spelled
 from tfcli.inspection.kinds import key_ids, query_ids
 from tfcli.records.attention import AttentionKind
 from tfcli.runs.load import LoadedRun
@@ -76,29 +75,23 @@ def offset_role(offset: int) -> str:
 def _last(told: Surface, pattern: re.Pattern[str], elsewhere: Keys) -> Keys:
     """The tokens of the last such word that ends before a row's own token. Shape: (T, S)."""
     keys = np.zeros_like(elsewhere)
-    words = [_tokens(told.spans, *match.span()) for match in pattern.finditer(told.text)]
-    for tokens in filter(None, words):
-        after = tokens[-1] + 1
-        keys[after:] = False
-        keys[after:, tokens] = True
+    for match in pattern.finditer(told.text):
+        tokens = covered(told.spans, *match.span())
+        if tokens:
+            after = tokens[-1] + 1
+            keys[after:] = False
+            keys[after:, tokens] = True
     return keys
-
-
-def _tokens(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    return [n for n, (first, last) in enumerate(spans) if first < end and last > start]
 
 
 def _aligned(run: LoadedRun, shape: tuple[int, int], pair: PtEnPair | None) -> Keys:
     """On the row that predicts a target word's first token, the source words that it comes from. Shape: (T, S)."""
     keys = np.zeros(shape, bool)
-    if pair is None:
-        return keys
-    roles = run.config.roles
-    source, target = spelled(run.tokenizer, pair.source), spelled(run.tokenizer, pair.target)
-    for i, j in pair.alignment:
-        if target.places[j]:
-            row = len(roles.target_prefix) + target.places[j][0] - 1
-            columns = [len(roles.source_start) + place for place in source.places[i]]
-            if row < shape[0]:
-                keys[row, [column for column in columns if column < shape[1]]] = True
+    if pair is not None:
+        source, target = spelled(run.tokenizer, pair.source), spelled(run.tokenizer, pair.target)
+        rows, columns = cross_places(run, source, target)
+        for i, j in pair.alignment:
+            row = rows[j]
+            if row is not None and row < shape[0]:
+                keys[row, [column for column in columns[i] if column < shape[1]]] = True
     return keys

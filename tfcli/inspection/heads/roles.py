@@ -116,7 +116,7 @@ def heads_on(
                 one = passed.attentions(kind)[layer]
                 keys = {NO_ROLE: one.mask.cpu().numpy()} | role_keys(run, kind, material, number)
                 weights = one.weights[head, row].cpu().double().numpy()
-                key = int(np.where(keys[naming.role][row] & keys[NO_ROLE][row], weights, -1).argmax())
+                key = int(np.where(keys[naming[0]][row] & keys[NO_ROLE][row], weights, -1).argmax())
                 shown = example(run, kind, material.texts[number], row, key, float(weights[key]))
                 found[n] = tally.statistics(kind, layer, head, naming, copied.of(kind, layer), shown)
     return tuple(found[n] for n in range(len(named)))
@@ -134,15 +134,8 @@ def _search(run: LoadedRun) -> str | None:
     return "bank"
 
 
-@dataclass(frozen=True)
-class _Naming:
-    """The role of a head, on the rows of which queries, how much, and all shares."""
-
-    role: str
-    at: tuple[str, ...]
-    does: RoleShare | None
-    beside: str | None
-    shares: tuple[RoleShare, ...]
+_Naming = tuple[str, tuple[str, ...], RoleShare | None, str | None, tuple[RoleShare, ...]]
+"""The role of a head, on the rows of which queries, how much, where it rests, and all shares: as in HeadStatistics."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +219,7 @@ class _Layer:
         beside = max((one for one in rests if one.role != role), key=lambda one: one.share, default=None)
         order = Counter(query for number in measured for query in self._texts[number].queries if query in at)
         words = tuple(query for query, _ in order.most_common())
-        naming = _Naming(role, words, does, None if beside is None else beside.role, tuple(shares.values()))
+        naming = (role, words, does, None if beside is None else beside.role, tuple(shares.values()))
         return naming, self._best(head, role, at)
 
     def _at_some_words(self, head: int, texts: Sequence[int]) -> tuple[str, frozenset[str]]:
@@ -281,19 +274,12 @@ class _Layer:
         if sure and len(units) >= FEWEST_UNITS:
             drawn = resampled(units[:, :2].reshape(len(units), -1)).reshape(-1, 2, len(rows))
             low, high = np.quantile(drawn[:, 1] / np.maximum(1, drawn[:, 0]), (0.025, 0.975), axis=0).tolist()
-        return [
-            RoleShare(
-                role,
-                float(share[i] / rows[i]),
-                low[i],
-                high[i],
-                float(chance[i] / rows[i]),
-                int(rows[i]),
-                float(rows[i] / every),
-            )
-            for i, role in enumerate(self._roles)
-            if rows[i]
-        ]
+
+        def of(i: int, role: str) -> RoleShare:
+            mean, by_chance, coverage = float(share[i] / rows[i]), float(chance[i] / rows[i]), float(rows[i] / every)
+            return RoleShare(role, mean, low[i], high[i], by_chance, int(rows[i]), coverage)
+
+        return [of(i, role) for i, role in enumerate(self._roles) if rows[i]]
 
     def statistics(
         self,
@@ -319,11 +305,7 @@ class _Layer:
             kind,
             layer,
             head,
-            naming.role,
-            naming.at,
-            naming.does,
-            naming.beside,
-            naming.shares,
+            *naming,
             *(float(figures[name]) if name in figures else None for name in values),  # type: ignore[call-arg, arg-type]
             tuple((name, received[name]) for name in favourites),
             tuple(sorted(pairs, key=lambda pair: -pairs[pair])[:_FAVOURITES]),

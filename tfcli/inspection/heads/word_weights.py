@@ -48,10 +48,20 @@ def spelled_at(tokenizer: Tokenizer, text: str, spans: Sequence[tuple[int, int]]
     """The words that stand at `spans` of a text, from and up to."""
     [(ids, offsets)] = tokenizer.encode_spans([text])
     words = tuple(text[start:end] for start, end in spans)
-    places = tuple(
-        tuple(n for n, (first, last) in enumerate(offsets) if first < end and last > start) for start, end in spans
-    )
-    return SpelledText(tuple(ids), words, places)
+    return SpelledText(tuple(ids), words, tuple(tuple(covered(offsets, *span)) for span in spans))
+
+
+def covered(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
+    """The tokens that stand, by their `offsets`, within a part of a text."""
+    return [n for n, (first, last) in enumerate(offsets) if first < end and last > start]
+
+
+def cross_places(run: LoadedRun, source: SpelledText, target: SpelledText) -> tuple[list[int | None], list[list[int]]]:
+    """Of cross-attention: the row that predicts each target word's first token, None of a word without one; and the
+    columns of each source word."""
+    before, offset = len(run.config.roles.target_prefix), len(run.config.roles.source_start)
+    rows = [before + word[0] - 1 if word else None for word in target.places]
+    return rows, [[offset + place for place in word] for word in source.places]
 
 
 def kind_weights(run: LoadedRun, inputs: Inputs, kind: AttentionKind) -> Weights:
