@@ -1,4 +1,4 @@
-"""The cursor's row as bars over the keys."""
+"""Beside the map: the cursor's row as bars over the keys, and what the head does with this text in numbers."""
 
 import numpy as np
 from rich.segment import Segment
@@ -6,15 +6,20 @@ from rich.segment import Segment
 from tfcli.explorer.drawn import Drawn
 from tfcli.explorer.grid import around
 from tfcli.explorer.map_widget import cell_number
-from tfcli.explorer.paint import DIM, map_brush, mark_style
+from tfcli.explorer.paint import BOLD, DIM, map_brush, mark_style
 from tfcli.explorer.scene import Scene
+from tfcli.records.heads import HeadStatistics
 from tfcli.render.brush import Brush
 from tfcli.render.cells import Line
 from tfcli.render.colors import LEVELS, NO_VALUE, SIGNED, levels
+from tfcli.render.numbers import weight
 from tfcli.render.safe import fit, widest
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _NUMBER = 5
+_ROLES = ("first token", "itself", "previous token", "next token", "same place")
+_SCORES = (("induction", "induction"), ("duplicate", "duplicate"), ("in order", "in_order"))
+MOST = len(_ROLES) + len(_SCORES) + 2  # no kind has all
 
 
 class RowBars(Drawn):
@@ -76,3 +81,28 @@ def _bar(share: float, room: int, level: int, brush: Brush, *, light: bool) -> L
 
 def _number(value: float, *, signed: bool) -> str:
     return "·".rjust(_NUMBER) if np.isnan(value) else cell_number(value, signed=signed).rjust(_NUMBER)
+
+
+class HeadFacts(Drawn):
+    """A name and a number a line; the role is the panel's title."""
+
+    def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
+        """Those that fit."""
+        statistics = scene.reading.statistics_of(scene.view.place)
+        if statistics is None:
+            return [[Segment("one token alone", DIM)]]
+        return [
+            [Segment(fit(name, max(0, width - len(value) - 1)) + " ", DIM), Segment(value, BOLD)]
+            for name, value in head_facts(statistics)[:height]
+        ]
+
+
+def head_facts(statistics: HeadStatistics) -> list[tuple[str, str]]:
+    """Names and numbers of a head; what its kind of attention does not have is left out."""
+    facts = [("entropy", f"{statistics.entropy:.2f} nats")]
+    if statistics.distance is not None:
+        facts.append(("distance", f"{statistics.distance:.1f}"))
+    shares = [("largest", statistics.sharpness)]
+    shares += [(role, one.share) for role in _ROLES if (one := statistics.of(role)) is not None]
+    scores = [(name, getattr(statistics, field)) for name, field in _SCORES]
+    return [*facts, *((name, weight(share)) for name, share in [*shares, *scores] if share is not None)]

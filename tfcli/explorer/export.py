@@ -65,25 +65,18 @@ def folded(words: list[str], width: int) -> list[str]:
     >>> folded(["tfcli", "explore", "run", "--head", "2"], 16)
     ['tfcli explore \\', '  run --head 2']
     """
-    lines: list[str] = []
-    for part in _parts(words):
-        if not lines:
-            lines.append(part)
-        elif cell_len(lines[-1]) + 1 + cell_len(part) <= width - 2:
-            lines[-1] += f" {part}"
-        else:
-            lines[-1] += " \\"
-            lines.append(f"  {part}")
-    return lines
-
-
-def _parts(words: list[str]) -> list[str]:
-    """The words, an option in one with its value."""
-    parts: list[str] = []
+    parts: list[str] = []  # an option is one with its value
     for word in words:
         option = parts[-1] if parts else ""
         if option.startswith("--") and option != "--" and " " not in option and not word.startswith("--"):
             parts[-1] = f"{option} {word}"
         else:
             parts.append(word)
-    return parts
+    lines = parts[:1]
+    for part in parts[1:]:
+        if cell_len(lines[-1]) + 1 + cell_len(part) <= width - 2:
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"  {part}")
+    return lines

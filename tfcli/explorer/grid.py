@@ -1,6 +1,6 @@
 """How a map lies in an area of the screen: cells as large as fit, else half blocks, else pooled or cropped."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfcli.render.headers import TALLEST
 from tfcli.render.safe import widest
@@ -26,11 +26,11 @@ class Grid:
     header: int
     cell_width: int
     cell_height: int
-    halves: bool
-    first_row: int
     rows: int
-    first_column: int
     columns: int
+    halves: bool = False
+    first_row: int = 0
+    first_column: int = 0
     factor: int = 1
 
     @property
@@ -77,6 +77,7 @@ def lay_out(
     gutter = min(widest(rows), max(6, width // 5)) + _MARKS
     header = min(widest(columns), TALLEST, max(2, height // 4)) + 1
     room = max(1, width - gutter)
+    whole = Grid(gutter, header, 1, 1, len(rows), len(columns))
     for cell_width, cell_height in _SIZES:
         # Labels that fit across their cells need one line; downwards they take what the cells leave.
         left = height - len(rows) * cell_height
@@ -84,36 +85,19 @@ def lay_out(
         above = 2 if widest(columns) < cell_width else min(widest(columns) + 1, TALLEST + 1, left)
         fits = len(columns) * cell_width <= room and left >= least
         if fits and (cell_width >= _ZOOMED[0] or not zoomed):
-            return Grid(gutter, above, cell_width, cell_height, False, 0, len(rows), 0, len(columns))
-    if zoomed:
-        return _cropped(rows, columns, Grid(gutter, header, *_ZOOMED, False, 0, 0, 0, 0), (room, height), cursor)
+            return replace(whole, header=above, cell_width=cell_width, cell_height=cell_height)
+    if zoomed:  # as many cells as fit, with the cursor in the middle where it can be
+        cell_width, cell_height = _ZOOMED
+        down, across = min(len(rows), max(1, height - header)), min(len(columns), max(1, room // cell_width))
+        first = around(cursor[0], down, len(rows)), around(cursor[1], across, len(columns))
+        return Grid(gutter, header, cell_width, cell_height, down, across, False, *first)
     if in_color and len(columns) <= room and len(rows) <= 2 * (height - header):
         # Few columns grow until the map is as wide as it is high.
         cell_width = max(1, min(8, room // len(columns), len(rows) // len(columns)))
-        above = header if cell_width > 1 else 2
-        return Grid(gutter, above, cell_width, 1, True, 0, len(rows), 0, len(columns))
+        return replace(whole, header=header if cell_width > 1 else 2, cell_width=cell_width, halves=True)
     lines = max(1, height - 2)  # a ruler of numbers and the cursor's mark stand above
     factor = max(-(-len(columns) // room), -(-len(rows) // (lines * (2 if in_color else 1))))
-    return Grid(gutter, 2, 1, 1, in_color, 0, len(rows), 0, len(columns), factor)
-
-
-def _cropped(
-    rows: tuple[str, ...], columns: tuple[str, ...], grid: Grid, room: tuple[int, int], cursor: tuple[int, int]
-) -> Grid:
-    """As many cells as fit, with the cursor in the middle where it can be."""
-    down = min(len(rows), max(1, room[1] - grid.header))
-    across = min(len(columns), max(1, room[0] // grid.cell_width))
-    return Grid(
-        grid.gutter,
-        grid.header,
-        grid.cell_width,
-        grid.cell_height,
-        False,
-        first_row=around(cursor[0], down, len(rows)),
-        rows=down,
-        first_column=around(cursor[1], across, len(columns)),
-        columns=across,
-    )
+    return replace(whole, header=2, halves=in_color, factor=factor)
 
 
 def around(index: int, count: int, total: int) -> int:

@@ -15,9 +15,8 @@ from textual.theme import Theme
 from textual.widgets import Input
 
 from tfcli.explorer.bar_lines import CommandLine, HeaderLine, HintLine, command_lines
-from tfcli.explorer.bars import RowBars
+from tfcli.explorer.bars import MOST, HeadFacts, RowBars
 from tfcli.explorer.drawn import Drawn
-from tfcli.explorer.facts import MOST, HeadFacts
 from tfcli.explorer.map_widget import AttentionMap
 from tfcli.explorer.paint import CURSOR
 from tfcli.explorer.scene import Scene
