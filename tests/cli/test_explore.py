@@ -20,7 +20,7 @@ from tests.support.explorer import explore_headless
 from tfcli.errors import TfcliError
 from tfcli.explorer import reading as reading_module
 from tfcli.explorer.export import export, folded, plain_command, plain_words
-from tfcli.explorer.reading import Reader, Reading
+from tfcli.explorer.reading import ReadText, TextReader
 from tfcli.explorer.scene import Scene
 from tfcli.explorer.state import Place, View
 from tfcli.inspection import reading as inputs_module
@@ -30,7 +30,7 @@ from tfcli.inspection.heads.roles import heads
 from tfcli.runs.load import load_run
 
 
-def scene(run: Path, reading: Reading, view: View | None = None, checkpoint: str = "best") -> Scene:
+def scene(run: Path, reading: ReadText, view: View | None = None, checkpoint: str = "best") -> Scene:
     return Scene(str(run), checkpoint, reading, view or reading.first_view(), "truecolor")
 
 
@@ -50,7 +50,7 @@ def printed(command: str, *more: str | Path) -> str:
 )
 def test_the_command_reproduces_any_text(trained: Callable[[str], Path], text: str):
     run = trained("decoder")
-    reading = Reader(load_run(run)).read(text)
+    reading = TextReader(load_run(run)).read(text)
     shown = scene(run, reading, replace(reading.first_view(), place=Place("decoder_self", 1, 0)))
     [record] = json.loads(printed(plain_command(shown), "--json"))["records"]
     assert tuple(record["key_tokens"]) == reading.records[0].key_tokens
@@ -60,13 +60,13 @@ def test_the_command_reproduces_any_text(trained: Callable[[str], Path], text: s
 
 
 def test_a_text_of_one_dash_comes_from_stdin(trained: Callable[[str], Path]):
-    shown = scene(trained("decoder"), Reader(load_run(trained("decoder"))).read("-"))
+    shown = scene(trained("decoder"), TextReader(load_run(trained("decoder"))).read("-"))
     assert plain_command(shown).startswith("printf - | tfcli inspect attention ")
 
 
 def test_targets_kinds_and_checkpoints_are_part_of_the_command(trained: Callable[[str], Path]):
     run = trained("encoder-decoder")
-    reading = Reader(load_run(run, "last")).read("O gato dorme.", "The cat")
+    reading = TextReader(load_run(run, "last")).read("O gato dorme.", "The cat")
     for kind in ("encoder_self", "decoder_self", "cross"):
         shown = scene(run, reading, View(Place(kind, 1, 1)), "last")
         assert "--checkpoint last" in plain_command(shown)
@@ -89,7 +89,7 @@ def test_what_is_seen_and_written_is_what_the_command_prints(
 ):
     """The numbers of the map, and every file to the letter, but for the options that a command writes it with."""
     run = trained("decoder")
-    reading = Reader(load_run(run)).read("Tom swam")
+    reading = TextReader(load_run(run)).read("Tom swam")
     view = replace(View(Place("decoder_self", 1, 0)), **changes)  # type: ignore[arg-type]
     shown = scene(run, reading, view)
     command = plain_command(shown)
@@ -127,19 +127,19 @@ def test_a_name_that_cannot_be_written_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(TfcliError) as refused:
-        export(scene(trained("decoder"), Reader(load_run(trained("decoder"))).read("Tom")), name)
+        export(scene(trained("decoder"), TextReader(load_run(trained("decoder"))).read("Tom")), name)
     assert sentence in str(refused.value)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_text_is_read_as_the_model_reads_it_with_statistics_of_every_head(trained: Callable[[str], Path]):
     run = load_run(trained("encoder-decoder"))
-    reading = Reader(run).read("O gato dorme.", "The cat")
+    reading = TextReader(run).read("O gato dorme.", "The cat")
     assert reading.kinds() == ("encoder_self", "decoder_self", "cross")
     assert {(one.kind, one.layer, one.head) for one in reading.statistics} == {
         (kind, layer, head) for kind in reading.kinds() for layer in range(2) for head in range(2)
     }
-    alone = Reader(load_run(trained("decoder"))).read("")
+    alone = TextReader(load_run(trained("decoder"))).read("")
     assert (alone.records[0].weights.shape[2:], alone.statistics) == ((1, 1), ())
 
 
@@ -160,7 +160,7 @@ def test_each_text_is_translated_and_read_once_and_copies_are_measured_once(
         label = f"{module.__name__.rpartition('.')[2]} {name}"
         monkeypatch.setattr(module, name, counted(label, getattr(module, name)))
     run = load_run(trained("encoder-decoder"))
-    reader = Reader(run)
+    reader = TextReader(run)
     reader.read("O gato dorme.")
     assert passes == ["reading translate", "reading record_model", *["copies record_model"] * 4]
     passes.clear()

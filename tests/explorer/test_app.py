@@ -14,7 +14,7 @@ from tfcli.explorer.app import Explorer
 from tfcli.explorer.keys import KEYS
 from tfcli.explorer.map_widget import AttentionMap
 from tfcli.explorer.paint import CURSOR
-from tfcli.explorer.reading import Reading
+from tfcli.explorer.reading import ReadText
 from tfcli.explorer.state import Place
 
 
@@ -130,7 +130,7 @@ def test_clicks_choose_heads_tokens_and_cells_and_pointing_at_a_cell_only_tells_
 def test_an_edited_text_is_read_again_off_the_screens_thread():
     threads: list[int] = []
 
-    def read(text: str, target: str | None) -> Reading:
+    def read(text: str, target: str | None) -> ReadText:
         threads.append(threading.get_ident())
         return decoder_reading("<s>", *text.split(" "))
 
@@ -153,7 +153,7 @@ def test_escape_leaves_the_text_and_letters_in_the_prompt_are_no_keys():
 def test_a_line_break_is_edited_as_a_sign():
     texts: list[str] = []
 
-    def read(text: str, target: str | None) -> Reading:
+    def read(text: str, target: str | None) -> ReadText:
         texts.append(text)
         return decoder_reading()
 
@@ -164,7 +164,7 @@ def test_a_line_break_is_edited_as_a_sign():
 def test_a_target_is_given_and_taken_back():
     asked: list[tuple[str, str | None]] = []
 
-    def read(text: str, target: str | None) -> Reading:
+    def read(text: str, target: str | None) -> ReadText:
         asked.append((text, target))
         return translation_reading()
 
@@ -174,7 +174,7 @@ def test_a_target_is_given_and_taken_back():
 
 
 def test_a_text_that_cannot_be_read_is_a_sentence_and_the_old_one_stays():
-    def read(text: str, target: str | None) -> Reading:
+    def read(text: str, target: str | None) -> ReadText:
         raise UsageError("The text has 99 tokens and the context holds 32", "shorten the text")
 
     app = explorer(decoder_reading(), read)
@@ -226,7 +226,7 @@ def test_leaving_gives_the_plain_command(key: str):
 
 
 def test_a_fault_ends_the_app_without_a_traceback(capsys: pytest.CaptureFixture[str]):
-    def read(text: str, target: str | None) -> Reading:
+    def read(text: str, target: str | None) -> ReadText:
         raise RuntimeError("a fault")
 
     app = explorer(decoder_reading(), read)
@@ -251,7 +251,7 @@ def test_tokens_with_brackets_are_no_markup():
 def test_a_text_that_has_been_read_while_the_help_was_open_is_there_behind_it():
     go_on = threading.Event()
 
-    def read(text: str, target: str | None) -> Reading:
+    def read(text: str, target: str | None) -> ReadText:
         go_on.wait(10)
         return decoder_reading("<s>", *text.split(" "))
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.explorer import decoder_reading, explorer, play, record, translation_reading
 from tfcli.explorer.map_widget import AttentionMap
-from tfcli.explorer.reading import Reading
+from tfcli.explorer.reading import ReadText
 from tfcli.explorer.scene import Scene
 from tfcli.explorer.state import Place, View
 
@@ -96,7 +96,7 @@ def test_the_screen_at_140_columns():
 )
 def test_any_size_is_filled_and_not_exceeded(size: tuple[int, int], color_system: str | None):
     tokens = ("<s>", "日本", "\x1b[31m", "👩‍👩‍👧", "\n", "שלום", "", "a" * 60, *(f"w{index}" for index in range(90)))
-    reading = Reading("x", None, (record("decoder_self", tokens, tokens),), ())
+    reading = ReadText("x", None, (record("decoder_self", tokens, tokens),), ())
     lines = play(explorer(reading, color_system=color_system), "pageup", "z", size=size).split("\n")
     assert len(lines) == size[1]
     assert "\x1b" not in "".join(lines)
@@ -113,7 +113,7 @@ def test_without_colour_cells_are_shades_and_numbers():
 def test_a_map_of_316_tokens_draws_in_a_tenth_of_a_second():
     """The best of ten; a busy machine slows some of them."""
     tokens = tuple(f"w{index}" for index in range(316))
-    reading = Reading("x", None, (record("decoder_self", tokens, tokens),), ())
+    reading = ReadText("x", None, (record("decoder_self", tokens, tokens),), ())
     widget = AttentionMap("map")
     taken = []
     for row in range(10):

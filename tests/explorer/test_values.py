@@ -6,7 +6,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from tfcli.explorer.reading import Reading
+from tfcli.explorer.reading import ReadText
 from tfcli.explorer.scene import map_values
 from tfcli.explorer.state import Combined, Place, View
 from tfcli.records.arrays import frozen
@@ -15,7 +15,7 @@ from tfcli.records.attention import AttentionRecord
 # One layer, two heads; the first query of a decoder may look at itself alone.
 WEIGHTS = np.array([[[[1, 0], [0.75, 0.25]], [[1, 0], [0.25, 0.75]]]], dtype=np.float32)
 SCORES = np.array([[[[2, 9], [4, -3]], [[1, 9], [0, 1]]]], dtype=np.float32)
-READING = Reading("b", None, (AttentionRecord("decoder_self", ("a", "b"), ("a", "b"), WEIGHTS, scores=SCORES),), ())
+READING = ReadText("b", None, (AttentionRecord("decoder_self", ("a", "b"), ("a", "b"), WEIGHTS, scores=SCORES),), ())
 MASK = np.tri(2, dtype=bool)
 # The second head looks at nothing but itself: its other weight is too small for a float32.
 SHARP = replace(READING.records[0], weights=frozen([[[[1, 0], [0.75, 0.25]], [[1, 0], [0, 1]]]]), mask=MASK)
@@ -36,7 +36,7 @@ def test_weights_run_from_0_to_the_largest_and_masked_cells_are_empty():
 def test_on_the_logarithmic_scale_a_tenth_is_as_far_from_a_hundredth_as_from_1():
     weights = np.array([[[[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.89999, 0.1, 0.00001]]]], dtype=np.float32)
     tokens = ("a", "b", "c")
-    reading = Reading("bc", None, (AttentionRecord("decoder_self", tokens, tokens, weights),), ())
+    reading = ReadText("bc", None, (AttentionRecord("decoder_self", tokens, tokens, weights),), ())
     values = map_values(reading, replace(HEAD, scale="log"))
     assert (values.low, values.high) == (-4.0, 0.0)
     assert values.shades[0, 0] == 0
@@ -85,5 +85,5 @@ def test_heads_together(combined: str, expected: list[list[float]]):
 def test_a_weight_of_0_is_a_number_where_the_mask_lets_it_be_seen(
     changes: dict[str, object], expected: list[list[float]]
 ):
-    values = map_values(Reading("b", None, (SHARP,), ()), replace(HEAD, **changes))  # type: ignore[arg-type]
+    values = map_values(ReadText("b", None, (SHARP,), ()), replace(HEAD, **changes))  # type: ignore[arg-type]
     same(values.numbers, expected)

@@ -10,7 +10,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from tfcli.explorer.app import Explorer, Read
-from tfcli.explorer.reading import Reading
+from tfcli.explorer.reading import ReadText
 from tfcli.records.attention import AttentionKind, AttentionRecord
 from tfcli.records.heads import HeadExample, HeadStatistics, RoleShare
 
@@ -37,14 +37,14 @@ def statistics(kind: AttentionKind) -> tuple[HeadStatistics, ...]:
     )
 
 
-def decoder_reading(*tokens: str) -> Reading:
+def decoder_reading(*tokens: str) -> ReadText:
     """A decoder's."""
     kind: AttentionKind = "decoder_self"
     tokens = tokens or ("<s>", "Tom", " swam", " to", " the", " bank")
-    return Reading("".join(tokens[1:]), None, (record(kind, tokens, tokens),), statistics(kind))
+    return ReadText("".join(tokens[1:]), None, (record(kind, tokens, tokens),), statistics(kind))
 
 
-def translation_reading() -> Reading:
+def translation_reading() -> ReadText:
     """An encoder-decoder's, with its own translation."""
     source, target = ("O", "gato", "dorme", "</s>"), ("<s>", "The", "cat", "sleeps")
     records = (
@@ -52,10 +52,10 @@ def translation_reading() -> Reading:
         record("decoder_self", target, target, 2),
         record("cross", target, source, 3),
     )
-    return Reading("O gato dorme", None, records, statistics("cross"))
+    return ReadText("O gato dorme", None, records, statistics("cross"))
 
 
-def explorer(reading: Reading, read: Read | None = None, color_system: str | None = "truecolor") -> Explorer:
+def explorer(reading: ReadText, read: Read | None = None, color_system: str | None = "truecolor") -> Explorer:
     """An explorer of a reading; without `read`, every text reads the same."""
     return Explorer(read or (lambda text, target: reading), reading, "runs/tiny-1", "best", color_system)
 

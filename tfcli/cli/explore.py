@@ -49,12 +49,12 @@ def explore(
         if (error.name or "").partition(".")[0] != "textual":
             raise
         raise UsageError("tfcli explore needs Textual, which is not installed", "pip install 'tfcli[tui]'") from None
-    from tfcli.explorer.reading import FIRST_TEXTS, Reader
+    from tfcli.explorer.reading import FIRST_TEXTS, TextReader
     from tfcli.render.brush import has_colors
 
     use_threads(threads)
     loaded = open_run(run, checkpoint, device)
-    reader = Reader(loaded)
+    reader = TextReader(loaded)
     first = reader.read(FIRST_TEXTS[loaded.architecture] if text is None else text, target)
     if terminal.color == "never":
         os.environ["NO_COLOR"] = "1"  # Textual asks for it, and for nothing else

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import App, ComposeResult
@@ -15,11 +15,11 @@ from tfcli.explorer.drawn import Look
 from tfcli.explorer.export import export, plain_command
 from tfcli.explorer.keys import KEYS, HelpScreen
 from tfcli.explorer.panels import CSS, THEMES, Panels, Prompt
-from tfcli.explorer.reading import Reading
+from tfcli.explorer.reading import ReadText
 from tfcli.explorer.scene import Scene
 from tfcli.explorer.state import View, following
 
-Read = Callable[[str, str | None], Reading]
+Read = Callable[[str, str | None], ReadText]
 """Runs the model on a text and a target."""
 
 _AT_ONCE = {"tab", "ctrl+c"}  # Textual has uses of its own for them
@@ -45,7 +45,7 @@ class Explorer(App[str]):
     def __init__(
         self,
         read: Read,
-        reading: Reading,
+        reading: ReadText,
         run: str,
         checkpoint: str,
         color_system: str | None,
@@ -103,20 +103,12 @@ class Explorer(App[str]):
         else:
             self._look(self.view.to_kind(reading.record(following(reading.kinds(), self.view.place.kind))))
 
-    def action_quantity(self) -> None:
-        self._look(self.view.requantified())
+    def action_change(self, how: str) -> None:
+        self._look(getattr(self.view, how)())
 
-    def action_combine(self) -> None:
-        self._look(self.view.recombined())
-
-    def action_scale(self) -> None:
-        self._look(self.view.rescaled())
-
-    def action_thumbnails(self) -> None:
-        self._look(replace(self.view, one_scale=not self.view.one_scale))
-
-    def action_colors(self) -> None:
-        self._look(self.view.recolored())
+    def action_switch(self, field: str) -> None:
+        switched: dict[str, Any] = {field: not getattr(self.view, field)}
+        self._look(replace(self.view, **switched))
 
     def action_background(self) -> None:
         self._show(replace(self.scene, light=not self.scene.light))
@@ -126,12 +118,6 @@ class Explorer(App[str]):
         self._look(view)
         if view.marked == view.place:
             self._panels.say("Marked. Choose another head and press d again to see the difference from this one.")
-
-    def action_order(self) -> None:
-        self._look(replace(self.view, sorted=not self.view.sorted))
-
-    def action_zoom(self) -> None:
-        self._look(replace(self.view, zoomed=not self.view.zoomed))
 
     def action_edit(self) -> None:
         self._panels.ask("text", self.scene.reading.text)
@@ -188,7 +174,7 @@ class Explorer(App[str]):
         if not worker.is_cancelled:
             self.call_from_thread(self._read_on, reading)
 
-    def _read_on(self, reading: Reading) -> None:
+    def _read_on(self, reading: ReadText) -> None:
         self._show(replace(self.scene, reading=reading, view=reading.kept_view(self.view)))
 
     def _find(self, text: str) -> None:

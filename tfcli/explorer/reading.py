@@ -28,7 +28,7 @@ FIRST_TEXTS = {
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadText:
     """A text, its target where one was given, and a record for every kind of attention that the model has.
 
     Args:
@@ -81,7 +81,7 @@ class Reading:
         return view.at(self.record(view.place.kind), view.row, view.column)
 
 
-class Reader:
+class TextReader:
     """A run that reads one text after another; what does not depend on the text is measured once."""
 
     def __init__(self, run: LoadedRun) -> None:
@@ -91,7 +91,7 @@ class Reader:
     def _copies(self) -> Copies:
         return copies(self._run)
 
-    def read(self, text: str, target: str | None = None) -> Reading:
+    def read(self, text: str, target: str | None = None) -> ReadText:
         """Run the model on a text.
 
         Raises:
@@ -105,4 +105,4 @@ class Reader:
         is_measurable = all(len(record.key_tokens) > 1 and len(record.query_tokens) > 1 for record in records)
         alone = Material("the text", (inputs,), False, {})
         statistics = heads_on(run, kinds, alone, lambda _: passed, self._copies) if is_measurable else ()
-        return Reading(text, target, records, statistics)
+        return ReadText(text, target, records, statistics)

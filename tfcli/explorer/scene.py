@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.explorer.reading import Reading
+from tfcli.explorer.reading import ReadText
 from tfcli.explorer.state import View
 from tfcli.records.attention import AttentionDifference, AttentionRecord
 from tfcli.render.attention.words import head_sums, labels
@@ -51,7 +51,7 @@ class Scene:
 
     run: str
     checkpoint: str
-    reading: Reading
+    reading: ReadText
     view: View
     color_system: str | None
     light: bool = False
@@ -87,7 +87,7 @@ class Scene:
         return self.view.row, self.view.column
 
 
-def map_values(reading: Reading, view: View) -> MapValues:
+def map_values(reading: ReadText, view: View) -> MapValues:
     """What the map of a view shows."""
     numbers, meaning = _numbers(reading, view)
     if np.isnan(numbers).all():
@@ -107,7 +107,7 @@ def map_values(reading: Reading, view: View) -> MapValues:
     return MapValues(numbers, numbers, 0.0, highest, ("0", f"{highest:.3g}"), meaning, False)
 
 
-def _numbers(reading: Reading, view: View) -> tuple[Map, str]:
+def _numbers(reading: ReadText, view: View) -> tuple[Map, str]:
     found, kind = reading.found(view), view.place.kind
     if isinstance(found, AttentionDifference):
         return found.visible_differences, f"weight here − weight in {found.names[1]}"

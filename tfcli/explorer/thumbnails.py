@@ -21,7 +21,7 @@ _WIDEST = 12
 
 
 @dataclass(frozen=True)
-class Layout:
+class ThumbnailGrid:
     """Thumbnails of `side` columns and `side` / 2 lines with a gap of one around each; of the heads and layers, those
     from `first_head` and `first_layer` on that fit."""
 
@@ -39,14 +39,14 @@ class Layout:
         return self.first_layer + layer, self.first_head + head
 
 
-def thumbnail_layout(layers: int, heads: int, area: tuple[int, int], chosen: tuple[int, int]) -> Layout:
+def thumbnail_layout(layers: int, heads: int, area: tuple[int, int], chosen: tuple[int, int]) -> ThumbnailGrid:
     """As large as fits; where even the smallest do not fit, those around the chosen head."""
     width, height = area
     side = min(_WIDEST, (width - _GUTTER - 1) // heads - 1, 2 * ((height - 2) // layers - 1))
     side = max(2, side // 2 * 2)
     down = min(layers, max(1, (height - 2) // (side // 2 + 1)))
     across = min(heads, max(1, (width - _GUTTER - 1) // (side + 1)))
-    return Layout(side, around(chosen[0], down, layers), down, around(chosen[1], across, heads), across)
+    return ThumbnailGrid(side, around(chosen[0], down, layers), down, around(chosen[1], across, heads), across)
 
 
 class Thumbnails(Drawn):
@@ -54,7 +54,7 @@ class Thumbnails(Drawn):
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
-        self._layout_drawn: Layout | None = None
+        self._layout_drawn: ThumbnailGrid | None = None
         self._record: AttentionRecord | None = None
         self._pooled: dict[tuple[int, int, int], Map] = {}
 
@@ -105,7 +105,7 @@ def _resized(values: Map, side: int) -> Map:
     return small[np.ix_(down, across)]
 
 
-def _framed(lines: list[Line], layout: Layout, chosen: tuple[int, int], color_system: str | None) -> list[Line]:
+def _framed(lines: list[Line], layout: ThumbnailGrid, chosen: tuple[int, int], color_system: str | None) -> list[Line]:
     """A frame in the gaps around the chosen thumbnail."""
     tall = layout.side // 2
     top = (chosen[0] - layout.first_layer) * (tall + 1)

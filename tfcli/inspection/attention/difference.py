@@ -7,7 +7,7 @@ from tfcli.errors import UsageError
 from tfcli.records.arrays import frozen
 from tfcli.records.attention import AttentionDifference, AttentionRecord
 
-Place = tuple[int, int]
+_Place = tuple[int, int]
 
 LARGEST = 8
 """Differences that are listed unless another number is asked for."""
@@ -16,7 +16,7 @@ LARGEST = 8
 def difference(
     record: AttentionRecord,
     other: AttentionRecord,
-    places: tuple[Place, Place],
+    places: tuple[_Place, _Place],
     names: tuple[str, str],
     *,
     largest: int = LARGEST,
