@@ -6,6 +6,7 @@ import typer
 
 from tfcli.cli.options import Json, command
 from tfcli.cli.terminal import Terminal
+from tfcli.errors import TfcliError, UsageError
 
 cache_app = typer.Typer()
 
@@ -65,7 +66,6 @@ def prune_cache(
       tfcli cache prune --all --dry-run
     """
     from tfcli.data.cache import prune
-    from tfcli.errors import TfcliError, UsageError
     from tfcli.render.as_json import to_json
     from tfcli.render.dataset import CacheList
     from tfcli.render.numbers import short

@@ -1,5 +1,6 @@
 """``--dry-run``: what would be trained."""
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,6 @@ def show_plan(
     Raises:
         TfcliError: the training would refuse to begin.
     """
-    from dataclasses import asdict, replace
 
     from tfcli.data.dataset import PreparedDataset
     from tfcli.models.presets import APART

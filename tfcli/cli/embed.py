@@ -7,6 +7,7 @@ import typer
 
 from tfcli.cli.options import Checkpoint, Csv, Device, Json, Outputs, Run, Threads, command, open_run, use_threads
 from tfcli.cli.terminal import Terminal
+from tfcli.outputs import require_output, writing
 
 if TYPE_CHECKING:
     from tfcli.records.embeddings import EmbeddingsRecord
@@ -52,7 +53,6 @@ def embed(
     from tfcli.inspection.embeddings import embed as compute
     from tfcli.inspection.embeddings import joined
     from tfcli.inspection.reading import text_ids
-    from tfcli.outputs import require_output
     from tfcli.render.embeddings import EmbeddingsView, embedding_lines, embeddings_table
     from tfcli.render.table_csv import to_csv
 
@@ -86,8 +86,6 @@ def embed(
 def _write_npz(path: Path, record: "EmbeddingsRecord") -> None:
     """Arrays named `texts` and `vectors`."""
     import numpy as np
-
-    from tfcli.outputs import writing
 
     with writing(path, "--npz") as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, texts=np.array(record.texts), vectors=record.vectors)

@@ -99,6 +99,8 @@ def evaluate(
       tfcli evaluate runs/decoder-1 --compare runs/decoder-2
       tfcli evaluate runs/decoder-1 --precision int8 --compare runs/decoder-1
     """
+    names = tuple(sources or ())
+    _require_places(outputs, references, names)
     from dataclasses import replace
 
     from tfcli.cli.reporting import reporting
@@ -112,8 +114,6 @@ def evaluate(
     from tfcli.pipeline.references import original_targets
     from tfcli.runs.load import load_run
 
-    names = tuple(sources or ())
-    _require_places(outputs, references, names)
     use_threads(threads)
     settings = EvaluationSettings(stride, windows, context, pseudo, beam)
     given = {
@@ -156,6 +156,7 @@ def evaluate(
 
 def _require_places(outputs: Path | None, references: Path | None, sources: tuple[str, ...]) -> None:
     """Refuse files that cannot be written, and those that hold what is read or written otherwise."""
+    from tfcli.cli.settings import require_sources
     from tfcli.errors import Misnamed
     from tfcli.outputs import reading_from, require_output
     from tfcli.runs.finding import is_run
@@ -164,6 +165,7 @@ def _require_places(outputs: Path | None, references: Path | None, sources: tupl
         if is_run(Path(source)):
             raise Misnamed(f"{source!r} is a run, and no text", "use --compare", source, f"--compare={source}")
         reading_from(source)
+    require_sources(sources)
     for path, option in ((outputs, "--outputs"), (references, "--references")):
         if path is not None:
             require_output(path, option)

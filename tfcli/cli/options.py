@@ -8,20 +8,19 @@ import shlex
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
-from typer.models import ArgumentInfo
 
 from tfcli.cli.exits import exit_codes
-from tfcli.cli.settings import OUTPUT, Asked, option_parameters
+from tfcli.cli.settings import DEVICE_HELP, OUTPUT, SEED_HELP, THREADS_HELP, Asked, option_parameters
 from tfcli.cli.signals import stop_on_signals
 from tfcli.cli.terminal import Color, Terminal
 from tfcli.cli.usage import behind, refuse_unknown_keys, with_command
-from tfcli.errors import Misnamed
-from tfcli.outputs import describe, written
+from tfcli.errors import Misnamed, Remark, UsageError, shortened
+from tfcli.outputs import describe, require_output, written
 
 if TYPE_CHECKING:
     from tfcli.recipe.model import WeightPrecision
@@ -31,31 +30,24 @@ _output = functools.partial(typer.Option, rich_help_panel=OUTPUT)
 
 Json = Annotated[bool, _output("--json", help="Print JSON with stable keys instead of text.")]
 Csv = Annotated[bool, _output("--csv", help="Print the numbers as CSV instead.")]
-Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Write the picture as SVG, too.")]
-Html = Annotated[Path | None, _output("--html", metavar="F", help="Write the picture as a web page, too.")]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        "--seed",
-        min=0,
-        help="Seed of weights, order, masks, dropout and samples; data.seed is the text's.",
-        show_default="the recipe's, else 0",
-    ),
-]
+Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Also write the picture as SVG.")]
+Html = Annotated[Path | None, _output("--html", metavar="F", help="Also write the picture as a web page.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP, show_default="the recipe's, else 0")]
 TextSeed = Annotated[
     int | None,
     typer.Option("--seed", min=0, help="Seed of the built-in generators of text.", show_default="0"),
 ]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda", "mps"],
-    typer.Option("--device", help="Where to compute; auto: CUDA, else CPU."),
+Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help=DEVICE_HELP)]
+Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help=THREADS_HELP)]
+Checkpoint = Annotated[
+    str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run to use.")
 ]
-Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help="CPU threads; 0: one a free core.")]
-Checkpoint = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run.")]
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)]
 Target = Annotated[
     str | None,
-    typer.Option("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation"),
+    typer.Option(
+        "--target", metavar="TEXT", help="The target text of an encoder-decoder.", show_default="its translation"
+    ),
 ]
 Kind = Literal["encoder_self", "decoder_self", "cross"]
 """Of attention."""
@@ -63,6 +55,20 @@ Run = Annotated[
     Path,
     typer.Argument(metavar="RUN", help="A run: its name in `tfcli runs list`, last, or a folder.", show_default=False),
 ]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Which weights of a run, and where to compute with them. A command that takes it has these options."""
+
+    checkpoint: Checkpoint = "best"
+    device: Device = "auto"
+    threads: Threads = 0
+
+    def load(self, run: Path) -> "LoadedRun":
+        """The run's model, ready to compute. Raises what `open_run` raises."""
+        use_threads(self.threads)
+        return open_run(run, self.checkpoint, self.device)
 
 
 @dataclass(frozen=True)
@@ -79,9 +85,6 @@ class Outputs:
     json: Json = False
 
     def __post_init__(self) -> None:
-        from tfcli.errors import UsageError
-        from tfcli.outputs import require_output
-
         if self.csv and self.json:
             raise UsageError("--csv and --json are two forms of one result", "give one of the two")
         for option, path in (("--svg", self.svg), ("--html", self.html)):
@@ -89,46 +92,44 @@ class Outputs:
                 require_output(path, option)
 
 
-_COMMON = {
-    "color": (
-        Annotated[Color, _output("--color", help="Colour; auto: in a terminal, without NO_COLOR.")],
-        "auto",
-    ),
-    "quiet": (Annotated[bool, _output("--quiet", "-q", help="No progress and no notes.")], False),
-    "verbose": (
-        Annotated[bool, _output("--verbose", "-v", help="Say more on stderr: settings, figures, time.")],
-        False,
-    ),
-    "debug": (Annotated[bool, _output("--debug", help="Show the traceback of an error.")], False),
-}
+_COMMON = [
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+    for name, kind, default, option in (
+        ("color", Color, "auto", _output("--color", help="Colour; auto: in a terminal, without NO_COLOR.")),
+        ("quiet", bool, False, _output("--quiet", "-q", help="Show no progress and no notes.")),
+        ("verbose", bool, False, _output("--verbose", "-v", help="Say more on stderr: settings, figures, time.")),
+        ("debug", bool, False, _output("--debug", help="Show the traceback of an error.")),
+    )
+]
 _TEXTS = ("TEXT", "PROMPT", "TOKEN", "ID")
 """Values that may be empty, by the name that help gives them. All others are paths and names."""
+_ARGUMENT = type(typer.Argument())
 _PATH = type("path", (Path,), {})  # of which help shows the name
 _LARGEST = 2**63
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that all have, its exit codes, and its function a `terminal`."""
+    """Give a command the options that all have, its exit codes, and its function a `terminal`.
+
+    A parameter that is `Asked`, `Outputs` or `Weights` stands for its options; those of `Outputs` come last.
+    """
     own: list[inspect.Parameter] = []
-    groups: dict[str, list[str]] = {}
-    drawn: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        kind, *rest = get_args(parameter.annotation) or (None,)
+    groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
+    parameters = inspect.signature(function, eval_str=True).parameters
+    for name, parameter in sorted(parameters.items(), key=lambda item: item[1].annotation is Outputs):
+        kind, *rest = get_args(parameter.annotation) or (parameter.annotation,)
         if kind is Asked:
-            groups[name] = [one for names in rest for one in names]
-            own += map(_never_empty, option_parameters(groups[name]))
-        elif parameter.annotation is Outputs:
-            drawn = dict(inspect.signature(Outputs).parameters)
-        elif name != "terminal":
-            own.append(_never_empty(parameter))
-    own += map(_never_empty, drawn.values())
+            inside = option_parameters([one for names in rest for one in names])
+        elif is_dataclass(kind) and kind is not Terminal:
+            inside = list(inspect.signature(kind).parameters.values())
+        else:
+            inside = [] if name == "terminal" else [parameter]
+        if inside and inside != [parameter]:
+            groups[name] = _asked if kind is Asked else kind, [one.name for one in inside]
+        own += map(_never_empty, inside)
     infos = {p.name: get_args(p.annotation)[1] for p in own}
     spelled = [name for info in infos.values() for name in (info.default, *(info.param_decls or ()))]
     options = [str(name) for name in spelled if name is not ...]
-    common = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in _COMMON.items()
-    ]
 
     @functools.wraps(function)
     def wrapper(**values: Any) -> None:
@@ -139,7 +140,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             began = time.perf_counter()
             for name, value in values.items():
                 _require_utf8(value)
-                _require_countable(name, value)
+                if isinstance(value, int) and abs(value) >= _LARGEST:  # fits into no machine's word
+                    shown = f"--{name.replace('_', '-')} {shortened(str(value))}"
+                    raise UsageError(f"{shown} is out of range", "give a number below 2^63")
             try:
                 for name, value in _runs_meant(terminal, infos, values).items():
                     values[name] = value
@@ -147,22 +150,23 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                         _note_old_import(terminal, value)
                 describe(_given(values, "run"), _given(values, "text"))
                 refuse_unknown_keys(values.get("assignments") or (), options)
-                for name, names in groups.items():
-                    given = {one: values.pop(one) for one in names}
-                    values[name] = Asked({one: value for one, value in given.items() if value not in (None, [])})
-                if drawn:
-                    values["outputs"] = Outputs(**{one: values.pop(one) for one in drawn})
+                for name, (made_of, names) in groups.items():
+                    values[name] = made_of(**{one: values.pop(one) for one in names})
                 function(terminal=terminal, **values)
             except Misnamed as error:
-                raise with_command(error, takes_checkpoint="checkpoint" in values) from None
+                raise with_command(error, takes_checkpoint="checkpoint" in infos) from None
             finally:
                 _name_files(terminal)
             terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
 
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + common
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + _COMMON
+    wrapper.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in shown}
     return wrapper
+
+
+def _asked(**values: Any) -> Asked:
+    return Asked({name: value for name, value in values.items() if value not in (None, [])})
 
 
 def _given(values: Mapping[str, Any], name: str) -> str:
@@ -179,8 +183,6 @@ def _name_files(terminal: Terminal) -> None:
 
 def _remark(terminal: Terminal, show: Callable[..., None], message: Warning, *where: Any, **more: Any) -> None:
     """Say a `Remark` of tfcli's own as a note; show any other warning as Python does."""
-    from tfcli.errors import Remark
-
     if isinstance(message, Remark):
         terminal.note(str(message))
     else:
@@ -209,33 +211,33 @@ def _runs_meant(terminal: Terminal, infos: Mapping[str, Any], values: Mapping[st
     """The paths of all values that name runs, before anything is loaded that takes long.
 
     Raises:
-        UsageError: one names none; says what there is, or the command that was meant.
+        UsageError: a value names no run; says what runs there are, or the command that was meant. Or --out would take
+            the name that means the last run, or hide that.
     """
-    found = {}
+    from tfcli.runs.finding import LAST, is_run
+
+    found: dict[str, Any] = {}
     for name, info in infos.items():
         kinds, value = (info.metavar or "").split("|"), values[name]
+        names_run = kinds[-1].startswith("RUN")
         if value is not None and name == "out":
-            _refuse_last(value, new_run=kinds[-1].startswith("RUN"))
-        if value is None or name == "out" or not kinds[-1].startswith("RUN"):
-            continue
-        beside = {
-            other: one
-            for other, one in infos.items()
-            if other != name and isinstance(info, ArgumentInfo) and isinstance(one, ArgumentInfo)
-        }
-        given = [values[other] for other in beside]
-        texts = [str(text) for one in given for text in (one if isinstance(one, list) else [one]) if text]
-        reads = any(word in (one.metavar or "") for one in beside.values() for word in ("TEXT", "PROMPT"))
-        if reads and not texts and isinstance(value, Path) and " " in str(value):
-            _require_run_before(value)
-        paths = [_run_meant(terminal, path, kinds, texts) for path in (value if isinstance(value, list) else [value])]
-        found[name] = paths if isinstance(value, list) else paths[0]
+            _refuse_last(value, new_run=names_run)
+        elif value is not None and names_run:
+            beside = [one for one in infos if one != name and {type(info), type(infos[one])} == {_ARGUMENT}]
+            given = [values[other] for other in beside]
+            texts = [str(text) for one in given for text in (one if isinstance(one, list) else [one]) if text]
+            reads = any(word in (infos[one].metavar or "") for one in beside for word in ("TEXT", "PROMPT"))
+            is_text = reads and not texts and isinstance(value, Path) and " " in str(value)
+            if is_text and not os.path.lexists(value) and not is_run(value) and is_run(Path(LAST)):
+                raise behind(value, LAST)
+            is_list = isinstance(value, list)
+            paths = [_run_meant(terminal, path, kinds, texts) for path in (value if is_list else [value])]
+            found[name] = paths if is_list else paths[0]
     return found
 
 
 def _run_meant(terminal: Terminal, path: Path, kinds: Sequence[str], texts: Sequence[str]) -> Path:
     """The run, or where another kind of thing is taken too, that thing."""
-    from tfcli.errors import UsageError
     from tfcli.runs.finding import LAST, existing_run, is_run
 
     if len(kinds) > 1 and (os.path.exists(path) or path.suffix == ".json"):  # noqa: PTH110
@@ -251,17 +253,7 @@ def _run_meant(terminal: Terminal, path: Path, kinds: Sequence[str], texts: Sequ
     return run
 
 
-def _require_run_before(text: Path) -> None:
-    """Refuse a text alone, where there is a run that may have been meant before it."""
-    from tfcli.runs.finding import LAST, is_run
-
-    if not os.path.lexists(text) and not is_run(text) and is_run(Path(LAST)):
-        raise behind(text, LAST)
-
-
 def _refuse_last(out: Path, *, new_run: bool) -> None:
-    """Refuse a new run the name that means another one, and all else the place that would hide that."""
-    from tfcli.errors import UsageError
     from tfcli.runs.directory import RunDirectory
     from tfcli.runs.finding import LAST
 
@@ -283,19 +275,8 @@ def _note_old_import(terminal: Terminal, path: Path) -> None:
         )
 
 
-def _require_countable(name: str, value: Any) -> None:
-    """Refuse a number that fits into no machine's word."""
-    from tfcli.errors import UsageError, shortened
-
-    if isinstance(value, int) and abs(value) >= _LARGEST:
-        option = f"--{name.replace('_', '-')}"
-        raise UsageError(f"{option} {shortened(str(value))} is out of range", "give a number below 2^63")
-
-
 def _require_utf8(value: Any) -> None:
     """Refuse bytes that are no text: they could be written into no recipe, no manifest and no JSON."""
-    from tfcli.errors import UsageError
-
     for text in value if isinstance(value, list) else [value]:
         if isinstance(text, str | Path):
             try:
@@ -305,7 +286,7 @@ def _require_utf8(value: Any) -> None:
 
 
 def use_threads(threads: int) -> None:
-    """Compute with so many CPU threads; 0: one a free core."""
+    """Compute with this many CPU threads; 0: one for each free core."""
     from tfcli.machine import choose_threads, wait_asleep_if_busy
 
     wait_asleep_if_busy(threads)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfcli.cli.options import Outputs
 from tfcli.cli.terminal import Terminal
+from tfcli.outputs import about, write_output
 
 if TYPE_CHECKING:
     from tfcli.render.table_csv import Table
@@ -27,7 +28,6 @@ def present(
         view: what rich prints; files show the same, 120 columns wide, unless `svg` or `html` draw their own.
         table: of the record. json: the record as JSON values, where it has a way of its own.
     """
-    from tfcli.outputs import about, write_output
     from tfcli.render.as_json import to_json
     from tfcli.render.picture import captioned, picture_html, picture_svg
     from tfcli.render.table_csv import to_csv

@@ -1,15 +1,21 @@
 """``tfcli plan``: what to train on a corpus, on this machine, in the time there is."""
 
 import functools
+import os
 import shlex
+import sys
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tfcli.cli.options import Json, command
-from tfcli.cli.settings import MACHINE, Asked
+from tfcli.cli.settings import MACHINE, Asked, layers_of
 from tfcli.cli.terminal import Terminal
+from tfcli.errors import TfcliError, UsageError
+from tfcli.outputs import require_output, write_output
 
 if TYPE_CHECKING:
     from tfcli.planning.propose import Compose
@@ -47,11 +53,7 @@ def plan(
       tfcli plan --minutes 20
       tfcli plan 'books/*.txt' --minutes 5 --out books.toml
     """
-    from dataclasses import asdict, replace
 
-    from tfcli.cli.settings import layers_of
-    from tfcli.errors import UsageError
-    from tfcli.outputs import require_output, write_output
     from tfcli.recipe.loading import build_recipe
     from tfcli.recipe.saving import to_toml
     from tfcli.records.planning import FOUND
@@ -88,10 +90,7 @@ def plan(
 
 def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[Plan, Recipe]":
     """Prepare the text, measure the candidates and choose."""
-    import time
-    from dataclasses import replace
 
-    from tfcli.errors import UsageError
     from tfcli.interop.exporting import exportable
     from tfcli.models.head import require_head
     from tfcli.models.presets import SIZES
@@ -185,11 +184,7 @@ def _written(plan: "Plan") -> list[str]:
 
 def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
     """Train the proposal in a process and a folder of its own, which goes afterwards."""
-    import os
-    import sys
-    import time
 
-    from tfcli.errors import TfcliError
     from tfcli.files import write_text
     from tfcli.processes import child, temporary_folder
     from tfcli.recipe.saving import to_toml

@@ -1,5 +1,6 @@
 """``tfcli prepare``: text to a dataset of token ids on disk."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -7,6 +8,7 @@ import typer
 
 from tfcli.cli.options import Json, TextSeed, command
 from tfcli.cli.terminal import Terminal
+from tfcli.errors import UsageError
 
 Sources = Annotated[
     list[str],
@@ -53,13 +55,11 @@ def prepare(
       tfcli prepare books/*.txt --tokenizer tokenizer.json --out data/books
       tfcli prepare train.tsv --pairs --tokenizer runs/translator --out data/pairs --split hash
     """
-    from contextlib import nullcontext
 
     from tfcli.cli.reporting import reporting
     from tfcli.corpora.division import open_division
     from tfcli.data.manifest import MANIFEST_NAME
     from tfcli.data.prepare import prepare as prepare_dataset
-    from tfcli.errors import UsageError
     from tfcli.files import claimed
     from tfcli.recipe.loading import build_recipe, parse_assignments
     from tfcli.records.pipeline import StageProgress, StageStarted

@@ -1,5 +1,8 @@
 """``tfcli recipes``: what ships."""
 
+import textwrap
+from dataclasses import asdict
+from datetime import date, time
 from typing import Annotated, Any
 
 import typer
@@ -84,8 +87,6 @@ def list_keys(
       tfcli recipes keys warmup
       tfcli recipes keys n_embd
     """
-    import textwrap
-    from dataclasses import asdict
 
     from tfcli.recipe.keys import find_keys, recipe_keys
 
@@ -106,7 +107,6 @@ def list_keys(
 
 def _dates_as_text(value: Any) -> Any:
     """TOML has dates and times, JSON has none."""
-    from datetime import date, time
 
     if isinstance(value, dict):
         return {key: _dates_as_text(one) for key, one in value.items()}

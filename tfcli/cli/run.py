@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tfcli.cli.options import Json, command
-from tfcli.cli.settings import LENGTH, MACHINE, Asked
+from tfcli.cli.settings import LENGTH, MACHINE, Asked, recipe_from, require_own_text
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import DryRun, Log, Out
+from tfcli.errors import TfcliError, UsageError
 from tfcli.machine import wait_asleep_if_busy
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ def run(
       tfcli run quickstart --again --seed 2
     """
     from tfcli.cli.reporting import reporting
-    from tfcli.cli.settings import recipe_from, require_own_text
-    from tfcli.errors import TfcliError, UsageError
     from tfcli.recipe.check import CheckSection
     from tfcli.recipe.saving import to_toml
     from tfcli.runs.directory import RunDirectory

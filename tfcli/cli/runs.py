@@ -1,5 +1,6 @@
 """``tfcli runs``: what has been trained, one run in full, and several side by side."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -8,6 +9,7 @@ import typer
 
 from tfcli.cli.options import Json, Run, command
 from tfcli.cli.terminal import Terminal
+from tfcli.outputs import about, require_output, write_output
 
 if TYPE_CHECKING:
     from tfcli.records.runs import RunDetail, RunSummary
@@ -72,7 +74,6 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
       tfcli runs show runs/decoder-1
       tfcli runs show runs/decoder-1 --svg curve.svg --csv curve.csv
     """
-    from tfcli.outputs import require_output
     from tfcli.runs.detail import read_detail
 
     for path, option in ((csv, "--csv"), (svg, "--svg")):
@@ -130,7 +131,6 @@ def _order(sort: str) -> Callable[["RunSummary"], Any]:
 
 
 def _write_files(detail: "RunDetail", csv: Path | None, svg: Path | None) -> None:
-    from tfcli.outputs import about, write_output
 
     if csv is not None:
         from tfcli.render.runs.history_csv import history_csv
@@ -148,7 +148,6 @@ def _write_files(detail: "RunDetail", csv: Path | None, svg: Path | None) -> Non
 
 def _next(detail: "RunDetail") -> str:
     """What to type next, by the run's state."""
-    import shlex
 
     run = shlex.quote(detail.summary.path)
     if detail.summary.state == "running":

@@ -8,10 +8,13 @@ import re
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
+
+from tfcli.errors import Remark, UsageError, shortened
 
 if TYPE_CHECKING:
     from tfcli.cli.terminal import Terminal
@@ -33,52 +36,44 @@ def _option(name: str, keys: str, kind: Any, panel: str | None, help: str, defau
     )
 
 
+SEED_HELP = "Seed of weights, order, masks, dropout and samples; the built-in text has data.seed."
+DEVICE_HELP = "Where to compute; auto: CUDA, else CPU."
+THREADS_HELP = "CPU threads; 0: one for each free core."
 _SOURCE = (
     "Text files, globs, pairs (a.de,a.en or a table), -, builtin:NAME or hf:owner/name\\[:config]\\[@split]; or a "
     "folder made by `tfcli prepare`."
 )
 _BUILT_IN = "builtin:stories, or builtin:pt-en for pairs"
 _SET = "Set any recipe key, such as model.norm=layernorm; repeatable. `tfcli recipes keys WORD` finds keys."
-_VOCABULARY = "Most ids of a tokenizer that is learned: tokenizer.vocab_size."
+_VOCABULARY = "The most ids that a new tokenizer may have: tokenizer.vocab_size."
 _ARCHITECTURES = Literal["decoder", "encoder", "encoder-decoder"]
 _BY_TEXT = "the recipe's; else encoder-decoder for pairs, decoder for text"
-_EPOCHS = "How long, in passes over the training part: train.epochs; 0.5 is half of one."
-_LR = "Peak rate of AdamW: train.learning_rate. Muon's matrices have one of their own, train.muon_learning_rate."
-_PRECISION = "Of matrix products: train.precision."
-_SEED = "Seed of weights, order, masks, dropout and samples; data.seed is the text's."
-_DEVICE = "Where to compute; auto: CUDA, else CPU."
+_EPOCHS = "How long to train, in passes over the training part: train.epochs; 0.5 is half a pass."
+_LR = "Peak learning rate of AdamW: train.learning_rate. Muon has its own, train.muon_learning_rate."
+_PRECISION = "Precision of matrix products: train.precision."
+_DROPOUT = "Share dropped in training: model.dropout."
 
 _option("sources", "data.source", list[str], None, _SOURCE, _BUILT_IN, metavar="SOURCE")
 _option("recipe", "", str, None, "A TOML file or a name from `tfcli recipes list`.", metavar="FILE|NAME")
 _option("assignments", "", list[str], None, _SET, metavar="KEY=VALUE")
 _option("data", "data.source", str, DATA, "The same as SOURCE.", metavar="SOURCE|DIR")
 _option("vocab_size", "tokenizer.vocab_size", int, DATA, _VOCABULARY, "2048", metavar="N", min=6)
-_option(
-    "arch",
-    "model.architecture",
-    _ARCHITECTURES,
-    MODEL,
-    "decoder, encoder or encoder-decoder.",
-    _BY_TEXT,
-    metavar="ARCH",
-)
+_option("arch", "model.architecture", _ARCHITECTURES, MODEL, "Architecture of the model.", _BY_TEXT, metavar="ARCH")
 _option("preset", "", str, MODEL, "A named shape: gpt2, bert, t5, modern …", metavar="NAME")
 _option("size", "", Literal["tiny", "mini", "small", "base"], MODEL, "Scale of the model.", "mini")
-_option("layers", "model.num_layers", int, MODEL, "Layers, of each stack: model.num_layers.", metavar="N", min=1)
+_option("layers", "model.num_layers", int, MODEL, "Layers of each stack: model.num_layers.", metavar="N", min=1)
 _option("heads", "model.num_heads", int, MODEL, "Attention heads of a layer: model.num_heads.", metavar="N", min=1)
 _option("d_model", "model.d_model", int, MODEL, "Size of a token's vector: model.d_model.", metavar="N", min=1)
 _option("context", "model.max_seq_len", int, MODEL, "Most tokens of a text: model.max_seq_len.", metavar="N", min=2)
-_option("dropout", "model.dropout", float, MODEL, "Share dropped in training: model.dropout.", metavar="SHARE", min=0)
-_option("steps", "train.steps", int, TRAINING, "How long, in updates: train.steps.", metavar="N", min=1)
+_option("dropout", "model.dropout", float, MODEL, _DROPOUT, metavar="SHARE", min=0)
+_option("steps", "train.steps", int, TRAINING, "How long to train, in updates: train.steps.", metavar="N", min=1)
 _option("epochs", "train.epochs", float, TRAINING, _EPOCHS, metavar="N")
-_option("batch_size", "train.batch_size", int, TRAINING, "Sequences or pairs: train.batch_size.", metavar="N", min=1)
+_option("batch_size", "train.batch_size", int, TRAINING, "Texts of a batch: train.batch_size.", metavar="N", min=1)
 _option("lr", "train.learning_rate", float, TRAINING, _LR, metavar="RATE")
 _option("precision", "train.precision", Literal["auto", "float32", "bfloat16"], TRAINING, _PRECISION, "auto")
-_option("seed", "train.seed generate.seed", int, TRAINING, _SEED, "the recipe's, else 0", metavar="N", min=0)
-_option("device", "train.device", Literal["auto", "cpu", "cuda", "mps"], TRAINING, _DEVICE, "auto")
-_option(
-    "threads", "train.threads", int, TRAINING, "CPU threads; 0: one a free core.", "0", metavar="N", min=0, max=1024
-)
+_option("seed", "train.seed generate.seed", int, TRAINING, SEED_HELP, "the recipe's, else 0", metavar="N", min=0)
+_option("device", "train.device", Literal["auto", "cpu", "cuda", "mps"], TRAINING, DEVICE_HELP, "auto")
+_option("threads", "train.threads", int, TRAINING, THREADS_HELP, "0", metavar="N", min=0, max=1024)
 
 SHAPE = ("recipe", "assignments", "arch", "preset", "size")
 SIZES = ("layers", "heads", "d_model", "context", "dropout")
@@ -111,7 +106,6 @@ class Asked:
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        from tfcli.errors import UsageError
         from tfcli.recipe.loading import typed_settings
 
         self.given = given
@@ -141,22 +135,20 @@ def _flag(name: str) -> str:
 
 
 def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "list[Settings]":
-    """What was typed and what that names, as layers of settings, the last one first in rank. What nothing is said of
-    comes from the run whose weights are the beginning; and pairs choose the architecture where nothing else does.
+    """What was typed, and what that names, as layers of settings, of which the last one wins. The run of `init` says
+    what nothing else does, and so does a source of pairs for the architecture.
 
     Raises:
         UsageError: an option, a recipe, a preset or a run is wrong.
     """
-    from dataclasses import asdict
 
-    from tfcli.errors import Remark, shortened
     from tfcli.models import presets
     from tfcli.recipe.loading import read_recipe
     from tfcli.runs.config import read_config
     from tfcli.runs.finding import existing_run
 
     _require_text(asked.given.get("sources", ()))
-    _require_there(_said([asked.settings], "data", "source"))
+    require_sources(_said([asked.settings], "data", "source"))
     preset, size, recipe = asked.given.get("preset"), asked.given.get("size"), recipe or asked.given.get("recipe")
     layers: list[Settings] = [
         {} if init is None else {"model": asdict(read_config(existing_run(init).config).model)},
@@ -182,7 +174,6 @@ def recipe_from(asked: Asked, recipe: str | None = None, init: Path | None = Non
     Raises:
         UsageError: as `layers_of`, or a setting is wrong.
     """
-    from tfcli.errors import UsageError
     from tfcli.recipe.loading import build_recipe
 
     layers = layers_of(asked, recipe, init)
@@ -205,7 +196,6 @@ def _said(layers: "Sequence[Settings]", section: str, key: str) -> Any:
 def _require_text(names: Sequence[str]) -> None:
     """Refuse a source that is no text, but something else that is known."""
     from tfcli.corpora.files import is_there
-    from tfcli.errors import UsageError
     from tfcli.recipe.shipped import shipped_recipes
     from tfcli.runs.finding import is_run
 
@@ -215,20 +205,25 @@ def _require_text(names: Sequence[str]) -> None:
         )
     for name in names:
         path, quoted = Path(name), shlex.quote(name)
+        what = instead = ""
         if is_run(path):
-            raise UsageError(f"{quoted} is a run, and no text", f"go on with it: tfcli train --resume {quoted}")
-        if path.suffix == ".toml":
-            raise UsageError(f"{quoted} is a recipe, and no text", f"train it: tfcli train --recipe {quoted}")
-        if is_there(name):
-            continue
-        if name in shipped_recipes():
-            raise UsageError(f"{name} is a recipe, and no text", f"run it: tfcli run {name}")
-        if name in get_args(_ARCHITECTURES):
-            raise UsageError(f"{name} is an architecture, and no text", f"train one: tfcli train --arch {name}")
+            what, instead = "a run", f"go on with it: tfcli train --resume {quoted}"
+        elif path.suffix == ".toml":
+            what, instead = "a recipe", f"train it: tfcli train --recipe {quoted}"
+        elif not is_there(name) and name in shipped_recipes():
+            what, instead = "a recipe", f"run it: tfcli run {name}"
+        elif not is_there(name) and name in get_args(_ARCHITECTURES):
+            what, instead = "an architecture", f"train one: tfcli train --arch {name}"
+        if what:
+            raise UsageError(f"{quoted} is {what}, and no text", instead)
 
 
-def _require_there(source: Any) -> None:
-    """Refuse a source that is not there, before anything is loaded that takes long."""
+def require_sources(source: Any) -> None:
+    """Refuse a source that is not there, or that is no text, before anything is loaded that takes long.
+
+    Raises:
+        UsageError: names it.
+    """
     from tfcli.corpora.files import require_there
     from tfcli.data.manifest import MANIFEST_NAME
 
@@ -253,7 +248,6 @@ def require_own_text(name: str | None, recipe: "Recipe") -> None:
     Raises:
         UsageError: naming the setting that takes the text.
     """
-    from tfcli.errors import UsageError
     from tfcli.recipe.loading import read_toml
     from tfcli.recipe.shipped import shipped_recipes
 
@@ -273,7 +267,6 @@ def require_own_text(name: str | None, recipe: "Recipe") -> None:
 
 def with_vocabulary(terminal: "Terminal", recipe: "Recipe") -> "Recipe":
     """The vocabulary is a size of the model: that of the recipe's tokenizer, where the model says none."""
-    from dataclasses import replace
 
     from tfcli.tokenization.load import load_tokenizer
 

@@ -8,7 +8,10 @@ import typer
 
 from tfcli.cli.options import Json, TextSeed, command
 from tfcli.cli.prepare import Sources
+from tfcli.cli.stdin import read_arguments, read_lines
 from tfcli.cli.terminal import Terminal, is_terminal
+from tfcli.errors import UsageError
+from tfcli.outputs import require_output, write_output
 
 _REPORT_EVERY = 256  # documents
 
@@ -61,7 +64,6 @@ def train(
     from tfcli.cli.reporting import reporting
     from tfcli.corpora.open import open_source
     from tfcli.corpora.source import Text, texts
-    from tfcli.outputs import require_output, write_output
     from tfcli.recipe.loading import build_recipe
     from tfcli.records.pipeline import StageProgress, StageStarted
     from tfcli.render.numbers import percent
@@ -117,7 +119,6 @@ def encode(
       tfcli tokenize encode tokenizer.json "I swam across the river."
       tfcli tokenize encode tokenizer.json - < book.txt
     """
-    from tfcli.cli.stdin import read_arguments
     from tfcli.interop.tokenizer_files import any_tokenizer
     from tfcli.render.as_json import to_json
     from tfcli.render.tokenization.tokens import EncodingView
@@ -155,7 +156,6 @@ def decode(
       tfcli tokenize decode tokenizer.json 52 318 77
       tfcli tokenize encode tokenizer.json "two words" | tfcli tokenize decode tokenizer.json -
     """
-    from tfcli.cli.stdin import read_lines
     from tfcli.interop.tokenizer_files import any_tokenizer
 
     loaded = any_tokenizer(tokenizer)
@@ -216,7 +216,6 @@ def compare(
 
 
 def _id(word: str) -> int:
-    from tfcli.errors import UsageError
 
     if not word.isdecimal() or len(word) > _MOST_DIGITS:
         shown = word if len(word) <= _MOST_DIGITS else f"{word[:_MOST_DIGITS]}…"

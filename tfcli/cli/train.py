@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tfcli.cli.options import Json, command, first_given
-from tfcli.cli.settings import LENGTH, MACHINE, OUTPUT, PACE, SHAPE, SIZES, TRAINING, Asked
+from tfcli.cli.settings import (
+    LENGTH,
+    MACHINE,
+    OUTPUT,
+    PACE,
+    SHAPE,
+    SIZES,
+    TRAINING,
+    Asked,
+    recipe_from,
+    require_own_text,
+)
 from tfcli.cli.terminal import Terminal
+from tfcli.errors import TfcliError, UsageError
 from tfcli.machine import wait_asleep_if_busy
 
 if TYPE_CHECKING:
@@ -97,8 +109,6 @@ def train(
         --steps 2000
       tfcli train --recipe my.toml --nproc 8
     """
-    from tfcli.cli.settings import recipe_from, require_own_text
-    from tfcli.errors import UsageError
 
     if checkpoint is not None and resume is None:
         raise UsageError("--checkpoint says where a run is resumed, and none is", "name it: --resume RUN")
@@ -151,7 +161,6 @@ def train(
 
 def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:
     """Refuse beside --resume what says how a run begins."""
-    from tfcli.errors import UsageError
 
     names = [name for name in ("sources", "data", "preset", "size", "recipe") if name in asked.given]
     if not names and other is None:
@@ -175,7 +184,6 @@ def _changed(run: Path, asked: Asked) -> "Recipe":
 def _resume(terminal: Terminal, path: Path, asked: Asked, log: Log, json: bool) -> None:
     from tfcli.cli.launching import working
     from tfcli.cli.reporting import reporting
-    from tfcli.errors import TfcliError
     from tfcli.tracking.tracking import tracking
 
     with suppress(TfcliError):  # a run that cannot be read is refused below

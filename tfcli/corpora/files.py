@@ -48,13 +48,16 @@ def table_columns(name: str) -> tuple[str, ...]:
 
 
 def require_there(name: str) -> None:
-    """Refuse a path, a glob, or two paths joined by a comma, of which nothing is there.
+    """Refuse a path, a glob, or two paths joined by a comma, of which nothing is there, and a file of an unknown kind.
 
     Raises:
         UsageError: names it, and the nearest that is there.
     """
-    for part in [name] if is_there(name) else filter(None, name.split(",")):
-        _paths(part)
+    is_one = is_there(name) or "," not in name
+    for part in [name] if is_one else filter(None, name.split(",")):
+        for path in _paths(part):
+            if is_one:  # of two parallel files, any two are text
+                _require_known(stored_file(path))
 
 
 def is_there(name: str) -> bool:

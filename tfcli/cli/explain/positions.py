@@ -8,7 +8,9 @@ import typer
 from tfcli.cli.explain.options import NotationOption, OfRun, Text, ToySeed
 from tfcli.cli.options import Checkpoint, Outputs, command, first_given
 from tfcli.cli.pictures import present
+from tfcli.cli.stdin import read_text
 from tfcli.cli.terminal import Terminal
+from tfcli.errors import UsageError
 
 _SIZE = 4
 
@@ -21,7 +23,7 @@ def positions(
     run: OfRun = None,
     d_model: Annotated[
         int | None,
-        typer.Option("--d-model", min=1, max=512, help="Of a toy: the size of a vector.", show_default=str(_SIZE)),
+        typer.Option("--d-model", min=1, max=512, help="Size of a toy's vectors.", show_default=str(_SIZE)),
     ] = None,
     length: Annotated[
         int | None,
@@ -44,8 +46,6 @@ def positions(
       tfcli explain positions --notation inf721 --d-model 6
       tfcli explain positions "Tom swam" --run runs/decoder-1
     """
-    from tfcli.cli.stdin import read_text
-    from tfcli.errors import UsageError
     from tfcli.inspection.explain.positions import explain_positions, toy_embeddings
     from tfcli.inspection.explain.toy import EXAMPLE
     from tfcli.render.explain.positions import PositionExplanationView
@@ -58,9 +58,8 @@ def positions(
         raise UsageError("The text is empty", "give a few words")
     if run is None:
         size = d_model or _SIZE
-        tokens, embedded = toy_embeddings(read, size, seed or 0)
-        label = f"a toy with random embeddings of seed {seed or 0}: d_model {size}"
-        record = explain_positions(tokens, embedded, label, notation, base=base, length=length)
+        tokens, vectors = toy_embeddings(read, size, seed or 0)
+        label, of_run = f"a toy with random embeddings of seed {seed or 0}: d_model {size}", {}
     else:
         from tfcli.inspection.explain.run_embeddings import embedded_by_run
         from tfcli.runs.load import load_run
@@ -68,15 +67,8 @@ def positions(
         if option := first_given({"--d-model": d_model, "--seed": seed}):
             raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or --run")
         found = embedded_by_run(load_run(run, checkpoint), read)
-        record = explain_positions(
-            found.tokens,
-            found.vectors,
-            f"{run}, d_model {found.vectors.shape[1]}",
-            notation,
-            base=base,
-            length=length,
-            own=found.added,
-            remark=found.remark,
-        )
-    view = PositionExplanationView(record)
-    present(terminal, outputs, view, record, lambda record: explanation_table(record.explanation))
+        tokens, vectors, of_run = found.tokens, found.vectors, {"own": found.added, "remark": found.remark}
+        label = f"{run}, d_model {vectors.shape[1]}"
+    record = explain_positions(tokens, vectors, label, notation, base=base, length=length, **of_run)
+    table = explanation_table(record.explanation)
+    present(terminal, outputs, PositionExplanationView(record), record, lambda _: table)

@@ -1,18 +1,16 @@
 """``tfcli inspect equivariance``: what a model makes of the order of its tokens."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from tfcli.cli.inspect.subject import RunOrRecipe
-from tfcli.cli.options import Checkpoint, Device, Outputs, Seed, Threads, command, open_run, use_threads
+from tfcli.cli.inspect.subject import RunOrRecipe, refuse_beside_run
+from tfcli.cli.options import Outputs, Seed, Weights, command, use_threads
 from tfcli.cli.pictures import present
-from tfcli.cli.settings import Asked
+from tfcli.cli.settings import Asked, recipe_from
+from tfcli.cli.stdin import read_text
 from tfcli.cli.terminal import Terminal
-
-if TYPE_CHECKING:
-    from tfcli.inspection.equivariance.words import Read
-    from tfcli.models.transformer import Transformer
+from tfcli.errors import UsageError
 
 _TEXT = "The man ate the fish"
 
@@ -22,6 +20,7 @@ def equivariance(
     terminal: Terminal,
     outputs: Outputs,
     asked: Annotated[Asked, ("arch", "preset", "size", "assignments")],
+    *,
     run: RunOrRecipe = None,
     texts: Annotated[
         list[str] | None,
@@ -34,9 +33,7 @@ def equivariance(
         typer.Option("--perturb", metavar="TOKEN", min=0, help="Change this token, from 0: which rows move?"),
     ] = None,
     permutations: Annotated[int, typer.Option("--permutations", min=1, max=10_000, help="Random orders to try.")] = 10,
-    checkpoint: Checkpoint = "best",
-    device: Device = "auto",
-    threads: Threads = 0,
+    weights: Weights,
     seed: Seed = None,
 ) -> None:
     """Show what a model makes of the order of its tokens.
@@ -53,15 +50,20 @@ def equivariance(
       tfcli inspect equivariance runs/decoder-1 --text "Tom swam" --perturb 1
       tfcli inspect equivariance --size tiny --text "man ate fish" --text "fish ate man"
     """
-    from tfcli.cli.inspect.subject import refuse_beside_run
-    from tfcli.cli.settings import recipe_from
-    from tfcli.cli.stdin import read_text
-    from tfcli.errors import UsageError
+    from rich.console import Group
+    from rich.text import Text
+
+    from tfcli.inspection.equivariance.permutations import equivariance as compute
+    from tfcli.inspection.equivariance.perturbation import perturbation
+    from tfcli.inspection.equivariance.two_orders import order
     from tfcli.inspection.equivariance.words import model_of_words
     from tfcli.inspection.reading import text_ids
+    from tfcli.render.as_json import to_json
+    from tfcli.render.equivariance.permutations import EquivarianceView, equivariance_table
+    from tfcli.render.equivariance.perturbation import PerturbationView, perturbation_table
+    from tfcli.render.equivariance.two_orders import OrderView, order_table
     from tfcli.training.precision import choose_device
 
-    use_threads(threads)
     given = [read_text(text) for text in texts or [_TEXT]]
     if len(given) > 2:
         raise UsageError(f"{len(given)} texts are more than two orders of the same tokens", "give --text at most twice")
@@ -69,45 +71,21 @@ def equivariance(
         raise UsageError("--perturb follows a token of one text", "give --text once")
     if run is not None:
         refuse_beside_run(run, asked)
-        loaded = open_run(run, checkpoint, device)
+        loaded = weights.load(run)
         ids = [text_ids(loaded, text) for text in given]
         model, read = loaded.model, [(one, tuple(loaded.tokenizer.labels(one))) for one in ids]
-        name = str(run)
     else:
+        use_threads(weights.threads)
         recipe = recipe_from(asked)
         model, read = model_of_words(recipe.model, given, recipe.train.seed if seed is None else seed)
-        model = model.to(choose_device(device))
-        name = "random weights"
-    _show(terminal, outputs, model, read, name, perturb, permutations, seed or 0)
-
-
-def _show(
-    terminal: Terminal,
-    outputs: Outputs,
-    model: "Transformer",
-    read: "list[Read]",
-    name: str,
-    perturb: int | None,
-    permutations: int,
-    seed: int,
-) -> None:
-    from rich.console import Group
-    from rich.text import Text
-
-    from tfcli.inspection.equivariance.permutations import equivariance as compute
-    from tfcli.inspection.equivariance.perturbation import perturbation
-    from tfcli.inspection.equivariance.two_orders import order
-    from tfcli.render.as_json import to_json
-    from tfcli.render.equivariance.permutations import EquivarianceView, equivariance_table
-    from tfcli.render.equivariance.perturbation import PerturbationView, perturbation_table
-    from tfcli.render.equivariance.two_orders import OrderView, order_table
-
-    record = compute(model, *read[0], name, permutations=permutations, seed=seed)
+        model = model.to(choose_device(weights.device))
+    name = "random weights" if run is None else str(run)
+    record = compute(model, *read[0], name, permutations=permutations, seed=seed or 0)
     parts: list[Any] = [EquivarianceView(record)]
     pushed = reordered = None
     table = equivariance_table(record)
     if perturb is not None:
-        pushed = perturbation(model, *read[0], name, perturb, seed=seed)
+        pushed = perturbation(model, *read[0], name, perturb, seed=seed or 0)
         parts += [Text(), PerturbationView(pushed)]
         table = perturbation_table(pushed)
     if len(read) == 2:

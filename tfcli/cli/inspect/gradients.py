@@ -9,6 +9,7 @@ from tfcli.cli.options import Outputs, command
 from tfcli.cli.pictures import present
 from tfcli.cli.settings import SHAPE, Asked
 from tfcli.cli.terminal import Terminal
+from tfcli.errors import UsageError
 
 
 @command
@@ -17,10 +18,12 @@ def gradients(
     outputs: Outputs,
     asked: Annotated[Asked, SHAPE],
     run: RunOrRecipe = None,
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What the run reads.", show_default=False)] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text that the run reads.", show_default=False)
+    ] = None,
     target: Annotated[
         str | None,
-        typer.Option("--target", help="Of an encoder-decoder: the target.", show_default="its own translation"),
+        typer.Option("--target", help="The target text of an encoder-decoder.", show_default="its translation"),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the weights and of random tokens.")] = 0,
 ) -> None:
@@ -35,7 +38,6 @@ def gradients(
       tfcli inspect gradients --preset cs224n --size tiny --set model.num_layers=12
       tfcli inspect gradients runs/decoder-1 "Tom swam to the bank"
     """
-    from tfcli.errors import UsageError
     from tfcli.inspection.gradients import initial_gradients, run_gradients
     from tfcli.inspection.reading import read_text
     from tfcli.render.gradients import GradientsView, gradients_table
@@ -44,8 +46,7 @@ def gradients(
     if run is None:
         if target is not None:
             raise UsageError("--target is for a run, and without one the tokens are random", "name a run, too")
-        section = section_of(terminal, run, asked)
-        record = initial_gradients(section, seed)
+        record = initial_gradients(section_of(terminal, run, asked), seed)
     else:
         refuse_beside_run(run, asked)
         if text is None:

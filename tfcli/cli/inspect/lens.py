@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from tfcli.cli.inspect.text_options import Position, Words
-from tfcli.cli.options import Checkpoint, Device, Outputs, Run, Target, Text, Threads, command, open_run, use_threads
+from tfcli.cli.options import Outputs, Run, Target, Text, Weights, command
 from tfcli.cli.pictures import present
+from tfcli.cli.stdin import read_text
 from tfcli.cli.terminal import Terminal
 
 
@@ -16,13 +17,12 @@ def lens(
     outputs: Outputs,
     run: Run,
     text: Text,
+    *,
     target: Target = None,
     position: Position = None,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates of each layer at one position.")] = 3,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates to show of each layer at one position.")] = 3,
     words: Words = False,
-    checkpoint: Checkpoint = "best",
-    device: Device = "auto",
-    threads: Threads = 0,
+    weights: Weights,
 ) -> None:
     """Show what a model would predict if it stopped after each layer.
 
@@ -36,11 +36,9 @@ def lens(
       tfcli inspect lens runs/encoder-1 "Tom <mask>am" --position 2
       tfcli inspect lens runs/pt-en-1 "o gato" --target "the cat" --csv
     """
-    from tfcli.cli.stdin import read_text
     from tfcli.inspection.predictions.lens import lens as compute
     from tfcli.render.predictions.lens import LensView, lens_table
 
-    use_threads(threads)
     text = read_text(text)
-    record = compute(open_run(run, checkpoint, device), text, target, position=position, top_k=top_k, words=words)
+    record = compute(weights.load(run), text, target, position=position, top_k=top_k, words=words)
     present(terminal, outputs, LensView(record), record, lens_table)

@@ -1,8 +1,9 @@
 """``tfcli inspect losses``: how surprising each token of a text is."""
 
 from tfcli.cli.inspect.text_options import Words
-from tfcli.cli.options import Checkpoint, Device, Outputs, Run, Target, Text, Threads, command, open_run, use_threads
+from tfcli.cli.options import Outputs, Run, Target, Text, Weights, command
 from tfcli.cli.pictures import present
+from tfcli.cli.stdin import read_text
 from tfcli.cli.terminal import Terminal
 
 
@@ -12,11 +13,10 @@ def losses(
     outputs: Outputs,
     run: Run,
     text: Text,
+    *,
     target: Target = None,
     words: Words = False,
-    checkpoint: Checkpoint = "best",
-    device: Device = "auto",
-    threads: Threads = 0,
+    weights: Weights,
 ) -> None:
     """Show a text with the loss of each token.
 
@@ -30,11 +30,9 @@ def losses(
       tfcli inspect losses runs/encoder-1 "Tom swam" --json
       tfcli inspect losses runs/pt-en-1 "o gato" --target "the cat"
     """
-    from tfcli.cli.stdin import read_text
     from tfcli.inspection.predictions.losses import losses as compute
     from tfcli.render.predictions.losses import LossesView, losses_table
 
-    use_threads(threads)
     text = read_text(text)
-    record = compute(open_run(run, checkpoint, device), text, target, words=words)
+    record = compute(weights.load(run), text, target, words=words)
     present(terminal, outputs, LossesView(record), record, losses_table)

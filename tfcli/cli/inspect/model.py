@@ -30,6 +30,5 @@ def model(
     from tfcli.inspection.model import model_diagram
     from tfcli.render.model import ModelView, model_table
 
-    section = section_of(terminal, run, asked)
-    record = model_diagram(section)
+    record = model_diagram(section_of(terminal, run, asked))
     present(terminal, outputs, ModelView(record), record, model_table)

@@ -15,16 +15,16 @@ def neighbours(
     outputs: Outputs,
     run: Run,
     tokens: Annotated[list[str], typer.Argument(metavar="TOKEN", help="Words or parts of words.", show_default=False)],
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Neighbours of each.")] = 10,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Neighbours to show of each token.")] = 10,
     matrix: Annotated[
         Literal["input", "output"],
-        typer.Option("--matrix", help="Embeddings, or the head's rows where they are not tied."),
+        typer.Option("--matrix", help="The input embeddings, or the rows of the output head where they are not tied."),
     ] = "input",
     checkpoint: Checkpoint = "best",
 ) -> None:
     """Show which tokens' embeddings point the same way.
 
-    Words of like use get like vectors. Translations of each other do, too.
+    Words that are used alike get similar vectors, and so do translations.
 
     Examples:
 

@@ -9,12 +9,12 @@ import typer
 from tfcli.cli.options import Outputs, command, first_given
 from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
+from tfcli.errors import TfcliError, UsageError
 from tfcli.inspection.positions.sizes import HEADS, SIZE
 
 if TYPE_CHECKING:
     from tfcli.inspection.positions.comparison import Described
     from tfcli.records.positions import BeyondContext
-    from tfcli.runs.load import LoadedRun
 
 
 @command
@@ -29,12 +29,12 @@ def positions(
         Literal["sinusoidal", "rotary", "alibi", "learned", "t5", "none"] | None,
         typer.Option(
             "--encoding",
-            help="Without a run: a formula (sinusoidal, rotary, alibi). Others need one.",
+            help="The encoding of a formula: sinusoidal, rotary or alibi. The others need a run.",
             show_default="sinusoidal",
         ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="All encodings side by side, those of runs among them.")
+        bool, typer.Option("--compare", help="Show all encodings side by side, with those of the runs.")
     ] = False,
     shift: Annotated[
         int | None,
@@ -55,7 +55,7 @@ def positions(
             "--heads",
             min=1,
             max=128,
-            help="Heads: a column each of alibi; for rotary, those that share d_model.",
+            help="Heads: the columns of alibi, or the heads that share d_model in rotary.",
             show_default=f"{HEADS} for alibi and --compare, else 1",
         ),
     ] = None,
@@ -73,7 +73,9 @@ def positions(
     ] = None,
     side: Annotated[
         Literal["source", "target"] | None,
-        typer.Option("--side", help="Of an encoder-decoder that learned a table for each side.", show_default="source"),
+        typer.Option(
+            "--side", help="Which side of an encoder-decoder with a learned table for each.", show_default="source"
+        ),
     ] = None,
 ) -> None:
     """Show a positional encoding, and whether it is what one should be.
@@ -90,52 +92,46 @@ def positions(
       tfcli inspect positions --compare
       tfcli inspect positions runs/decoder-1
     """
-    from tfcli.errors import UsageError
+    from rich.console import Group
+    from rich.text import Text
+
+    from tfcli.inspection.positions.comparison import compared, sized_formula
+    from tfcli.inspection.positions.shift import shift as compute
+    from tfcli.render.positions.as_json import comparison_json, positions_json
+    from tfcli.render.positions.beyond_context import BeyondContextView
+    from tfcli.render.positions.requirements import PositionComparisonView, RequirementsView, requirements_table
+    from tfcli.render.positions.shift import ShiftView, shift_table
+    from tfcli.render.positions.view import ROWS, PositionsView, positions_csv
 
     if base is not None and not 1 < base < inf:
         raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
     formula: dict[str, Any] = {"--d-model": d_model, "--heads": heads, "--base": base, "--layout": layout}
-    named = list(runs or [])
+    named, k = list(runs or []), shift or 1
     if compare and len({run.resolve() for run in named}) < len(named):
         raise UsageError("A run is compared with itself", "name each run once")
     if compare:
         unused = {"--encoding": encoding, "--layout": layout, "--side": side}
         _require_unset(unused, "--compare shows every encoding", "or leave --compare out")
-        _compare(terminal, outputs, named, length, formula, shift or 1, loss=loss)
+        described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in named]
+        comparison = compared(described, length, d_model, heads, base, k)
+        view = PositionComparisonView(comparison)
+        rows = comparison.requirements
+        present(terminal, outputs, view, rows, requirements_table, json=lambda _: comparison_json(comparison))
         return
     if len(named) > 1:
         raise UsageError(f"{len(named)} runs are shown side by side with --compare", "add it, or name one run")
+    beyond = None
     if named:
-        _require_unset(
-            {"--encoding": encoding, **formula}, f"The run {named[0]} has its own positions", "or leave the run out"
-        )
-        described, beyond = _of_run(terminal, named[0], length, side, shift or 1, loss=loss)
+        own = f"The run {named[0]} has its own positions"
+        _require_unset({"--encoding": encoding, **formula}, own, "or leave the run out")
+        (record, found), beyond = _of_run(terminal, named[0], length, side, k, loss=loss)
     else:
         _require_unset({"--side": side}, "A formula has no sides", "or name a run")
         _require_unset({"--loss": loss or None}, "A formula has no loss", "or name a run")
-        described, beyond = _formula(encoding or "sinusoidal", length, formula, shift or 1), None
-    _show(terminal, outputs, described, beyond, shift, length)
-
-
-def _show(
-    terminal: Terminal,
-    outputs: Outputs,
-    described: "Described",
-    beyond: "BeyondContext | None",
-    shift: int | None,
-    length: int | None,
-) -> None:
-    from rich.console import Group
-    from rich.text import Text
-
-    from tfcli.inspection.positions.shift import shift as compute
-    from tfcli.render.positions.as_json import positions_json
-    from tfcli.render.positions.beyond_context import BeyondContextView
-    from tfcli.render.positions.requirements import RequirementsView
-    from tfcli.render.positions.shift import ShiftView, shift_table
-    from tfcli.render.positions.view import ROWS, PositionsView, positions_csv
-
-    record, found = described
+        if encoding == "alibi":
+            others = {name: value for name, value in formula.items() if name != "--heads"}
+            _require_unset(others, "ALiBi's bias has heads and distances alone", "or choose another --encoding")
+        record, found = sized_formula(encoding or "sinusoidal", length, d_model, heads, base, layout, k)
     carried = None if shift is None else compute(record, shift)
     parts: list[Any] = [PositionsView(record, length or ROWS), Text(), RequirementsView(found)]
     if carried is not None:
@@ -152,75 +148,30 @@ def _show(
     )
 
 
-def _compare(
-    terminal: Terminal,
-    outputs: Outputs,
-    runs: list[Path],
-    length: int | None,
-    formula: dict[str, Any],
-    k: int,
-    *,
-    loss: bool,
-) -> None:
-    from tfcli.inspection.positions.comparison import compared
-    from tfcli.render.positions.as_json import comparison_json
-    from tfcli.render.positions.requirements import PositionComparisonView, requirements_table
-
-    described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in runs]
-    comparison = compared(described, length, formula["--d-model"], formula["--heads"], formula["--base"], k)
-    view = PositionComparisonView(comparison)
-    present(
-        terminal, outputs, view, comparison.requirements, requirements_table, json=lambda _: comparison_json(comparison)
-    )
-
-
 def _of_run(
-    terminal: Terminal,
-    path: Path,
-    length: int | None,
-    side: Literal["source", "target"] | None,
-    k: int,
-    *,
-    loss: bool,
+    terminal: Terminal, path: Path, length: int | None, side: Literal["source", "target"] | None, k: int, *, loss: bool
 ) -> "tuple[Described, BeyondContext | None]":
+    """A run's positions, and with `loss` its loss on its own validation text, within its context and beyond."""
+    from tfcli.inspection.positions.beyond_context import beyond_context, require_decoder
     from tfcli.inspection.positions.comparison import of_run
+    from tfcli.pipeline.datasets import dataset_of_run
     from tfcli.runs.load import load_run
 
-    run = load_run(path)
-    beyond = _loss(terminal, run) if loss else None
+    run, beyond = load_run(path), None
+    if loss:
+        require_decoder(run)
+        with terminal.progress() as say:
+            say("looking for its text")
+            try:
+                data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+            except TfcliError as error:
+                raise UsageError(error.problem, "leave --loss out, or name a run whose text is here") from error
+            say("reading it")
+            beyond = beyond_context(run, data)
     return of_run(run.model, str(path), length, side, k, beyond), beyond
-
-
-def _loss(terminal: Terminal, run: "LoadedRun") -> "BeyondContext":
-    """The run's loss on its own validation text."""
-    from tfcli.errors import TfcliError, UsageError
-    from tfcli.inspection.positions.beyond_context import beyond_context, require_decoder
-    from tfcli.pipeline.datasets import dataset_of_run
-
-    require_decoder(run)
-    with terminal.progress() as say:
-        say("looking for its text")
-        try:
-            data = dataset_of_run(run.directory, run.recipe, lambda event: None)
-        except TfcliError as error:
-            raise UsageError(error.problem, "leave --loss out, or name a run whose text is here") from error
-        say("reading it")
-        return beyond_context(run, data)
-
-
-def _formula(encoding: str, length: int | None, options: dict[str, Any], k: int) -> "Described":
-    from tfcli.inspection.positions.comparison import sized_formula
-
-    if encoding == "alibi":
-        others = {name: value for name, value in options.items() if name != "--heads"}
-        _require_unset(others, "ALiBi's bias has heads and distances alone", "or choose another --encoding")
-    d_model, heads, base, layout = (options[name] for name in ("--d-model", "--heads", "--base", "--layout"))
-    return sized_formula(encoding, length, d_model, heads, base, layout, k)
 
 
 def _require_unset(options: dict[str, Any], problem: str, otherwise: str) -> None:
     """Refuse the first option that was given and would say nothing."""
-    from tfcli.errors import UsageError
-
     if option := first_given(options):
         raise UsageError(problem, f"leave {option} out, {otherwise}")

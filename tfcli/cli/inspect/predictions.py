@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from tfcli.cli.inspect.text_options import Position, Words
-from tfcli.cli.options import Checkpoint, Device, Outputs, Run, Target, Text, Threads, command, open_run, use_threads
+from tfcli.cli.options import Outputs, Run, Target, Text, Weights, command
 from tfcli.cli.pictures import present
+from tfcli.cli.stdin import read_text
 from tfcli.cli.terminal import Terminal
 
 
@@ -16,13 +17,12 @@ def predictions(
     outputs: Outputs,
     run: Run,
     text: Text,
+    *,
     target: Target = None,
     position: Position = None,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates of each position.")] = 5,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates to show of each position.")] = 5,
     words: Words = False,
-    checkpoint: Checkpoint = "best",
-    device: Device = "auto",
-    threads: Threads = 0,
+    weights: Weights,
 ) -> None:
     """Show what a model predicts at every position of a text.
 
@@ -36,11 +36,9 @@ def predictions(
       tfcli inspect predictions runs/encoder-1 "Tom <mask>am" --top-k 3
       tfcli inspect predictions runs/pt-en-1 "o gato" --target "the cat"
     """
-    from tfcli.cli.stdin import read_text
     from tfcli.inspection.predictions.predictions import predictions as compute
     from tfcli.render.predictions.predictions import PredictionsView, predictions_table
 
-    use_threads(threads)
     text = read_text(text)
-    record = compute(open_run(run, checkpoint, device), text, target, position=position, top_k=top_k, words=words)
+    record = compute(weights.load(run), text, target, position=position, top_k=top_k, words=words)
     present(terminal, outputs, PredictionsView(record), record, predictions_table)

@@ -7,6 +7,7 @@ import typer
 from tfcli.cli.options import Outputs, command
 from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
+from tfcli.errors import UsageError
 
 _MOST = 250_000
 """Products for each D_k: some seconds' worth."""
@@ -31,7 +32,6 @@ def scaling(
       tfcli inspect scaling
       tfcli inspect scaling --keys 8 --queries 200 --csv
     """
-    from tfcli.errors import UsageError
     from tfcli.inspection.scaling import measured_scaling
     from tfcli.render.scaling import ScalingView, scaling_table
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfcli.cli.settings import Asked
+from tfcli.cli.settings import Asked, recipe_from, with_vocabulary
 from tfcli.cli.terminal import Terminal
+from tfcli.errors import UsageError
 
 if TYPE_CHECKING:
     from tfcli.recipe.model import ModelSection
@@ -25,7 +26,6 @@ def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary
     Raises:
         UsageError: a run and a shape are both named, or the recipe is wrong.
     """
-    from tfcli.cli.settings import recipe_from, with_vocabulary
     from tfcli.runs.config import read_config
     from tfcli.runs.finding import existing_run
 
@@ -42,7 +42,6 @@ def refuse_beside_run(run: Path, asked: Asked) -> None:
     Raises:
         UsageError: names it.
     """
-    from tfcli.errors import UsageError
 
     for name in asked.given:
         option = asked.words(name)[0]

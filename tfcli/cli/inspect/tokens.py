@@ -3,6 +3,7 @@
 from tfcli.cli.inspect.text_options import Words
 from tfcli.cli.options import Checkpoint, Outputs, Run, Text, command
 from tfcli.cli.pictures import present
+from tfcli.cli.stdin import read_text
 from tfcli.cli.terminal import Terminal
 
 
@@ -25,7 +26,6 @@ def tokens(
       tfcli inspect tokens runs/decoder-1 "Tom swam to the bank"
       tfcli inspect tokens runs/encoder-1 "She sat on the <mask> bank." --csv
     """
-    from tfcli.cli.stdin import read_text
     from tfcli.inspection.tokens import tokens as compute
     from tfcli.render.tokenization.text_tokens import TokensView, tokens_json, tokens_table
     from tfcli.runs.load import load_run
