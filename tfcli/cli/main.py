@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-import types
 
 import typer
 
@@ -14,7 +13,6 @@ from tfcli.cli.evaluate import evaluate
 from tfcli.cli.exits import exit_codes
 from tfcli.cli.explore import explore
 from tfcli.cli.generate import generate
-from tfcli.cli.groups import group
 from tfcli.cli.interop import export, import_
 from tfcli.cli.plan import plan
 from tfcli.cli.prepare import prepare
@@ -22,6 +20,7 @@ from tfcli.cli.run import run
 from tfcli.cli.streams import Lossy, Named
 from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import train
+from tfcli.cli.typer_internals import group, leave_out_markdown
 from tfcli.cli.usage import Commands
 from tfcli.cli.verify import verify
 
@@ -61,38 +60,34 @@ def _root(
     """Nothing is shared by all commands but --version."""
 
 
-def _add_group(name: str, place: str, help_text: str) -> None:
-    app.add_typer(group(f"tfcli.cli.{place}", help_text), name=name)
-
-
 app.command("run")(run)
-_add_group("recipes", "recipes:recipes_app", "List and show the shipped recipes.")
-_add_group("runs", "runs:runs_app", "List runs, show one with its curves, compare several.")
-_add_group("tokenize", "tokenize:tokenize_app", "Train a tokenizer; turn text into token ids and back.")
+app.add_typer(group("tfcli.cli.recipes:recipes_app", "List and show the shipped recipes."), name="recipes")
+app.add_typer(group("tfcli.cli.runs:runs_app", "List runs, show one with its curves, compare several."), name="runs")
+app.add_typer(
+    group("tfcli.cli.tokenize:tokenize_app", "Train a tokenizer; turn text into token ids and back."), name="tokenize"
+)
 app.command("prepare")(prepare)
 app.command("train")(train)
 app.command("plan")(plan)
 app.command("generate")(generate)
 app.command("evaluate")(evaluate)
 app.command("embed")(embed)
-_add_group("inspect", "inspect.app:inspect_app", "Look inside a model, with or without a run.")
-_add_group("explain", "explain.app:explain_app", "Go through a computation step by step, with every matrix.")
+app.add_typer(group("tfcli.cli.inspect.app:inspect_app", "Look inside a model, with or without a run."), name="inspect")
+app.add_typer(
+    group("tfcli.cli.explain.app:explain_app", "Go through a computation step by step, with every matrix."),
+    name="explain",
+)
 app.command("explore")(explore)
 app.command("doctor")(doctor)
-_add_group("cache", "cache:cache_app", "Prepared datasets and tokenizers that runs share: list them, remove them.")
-_add_group("bench", "bench:bench_app", "Measure speed on this machine.")
+app.add_typer(
+    group("tfcli.cli.cache:cache_app", "Prepared datasets and tokenizers that runs share: list them, remove them."),
+    name="cache",
+)
+app.add_typer(group("tfcli.cli.bench:bench_app", "Measure speed on this machine."), name="bench")
 app.command("verify")(verify)
 app.command("import")(import_)
 app.command("export")(export)
 app.command("completion")(completion)
-
-
-def _leave_out_markdown() -> None:
-    """typer loads rich's Markdown for help texts written in it. Ours are not, and loading it would take a fifth
-    of the time of `tfcli --help`, after which this process ends."""
-    unused = types.ModuleType("rich.markdown")
-    unused.Markdown = object  # type: ignore[attr-defined]
-    sys.modules.setdefault("rich.markdown", unused)
 
 
 def main() -> None:
@@ -108,6 +103,6 @@ def main() -> None:
         del os.environ["COLUMNS"]  # no width that anything could be shown in
     sys.stdout, sys.stderr = Named(sys.stdout), Lossy(sys.stderr)
     if sys.argv[1:] in (["--help"], ["-h"], []):
-        _leave_out_markdown()
+        leave_out_markdown()
     with exit_codes(Terminal()):
         app(prog_name="tfcli")

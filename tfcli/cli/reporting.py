@@ -1,19 +1,30 @@
-"""Shows what stages, training and results say: live in a terminal, else as plain lines or JSON."""
+"""Progress and results of stages and training: live in a terminal, else as plain lines or JSON Lines."""
 
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tfcli.cli.events import drawn, is_result, named
+from rich.console import Group
+from rich.text import Text
+
 from tfcli.cli.exits import discard_unwritten
 from tfcli.cli.launching import launched_with
 from tfcli.cli.signals import INTERRUPTED, UNREAD, StopRequest, exit_code_of, stop_on_signals
 from tfcli.cli.terminal import Terminal, is_terminal
 from tfcli.errors import Interrupted, TfcliError
-from tfcli.records.pipeline import StageProgress, StageStarted
+from tfcli.records.attention import AttentionRecord
+from tfcli.records.dataset import DatasetRecord
+from tfcli.records.evaluation import Scores
+from tfcli.records.generation import Filled, Generated
+from tfcli.records.pipeline import CheckResult, StageProgress, StageStarted
+from tfcli.records.positions import PositionsRecord
+from tfcli.records.tokenization import TokenizerReport
 from tfcli.records.training import TrainingEvent, TrainingFinished, TrainingStarted
+from tfcli.render.as_json import to_json
+from tfcli.render.safe import printable
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -26,30 +37,83 @@ _STAGES = {
     "generation": "Samples",
     "inspection": "Inside",
 }
+_EVENTS: dict[type, str] = {
+    StageStarted: "stage",
+    TokenizerReport: "tokenizer",
+    DatasetRecord: "dataset",
+    Scores: "scores",
+    Filled: "filled",
+    AttentionRecord: "attention",
+    PositionsRecord: "positions",
+    CheckResult: "check",
+}
+"""What JSON Lines call a record. Training events carry their own name."""
 
 
+def _named(event: Any) -> dict[str, Any]:
+    if isinstance(event, list):
+        return {"event": "generated", "texts": to_json(event)}
+    name = _EVENTS.get(type(event))
+    return {"event": name, **to_json(event)} if name else to_json(event)
+
+
+def _drawn(record: Any, *, translation: bool = False) -> Any:
+    """The renderable of a record; a translation stands under its source, not behind it."""
+    from tfcli.inspection.words import attention_in_words
+    from tfcli.render import checks, dataset
+    from tfcli.render.attention.row import AttentionEnding
+    from tfcli.render.evaluation import scores
+    from tfcli.render.generation import texts
+    from tfcli.render.positions import view as positions
+    from tfcli.render.tokenization import tokens
+
+    match record:
+        case TokenizerReport():
+            return tokens.tokenizer_view(record)
+        case DatasetRecord():
+            return dataset.DatasetView(record)
+        case Scores():
+            return scores.ScoresView(record)
+        case Generated():
+            return texts.GeneratedView(record, translation)
+        case Filled():
+            return texts.FilledView(record)
+        case AttentionRecord():
+            return AttentionEnding(attention_in_words(record), is_terminal())
+        case PositionsRecord():
+            return positions.PositionsView(record)
+        case CheckResult():
+            return checks.check_line(record)
+        case list():
+            return Group(*(_drawn(one, translation=translation) for one in record))
+    raise AssertionError(f"nothing draws a {type(record).__name__}")
+
+
+@dataclass
 class Reporter:
-    """Called with every event and record of a command. stdout gets results, stderr all the rest."""
+    """Called with every event and record of a command. stdout gets results, stderr all the rest.
 
-    def __init__(
-        self,
-        terminal: Terminal,
-        stop: StopRequest,
-        *,
-        json: bool,
-        stream: bool,
-        again: Sequence[str],
-        translates: bool,
-    ) -> None:
-        self.terminal, self.stop = terminal, stop
-        self.json, self.stream, self.again, self.translates = json, stream, again, translates
-        self.live: Live | None = None
-        self.view: Any = None
-        self.run: str | None = None
-        self.said_stopping = False
-        self.finished: TrainingFinished | None = None
-        self.why = "nobody reads the output any more"
-        self.redraws = is_terminal(sys.stderr) and not terminal.err.is_dumb_terminal
+    Args:
+        json, stream, again, translates: as `reporting` takes them.
+    """
+
+    terminal: Terminal
+    stop: StopRequest
+    json: bool
+    stream: bool
+    again: Sequence[str]
+    translates: bool
+    live: "Live | None" = None
+    view: Any = None
+    run: str | None = None
+    said_stopping: bool = False
+    finished: TrainingFinished | None = None
+    why: str = "nobody reads the output any more"
+
+    @property
+    def redraws(self) -> bool:
+        """Whether stderr is a terminal in which lines can be drawn again."""
+        return is_terminal(sys.stderr) and not self.terminal.err.is_dumb_terminal
 
     def __call__(self, event: Any) -> None:
         try:
@@ -66,22 +130,20 @@ class Reporter:
             self._training(event)
         elif self.json:
             if self.stream:
-                self.terminal.json(named(event))
-        elif is_result(event):
+                self.terminal.json(_named(event))
+        elif not isinstance(event, DatasetRecord | TokenizerReport):  # which are made on the way to the result
             self._draw(event)
         elif not self.terminal.quiet:
             self.end_live()
-            self.terminal.err.print(drawn(event))
+            self.terminal.err.print(_drawn(event))
 
     def result(self, record: Any) -> None:
         """Print the one result of a command on stdout."""
-        from tfcli.render.as_json import to_json
-
         self.end_live()
         if self.json:
             self.terminal.json(to_json(record))
         else:
-            self.terminal.show(drawn(record))
+            self.terminal.show(_drawn(record))
 
     def should_stop(self) -> bool:
         """Asked by the training loop after every step."""
@@ -98,7 +160,7 @@ class Reporter:
         if not self.json:
             self.terminal.text(finished.run)
         elif already:  # no training had to be reported
-            self.terminal.json(named(finished))
+            self.terminal.json(_named(finished))
         self.hint()
 
     def stop_if_asked(self) -> None:
@@ -131,7 +193,7 @@ class Reporter:
         """What to type next.
 
         Args:
-            commands: that run as they stand; none: what there is, in capitals for what it reads.
+            commands: as they are typed; none: the commands that take a run, with capitals for what else they read.
         """
         if commands and not self.json:
             self.terminal.note("\n".join(["Try:", *map(shlex.join, commands)]))
@@ -142,21 +204,20 @@ class Reporter:
 
     def _stage(self, event: StageStarted | StageProgress) -> None:
         if self.json and self.stream and isinstance(event, StageStarted):
-            self.terminal.json(named(event))
+            self.terminal.json(_named(event))
         if self.terminal.quiet:
             return
         if isinstance(event, StageProgress):
-            self._progress(event)
+            from tfcli.render.numbers import exact, short
+
+            tokens = f", {short(event.tokens)} tokens" if event.tokens is not None else ""
+            if self.redraws:
+                self._show_live(Text(f"  {exact(event.documents)} documents{tokens}", style="dim"), transient=True)
             return
         self.end_live()
-        from rich.text import Text
-
-        from tfcli.render.safe import printable
-
         reused = " · unchanged, reused" if event.reused else ""
-        self.terminal.err.print(
-            Text.assemble((_STAGES[event.stage], "bold cyan"), f"  {printable(event.detail)}", (reused, "dim"))
-        )
+        title = _STAGES[event.stage], "bold cyan"
+        self.terminal.err.print(Text.assemble(title, f"  {printable(event.detail)}", (reused, "dim")))
 
     def _unread(self, error: OSError) -> None:
         """A training is stopped and saved; what follows one is finished unseen, and ends with its own code."""
@@ -168,16 +229,6 @@ class Reporter:
         elif self.finished is None:
             raise TfcliError(f"{self.why[0].upper()}{self.why[1:]}, so nothing was trained", "write it to a file")
 
-    def _progress(self, event: StageProgress) -> None:
-        from rich.text import Text
-
-        from tfcli.render.numbers import exact, short
-
-        if not self.redraws:
-            return
-        tokens = f", {short(event.tokens)} tokens" if event.tokens is not None else ""
-        self._show_live(Text(f"  {exact(event.documents)} documents{tokens}", style="dim"), transient=True)
-
     def _training(self, event: TrainingEvent) -> None:
         self.stop.armed = not isinstance(event, TrainingFinished)
         if isinstance(event, TrainingStarted):
@@ -185,7 +236,7 @@ class Reporter:
         if isinstance(event, TrainingFinished):
             self.finished = event
         if self.json and self.stream:
-            self.terminal.json(named(event))
+            self.terminal.json(_named(event))
         if self.terminal.quiet:
             return
         if not self.redraws:
@@ -204,28 +255,22 @@ class Reporter:
             self.end_live()
 
     def _draw(self, record: Any) -> None:
-        from tfcli.records.evaluation import Scores
-        from tfcli.records.positions import PositionsRecord
-
         self.end_live()
         if isinstance(record, Scores):
             self.run = record.run
         if isinstance(record, PositionsRecord) and is_terminal() and self.run is not None:  # longer than a screen
             self.terminal.note(f"Positions: {shlex.join(['tfcli', 'inspect', 'positions', self.run])}")
             return
-        self.terminal.show(drawn(record, translation=self.translates))
+        self.terminal.show(_drawn(record, translation=self.translates))
         self.terminal.text("")
 
     def _show_live(self, renderable: Any, *, transient: bool) -> None:
         from rich.live import Live
 
         if self.live is None:
+            console = self.terminal.err
             self.live = Live(
-                renderable,
-                console=self.terminal.err,
-                transient=transient,
-                auto_refresh=False,
-                redirect_stdout=False,
+                renderable, console=console, transient=transient, auto_refresh=False, redirect_stdout=False
             )
             self.live.start()
         self.live.update(renderable, refresh=True)
@@ -250,8 +295,8 @@ def reporting(
 
     Args:
         stream: with `json`, print events and intermediate records too, one a line, named under "event".
+        again: the command that goes on with an interrupted run, once --out is added; none: `tfcli train --resume`.
         translates: whether generated texts are translations of their prompts.
-        again: the command that, with --out, goes on with an interrupted run; none: `tfcli train --resume`.
     """
     with stop_on_signals() as stop:
         reporter = Reporter(terminal, stop, json=json, stream=stream, again=again, translates=translates)

@@ -91,7 +91,12 @@ class Terminal:
         self.err.print(printable(text, keep_newlines=True), markup=False, highlight=False, soft_wrap=True, style=style)
 
     def _console(self, *, stderr: bool) -> "Console":
-        from tfcli.cli.console import PipeConsole
+        from rich.console import Console
+
+        class PipeConsole(Console):
+            def on_broken_pipe(self) -> None:
+                """Leave it to the entry point what a closed pipe means; rich would exit with 1."""
+                raise
 
         if self.color == "always":
             return PipeConsole(stderr=stderr, force_terminal=True, color_system="truecolor", no_color=False)

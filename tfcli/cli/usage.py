@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperGroup
 
 from tfcli.cli.terminal import Terminal
+from tfcli.cli.typer_internals import Mistake, Parameter, TyperGroup, mistake
 from tfcli.errors import Misnamed, UsageError, near, shortened
 from tfcli.outputs import begin_command, command_line
 
@@ -29,7 +29,7 @@ def quoted(texts: Sequence[str]) -> str:
     return shlex.quote(one)
 
 
-class Commands(TyperGroup):
+class _Root:
     """The root of all commands. What typer finds wrong ends in a sentence, where typer would draw a box."""
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
@@ -37,16 +37,16 @@ class Commands(TyperGroup):
         begin_command(sys.argv[1:] if args is None else args)
         words = command_line.copy()
         try:
-            code = super().main(words, *others, **{**settings, "standalone_mode": False})
+            code = super().main(words, *others, **{**settings, "standalone_mode": False})  # type: ignore[misc]
         except typer.Abort:
             Terminal().error("Stopped.")
             code = 1
         except typer.TyperException as error:
-            if problem := error.format_message():  # of a group without a command it is empty: help was shown
-                problem, remedy = _problem_and_remedy(error, problem, words)
-                problem = _cut(problem, words)
-                Terminal().error(f"{problem}; {remedy or f'see `{self._command(words)} --help`'}.")
-            code = error.exit_code
+            found = mistake(error)
+            if found.message:
+                problem, remedy = _problem_and_remedy(found, words)
+                Terminal().error(f"{_cut(problem, words)}; {remedy or f'see `{self._command(words)} --help`'}.")
+            code = found.exit_code
         raise SystemExit(code)
 
     def _command(self, words: Sequence[str]) -> str:
@@ -59,6 +59,10 @@ class Commands(TyperGroup):
             path.append(word)
             group = found
         return " ".join(path)
+
+
+Commands = None if TyperGroup is None else type("Commands", (_Root, TyperGroup), {})
+"""The class of the root, for typer; None for typer's own."""
 
 
 def with_command(error: Misnamed, *, takes_checkpoint: bool) -> UsageError:
@@ -92,33 +96,29 @@ def _put(word: str, given: Path, instead: str) -> str:
     return instead if Path(word) == given else word
 
 
-def _problem_and_remedy(error: typer.TyperException, problem: str, words: Sequence[str]) -> tuple[str, str]:
+def _problem_and_remedy(found: Mistake, words: Sequence[str]) -> tuple[str, str]:
     """Both without their full stop; the remedy is empty where there is no near guess."""
-    parameter, context = getattr(error, "param", None), getattr(error, "ctx", None)
-    if isinstance(error, typer.BadParameter) and parameter is not None and error.message:
-        return _bad_value(error.message, parameter, words), ""
-    if name := getattr(error, "option_name", "") if hasattr(error, "possibilities") else "":
-        return error.message, _option_meant(name, context, words) if context else ""
-    if problem.startswith("Got unexpected extra argument") and (text := _text_in_words(error, words)):
-        from tfcli.runs.finding import is_run
+    from tfcli.runs.finding import LAST, is_run
 
-        if is_run(Path(text[0])) and context and any("--run" in one.opts for one in context.command.params):
+    if found.value and found.parameter:
+        return _bad_value(found.value, found.parameter, words), ""
+    if found.option:
+        return f"No such option: {found.option}", _option_meant(found, words)
+    if found.message.startswith("Got unexpected extra argument") and (text := _text_in_words(found, words)):
+        if is_run(Path(text[0])) and any("--run" in one.options for one in found.parameters):
             place = words.index(text[0])
             meant = [*words[:place], " ".join(text[1:]), "--run", text[0], *words[place + len(text) :]]
             return f"{text[0]!r} is a run, and stands behind --run", _write(meant)
         return f"The text is {len(text)} words, and is to be one", f"quote it: {quoted(text)}"
-    if getattr(parameter, "metavar", None) == "RUN" and problem.startswith("Missing argument"):
-        from tfcli.runs.finding import LAST, is_run
-
-        return problem.rstrip("."), _write([*words, LAST]) if is_run(Path(LAST)) else ""
-    problem, _, _ = problem.partition(" Did you mean ")
-    problem, _, _ = problem.partition(" Choose from:")
-    if problem.startswith("No such command") and context:
+    if found.parameter and found.parameter.metavar == "RUN" and found.message.startswith("Missing argument"):
+        return found.message, _write([*words, LAST]) if is_run(Path(LAST)) else ""
+    problem = found.message.partition(" Did you mean ")[0].partition(" Choose from:")[0].rstrip(".")
+    if problem.startswith("No such command") and found.command:
         # The message quotes the first word that is no command, which stands right behind its group.
-        typed = words[len(context.command_path.split()) - 1]
-        guess = COMMANDS.get(typed.lower(), "") or " or ".join(map(repr, near(typed, context.command.commands)))
-        return problem.rstrip("."), f"did you mean {guess}" if guess else ""
-    return problem.rstrip("."), ""
+        typed = words[len(found.command.split()) - 1]
+        guess = COMMANDS.get(typed.lower(), "") or " or ".join(map(repr, near(typed, found.commands)))
+        return problem, f"did you mean {guess}" if guess else ""
+    return problem, ""
 
 
 COMMANDS = {
@@ -132,34 +132,33 @@ COMMANDS = {
 """What other programs call a command."""
 
 
-def _option_meant(typed: str, context: typer.Context, words: Sequence[str]) -> str:
+def _option_meant(found: Mistake, words: Sequence[str]) -> str:
     """What an option that a command does not have is called there, ready to be typed; else where to look for it."""
     from tfcli.recipe.loading import as_keys
     from tfcli.recipe.synonyms import meanings
 
-    parameters = context.command.params
-    options = [option for parameter in parameters for option in parameter.opts if option.startswith("--")]
+    typed, options = found.option, [one for each in found.parameters for one in each.options if one.startswith("--")]
     if not typed.startswith("--"):  # -lr is read as -l
         typed = next((word.partition("=")[0] for word in words if word.startswith(typed)), typed)
     plain = typed.lstrip("-").replace("_", "-")
     if f"--{plain}" in options:
         return f"did you mean --{plain}"
-    value, found = _value([typed], words), meanings(plain)
+    value, known = _value([typed], words), meanings(plain)
     if value and value.startswith("--"):
         value = None
-    places = [(p.metavar or "").strip("[]") for p in parameters if p.param_type_name == "argument"]
-    for meant in found:
+    places = [one.metavar.strip("[]") for one in found.parameters if one.is_argument]
+    for meant in known:
         for number, place in enumerate(places):
             if any(meant.name == _set_by(part.lower()) for part in place.split("|")):
-                line = [context.command_path, *places[:number], place if value is None else shlex.quote(value)]
-                return f"{place} stands without an option: {' '.join(line)}"
+                given = meant.value or (place if value is None else shlex.quote(value))
+                return f"{place} stands without an option: {' '.join([found.command, *places[:number], given])}"
         if ways := ways_to_write(meant, value or "", options):
             return f"it is called {meant.name}: {ways}"
-    if found:
-        return f"it is called {found[0].name}, and plays no part in `{context.command_path}`"
+    if known:
+        return f"it is called {known[0].name}, and plays no part in `{found.command}`"
     if guess := near(plain, [option[2:] for option in options]):
         return f"did you mean {' or '.join(f'--{option}' for option in guess)}"
-    return f"see `{context.command_path} --help`, or {as_keys(plain)}" if "--set" in options else ""
+    return f"see `{found.command} --help`, or {as_keys(plain)}" if "--set" in options else ""
 
 
 def ways_to_write(meant: "Meant", typed: str, options: Sequence[str]) -> str:
@@ -205,24 +204,23 @@ def refuse_unknown_keys(assignments: Sequence[str], options: Sequence[str]) -> N
             raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
 
 
-def _text_in_words(error: typer.TyperException, words: Sequence[str]) -> list[str]:
+def _text_in_words(found: Mistake, words: Sequence[str]) -> list[str]:
     """A text without quotes, word by word, where it is the last argument that the command takes."""
-    context: Any = getattr(error, "ctx", None)
-    arguments = [one for one in context.command.params if one.param_type_name == "argument"] if context else []
-    if not arguments or "TEXT" not in (arguments[-1].metavar or ""):
+    arguments = [one for one in found.parameters if one.is_argument]
+    if not arguments or "TEXT" not in arguments[-1].metavar:
         return []
-    first = context.params.get(arguments[-1].name)
+    first = found.given.get(arguments[-1].name)
     text = list(takewhile(lambda word: word[:1] != "-", words[words.index(first) :])) if first in words else []
     return text if len(text) > 1 else []
 
 
-def _bad_value(message: str, parameter: Any, words: Sequence[str]) -> str:
+def _bad_value(message: str, parameter: Parameter, words: Sequence[str]) -> str:
     """The option, the value, and what was expected of it: "--beam 'two' should be a valid integer"."""
     expected = message.removeprefix("Value error, ").partition(", unable to")[0].rstrip(".")
-    name = parameter.opts[0]
+    name = next(iter(parameter.options), parameter.name)
     if not name.startswith("-"):  # an argument, which help calls by what is wanted
         return f"{parameter.metavar or name} {expected}"
-    value = _value(parameter.opts, words)
+    value = _value(parameter.options, words)
     if value is None or expected.startswith(repr(value)):
         return f"{name} {expected}"
     return f"{name} {value!r} {expected.removeprefix('Input ')}"

@@ -21,7 +21,7 @@ CHANGEABLE = {
         "train.clip_norm",
         "train.skip_nonfinite",
     ),
-    # Nothing of it touches the weights.
+    # None of them touches the weights.
     "how often": (
         "train.evaluate_every",
         "train.save_every",
@@ -39,8 +39,8 @@ CHANGEABLE = {
         "train.activation_checkpointing",
     ),
 }
-"""The keys, by what they say. All else is what the run is: the text and its order, the model, what its optimizer
-remembers. With another value it would be another run."""
+"""The keys that a resume may change, by what they say. All others make the run what it is: the text and its order, the
+model, the state of its optimizer. With another value it would be another run."""
 
 
 _DECISIVE = ("tokenizer", "data", "model", "train")

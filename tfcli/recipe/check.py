@@ -1,4 +1,4 @@
-"""``[check]`` and ``[result]``: what a recipe must reach, and what it reached where it was written."""
+"""``[check]`` and ``[result]``: what a recipe must reach, and what it reached when it was written."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -30,18 +30,18 @@ class CheckSection:
 
 @dataclass(frozen=True)
 class ResultSection:
-    """What the recipe reached when it was written; information for the reader, never read back."""
+    """What the recipe reached when it was written: for the reader, never used."""
 
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     reached: str = ""
-    """The figures."""
+    """The figures that it reached."""
 
     minutes: float | None = None
-    """Time of the whole recipe."""
+    """Minutes that the whole recipe took."""
 
     machine: str = ""
-    """Where."""
+    """The machine it ran on."""
 
     date: str = ""
-    """When, as YYYY-MM-DD."""
+    """The day it ran, as YYYY-MM-DD."""

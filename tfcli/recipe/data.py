@@ -1,4 +1,4 @@
-"""``[data]``: which text, and which part of it is held out."""
+"""``[data]``: the text, and its train/validation split."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -23,15 +23,16 @@ class DataSection:
     """The source of the validation part, where `split` is "file"."""
 
     split: Split | None = None
-    """hash: by content, so that adding documents moves none. tail: the last share of the text. file: `validation`.
-    None: `file` where `validation` is given, else the source's own division where it has one, else hash, or tail
-    below 100 documents."""
+    """How the validation part is held out (train/validation split). hash: by content, so that adding documents moves
+    none of the others. tail: the last share of the text. file: `validation` names it. None: file where `validation` is
+    given; else the source's own division, if it has one; else hash, or tail below 100 documents."""
 
     validation_fraction: Annotated[float, Gt(0), Lt(1), Unit("share")] = 0.1
-    """The share of validation under hash (of documents) and tail (of characters)."""
+    """Share of the validation part: of the documents for hash, of the characters for tail."""
 
     columns: tuple[str, ...] | None = None
-    """Columns to read from tables: one for text, two (source, target) for pairs. None: the obvious ones."""
+    """Columns to read from tables: one for text, two (source, target) for pairs. None: they are found by their
+    names."""
 
     max_documents: Annotated[int, Ge(1), Unit("documents")] | None = None
     """Read no more documents than this. None: all, or a built-in generator's own number."""

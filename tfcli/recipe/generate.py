@@ -17,25 +17,27 @@ class GenerateSection:
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     prompts: tuple[str, ...] = ()
-    """Prompts that `tfcli run` continues, fills or translates at the end; none: one empty prompt for a decoder."""
+    """Prompts that `tfcli run` continues, fills or translates at the end. Without any, a decoder continues an empty
+    one."""
 
     chat: bool = False
-    """A prompt is what a user says, written as the chat template of an imported model has it."""
+    """Put every prompt into the chat template of an imported model, as what a user says."""
 
     system: str = ""
-    """What the system says before a user does (chat)."""
+    """The system message, which stands before what the user says (with chat)."""
 
     special_tokens: bool = False
-    """The spelling of a special token in a prompt becomes that token; else it is text."""
+    """Read the spelling of a special token in a prompt as that token; otherwise it is plain text."""
 
     max_new_tokens: Annotated[int, Ge(1), Unit("tokens")] = 128
-    """Stop after this many tokens, if the end token has not come first."""
+    """Stop after this many tokens, unless the end token comes first."""
 
     temperature: Annotated[float, Ge(0)] = 1.0
     """Divides the logits; 0 is greedy. An encoder-decoder is greedy unless a temperature is given."""
 
     top_k: Annotated[int, Ge(0), Unit("tokens")] = 0
-    """Sample from the k best tokens alone; 0: all. For an encoder: how many tokens to show a mask (0: 5)."""
+    """Sample from the k most probable tokens only; 0: from all. For an encoder: how many tokens to show for each mask
+    (0: 5)."""
 
     top_p: Annotated[float, Gt(0), Le(1), Unit("share")] = 1.0
     """Sample from the smallest set of tokens that holds this probability (Holtzman et al. 2020)."""
@@ -48,17 +50,17 @@ class GenerateSection:
     al. 2019, section 4.1); beams multiply their log-probabilities; 1: none."""
 
     no_repeat_ngram: Annotated[int, Ge(0), Unit("tokens")] = 0
-    """No sequence of this many tokens comes twice in a text (Paulus et al. 2018, section 2.5); 0: may."""
+    """No sequence of this many tokens occurs twice in a text (Paulus et al. 2018, section 2.5); 0: any may."""
 
     stop: tuple[Annotated[str, MinLen(1)], ...] = ()
-    """Texts that end a text where they appear; they are left out of it."""
+    """Stop texts: a generated text ends before the first of them."""
 
     prefix: str = ""
-    """What every translation begins with (an encoder-decoder)."""
+    """Text with which every translation of an encoder-decoder begins."""
 
     beyond_context: BeyondContext = "stop"
-    """When the context is full: stop there; slide, so that the model reads the last part of the text anew; or
-    extrapolate, with positions that training has not seen."""
+    """What happens when the context is full. stop: the text ends. slide: the model reads the last part of the text
+    anew. extrapolate: it goes on with positions that training has not seen."""
 
     beam: Annotated[int, Ge(1), Le(1_000), Unit("beams")] = 1
     """Hypotheses kept by beam search; 1: none."""
@@ -70,20 +72,22 @@ class GenerateSection:
     """Groups of beams that avoid each other's tokens (Vijayakumar et al. 2018); divides `beam`."""
 
     diversity: Annotated[float, Ge(0), Unit("nats")] = 0.5
-    """What a group's token loses for every earlier group that chose it at the same step, in nats."""
+    """Penalty of diverse beam search: what a token's score loses for every earlier group that chose it at the same
+    step."""
 
     joint: bool = False
-    """An encoder fills the surest mask first and reads it before it fills the next; else each mask alone."""
+    """An encoder fills the mask first that it is surest of, and reads the result before it fills the next. Otherwise it
+    fills each mask on its own."""
 
     num_samples: Annotated[int, Ge(1), Le(10_000), Unit("texts")] = 1
-    """Continuations a prompt."""
+    """Texts to generate for each prompt."""
 
     batch_size: Annotated[int, Ge(1), Le(10_000), Unit("prompts")] = 32
-    """Prompts that are read side by side, where there are several."""
+    """Prompts that are computed together, where there are several."""
 
     seed: Annotated[int, Ge(0), Lt(2**63)] = 0
-    """Seed of the sampling. A text depends on it, on its prompt and on its number among the samples, whatever else is
-    in the batch."""
+    """Seed of the sampling. A text depends only on the seed, its prompt and its number among the samples, and not on
+    what else is in the batch."""
 
     def __post_init__(self) -> None:
         if self.beam % self.beam_groups:

@@ -1,4 +1,4 @@
-"""``[inspect]``: what `tfcli run` shows of the trained model's inside."""
+"""``[inspect]``: what `tfcli run` shows of the inside of the trained model."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,10 +19,12 @@ class InspectSection:
     """The target text of an encoder-decoder. None: its own greedy output."""
 
     layer: Annotated[int, Ge(0)] | None = None
-    """Layer of the table, from 0. None: of the head that looks farthest from the first token and the neighbours."""
+    """Layer of the table, from 0. None: that of the head that attends farthest, the first token and the neighbours
+    aside."""
 
     head: Annotated[int, Ge(0)] | None = None
-    """Head of the table, from 0. None: as for the layer."""
+    """Head of the table, from 0. None: chosen as the layer is."""
 
     positions: Annotated[int, Ge(0), Unit("positions")] = 0
-    """How many positions of the positional encoding to show, in a terminal by the command that does; 0: none."""
+    """How many positions of the positional encoding to show; 0: none. In a terminal, the command that shows them is
+    named."""

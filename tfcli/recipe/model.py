@@ -1,4 +1,4 @@
-"""``[model]``: the transformer's shape. The one section that layers and models see."""
+"""``[model]``: sizes and variants of the transformer. The one section of a recipe that layers and models see."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ NormPlacement = Literal["pre", "post"]
 AttentionScore = Literal["scaled_dot", "dot", "additive", "parameter_free"]
 Activation = Literal["relu", "relu2", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
 WeightPrecision = Literal["float32", "bfloat16", "int8"]
-"""Of a model that only predicts: as it was trained, all of it in sixteen bits, or its matrices in eight."""
+"""Of the weights at inference: as trained (float32), all of them in bfloat16, or quantization of the matrices to
+int8."""
 HeadKind = Literal["linear", "transform", "none"]
 Initialization = Literal["copying", "gpt2", "bert", "vaswani2017", "t5"]
 
@@ -60,21 +61,24 @@ class ModelSection:
     """Attention heads (H)."""
 
     num_kv_heads: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("heads")] | None = None
-    """Heads of keys and values, shared by groups of query heads (Ainslie et al. 2023). None: num_heads."""
+    """Heads of keys and values. Fewer than num_heads: grouped-query attention (Ainslie et al. 2023); 1: multi-query
+    attention. None: num_heads."""
 
     head_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
     """Size of a head's queries, keys and values (Dh). None: d_model / num_heads."""
 
     d_ff: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
-    """Inner size of the feed-forward (F). None: 4 d_model; gated, 8/3 d_model (as many parameters), in eights."""
+    """Inner size of the feed-forward network (F). None: 4 · d_model. A gated one has a third matrix and takes 8/3 ·
+    d_model, rounded up to a multiple of 8, so that it has about as many parameters."""
 
     positions: Positions = "rotary"
-    """sinusoidal (Vaswani et al. 2017, 3.5) and learned (Gehring et al. 2017) are joined to the embeddings; rotary (Su
-    et al. 2021), alibi (Press et al. 2022) and t5 (Raffel et al. 2020, 2.1) act in attention; none has no order."""
+    """Positional encoding. sinusoidal (Vaswani et al. 2017, 3.5) and learned (Gehring et al. 2017) are joined to the
+    embeddings; rotary (Su et al. 2021), alibi (Press et al. 2022) and t5 (Raffel et al. 2020, 2.1) act in attention;
+    with none the model knows no order."""
 
     position_merge: PositionMerge = "add"
-    """How sinusoidal and learned positions join: added to the embeddings, concatenated to them, or added in every layer
-    to what queries and keys are projected from, and not to values."""
+    """How sinusoidal and learned positions join. add: to the embeddings. concat: beside the embeddings. query_key:
+    added in every layer to what queries and keys are projected from, and not to values."""
 
     position_layout: PositionLayout | None = None
     """Which dimensions share a wavelength: neighbours (interleaved) or those half the size apart (halves). None: for
@@ -87,37 +91,39 @@ class ModelSection:
     """Number of the first position: sinusoidal and learned tables are read from this row on (2 in BART)."""
 
     position_scaling: Annotated[float, Gt(0)] = 1.0
-    """Position n stands where n / position_scaling would: stretches a trained context (Chen et al. 2023)."""
+    """Position n is encoded as position n / position_scaling, which stretches a trained context (Chen et al. 2023)."""
 
     position_scaling_kind: PositionScaling = "linear"
-    """Which wavelengths of rotary positions position_scaling stretches. linear: all. llama3 (Grattafiori et al. 2024)
-    and yarn (Peng et al. 2023): those that turn seldom within the trained context. dynamic (Peng et al. 2023, B.2):
-    those of a text beyond max_seq_len, the more the longer it is."""
+    """Which wavelengths of rotary positions are stretched by position_scaling. linear: all. llama3 (Grattafiori et al.
+    2024) and yarn (Peng et al. 2023): those that turn seldom within the trained context. dynamic (Peng et al. 2023,
+    B.2): all of them, but only where a text is longer than max_seq_len, and more for a longer text."""
 
     position_trained_len: Annotated[int, Ge(2), Le(LARGEST_SIZE), Unit("tokens")] | None = None
-    """Context in which llama3 and yarn count turns. None: max_seq_len."""
+    """Trained context, in which llama3 and yarn count how often a wavelength turns. None: max_seq_len."""
 
     position_low_turns: Annotated[float, Gt(0)] = 1.0
-    """What turns less often than this in the trained context is stretched wholly, by llama3 and yarn."""
+    """llama3 and yarn stretch a wavelength in full that turns less often than this in the trained context."""
 
     position_high_turns: Annotated[float, Gt(0)] | None = None
-    """What turns more often than this is not stretched at all. None: 4 for llama3, 32 for yarn."""
+    """llama3 and yarn leave a wavelength alone that turns more often than this. None: 4 for llama3, 32 for yarn."""
 
     position_gain: Annotated[float, Gt(0)] | None = None
-    """Factor of turned queries and keys (Peng et al. 2023, 3.4). None: 1 + ln(position_scaling) / 10 for yarn, or 1."""
+    """Rotated queries and keys are multiplied by this (Peng et al. 2023, 3.4). None: 1 + ln(position_scaling) / 10 for
+    yarn, or 1."""
 
     position_dim: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("dimensions")] | None = None
-    """Dimensions that positions take: of d_model, where they are concatenated (None: a quarter), or of a head, where
-    they turn it (None: all; a quarter in Black et al. 2022)."""
+    """Dimensions that positions take. Concatenated positions take them from d_model (None: a quarter of it); rotary
+    positions rotate so many of a head (None: all; a quarter in Black et al. 2022)."""
 
     position_buckets: Annotated[int, Ge(4), Le(LARGEST_SIZE), Unit("buckets")] = 32
-    """Buckets of distances with a learned bias each, for t5 positions."""
+    """Buckets of distances for t5 positions, each with a learned bias (relative position bias)."""
 
     position_max_distance: Annotated[int, Ge(2), Le(LARGEST_SIZE), Unit("tokens")] = 128
-    """Distance from which on all share the last bucket, for t5 positions."""
+    """All distances from this one on share the last bucket of t5 positions."""
 
     token_types: Annotated[int, Ge(0), Le(LARGEST_SIZE), Unit("rows")] = 0
-    """Rows of a second embedding that tells segments apart, 0: none (2 in Devlin et al. 2019, 3)."""
+    """Rows of a second embedding, which tells segments of a text apart; 0: there is none (2 in Devlin et al. 2019,
+    3)."""
 
     embedding_norm: bool = False
     """Normalise the sum of all embeddings before the first layer, as BERT and BART do."""
@@ -129,7 +135,7 @@ class ModelSection:
     """Learned gains (and biases) after normalising; without them see Xu et al. 2019."""
 
     norm_bias: bool | None = None
-    """A bias beside the gain of a norm. None: for layernorm where norm_affine is on."""
+    """A learned bias beside the gain of a norm. None: layernorm has one where norm_affine is on."""
 
     norm_placement: NormPlacement = "pre"
     """pre: X + f(norm(X)). post: norm(X + f(X)), as in Vaswani et al. 2017."""
@@ -156,8 +162,8 @@ class ModelSection:
     al. 2023)."""
 
     sliding_window: Annotated[int, Ge(1), Le(LARGEST_SIZE), Unit("tokens")] | None = None
-    """A token attends to this many at most, itself and those just before it (in an encoder, as many after it too;
-    Beltagy et al. 2020). None: to all."""
+    """Sliding window: a token attends to this many tokens at most, itself and those just before it (in an encoder, also
+    as many after it; Beltagy et al. 2020). None: to all."""
 
     attention_softcap: Annotated[float, Gt(0)] | None = None
     """Scores become c · tanh(score / c), which keeps them within ± c (Gemma Team 2024). None: as they are."""
@@ -170,7 +176,7 @@ class ModelSection:
     """Biases in the feed-forward."""
 
     tie_embeddings: bool = True
-    """One matrix for the input embeddings and the output logits (Press and Wolf 2017)."""
+    """Weight tying: one matrix for the input embeddings and the output logits (Press and Wolf 2017)."""
 
     share_embeddings: bool = True
     """One embedding matrix for both sides of an encoder-decoder; with tie_embeddings, three-way tying."""
@@ -180,7 +186,7 @@ class ModelSection:
     `initialization` is copying."""
 
     scale_logits: bool = False
-    """Divide what the head reads by √d_model, as T5 does where its embeddings are tied."""
+    """Divide the vectors that the output head reads by √d_model, as T5 does where its embeddings are tied."""
 
     head: HeadKind = "linear"
     """linear: one matrix. transform: dense, activation and norm before it (Devlin et al. 2019). none: an encoder that
@@ -202,9 +208,9 @@ class ModelSection:
     """Applied inside the feed-forward, after the activation."""
 
     initialization: Initialization = "copying"
-    """Initial weights as a paper's code has them: gpt2 (N(0, init_std²), outputs into the residual divided by √(2
-    num_layers)), bert (N(0, init_std²) throughout), vaswani2017 (Glorot), t5 (by fan-in). copying: as gpt2, and
-    a head begins by passing on what it attends to (docs/decisions/0002)."""
+    """Initialization of the weights, as a paper's code has it. gpt2: N(0, init_std²), and what writes into the residual
+    stream is divided by √(2 num_layers). bert: N(0, init_std²) throughout. vaswani2017: Glorot. t5: by fan-in.
+    copying: as gpt2, but a head begins by passing on what it attends to (docs/decisions/0002)."""
 
     init_std: Annotated[float, Gt(0)] = 0.02
     """Standard deviation of the initial weights, where `initialization` uses one."""
@@ -262,10 +268,9 @@ class ModelSection:
 
     @property
     def turns(self) -> tuple[float, float]:
-        """How often a pair of dimensions turns within the trained context where stretching begins and ends."""
-        return self.position_low_turns, self.position_high_turns or {"llama3": 4.0}.get(
-            self.position_scaling_kind, 32.0
-        )
+        """How often a wavelength turns within the trained context where stretching ends and where it begins."""
+        usual = 4.0 if self.position_scaling_kind == "llama3" else 32.0
+        return self.position_low_turns, self.position_high_turns or usual
 
     @property
     def concatenated_size(self) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OriginSection:
-    """What `tfcli import` read; it takes the place of the stages, which happened elsewhere."""
+    """What `tfcli import` read. It stands in place of the stages, which happened elsewhere."""
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
 
@@ -21,4 +21,4 @@ class OriginSection:
     ignored: tuple[str, ...] = ()
     """Settings of the checkpoint that it was read without, as --ignore-setting named them."""
     bos: str | None = None
-    """What texts begin with, a token or none, where `--bos` said it."""
+    """The token that texts begin with, or none, where `--bos` named it."""

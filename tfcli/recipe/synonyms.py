@@ -8,7 +8,8 @@ from tfcli.errors import near
 from tfcli.recipe.recipe import SECTIONS, known_keys
 
 SYNONYMS = {
-    "data.source": "data dataset dataset_name data_dir data_path train_data train_file corpus source input text",
+    "data.source": "data dataset dataset_name data_dir data_path train_data train_file corpus source input text "
+    "target=a.de,a.en tgt=a.de,a.en",
     "data.validation": "valid val val_data valid_data validation_file eval_data dev dev_data",
     "data.validation_fraction": "val_fraction val_split val_split_fraction val_size valid_fraction validation_split "
     "eval_fraction test_size",

@@ -9,7 +9,7 @@ from annotated_types import Ge, Le, MinLen, Unit
 from tfcli.errors import UsageError, shortened
 
 OWN_SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<mask>", "<unk>")
-"""Those that every tokenizer trained here has; byte-level bpe spells any text and needs no unknown."""
+"""Special tokens of every tokenizer that is trained here; byte-level bpe spells any text and needs no unknown."""
 
 Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 
@@ -21,22 +21,24 @@ class TokenizerSection:
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     algorithm: Algorithm = "bpe"
-    """bpe is byte-level: it can spell any text. The others count what they cannot spell as unknown."""
+    """bpe (byte-pair encoding) is byte-level and can spell any text. The others read what they cannot spell as
+    unknown."""
 
     vocab_size: Annotated[int, Ge(6), Le(2_000_000), Unit("ids")] = 2048
-    """Ids at most, special tokens included; a small text may give fewer. char and word keep the most frequent."""
+    """The most ids it may have, special tokens included; a small text may give fewer. char and word keep the most
+    frequent."""
 
     min_frequency: Annotated[int, Ge(1), Unit("times")] = 2
-    """A merge, a word or a subword rarer than this is not learned (char keeps every character)."""
+    """A merge, a word or a subword that occurs less often is not learned (char keeps every character)."""
 
     lowercase: bool = False
-    """Fold case first. What is decoded is then lower case too."""
+    """Turn text into lower case first. Decoded text is then lower case, too."""
 
     special_tokens: tuple[str, ...] = ()
-    """Special tokens of one's own, such as <|user|>, beside those that begin, end, pad and mask."""
+    """Your own special tokens, such as <|user|>, beside those that begin, end, pad and mask."""
 
     path: Annotated[str, MinLen(1)] | None = None
-    """A tokenizer.json or a run to take instead of training one; the other fields then play no part."""
+    """A tokenizer.json, or a run, whose tokenizer is taken instead of training one; the other keys are then unused."""
 
     def __post_init__(self) -> None:
         for number, token in enumerate(self.special_tokens):
