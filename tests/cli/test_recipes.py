@@ -206,7 +206,7 @@ def test_an_interrupted_recipe_goes_on_by_the_same_command(texts: None):
     assert "Another process trains runs/quickstart-1 by this recipe now; wait until it has ended" in refused.stderr
     result = tfcli("run", "quickstart", *given)
     assert result.exit_code == 0, result.stderr
-    assert result.stderr.startswith("runs/quickstart-1 was interrupted, and is gone on with; to train anew: `tfcli run")
+    assert result.stderr.startswith("runs/quickstart-1 was interrupted, and goes on; to train anew: `tfcli run")
     assert "step 3" in result.stderr
     assert [path.name for path in Path("runs").iterdir()] == ["quickstart-1"]
 

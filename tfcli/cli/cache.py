@@ -1,4 +1,4 @@
-"""``tfcli cache``: the prepared datasets and trained tokenizers that runs share, and how they go."""
+"""``tfcli cache``: the prepared datasets and trained tokenizers that runs share: list them, remove them."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ _DAY = 86400.0
 @cache_app.command("list")
 @command
 def list_cache(terminal: Terminal, json: Json = False) -> None:
-    """List what is in the cache, what was used last first.
+    """List what is in the cache, the last used first.
 
     Each prepared dataset and each trained tokenizer with its size, when it was
     last used, and what it was made from.
@@ -48,17 +48,21 @@ def prune_cache(
     older_than: Annotated[
         float | None,
         typer.Option(
-            "--older-than", metavar="DAYS", min=0, help="What nobody has used for so long.", show_default=False
+            "--older-than",
+            metavar="DAYS",
+            min=0,
+            help="Remove what was not used for this many days.",
+            show_default=False,
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="However long ago it was used.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Remove everything, however recently it was used.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and remove nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Remove prepared datasets and trained tokenizers from the cache.
 
-    Runs stay as they are: what one needs is made again from its sources. What
-    a process reads now, or was read from standard input, is left alone.
+    Runs stay as they are: what a run needs is made again from its sources.
+    What a process is reading, and what came from standard input, is kept.
 
     Examples:
 

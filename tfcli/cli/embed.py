@@ -21,17 +21,17 @@ def embed(
     run: Run,
     texts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TEXT|-", help="Texts; -: a text a line of stdin.", show_default="-"),
+        typer.Argument(metavar="TEXT|-", help="Texts; -: each line of stdin is one.", show_default="-"),
     ] = None,
     pool: Annotated[
         Literal["mean", "first", "last"],
-        typer.Option("--pool", help="Mean over the tokens, or one token."),
+        typer.Option("--pool", help="A text's vector: the mean over its tokens, or one of them."),
     ] = "mean",
     layer: Annotated[
         int | None, typer.Option("--layer", min=0, help="Layer, from 0.", show_default="the last, behind its norm")
     ] = None,
     npz: Annotated[
-        Path | None, typer.Option("--npz", metavar="FILE", help="Write a NumPy archive: texts and vectors.")
+        Path | None, typer.Option("--npz", metavar="FILE", help="Also write texts and vectors as a NumPy archive.")
     ] = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
@@ -41,7 +41,7 @@ def embed(
 ) -> None:
     """Turn whole texts into vectors, and show how alike they are.
 
-    Of an encoder-decoder, the encoder's. Vectors are not normalised.
+    In an encoder-decoder they are the encoder's. They are not normalised.
 
     Examples:
 

@@ -32,7 +32,7 @@ def import_(
         typer.Option(
             "--ignore-setting",
             metavar="KEY",
-            help="Read config.json without this setting, which tfcli lacks; may be given several times.",
+            help="Leave out this setting of config.json, which tfcli does not have; repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -41,7 +41,7 @@ def import_(
         typer.Option(
             "--bos",
             metavar="TOKEN|none",
-            help="What every text begins with.",
+            help="The token that every text begins with.",
             show_default="what its tokenizer puts there",
         ),
     ] = None,
@@ -50,8 +50,8 @@ def import_(
     """Turn a Hugging Face checkpoint into a run.
 
     Reads GPT-2, Llama (Mistral, Qwen, Granite), BERT, EuroBERT, BART, Marian
-    and T5. What a run can do, it can do then: generate, evaluate, inspect,
-    train on.
+    and T5. The run can then do what every run can: generate, evaluate,
+    inspect, train on.
 
     Examples:
 
@@ -59,16 +59,13 @@ def import_(
       tfcli import ./checkpoint --out runs/mine --tokenizer tokenizer.json
     """
     from tfcli.interop.importing import import_run
-    from tfcli.render.as_json import to_json
     from tfcli.render.interop import imported_view
 
     record = import_run(source, out, tokenizer, ignore_setting or (), bos)
-    if json:
-        terminal.json(to_json(record))
-        return
-    terminal.show(imported_view(record))
+    terminal.result(record, imported_view, json=json)
     following = "generate" if record.has_head else "inspect attention"
-    terminal.note(f"Next: tfcli {following} {shlex.quote(record.path)} TEXT")
+    if not json:
+        terminal.note(f"Next: tfcli {following} {shlex.quote(record.path)} TEXT")
 
 
 @command
@@ -82,7 +79,8 @@ def export(
 ) -> None:
     """Write a run as a folder that the transformers library loads.
 
-    AutoTokenizer loads it, and the AutoModel class that is named at the end.
+    AutoTokenizer loads the folder, and so does the AutoModel class that is
+    named at the end.
 
     Examples:
 
@@ -90,12 +88,7 @@ def export(
       tfcli export runs/decoder-1 --checkpoint last --out exported-last
     """
     from tfcli.interop.exporting import export_run
-    from tfcli.render.as_json import to_json
     from tfcli.render.interop import exported_view
     from tfcli.runs.load import load_run
 
-    record = export_run(load_run(run, checkpoint), out)
-    if json:
-        terminal.json(to_json(record))
-    else:
-        terminal.show(exported_view(record))
+    terminal.result(export_run(load_run(run, checkpoint), out), exported_view, json=json)

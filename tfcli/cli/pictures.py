@@ -22,11 +22,12 @@ def present(
     svg: Callable[[], str] | None = None,
     html: Callable[[], str] | None = None,
 ) -> None:
-    """Write the files that were asked for, then print the view, or JSON or CSV in its place.
+    """Write the files that were asked for, then print the view, or JSON or CSV instead of it.
 
     Args:
         view: what rich prints; files show the same, 120 columns wide, unless `svg` or `html` draw their own.
-        table: of the record. json: the record as JSON values, where it has a way of its own.
+        table: makes the CSV table of the record.
+        json: makes the JSON values of the record, where it has a form of its own.
     """
     from tfcli.render.as_json import to_json
     from tfcli.render.picture import captioned, picture_html, picture_svg

@@ -27,26 +27,28 @@ _LOADED = ("tfcli.cli.main", "tfcli.cli.reporting", "tfcli.pipeline.training", "
 """What `tfcli train` loads beside what a step needs."""
 
 LARGE = 20_000_000
-"""Characters beyond which a corpus is planned with its first documents."""
+"""Characters. A longer corpus is planned with its first documents only."""
 
 
 @command
 def plan(
     terminal: Terminal,
-    minutes: Annotated[float, typer.Option("--minutes", metavar="M", help="How long the whole job may take.")],
+    minutes: Annotated[float, typer.Option("--minutes", metavar="M", help="How many minutes the whole job may take.")],
     asked: Annotated[
         Asked, ("sources", "vocab_size", "arch", "assignments", "context", "dropout", "precision"), MACHINE
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.toml", help="Write the proposal there, as a recipe.")
+        Path | None, typer.Option("--out", metavar="FILE.toml", help="Write the proposal to this file, as a recipe.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Train it, and compare time and memory.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Train the proposal, and compare its time and memory.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Find the size, the batch and the steps that fit a corpus and a time.
 
-    The text is prepared and kept for the training, a few real steps of each
-    size are timed, and the command to type is printed.
+    It prepares the text and keeps it for the training, times a few real steps
+    of each size, and prints the command to type.
 
     Examples:
 
@@ -155,8 +157,8 @@ def _with(compose: "Compose", last: "Settings", *settings: "Settings") -> "Recip
 
 
 def _first_documents(recipe: "Recipe") -> "Settings":
-    """Of a corpus of more than `LARGE` characters, how many documents make so many; nothing of a smaller one, of one
-    text alone, and of a folder that is prepared already."""
+    """The setting that reads only the first `LARGE` characters of a corpus, in whole documents. None of a smaller
+    corpus, of a single text, and of a folder that is prepared already."""
     from tfcli.corpora.division import open_division
     from tfcli.corpora.source import texts
     from tfcli.pipeline.datasets import kind_of, prepared_folder

@@ -31,7 +31,7 @@ def prepare(
         Literal["hash", "tail", "file"] | None,
         typer.Option(
             "--split",
-            help="How the validation part is held out.",
+            help="How to hold out the validation part.",
             show_default="the source's own, else hash; tail below 100 documents",
         ),
     ] = None,
@@ -48,7 +48,7 @@ def prepare(
 ) -> None:
     """Turn text into a dataset of token ids on disk.
 
-    It is read memory-mapped, by any number of trainings: tfcli train --data DIR.
+    Any number of trainings read it, memory-mapped: tfcli train --data DIR.
 
     Examples:
 

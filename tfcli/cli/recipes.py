@@ -2,8 +2,8 @@
 
 import textwrap
 from dataclasses import asdict
-from datetime import date, time
-from typing import Annotated, Any
+from json import dumps, loads
+from typing import Annotated
 
 import typer
 
@@ -49,7 +49,7 @@ def show_recipe(
 ) -> None:
     """Print a recipe's TOML, to read or to start one of your own.
 
-    A file of one's own is run by its path: tfcli run mine.toml.
+    Run a file of your own by its path: tfcli run mine.toml.
 
     Example:
 
@@ -62,7 +62,7 @@ def show_recipe(
     settings = read_toml(path)
     if json:
         build_recipe(settings)  # refuses what JSON cannot hold, with the key
-        terminal.json(_dates_as_text(settings))
+        terminal.json(loads(dumps(settings, default=str)))  # TOML has dates and times, JSON has none
     else:
         terminal.text(path.read_text(encoding="utf-8").rstrip())
 
@@ -73,14 +73,16 @@ def list_keys(
     terminal: Terminal,
     word: Annotated[
         str | None,
-        typer.Argument(metavar="WORD", help="Of a key, its meaning, or its name elsewhere.", show_default="every key"),
+        typer.Argument(
+            metavar="WORD", help="A word of a key, of its meaning, or its name elsewhere.", show_default="every key"
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Find the keys of a recipe, for --set and TOML files.
 
-    Each with its default, what it accepts, the unit, its meaning with the
-    paper that the idea is from, and its names in other programs.
+    Each key with its default, what it accepts, its unit, its meaning with
+    the paper it comes from, and its names in other programs.
 
     Examples:
 
@@ -103,13 +105,3 @@ def list_keys(
             lines += wrap.wrap(about)
         terminal.write(f"{first}\n", "bold")
         terminal.text("\n".join(lines))
-
-
-def _dates_as_text(value: Any) -> Any:
-    """TOML has dates and times, JSON has none."""
-
-    if isinstance(value, dict):
-        return {key: _dates_as_text(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_dates_as_text(one) for one in value]
-    return str(value) if isinstance(value, date | time) else value

@@ -22,9 +22,9 @@ Name = Annotated[
 ]
 Check = Annotated[
     bool,
-    typer.Option("--check", help="Fail (exit 1) unless the limits in the recipe's check section are met."),
+    typer.Option("--check", help="Fail (exit 1) unless the limits of the recipe's check section are met."),
 ]
-Again = Annotated[bool, typer.Option("--again", help="Train anew, though this recipe has made a run already.")]
+Again = Annotated[bool, typer.Option("--again", help="Train anew, even if this recipe has a run already.")]
 
 
 @command
@@ -41,9 +41,9 @@ def run(
 ) -> None:
     """Run a recipe: train, score, sample and look inside.
 
-    A second time, the finished run is shown again, and an interrupted one is
-    gone on with: a run below runs/ of the same recipe, settings and text, or
-    the one that --out names. What is there is never written over.
+    The second time, a finished run is shown again and an interrupted one goes
+    on. That is the run of the same recipe, settings and text below runs/, or
+    the one that --out names. No run is ever overwritten.
 
     Examples:
 
@@ -82,7 +82,7 @@ def run(
     if earlier is not None:
         out, goes_on = earlier[0].path, earlier[1] is None
         if goes_on:
-            terminal.note(f"{out} was interrupted, and is gone on with; {anew}")
+            terminal.note(f"{out} was interrupted, and goes on; {anew}")
         elif dry_run:
             terminal.note(f"{out} is of this recipe, and would be shown; {anew}")
     if dry_run:

@@ -19,12 +19,12 @@ runs_app = typer.Typer()
 Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Where your runs are.", show_default="runs")]
 Sort = Annotated[
     Literal["age", "name", "loss", "parameters", "steps", "time"],
-    typer.Option("--sort", help="What to sort by: newest, best, smallest or shortest first."),
+    typer.Option("--sort", help="What to sort by; the newest, best, smallest or shortest come first."),
 ]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Two run directories or more.", show_default=False)]
 By = Annotated[Literal["step", "tokens", "time"], typer.Option("--by", help="What the curves are drawn over.")]
-Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every point of the curves, too.")]
-Svg = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the curves into a file, too.")]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Also write every point of the curves.")]
+Svg = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Also draw the curves into a file.")]
 
 
 @runs_app.command("list")
@@ -66,72 +66,22 @@ def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", jso
 def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, json: Json = False) -> None:
     """Show all of one run, with its curves.
 
-    Its text, tokenizer, model and settings; how far it came; the training
-    loss with the evaluations, the learning rate, and what is on the disk.
+    Its text, tokenizer, model and settings; how far it was trained; the
+    training loss with the evaluations, the learning rate, and its files.
 
     Examples:
 
       tfcli runs show runs/decoder-1
       tfcli runs show runs/decoder-1 --svg curve.svg --csv curve.csv
     """
+    from tfcli.render.runs.detail import RunView
     from tfcli.runs.detail import read_detail
 
     for path, option in ((csv, "--csv"), (svg, "--svg")):
         if path is not None:
             require_output(path, option)
     detail = read_detail(run)
-    if json:
-        from tfcli.render.as_json import to_json
-
-        terminal.json(to_json(detail))
-    else:
-        from tfcli.render.runs.detail import RunView
-
-        terminal.show(RunView(detail))
-    _write_files(detail, csv, svg)
-    if not json:
-        terminal.note(_next(detail))
-
-
-@runs_app.command("compare")
-@command
-def compare_runs(terminal: Terminal, runs: Runs, by: By = "step", json: Json = False) -> None:
-    """Compare runs: what they reached, where they differ, and their curves.
-
-    Only the settings that differ are shown. Losses a token are comparable
-    between runs of one tokenizer and one text; what is not is said.
-
-    Examples:
-
-      tfcli runs compare runs/decoder-1 runs/decoder-2
-      tfcli runs compare runs/decoder-1 runs/decoder-2 --by time
-    """
-    from tfcli.runs.detail import compare
-
-    comparison = compare(runs)
-    if json:
-        from tfcli.render.as_json import to_json
-
-        terminal.json(to_json(comparison))
-    else:
-        from tfcli.render.runs.comparison import ComparisonView
-
-        terminal.show(ComparisonView(comparison, by))
-
-
-def _order(sort: str) -> Callable[["RunSummary"], Any]:
-    """A key for `sorted`; what a run does not tell comes last, equal ones by name."""
-    field = {"age": "age_seconds", "loss": "best_loss", "steps": "step", "time": "seconds"}.get(sort, sort)
-
-    def key(summary: "RunSummary") -> Any:
-        value = getattr(summary, field)
-        return (value is None, value if value is not None else 0, summary.name)
-
-    return key
-
-
-def _write_files(detail: "RunDetail", csv: Path | None, svg: Path | None) -> None:
-
+    terminal.result(detail, RunView, json=json)
     if csv is not None:
         from tfcli.render.runs.history_csv import history_csv
 
@@ -144,6 +94,38 @@ def _write_files(detail: "RunDetail", csv: Path | None, svg: Path | None) -> Non
 
         drawn = curve_svg(printable(detail.summary.name), tuple(run_plots(detail.history)))
         write_output(svg, "--svg", captioned(drawn, **about))
+    if not json:
+        terminal.note(_next(detail))
+
+
+@runs_app.command("compare")
+@command
+def compare_runs(terminal: Terminal, runs: Runs, by: By = "step", json: Json = False) -> None:
+    """Compare runs: what they reached, where they differ, and their curves.
+
+    Only the settings that differ are shown. The loss of a token can be compared
+    between runs of one tokenizer and one text; where it cannot, that is said.
+
+    Examples:
+
+      tfcli runs compare runs/decoder-1 runs/decoder-2
+      tfcli runs compare runs/decoder-1 runs/decoder-2 --by time
+    """
+    from tfcli.render.runs.comparison import ComparisonView
+    from tfcli.runs.detail import compare
+
+    terminal.result(compare(runs), lambda comparison: ComparisonView(comparison, by), json=json)
+
+
+def _order(sort: str) -> Callable[["RunSummary"], Any]:
+    """A key for `sorted`; what a run does not tell comes last, equal ones by name."""
+    field = {"age": "age_seconds", "loss": "best_loss", "steps": "step", "time": "seconds"}.get(sort, sort)
+
+    def key(summary: "RunSummary") -> Any:
+        value = getattr(summary, field)
+        return (value is None, value if value is not None else 0, summary.name)
+
+    return key
 
 
 def _next(detail: "RunDetail") -> str:

@@ -85,6 +85,15 @@ class Terminal:
         line = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)
         print(UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line), flush=True)
 
+    def result(self, record: Any, view: Callable[[Any], Any], *, json: bool) -> None:
+        """Print the result of a command: as JSON, or what `view` draws of it."""
+        if json:
+            from tfcli.render.as_json import to_json
+
+            self.json(to_json(record))
+        else:
+            self.show(view(record))
+
     def _say(self, text: str, style: str | None = None) -> None:
         from tfcli.render.safe import printable
 

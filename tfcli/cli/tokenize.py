@@ -42,12 +42,14 @@ def train(
             show_default="bpe",
         ),
     ] = None,
-    vocab_size: Annotated[int | None, typer.Option("--vocab-size", help="Ids at most.", show_default="2048")] = None,
+    vocab_size: Annotated[
+        int | None, typer.Option("--vocab-size", help="The most ids it may have.", show_default="2048")
+    ] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs; both sides are used.")] = False,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Fold case first.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Turn text into lower case first.")] = False,
     special_token: Annotated[
         list[str] | None,
-        typer.Option("--special-token", metavar="TOKEN", help="A special token of one's own, <|user|>; repeatable."),
+        typer.Option("--special-token", metavar="TOKEN", help="A special token of your own, as <|user|>; repeatable."),
     ] = None,
     seed: TextSeed = None,
     json: Json = False,
@@ -90,8 +92,8 @@ def train(
         write_output(out, "--out", tokenizer.to_json())
         if report.stretches_learned < 1:
             terminal.note(
-                f"Learned from {percent(report.stretches_learned)} of the long stretches without white space, which is "
-                "what memory bears, and from all other words."
+                f"Learned from {percent(report.stretches_learned)} of the long stretches without white space, as many "
+                "as fit into memory, and from all other words."
             )
         reporter.result(report)
 
@@ -106,7 +108,7 @@ def encode(
         typer.Argument(metavar="TEXT|-", help="Texts; -: the whole of stdin is one text.", show_default="-"),
     ] = None,
     special_tokens: Annotated[
-        bool, typer.Option("--special-tokens", help="Special tokens in a text are read by their spelling.")
+        bool, typer.Option("--special-tokens", help="Read the spelling of a special token in a text as that token.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -143,7 +145,7 @@ def decode(
     tokenizer: TokenizerPath,
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID|-", help="The ids of one text; -: a text a line of stdin.", show_default="-"),
+        typer.Argument(metavar="ID|-", help="The ids of one text; -: each line of stdin is one.", show_default="-"),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -185,8 +187,8 @@ def compare(
 ) -> None:
     """Compare tokenizers on one text.
 
-    How much text a token carries, what stays whole, what is lost, how much of the
-    vocabulary occurs, and how fast they are.
+    How much text a token carries, which words stay whole, what is lost, how much
+    of the vocabulary occurs, and how fast they are.
 
     Examples:
 
@@ -196,7 +198,6 @@ def compare(
     from tfcli.corpora.open import open_source
     from tfcli.corpora.source import Text, texts
     from tfcli.interop.tokenizer_files import any_tokenizer
-    from tfcli.render.as_json import to_json
     from tfcli.render.tokenization.comparison import TokenizerComparisonView
     from tfcli.tokenization.quality import compare_tokenizers
 
@@ -209,10 +210,7 @@ def compare(
 
     with terminal.progress() as tell:
         compared = compare_tokenizers(loaded, on, documents, tell)
-    if json:
-        terminal.json(to_json(compared))
-    else:
-        terminal.show(TokenizerComparisonView(compared))
+    terminal.result(compared, TokenizerComparisonView, json=json)
 
 
 def _id(word: str) -> int:

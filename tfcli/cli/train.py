@@ -60,7 +60,7 @@ From = Annotated[
 Log = Annotated[
     Literal["tensorboard", "trackio", "wandb"] | None,
     typer.Option(
-        "--log", rich_help_panel=OUTPUT, help="Tell this service of the training, too; it changes nothing of the run."
+        "--log", rich_help_panel=OUTPUT, help="Also log the training to this service. The run stays the same."
     ),
 ]
 Nproc = Annotated[
@@ -70,12 +70,12 @@ Nproc = Annotated[
         rich_help_panel=TRAINING,
         metavar="N",
         min=1,
-        help="Processes on this machine, such as one for each GPU.",
+        help="How many processes train on this machine, such as one for each GPU.",
     ),
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the recipe and the model's shape; train nothing."),
+    typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the recipe and the model's shape, and train nothing."),
 ]
 
 
@@ -94,9 +94,9 @@ def train(
 ) -> None:
     """Train a decoder, an encoder or an encoder-decoder.
 
-    On text a decoder, on pairs of sentences an encoder-decoder; without SOURCE,
-    on the built-in corpus. The tokenizer and the data are made on the way.
-    --layers 2 and the like are short for a recipe key: --set model.num_layers=2.
+    Text trains a decoder, pairs of sentences train an encoder-decoder, and without
+    a SOURCE the built-in corpus is used. The tokenizer and the data are made on
+    the way. An option such as --layers 2 is short for --set model.num_layers=2.
 
     Examples:
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -10,7 +11,7 @@ from typing import Any
 
 from tfcli.corpora.builtin import PREFIX
 from tfcli.corpora.division import open_division
-from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
+from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, shortened
 from tfcli.files import write_text
 from tfcli.interop.exporting import exportable
 from tfcli.models.head import require_head
@@ -23,10 +24,10 @@ from tfcli.pipeline.datasets import (
     require_same_text,
     with_absolute_paths,
 )
-from tfcli.recipe.changes import Change, changed_recipe, changes_between, edits_since, may_change
+from tfcli.recipe.changes import changed_recipe, edits_since, may_change
 from tfcli.recipe.loading import Settings, build_recipe, load_recorded, recorded_settings
 from tfcli.recipe.origin import OriginSection
-from tfcli.recipe.recipe import Recipe, first_difference
+from tfcli.recipe.recipe import Change, Recipe, changes_between, first_difference
 from tfcli.recipe.train import TrainSection
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.training import Reason, SettingChanged, TrainingFinished
@@ -224,6 +225,8 @@ def resume_run(
     before = replace(recorded.train, steps=trained_for)
     if settings:
         train = _scheduled(recipe.train, before, checkpoint.progress if checkpoint else None, settings)
+        if checkpoint is not None and "learning_rate" in settings.get("train", {}):
+            _remark_on_the_end(train, checkpoint.progress.step)
         recipe = replace(recipe, train=train)
         recipe = replace(recipe, train=_decided_again(recipe, recorded, settings))
     changes = changes_between(recorded, recipe)
@@ -303,6 +306,18 @@ def _scheduled(
     if at_end and train.steps > before.steps:
         return replace(train, schedule_steps=before.schedule_steps or before.steps)
     return train
+
+
+def _remark_on_the_end(train: TrainSection, step: int) -> None:
+    """Say why a new learning rate is not reached, where the schedule has come to its end."""
+    rate = learning_rate(step + 1, train)
+    if train.schedule_steps is not None and step >= train.schedule_steps and rate < train.learning_rate:
+        warnings.warn(
+            f"The schedule has ended, so the learning rate stays at {rate / train.learning_rate:.2g} of "
+            f"train.learning_rate = {train.learning_rate:g}; --set train.schedule=constant takes all of it.",
+            Remark,
+            stacklevel=2,
+        )
 
 
 def _told(

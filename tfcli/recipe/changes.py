@@ -4,11 +4,11 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tfcli.errors import UsageError, shortened
 from tfcli.recipe.loading import Settings, build_recipe, load_recorded, recorded_settings
-from tfcli.recipe.recipe import Recipe, known_keys
+from tfcli.recipe.recipe import DECISIVE, Change, Recipe, changes_between
 
 CHANGEABLE = {
     # Beyond the end of a finished run, too.
@@ -43,17 +43,6 @@ CHANGEABLE = {
 model, the state of its optimizer. With another value it would be another run."""
 
 
-_DECISIVE = ("tokenizer", "data", "model", "train")
-
-
-class Change(NamedTuple):
-    """A key, as ``section.field``, with its value before and after."""
-
-    key: str
-    before: Any
-    after: Any
-
-
 def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | None = None) -> tuple[Recipe, Recipe]:
     """A run's recipe, and the same with some settings changed, checked as a whole.
 
@@ -85,27 +74,16 @@ def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | No
 
 def settings_that_decide(recipe: Recipe) -> dict[str, dict[str, Any]]:
     """The sections of a recipe that say what is computed. The others shape only what is shown."""
-    settings = {section: asdict(getattr(recipe, section)) for section in _DECISIVE}
+    settings = {section: asdict(getattr(recipe, section)) for section in DECISIVE}
     return {name: {k: v for k, v in section.items() if v is not None} for name, section in settings.items()}
 
 
 def edits_since(trained_by: Settings, recorded: Recipe) -> list[Change]:
     """What was changed in a run's recipe since it was trained by these settings, those of `settings_that_decide`."""
     changes = changes_between(build_recipe(trained_by), recorded)
-    return [change for change in changes if change.key.partition(".")[0] in _DECISIVE]
+    return [change for change in changes if change.key.partition(".")[0] in DECISIVE]
 
 
 def may_change(key: str) -> bool:
     """Whether a resume may change it."""
     return any(key in keys for keys in CHANGEABLE.values())
-
-
-def changes_between(before: Recipe, after: Recipe) -> list[Change]:
-    """Every setting on which two recipes differ."""
-    values = [Change(key, _value(before, key), _value(after, key)) for key in known_keys()]
-    return [change for change in values if change.before != change.after]
-
-
-def _value(recipe: Recipe, key: str) -> Any:
-    section, dot, name = key.rpartition(".")
-    return getattr(getattr(recipe, section) if dot else recipe, name)

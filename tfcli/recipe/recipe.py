@@ -1,7 +1,7 @@
 """A recipe: the sections together, and the rules that hold between them."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from tfcli.errors import UsageError
 from tfcli.recipe.check import CheckSection, ResultSection
@@ -125,18 +125,37 @@ DECIDED_BY_THE_RUN = (
 """Settings that a recipe may leave open, and a run decides once and records."""
 
 
+DECISIVE = ("tokenizer", "data", "model", "train")
+"""Sections that say what is computed. The others shape only what is shown."""
+
+
+class Change(NamedTuple):
+    """A key, as ``section.field``, with its value before and after."""
+
+    key: str
+    before: Any
+    after: Any
+
+
+def changes_between(before: Recipe, after: Recipe) -> list[Change]:
+    """Every setting on which two recipes differ."""
+    values = [Change(key, setting(before, key), setting(after, key)) for key in known_keys()]
+    return [change for change in values if change.before != change.after]
+
+
+def setting(recipe: Recipe, key: str) -> Any:
+    """The value of a key."""
+    section, dot, name = key.rpartition(".")
+    return getattr(getattr(recipe, section) if dot else recipe, name)
+
+
 def first_difference(wanted: Recipe, recorded: Recipe) -> tuple[str, Any, Any] | None:
     """The first setting on which a run's recipe is not the wanted one, with both values.
 
-    Settings that shape only what is shown (generate, inspect, check, result) may differ, and so may what the wanted
-    recipe leaves for the run to decide.
+    Settings that shape only what is shown may differ, and so may what the wanted recipe leaves for the run to decide.
     """
-    wanted, recorded = wanted.resolved(), recorded.resolved()
-    for section in ("tokenizer", "data", "model", "train"):
-        ours, theirs, default = getattr(wanted, section), getattr(recorded, section), SECTIONS[section]()
-        for f in fields(ours):
-            key, value, other = f"{section}.{f.name}", getattr(ours, f.name), getattr(theirs, f.name)
-            left_open = key in DECIDED_BY_THE_RUN and value == getattr(default, f.name)
-            if value != other and not left_open:
-                return key, value, other
+    for key, value, other in changes_between(wanted.resolved(), recorded.resolved()):
+        left_open = key in DECIDED_BY_THE_RUN and value == setting(Recipe(), key)
+        if key.partition(".")[0] in DECISIVE and not left_open:
+            return key, value, other
     return None

@@ -9,8 +9,5 @@ from tfcli.cli.explain.masking import masking
 from tfcli.cli.explain.positions import positions
 
 explain_app = typer.Typer()
-explain_app.command("attention")(attention)
-explain_app.command("masking")(masking)
-explain_app.command("positions")(positions)
-explain_app.command("layer")(layer)
-explain_app.command("decoding")(decoding)
+for _command in (attention, masking, positions, layer, decoding):
+    explain_app.command()(_command)

@@ -19,18 +19,21 @@ from tfcli.cli.inspect.tokens import tokens
 from tfcli.cli.inspect.training import training
 
 inspect_app = typer.Typer()
-inspect_app.command("attention")(attention)
-inspect_app.command("positions")(positions)
-inspect_app.command("predictions")(predictions)
-inspect_app.command("losses")(losses)
-inspect_app.command("lens")(lens)
-inspect_app.command("attribution")(attribution)
-inspect_app.command("training")(training)
-inspect_app.command("cost")(cost)
-inspect_app.command("neighbours")(neighbours)
-inspect_app.command("heads")(heads)
-inspect_app.command("equivariance")(equivariance)
-inspect_app.command("model")(model)
-inspect_app.command("tokens")(tokens)
-inspect_app.command("scaling")(scaling)
-inspect_app.command("gradients")(gradients)
+for _command in (
+    attention,
+    positions,
+    predictions,
+    losses,
+    lens,
+    attribution,
+    training,
+    cost,
+    neighbours,
+    heads,
+    equivariance,
+    model,
+    tokens,
+    scaling,
+    gradients,
+):
+    inspect_app.command()(_command)
