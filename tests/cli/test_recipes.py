@@ -107,7 +107,7 @@ def test_a_shown_recipe_is_the_file_itself():
 def test_a_key_is_found_by_its_name_here_and_elsewhere(word: str):
     result = tfcli("recipes", "keys", word)
     assert result.stdout.startswith(
-        "train.learning_rate = 0.003   number > 0\n    Peak of the schedule.\n    Elsewhere: lr, "
+        "train.learning_rate = 0.003   number > 0\n    Peak of the learning-rate schedule.\n    Elsewhere: lr, "
     )
 
 

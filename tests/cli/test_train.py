@@ -96,7 +96,7 @@ def test_everyday_options_are_recipe_keys(folder: Path):
         ("--lr 0", "--lr 0 is out of range; it must be more than 0"),
         ("--heads 3", "model.d_model = 128 is not divisible by --heads 3; choose"),
         ("a.de a.en", "a.de is of no known kind; for pairs, write "),
-        ("a.de, a.en", "A blank parts the names of two parallel files; write them as one: a.de,a.en."),
+        ("a.de, a.en", "A blank separates the names of two parallel files; write them as one: a.de,a.en."),
         ("--epochs inf", "--epochs inf is not a finite number"),
         ("--layers 0", "--layers '0' should be greater than or equal to 1"),
         ("--lr much", "--lr 'much' should be a valid number"),

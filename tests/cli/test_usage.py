@@ -69,11 +69,11 @@ def test_what_is_wrong_and_where_to_look(command: str, sentence: str):
         ("inspect cost --n_head 3", "--heads 3"),
         ("generate run --max_length 30", "generate.max_new_tokens: --max-new-tokens 30."),
         ("generate run --temp 0.5", "--temperature 0.5."),
-        ("generate --model runs/x", "RUN stands without an option: tfcli generate runs/x."),
+        ("generate --model runs/x", "write RUN without an option: tfcli generate runs/x."),
         ("generate run --prompt 'Hi you'", "tfcli generate RUN 'Hi you'."),
         ("evaluate run --data x.txt", "tfcli evaluate RUN x.txt."),
         # Names that are merely alike are another thing's.
-        ("generate run --step 3", "it is called train.steps, and plays no part in `tfcli generate`."),
+        ("generate run --step 3", "it is called train.steps, and has no effect in `tfcli generate`."),
         ("generate run --top 3", "see `tfcli generate --help`."),
         ("train --colr never", "did you mean --color."),
         ("train --foo 3", "see `tfcli train --help`, or `tfcli recipes keys foo`."),

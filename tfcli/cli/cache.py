@@ -47,13 +47,7 @@ def prune_cache(
     terminal: Terminal,
     older_than: Annotated[
         float | None,
-        typer.Option(
-            "--older-than",
-            metavar="DAYS",
-            min=0,
-            help="Remove what was not used for this many days.",
-            show_default=False,
-        ),
+        typer.Option(metavar="DAYS", min=0, help="Remove what was not used for this many days.", show_default=False),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Remove everything, however recently it was used.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and remove nothing.")] = False,

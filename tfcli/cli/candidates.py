@@ -1,5 +1,5 @@
-"""Shell completion: what can stand where the cursor is. It loads no typer, so that it answers at once: the commands are
-read from a file that is generated from them."""
+"""Shell completion: what can stand where the cursor is. To answer at once it loads no typer; a generated file has the
+commands."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def _words(line: str) -> list[str]:
 
 
 def _values(option: str, place: str, word: str, keys: dict[str, Any], places: list[str]) -> Candidates:
-    """Of an option or an argument: what help calls it says what it takes, with values themselves in small letters."""
+    """What an option or an argument can be, by its name in help, whose lower-case parts are values themselves."""
     for part in [option] if option in ("--preset", "--recipe", "--out") else place.split("|"):
         if part == "KEY=VALUE":
             yield from _settings(word, keys)

@@ -25,13 +25,13 @@ def embed(
     ] = None,
     pool: Annotated[
         Literal["mean", "first", "last"],
-        typer.Option("--pool", help="A text's vector: the mean over its tokens, or one of them."),
+        typer.Option(help="A text's vector: the mean over its tokens, or one of them."),
     ] = "mean",
     layer: Annotated[
-        int | None, typer.Option("--layer", min=0, help="Layer, from 0.", show_default="the last, behind its norm")
+        int | None, typer.Option(min=0, help="Layer, from 0.", show_default="the last, behind its norm")
     ] = None,
     npz: Annotated[
-        Path | None, typer.Option("--npz", metavar="FILE", help="Also write texts and vectors as a NumPy archive.")
+        Path | None, typer.Option(metavar="FILE", help="Also write texts and vectors as a NumPy archive.")
     ] = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",

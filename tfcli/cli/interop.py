@@ -20,17 +20,14 @@ def import_(
         ),
     ],
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="RUN", help="Where to put the run.", show_default="runs/<name>-<n>"),
+        Path | None, typer.Option(metavar="RUN", help="Where to put the run.", show_default="runs/<name>-<n>")
     ] = None,
     tokenizer: Annotated[
-        Path | None,
-        typer.Option("--tokenizer", metavar="FILE", help="A tokenizer.json to use.", show_default="the checkpoint's"),
+        Path | None, typer.Option(metavar="FILE", help="A tokenizer.json to use.", show_default="the checkpoint's")
     ] = None,
     ignore_setting: Annotated[
         list[str] | None,
         typer.Option(
-            "--ignore-setting",
             metavar="KEY",
             help="Leave out this setting of config.json, which tfcli does not have; repeatable.",
             show_default=False,
@@ -39,7 +36,6 @@ def import_(
     bos: Annotated[
         str | None,
         typer.Option(
-            "--bos",
             metavar="TOKEN|none",
             help="The token that every text begins with.",
             show_default="what its tokenizer puts there",
@@ -72,8 +68,8 @@ def import_(
 def export(
     terminal: Terminal,
     run: Run,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder to make.")],
-    format: Annotated[Literal["hf"], typer.Option("--format", help="hf: for the transformers library.")] = "hf",
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to make.")],
+    format: Annotated[Literal["hf"], typer.Option(help="hf: for the transformers library.")] = "hf",
     checkpoint: Checkpoint = "best",
     json: Json = False,
 ) -> None:

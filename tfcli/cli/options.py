@@ -34,8 +34,7 @@ Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Also write the 
 Html = Annotated[Path | None, _output("--html", metavar="F", help="Also write the picture as a web page.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP, show_default="the recipe's, else 0")]
 TextSeed = Annotated[
-    int | None,
-    typer.Option("--seed", min=0, help="Seed of the built-in generators of text.", show_default="0"),
+    int | None, typer.Option("--seed", min=0, help="Seed of the built-in generators of text.", show_default="0")
 ]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help=DEVICE_HELP)]
 Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help=THREADS_HELP)]
@@ -111,7 +110,8 @@ _LARGEST = 2**63
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that all have, its exit codes, and its function a `terminal`.
 
-    A parameter that is `Asked`, `Outputs` or `Weights` stands for its options; those of `Outputs` come last.
+    A parameter that is `Asked` or a dataclass of options stands for these, or for those that it names beside it:
+    ``Annotated[Asked, SHAPE, ("lr",)]``. Those of `Outputs` come last.
     """
     own: list[inspect.Parameter] = []
     groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
@@ -121,15 +121,16 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         if kind is Asked:
             inside = option_parameters([one for names in rest for one in names])
         elif is_dataclass(kind) and kind is not Terminal:
-            inside = list(inspect.signature(kind).parameters.values())
+            fields = inspect.signature(kind, eval_str=True).parameters
+            inside = [fields[one] for one in (rest[0] if rest else fields)]
         else:
             inside = [] if name == "terminal" else [parameter]
         if inside and inside != [parameter]:
             groups[name] = _asked if kind is Asked else kind, [one.name for one in inside]
         own += map(_never_empty, inside)
     infos = {p.name: get_args(p.annotation)[1] for p in own}
-    spelled = [name for info in infos.values() for name in (info.default, *(info.param_decls or ()))]
-    options = [str(name) for name in spelled if name is not ...]
+    flags = {name: info.default for name, info in infos.items() if type(info) is not _ARGUMENT}
+    options = [flag if isinstance(flag, str) else f"--{name.replace('_', '-')}" for name, flag in flags.items()]
 
     @functools.wraps(function)
     def wrapper(**values: Any) -> None:

@@ -33,7 +33,7 @@ LARGE = 20_000_000
 @command
 def plan(
     terminal: Terminal,
-    minutes: Annotated[float, typer.Option("--minutes", metavar="M", help="How many minutes the whole job may take.")],
+    minutes: Annotated[float, typer.Option(metavar="M", help="How many minutes the whole job may take.")],
     asked: Annotated[
         Asked, ("sources", "vocab_size", "arch", "assignments", "context", "dropout", "precision"), MACHINE
     ],

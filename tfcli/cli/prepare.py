@@ -24,20 +24,18 @@ Sources = Annotated[
 def prepare(
     terminal: Terminal,
     sources: Sources,
-    tokenizer: Annotated[Path, typer.Option("--tokenizer", metavar="FILE|RUN", help="A tokenizer.json or a run.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to make.")],
+    tokenizer: Annotated[Path, typer.Option(metavar="FILE|RUN", help="A tokenizer.json or a run.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make.")],
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs of sentences.")] = False,
     split: Annotated[
         Literal["hash", "tail", "file"] | None,
         typer.Option(
-            "--split",
             help="How to hold out the validation part.",
             show_default="the source's own, else hash; tail below 100 documents",
         ),
     ] = None,
     validation: Annotated[
-        str | None,
-        typer.Option("--validation", metavar="SOURCE", help="The validation part, for --split file."),
+        str | None, typer.Option(metavar="SOURCE", help="The validation part, for --split file.")
     ] = None,
     assignments: Annotated[
         list[str] | None,
@@ -71,8 +69,7 @@ def prepare(
     settings = parse_assignments(assignments or [])
     for name in settings.keys() - {"data"}:
         raise UsageError(
-            f"--set {name!r} is no setting of a dataset",
-            "set keys that begin with data, such as data.columns",
+            f"--set {name!r} is no setting of a dataset", "set keys that begin with data, such as data.columns"
         )
     section = build_recipe(settings, flags).data
     # A dataset that is there may be the very same, and is then taken as it is.

@@ -284,12 +284,7 @@ class Reporter:
 
 @contextmanager
 def reporting(
-    terminal: Terminal,
-    *,
-    json: bool,
-    stream: bool = False,
-    again: Sequence[str] = (),
-    translates: bool = False,
+    terminal: Terminal, *, json: bool, stream: bool = False, again: Sequence[str] = (), translates: bool = False
 ) -> Iterator[Reporter]:
     """A reporter that answers signals and leaves the terminal as it was.
 

@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     from tfcli.recipe.recipe import Recipe
 
 Name = Annotated[
-    str,
-    typer.Argument(metavar="RECIPE", help="A name from `tfcli recipes list`, or a TOML file.", show_default=False),
+    str, typer.Argument(metavar="RECIPE", help="A name from `tfcli recipes list`, or a TOML file.", show_default=False)
 ]
 Check = Annotated[
-    bool,
-    typer.Option("--check", help="Fail (exit 1) unless the limits of the recipe's check section are met."),
+    bool, typer.Option("--check", help="Fail (exit 1) unless the limits of the recipe's check section are met.")
 ]
 Again = Annotated[bool, typer.Option("--again", help="Train anew, even if this recipe has a run already.")]
 

@@ -130,7 +130,6 @@ def _order(sort: str) -> Callable[["RunSummary"], Any]:
 
 def _next(detail: "RunDetail") -> str:
     """What to type next, by the run's state."""
-
     run = shlex.quote(detail.summary.path)
     if detail.summary.state == "running":
         return f"It is training now. Look again: tfcli runs show {run}"

@@ -1,4 +1,4 @@
-"""Recipe options, each the short way of a key; and from what was typed to a recipe.
+"""Recipe options, each short for a key; and the recipe that the typed options make.
 
 Precedence: flag and --set (which may not contradict each other), recipe, size, preset, default.
 """
@@ -47,6 +47,7 @@ _BUILT_IN = "builtin:stories, or builtin:pt-en for pairs"
 _SET = "Set any recipe key, such as model.norm=layernorm; repeatable. `tfcli recipes keys WORD` finds keys."
 _VOCABULARY = "The most ids that a new tokenizer may have: tokenizer.vocab_size."
 _ARCHITECTURES = Literal["decoder", "encoder", "encoder-decoder"]
+_ARCH = "Architecture: decoder, encoder or encoder-decoder."
 _BY_TEXT = "the recipe's; else encoder-decoder for pairs, decoder for text"
 _EPOCHS = "How long to train, in passes over the training part: train.epochs; 0.5 is half a pass."
 _LR = "Peak learning rate of AdamW: train.learning_rate. Muon has its own, train.muon_learning_rate."
@@ -58,7 +59,7 @@ _option("recipe", "", str, None, "A TOML file or a name from `tfcli recipes list
 _option("assignments", "", list[str], None, _SET, metavar="KEY=VALUE")
 _option("data", "data.source", str, DATA, "The same as SOURCE.", metavar="SOURCE|DIR")
 _option("vocab_size", "tokenizer.vocab_size", int, DATA, _VOCABULARY, "2048", metavar="N", min=6)
-_option("arch", "model.architecture", _ARCHITECTURES, MODEL, "Architecture of the model.", _BY_TEXT, metavar="ARCH")
+_option("arch", "model.architecture", _ARCHITECTURES, MODEL, _ARCH, _BY_TEXT, metavar="ARCH")
 _option("preset", "", str, MODEL, "A named shape: gpt2, bert, t5, modern …", metavar="NAME")
 _option("size", "", Literal["tiny", "mini", "small", "base"], MODEL, "Scale of the model.", "mini")
 _option("layers", "model.num_layers", int, MODEL, "Layers of each stack: model.num_layers.", metavar="N", min=1)
@@ -97,7 +98,7 @@ class Asked:
     """Recipe options as they were typed. A command takes those that it names: ``Annotated[Asked, SHAPE, ("lr",)]``.
 
     Attributes:
-        given: by parameter, without those that nothing was said of.
+        given: the options that were typed, by parameter.
         settings: the recipe's settings that they say.
         typed: how each recipe key was typed.
 
@@ -120,7 +121,7 @@ class Asked:
         self.settings, self.typed = typed_settings(given.get("assignments", ()), options)
 
     def words(self, *names: str) -> list[str]:
-        """These options, or all, to be typed again."""
+        """These options, or all of them, as words of a command line."""
         found = []
         for name in names or self.given:
             given = self.given.get(name, ())
@@ -201,7 +202,7 @@ def _require_text(names: Sequence[str]) -> None:
 
     if len(names) > 1 and any(name[0] == "," or name[-1] == "," for name in names if name):
         raise UsageError(
-            "A blank parts the names of two parallel files", f"write them as one: {shlex.quote(''.join(names))}"
+            "A blank separates the names of two parallel files", f"write them as one: {shlex.quote(''.join(names))}"
         )
     for name in names:
         path, quoted = Path(name), shlex.quote(name)
@@ -243,7 +244,7 @@ def _is_pairs(source: Any, columns: Any) -> bool:
 
 
 def require_own_text(name: str | None, recipe: "Recipe") -> None:
-    """Refuse to begin with a shipped recipe that is given no text for the file it names in its place.
+    """Refuse a shipped recipe that needs a text of your own, where its file is not there.
 
     Raises:
         UsageError: naming the setting that takes the text.
@@ -266,7 +267,7 @@ def require_own_text(name: str | None, recipe: "Recipe") -> None:
 
 
 def with_vocabulary(terminal: "Terminal", recipe: "Recipe") -> "Recipe":
-    """The vocabulary is a size of the model: that of the recipe's tokenizer, where the model says none."""
+    """The recipe with a vocabulary size: that of its tokenizer, where the model names none."""
 
     from tfcli.tokenization.load import load_tokenizer
 

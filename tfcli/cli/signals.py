@@ -35,8 +35,8 @@ class Stopped(KeyboardInterrupt):
 
 
 class _Stopping:
-    """What of this process has been stopped: the exception on its way out of the command, and since when; or since when
-    one waits for a library."""
+    """State of this process: the signal that is ending the command, and since when; or since when a signal waits for a
+    library to be loaded."""
 
     blocks = 0
     stopped: Stopped | None = None

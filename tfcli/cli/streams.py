@@ -1,5 +1,4 @@
-"""Standard streams: a stdout that says when it cannot be written, and a stderr that is lost instead, for what is said
-there is no reason to stop the work."""
+"""Standard streams: an error of stdout names it, and stderr drops what it cannot write, which stops no work."""
 
 from contextlib import suppress
 from typing import IO, Any
@@ -12,7 +11,6 @@ class Named:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -20,7 +18,6 @@ class Named:
             raise
 
     def flush(self) -> None:
-        """Flush."""
         try:
             self._stream.flush()
         except OSError as error:
@@ -28,7 +25,6 @@ class Named:
             raise
 
     def __getattr__(self, name: str) -> Any:
-        """All else is the stream's own."""
         return getattr(self._stream, name)
 
     def _name(self, error: OSError) -> None:
@@ -39,12 +35,10 @@ class Lossy(Named):
     """A stream whose text is lost where it cannot be written: the disk of a log is full, or nobody reads any more."""
 
     def write(self, text: str) -> int:
-        """Write, if it can be."""
         with suppress(OSError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush, if it can be."""
         with suppress(OSError):
             self._stream.flush()

@@ -32,24 +32,20 @@ TokenizerPath = Annotated[
 def train(
     terminal: Terminal,
     sources: Sources,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The tokenizer.json to write.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The tokenizer.json to write.")],
     algorithm: Annotated[
         Literal["bpe", "wordpiece", "unigram", "word", "char"] | None,
         typer.Option(
-            "--algorithm",
             metavar="NAME",
             help="bpe (byte-level: spells any text), wordpiece, unigram, word, char.",
             show_default="bpe",
         ),
     ] = None,
-    vocab_size: Annotated[
-        int | None, typer.Option("--vocab-size", help="The most ids it may have.", show_default="2048")
-    ] = None,
+    vocab_size: Annotated[int | None, typer.Option(help="The most ids it may have.", show_default="2048")] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs; both sides are used.")] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Turn text into lower case first.")] = False,
     special_token: Annotated[
-        list[str] | None,
-        typer.Option("--special-token", metavar="TOKEN", help="A special token of your own, as <|user|>; repeatable."),
+        list[str] | None, typer.Option(metavar="TOKEN", help="A special token of your own, as <|user|>; repeatable.")
     ] = None,
     seed: TextSeed = None,
     json: Json = False,
@@ -176,12 +172,9 @@ def decode(
 def compare(
     terminal: Terminal,
     tokenizers: Annotated[
-        list[Path],
-        typer.Argument(metavar="TOKENIZER|RUN", help="A tokenizer.json or a run, each.", show_default=False),
+        list[Path], typer.Argument(metavar="TOKENIZER|RUN", help="A tokenizer.json or a run, each.", show_default=False)
     ],
-    on: Annotated[
-        str, typer.Option("--on", metavar="SOURCE", help="The text: a file, a glob, -, builtin:NAME or hf:NAME.")
-    ],
+    on: Annotated[str, typer.Option(metavar="SOURCE", help="The text: a file, a glob, -, builtin:NAME or hf:NAME.")],
     seed: TextSeed = None,
     json: Json = False,
 ) -> None:

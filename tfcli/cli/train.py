@@ -1,9 +1,10 @@
 """``tfcli train``: train a model, or go on with a run."""
 
 import shlex
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -109,7 +110,6 @@ def train(
         --steps 2000
       tfcli train --recipe my.toml --nproc 8
     """
-
     if checkpoint is not None and resume is None:
         raise UsageError("--checkpoint says where a run is resumed, and none is", "name it: --resume RUN")
     if log is not None and nproc > 1:  # before any of the processes begins
@@ -139,11 +139,9 @@ def train(
         show_plan(terminal, settings, out=out, json=json, init=init, preset=preset, size=size)
         return
     wait_asleep_if_busy(settings.train.threads)
-    from tfcli.cli.launching import working
     from tfcli.cli.reporting import reporting
     from tfcli.pipeline.training import begin_run, train_recipe
     from tfcli.recipe.saving import to_toml
-    from tfcli.tracking.tracking import tracking
 
     terminal.detail(to_toml(settings.resolved()))
     if nproc > 1:
@@ -151,17 +149,11 @@ def train(
             run = begin_run(settings, out, reporter, nproc, init)
         _launch(terminal, run, nproc, [], log, json)
         return
-    with (
-        working(terminal) as workers,
-        reporting(terminal, json=json, stream=True) as reporter,
-        tracking(log if workers.is_first else None, reporter, terminal.note) as report,
-    ):
-        reporter.close(train_recipe(settings, out, report, reporter.should_stop, init, workers))
+    _drive(terminal, log, json, lambda report, stop, workers: train_recipe(settings, out, report, stop, init, workers))
 
 
 def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:
     """Refuse beside --resume what says how a run begins."""
-
     names = [name for name in ("sources", "data", "preset", "size", "recipe") if name in asked.given]
     if not names and other is None:
         return
@@ -182,21 +174,30 @@ def _changed(run: Path, asked: Asked) -> "Recipe":
 
 
 def _resume(terminal: Terminal, path: Path, asked: Asked, log: Log, json: bool) -> None:
+    with suppress(TfcliError):  # a run that cannot be read is refused below
+        wait_asleep_if_busy(_changed(path, asked).train.threads)
+
+    def resumed(report: Any, should_stop: Callable[[], bool], workers: Any) -> Any:
+        _changed(path, asked)
+        from tfcli.pipeline.training import resume_run  # loads PyTorch
+
+        return resume_run(path, report, should_stop, asked.settings, workers)
+
+    _drive(terminal, log, json, resumed)
+
+
+def _drive(terminal: Terminal, log: Log, json: bool, job: Callable[[Any, Callable[[], bool], Any], Any]) -> None:
+    """Run a training, show and log its events, and say at the end where the run is."""
     from tfcli.cli.launching import working
     from tfcli.cli.reporting import reporting
     from tfcli.tracking.tracking import tracking
 
-    with suppress(TfcliError):  # a run that cannot be read is refused below
-        wait_asleep_if_busy(_changed(path, asked).train.threads)
     with (
         working(terminal) as workers,
         reporting(terminal, json=json, stream=True) as reporter,
         tracking(log if workers.is_first else None, reporter, terminal.note) as report,
     ):
-        _changed(path, asked)
-        from tfcli.pipeline.training import resume_run  # loads PyTorch
-
-        reporter.close(resume_run(path, report, reporter.should_stop, asked.settings, workers))
+        reporter.close(job(report, reporter.should_stop, workers))
 
 
 def _launch(terminal: Terminal, run: Path, nproc: int, words: list[str], log: Log, json: bool) -> None:

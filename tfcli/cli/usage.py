@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def quoted(texts: Sequence[str]) -> str:
-    """The command that was typed, with these words of it as the one text that they seem to be; the text alone where
-    they do not stand side by side."""
+    """The command that was typed, with these words of it quoted as one text; only the text where they do not stand side
+    by side."""
     one, count = " ".join(texts), len(texts)
     for place in range(len(command_line)):
         if command_line[place : place + count] == list(texts):
@@ -66,7 +66,7 @@ Commands = None if TyperGroup is None else type("Commands", (_Root, TyperGroup),
 
 
 def with_command(error: Misnamed, *, takes_checkpoint: bool) -> UsageError:
-    """The same refusal with the command line that was meant; of the folder of a step, with that checkpoint."""
+    """The same refusal, with the command line that was meant; for a checkpoint's folder, with --checkpoint."""
     step = re.fullmatch(r"step-0*(\d+)", Path(error.given).name)
     named = step and takes_checkpoint and not any(word.startswith("--checkpoint") for word in command_line)
     for place, word in reversed([*enumerate(command_line)]):
@@ -77,7 +77,7 @@ def with_command(error: Misnamed, *, takes_checkpoint: bool) -> UsageError:
 
 
 def behind(first: Path, run: str) -> UsageError:
-    """The refusal of a run that stands behind what it belongs in front of, or is left out there."""
+    """The refusal of a run that stands behind the text it belongs before, or that was left out."""
     words = [word for word in command_line if word != run]
     words.insert(next((place for place, word in enumerate(words) if Path(word) == first), len(words)), run)
     what = f"{run!r} behind it is one" if run in command_line else "none stands before it"
@@ -89,7 +89,7 @@ def _write(words: Sequence[str]) -> str:
 
 
 def _put(word: str, given: Path, instead: str) -> str:
-    """A word that is a name, or an option with one, with another in its place."""
+    """The word with `instead` in the place of the name `given`, which may stand behind an option's =."""
     option, equals, value = word.partition("=")
     if equals and option.startswith("-") and Path(value) == given:
         return f"{option}={instead}"
@@ -109,7 +109,7 @@ def _problem_and_remedy(found: Mistake, words: Sequence[str]) -> tuple[str, str]
             place = words.index(text[0])
             meant = [*words[:place], " ".join(text[1:]), "--run", text[0], *words[place + len(text) :]]
             return f"{text[0]!r} is a run, and stands behind --run", _write(meant)
-        return f"The text is {len(text)} words, and is to be one", f"quote it: {quoted(text)}"
+        return f"The text was read as {len(text)} words", f"quote it: {quoted(text)}"
     if found.parameter and found.parameter.metavar == "RUN" and found.message.startswith("Missing argument"):
         return found.message, _write([*words, LAST]) if is_run(Path(LAST)) else ""
     problem = found.message.partition(" Did you mean ")[0].partition(" Choose from:")[0].rstrip(".")
@@ -151,11 +151,11 @@ def _option_meant(found: Mistake, words: Sequence[str]) -> str:
         for number, place in enumerate(places):
             if any(meant.name == _set_by(part.lower()) for part in place.split("|")):
                 given = meant.value or (place if value is None else shlex.quote(value))
-                return f"{place} stands without an option: {' '.join([found.command, *places[:number], given])}"
+                return f"write {place} without an option: {' '.join([found.command, *places[:number], given])}"
         if ways := ways_to_write(meant, value or "", options):
             return f"it is called {meant.name}: {ways}"
     if known:
-        return f"it is called {known[0].name}, and plays no part in `{found.command}`"
+        return f"it is called {known[0].name}, and has no effect in `{found.command}`"
     if guess := near(plain, [option[2:] for option in options]):
         return f"did you mean {' or '.join(f'--{option}' for option in guess)}"
     return f"see `{found.command} --help`, or {as_keys(plain)}" if "--set" in options else ""
@@ -178,7 +178,7 @@ def ways_to_write(meant: "Meant", typed: str, options: Sequence[str]) -> str:
 
 
 def _set_by(option: str) -> str:
-    """The key that an option sets, or a word in the place of one: the first that its name can mean."""
+    """The key that an option or an argument sets: the first meaning of its name."""
     from tfcli.recipe.synonyms import SYNONYMS, meanings
 
     found = [] if option in SYNONYMS else meanings(option)
@@ -186,11 +186,7 @@ def _set_by(option: str) -> str:
 
 
 def refuse_unknown_keys(assignments: Sequence[str], options: Sequence[str]) -> None:
-    """Say what was meant by a key of --set that there is not, as this command takes it.
-
-    Raises:
-        UsageError: there is such a key.
-    """
+    """Refuse a key of --set that does not exist, with the key that was meant, as this command takes it."""
     from tfcli.recipe.loading import as_keys
     from tfcli.recipe.recipe import SECTIONS, known_keys
     from tfcli.recipe.synonyms import key_meant

@@ -24,7 +24,7 @@ LONGEST_NAME = 100
 """Bytes of a recipe's name."""
 
 _INSTEAD = (("batch_size", "batch_tokens"), ("steps", "epochs"), ("epochs", "steps"))
-"""Keys of [train], each with the one whose place it takes where a later layer names it alone."""
+"""Pairs of keys of [train]: where a later layer names only the first, an earlier layer's second is dropped."""
 
 _RESTORE = "restore it, or train the run again"
 _MOST_BYTES = 4 << 20
@@ -69,7 +69,7 @@ def build_recipe(*layers: Settings) -> Recipe:
 
 
 def as_name(text: str) -> str:
-    """What of a text can be the name of a run, and so of a folder, with "-" for all else."""
+    """The text as the name of a run and its folder: what cannot stand there becomes "-"."""
     return re.sub(r"[^\w.-]+", "-", text).lstrip(".").encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
@@ -114,7 +114,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The settings that a text spells.
+    """The settings in a TOML text.
 
     Raises:
         ValueError: it is no TOML, or holds what no recipe needs and the library does not bear.
@@ -135,7 +135,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def recorded_settings(path: Path) -> dict[str, Any]:
-    """The settings in a run's recipe. Its name is a label alone, and runs are there whose names would be none today.
+    """The settings in a run's recipe. The name of an old run is mended where it would be refused today.
 
     Raises:
         BrokenInputError: it cannot be read, or is no TOML.
@@ -180,7 +180,7 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
 def typed_settings(
     assignments: Sequence[str], options: Iterable[tuple[str, str, Any]]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """As `parse_assignments`, with the options that are the short way of a key.
+    """As `parse_assignments`, with the options that are short for a key.
 
     Args:
         options: each as it was typed, its key, and the value.

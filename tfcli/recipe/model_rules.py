@@ -136,10 +136,7 @@ def _rotation(model: "ModelSection") -> Iterator[Refusal]:
 def _buckets(model: "ModelSection") -> Iterator[Refusal]:
     buckets = model.position_buckets
     if buckets % 2 and model.architecture != "decoder":
-        yield (
-            f"model.position_buckets = {buckets} cannot be halved between before and after",
-            "choose an even number",
-        )
+        yield (f"model.position_buckets = {buckets} cannot be halved between before and after", "choose an even number")
     if model.position_max_distance <= buckets // 2:
         yield (
             f"model.position_max_distance = {model.position_max_distance} lies within the {buckets // 2} distances "

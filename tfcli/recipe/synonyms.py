@@ -129,8 +129,8 @@ SYNONYMS = {
     "--interactive": "repl",
     "RUN": "run model model_path model_dir model_name_or_path checkpoint_dir",
 }
-"""A key of a recipe, or an option of commands, and its names elsewhere; "=": what to write after it, where that is not
-what was written there. What is in capitals is counted otherwise there, so that one's own number is to be written."""
+"""The names that other programs give to a key of a recipe or to an option. Behind "=" stands the value to write, where
+it is not the one that is written there; capitals say in what to count a number of your own."""
 
 
 class Meant(NamedTuple):
@@ -159,21 +159,20 @@ def _meanings() -> dict[str, list[Meant]]:
 
 
 def known_words(section: str = "") -> list[str]:
-    """Every word that has a meaning, in a section or at all: synonyms, and keys without their section."""
+    """Every word that has a meaning (in this section): synonyms, and keys without their section."""
     return [word for word, meant in _meanings().items() if any(one.name.startswith(section) for one in meant)]
 
 
 def meanings(word: str) -> list[Meant]:
-    """What a word can mean, as someone writes it in a recipe or as an option, with what is of the section that it
-    names first. A word that has no meaning has none."""
+    """What a word can mean in a recipe or as an option; meanings in the section that it names come first."""
     plain = word.lstrip("-").replace("-", "_").lower()
     section, _, last = plain.rpartition(".")
     return sorted(_meanings().get(last, []), key=lambda meant: not meant.name.startswith(f"{section}."))
 
 
 def key_meant(name: str) -> tuple[str, Meant | None]:
-    """How to say what was meant by a name that is no key, and that: what a word from elsewhere is called here, else a
-    key of the same section that is spelled nearly so, else none."""
+    """What was meant by a name that is no key, with words to say it: the key that another program calls so, else a key
+    of the same section that is spelled nearly so, else none."""
     for meant in meanings(name):
         if meant.name in known_keys() or meant.name.startswith("--"):
             return "it is called", meant

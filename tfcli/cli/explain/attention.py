@@ -1,23 +1,11 @@
 """``tfcli explain attention``: from tokens to the output, every matrix with its shape and its formula."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
-from tfcli.cli.explain.options import (
-    DModel,
-    Head,
-    Heads,
-    Layer,
-    NotationOption,
-    OfKind,
-    OfRun,
-    Text,
-    ToySeed,
-    present_steps,
-    subject_of,
-)
-from tfcli.cli.options import Outputs, Target, Weights, command
+from tfcli.cli.explain.options import Head, NotationOption, OfLayer, OfRun, OfToy, Text, present_steps, subject_of
+from tfcli.cli.options import Outputs, Weights, command
 from tfcli.cli.terminal import Terminal
 from tfcli.errors import UsageError
 
@@ -29,23 +17,11 @@ def attention(
     *,
     text: Text = None,
     run: OfRun = None,
-    layer: Layer = None,
+    of_layer: OfLayer,
     head: Head = None,
-    kind: OfKind = None,
-    target: Target = None,
-    d_model: DModel = None,
-    heads: Heads = None,
-    score: Annotated[
-        Literal["scaled_dot", "dot", "additive"] | None,
-        typer.Option("--score", help="How queries and keys meet in a toy.", show_default="scaled_dot"),
-    ] = None,
-    projection: Annotated[
-        Literal["none"] | None,
-        typer.Option("--projection", help="In a toy, none computes softmax(X Xᵀ) X.", show_default=False),
-    ] = None,
+    of_toy: Annotated[OfToy, ("d_model", "heads", "score", "projection", "seed")],
     cosines: Annotated[bool, typer.Option("--cosines", help="Show cosines beside dot products.")] = False,
     notation: NotationOption = "bishop",
-    seed: ToySeed = None,
     weights: Weights,
 ) -> None:
     """Show every matrix of an attention, from tokens to output.
@@ -62,12 +38,9 @@ def attention(
     """
     from tfcli.inspection.explain.attention import explain_attention
 
-    if projection is not None and score is not None:
+    if of_toy.projection is not None and of_toy.score is not None:
         raise UsageError("--projection none takes X itself for queries and keys", "leave --score out")
-    if projection is not None and heads not in (None, 1):
-        raise UsageError(f"Without projections there is one head, and not {heads}", "leave --heads out")
-    of_toy: dict[str, Any] = {"d_model": d_model, "heads": heads, "score": score, "seed": seed}
-    if projection is not None:
-        of_toy |= {"heads": 1, "score": "parameter_free"} if run is None else {"projection": projection}
-    subject = subject_of(text, run, weights, {"layer": layer, "kind": kind, "target": target}, of_toy)
+    if of_toy.projection is not None and of_toy.heads not in (None, 1):
+        raise UsageError(f"Without projections there is one head, and not {of_toy.heads}", "leave --heads out")
+    subject = subject_of(text, run, weights, of_layer, of_toy)
     present_steps(terminal, outputs, explain_attention(subject, notation, head=head, with_cosines=cosines))

@@ -1,22 +1,11 @@
 """``tfcli explain layer``: one whole layer, from what enters to what leaves."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from tfcli.cli.explain.options import (
-    DModel,
-    Heads,
-    Layer,
-    NotationOption,
-    OfKind,
-    OfRun,
-    Text,
-    ToySeed,
-    present_steps,
-    subject_of,
-)
-from tfcli.cli.options import Outputs, Target, Weights, command
+from tfcli.cli.explain.options import NotationOption, OfLayer, OfRun, OfToy, Text, present_steps, subject_of
+from tfcli.cli.options import Outputs, Weights, command
 from tfcli.cli.pictures import present
 from tfcli.cli.terminal import Terminal
 
@@ -28,18 +17,10 @@ def layer(
     *,
     text: Text = None,
     run: OfRun = None,
-    number: Layer = None,
-    kind: OfKind = None,
-    target: Target = None,
-    d_model: DModel = None,
-    heads: Heads = None,
-    norm_placement: Annotated[
-        Literal["pre", "post"] | None,
-        typer.Option("--norm-placement", help="In a toy: norms before or behind each sublayer.", show_default="post"),
-    ] = None,
+    of_layer: OfLayer,
+    of_toy: Annotated[OfToy, ("d_model", "heads", "norm_placement", "seed")],
     shapes: Annotated[bool, typer.Option("--shapes", help="Show only the shape of every tensor.")] = False,
     notation: NotationOption = "bishop",
-    seed: ToySeed = None,
     weights: Weights,
 ) -> None:
     """Show one whole layer: attention, residuals, norms, feed-forward.
@@ -56,9 +37,7 @@ def layer(
     from tfcli.inspection.explain.shapes import trace_shapes
     from tfcli.render.explain.shapes import ShapesView, shapes_table
 
-    of_run = {"layer": number, "kind": kind, "target": target}
-    of_toy = {"d_model": d_model, "heads": heads, "norm_placement": norm_placement, "seed": seed}
-    subject = subject_of(text, run, weights, of_run, of_toy)
+    subject = subject_of(text, run, weights, of_layer, of_toy)
     if shapes:
         trace = trace_shapes(subject, notation)
         present(terminal, outputs, ShapesView(trace), trace, shapes_table)

@@ -5,17 +5,16 @@ from typing import Annotated
 import typer
 
 from tfcli.cli.explain.options import (
-    DModel,
     Head,
-    Heads,
-    Layer,
     NotationOption,
+    OfLayer,
     OfRun,
-    ToySeed,
+    OfToy,
+    first_option,
     present_steps,
     subject_of,
 )
-from tfcli.cli.options import Outputs, Target, Weights, command, first_given
+from tfcli.cli.options import Outputs, Weights, command
 from tfcli.cli.terminal import Terminal
 from tfcli.errors import UsageError
 
@@ -30,13 +29,10 @@ def masking(
         typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default="INF721's scores"),
     ] = None,
     run: OfRun = None,
-    layer: Layer = None,
+    of_layer: Annotated[OfLayer, ("layer", "target")],
     head: Head = None,
-    target: Target = None,
-    d_model: DModel = None,
-    heads: Heads = None,
+    of_toy: Annotated[OfToy, ("d_model", "heads", "seed")],
     notation: NotationOption = "inf721",
-    seed: ToySeed = None,
     weights: Weights,
 ) -> None:
     """Show how the causal mask hides the future from every row.
@@ -53,13 +49,12 @@ def masking(
     """
     from tfcli.inspection.explain.masking import explain_lecture_masking, explain_masking
 
-    of_run, of_toy = {"layer": layer, "target": target}, {"d_model": d_model, "heads": heads, "seed": seed}
     if text is None and run is None:
-        if other := first_given({**of_toy, "head": head, **of_run}):
-            option = f"--{other.replace('_', '-')}"
+        option = first_option(of_toy) or (None if head is None else "--head") or first_option(of_layer)
+        if option:
             raise UsageError(f"INF721's scores are given, and {option} would change nothing", "add a text to read")
         explanation = explain_lecture_masking(notation)
     else:
-        subject = subject_of(text, run, weights, of_run, of_toy, architecture="decoder")
+        subject = subject_of(text, run, weights, of_layer, of_toy, architecture="decoder")
         explanation = explain_masking(subject, notation, head=head)
     present_steps(terminal, outputs, explanation)

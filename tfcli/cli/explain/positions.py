@@ -22,14 +22,12 @@ def positions(
     text: Text = None,
     run: OfRun = None,
     d_model: Annotated[
-        int | None,
-        typer.Option("--d-model", min=1, max=512, help="Size of a toy's vectors.", show_default=str(_SIZE)),
+        int | None, typer.Option(min=1, max=512, help="Size of a toy's vectors.", show_default=str(_SIZE))
     ] = None,
     length: Annotated[
-        int | None,
-        typer.Option("--length", min=1, max=10_000, help="Positions of the table.", show_default="the text's"),
+        int | None, typer.Option(min=1, max=10_000, help="Positions of the table.", show_default="the text's")
     ] = None,
-    base: Annotated[float, typer.Option("--base", help="Base L of the wavelengths.")] = 10_000.0,
+    base: Annotated[float, typer.Option(help="Base L of the wavelengths.")] = 10_000.0,
     notation: NotationOption = "bishop",
     seed: ToySeed = None,
     checkpoint: Checkpoint = "best",

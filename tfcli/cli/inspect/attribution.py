@@ -22,13 +22,10 @@ def attribution(
     position: Position = None,
     token: Annotated[
         str | None,
-        typer.Option(
-            "--token", metavar="TOKEN", help="The token whose logit is explained.", show_default="the likeliest"
-        ),
+        typer.Option(metavar="TOKEN", help="The token whose logit is explained.", show_default="the likeliest"),
     ] = None,
     against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="TOKEN", help="Subtract the logit of this token.", show_default="nothing"),
+        str | None, typer.Option(metavar="TOKEN", help="Subtract the logit of this token.", show_default="nothing")
     ] = None,
     weights: Weights,
 ) -> None:

@@ -19,17 +19,15 @@ def cost(
     asked: Annotated[Asked, SHAPE],
     run: RunOrRecipe = None,
     length: Annotated[
-        int | None,
-        typer.Option("--length", min=1, max=1 << 20, help="Tokens N of a sequence.", show_default="the context"),
+        int | None, typer.Option(min=1, max=1 << 20, help="Tokens N of a sequence.", show_default="the context")
     ] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, max=1 << 16, help="Sequences in a batch.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, max=1 << 16, help="Sequences in a batch.")] = 1,
     heads: Annotated[
-        str | None,
-        typer.Option("--heads", metavar="K,…", help="Measure one attention cut into this many heads, as 1,2,4,8."),
+        str | None, typer.Option(metavar="K,…", help="Measure one attention cut into this many heads, as 1,2,4,8.")
     ] = None,
     against: Annotated[
         Literal["dense", "rnn"] | None,
-        typer.Option("--against", help="Compare one attention with a fully connected or a recurrent layer."),
+        typer.Option(help="Compare one attention with a fully connected or a recurrent layer."),
     ] = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Also measure the time of every length, with random weights.")

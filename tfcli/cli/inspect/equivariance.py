@@ -29,10 +29,9 @@ def equivariance(
         ),
     ] = None,
     perturb: Annotated[
-        int | None,
-        typer.Option("--perturb", metavar="TOKEN", min=0, help="Change this token, from 0: which rows move?"),
+        int | None, typer.Option(metavar="TOKEN", min=0, help="Change this token, from 0: which rows move?")
     ] = None,
-    permutations: Annotated[int, typer.Option("--permutations", min=1, max=10_000, help="Random orders to try.")] = 10,
+    permutations: Annotated[int, typer.Option(min=1, max=10_000, help="Random orders to try.")] = 10,
     weights: Weights,
     seed: Seed = None,
 ) -> None:

@@ -22,10 +22,9 @@ def gradients(
         str | None, typer.Argument(metavar="TEXT", help="The text that the run reads.", show_default=False)
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option("--target", help="The target text of an encoder-decoder.", show_default="its translation"),
+        str | None, typer.Option(help="The target text of an encoder-decoder.", show_default="its translation")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the weights and of random tokens.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the weights and of random tokens.")] = 0,
 ) -> None:
     """Show the norm of the gradient in every layer, on a log scale.
 

@@ -20,7 +20,7 @@ def lens(
     *,
     target: Target = None,
     position: Position = None,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates to show of each layer at one position.")] = 3,
+    top_k: Annotated[int, typer.Option(min=1, help="Candidates to show of each layer at one position.")] = 3,
     words: Words = False,
     weights: Weights,
 ) -> None:

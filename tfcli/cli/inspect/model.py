@@ -10,12 +10,7 @@ from tfcli.cli.terminal import Terminal
 
 
 @command
-def model(
-    terminal: Terminal,
-    outputs: Outputs,
-    asked: Annotated[Asked, SHAPE],
-    run: RunOrRecipe = None,
-) -> None:
+def model(terminal: Terminal, outputs: Outputs, asked: Annotated[Asked, SHAPE], run: RunOrRecipe = None) -> None:
     """Draw a model: its stacks with add and norm, every matrix with its shape.
 
     Parameters in each box, their sum and their shares; what is tied is counted

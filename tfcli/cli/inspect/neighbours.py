@@ -15,10 +15,10 @@ def neighbours(
     outputs: Outputs,
     run: Run,
     tokens: Annotated[list[str], typer.Argument(metavar="TOKEN", help="Words or parts of words.", show_default=False)],
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Neighbours to show of each token.")] = 10,
+    top_k: Annotated[int, typer.Option(min=1, help="Neighbours to show of each token.")] = 10,
     matrix: Annotated[
         Literal["input", "output"],
-        typer.Option("--matrix", help="The input embeddings, or the rows of the output head where they are not tied."),
+        typer.Option(help="The input embeddings, or the rows of the output head where they are not tied."),
     ] = "input",
     checkpoint: Checkpoint = "best",
 ) -> None:

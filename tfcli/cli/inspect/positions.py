@@ -28,7 +28,6 @@ def positions(
     encoding: Annotated[
         Literal["sinusoidal", "rotary", "alibi", "learned", "t5", "none"] | None,
         typer.Option(
-            "--encoding",
             help="The encoding of a formula: sinusoidal, rotary or alibi. The others need a run.",
             show_default="sinusoidal",
         ),
@@ -37,45 +36,35 @@ def positions(
         bool, typer.Option("--compare", help="Show all encodings side by side, with those of the runs.")
     ] = False,
     shift: Annotated[
-        int | None,
-        typer.Option("--shift", metavar="K", min=1, help="Show the matrix that carries n to n + K.", show_default="1"),
+        int | None, typer.Option(metavar="K", min=1, help="Show the matrix that carries n to n + K.", show_default="1")
     ] = None,
     loss: Annotated[
         bool, typer.Option("--loss", help="Measure a decoder's loss at 1×, 2× and 4× its context.")
     ] = False,
     length: Annotated[
-        int | None, typer.Option("--length", min=1, max=4096, help="Positions.", show_default=f"{SIZE}, or the run's")
+        int | None, typer.Option(min=1, max=4096, help="Positions.", show_default=f"{SIZE}, or the run's")
     ] = None,
-    d_model: Annotated[
-        int | None, typer.Option("--d-model", min=1, max=512, help="Dimensions.", show_default=str(SIZE))
-    ] = None,
+    d_model: Annotated[int | None, typer.Option(min=1, max=512, help="Dimensions.", show_default=str(SIZE))] = None,
     heads: Annotated[
         int | None,
         typer.Option(
-            "--heads",
             min=1,
             max=128,
             help="Heads: the columns of alibi, or the heads that share d_model in rotary.",
             show_default=f"{HEADS} for alibi and --compare, else 1",
         ),
     ] = None,
-    base: Annotated[
-        float | None,
-        typer.Option("--base", help="Base L of the wavelengths.", show_default="10000"),
-    ] = None,
+    base: Annotated[float | None, typer.Option(help="Base L of the wavelengths.", show_default="10000")] = None,
     layout: Annotated[
         Literal["interleaved", "halves"] | None,
         typer.Option(
-            "--layout",
             help="Dimensions that share a wavelength: neighbours, or half the size apart.",
             show_default="halves for rotary, else interleaved",
         ),
     ] = None,
     side: Annotated[
         Literal["source", "target"] | None,
-        typer.Option(
-            "--side", help="Which side of an encoder-decoder with a learned table for each.", show_default="source"
-        ),
+        typer.Option(help="Which side of an encoder-decoder with a learned table for each.", show_default="source"),
     ] = None,
 ) -> None:
     """Show a positional encoding, and whether it is what one should be.

@@ -20,7 +20,7 @@ def predictions(
     *,
     target: Target = None,
     position: Position = None,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates to show of each position.")] = 5,
+    top_k: Annotated[int, typer.Option(min=1, help="Candidates to show of each position.")] = 5,
     words: Words = False,
     weights: Weights,
 ) -> None:

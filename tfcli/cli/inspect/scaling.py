@@ -17,9 +17,9 @@ _MOST = 250_000
 def scaling(
     terminal: Terminal,
     outputs: Outputs,
-    queries: Annotated[int, typer.Option("--queries", min=2, max=100_000, help="Queries drawn for each D_k.")] = 1000,
-    keys: Annotated[int, typer.Option("--keys", min=2, max=10_000, help="Keys that each query meets.")] = 32,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draws.")] = 0,
+    queries: Annotated[int, typer.Option(min=2, max=100_000, help="Queries drawn for each D_k.")] = 1000,
+    keys: Annotated[int, typer.Option(min=2, max=10_000, help="Keys that each query meets.")] = 32,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
 ) -> None:
     """Measure what dividing the scores by √D_k does, for D_k = 4 to 1024.
 

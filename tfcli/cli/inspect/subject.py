@@ -42,7 +42,6 @@ def refuse_beside_run(run: Path, asked: Asked) -> None:
     Raises:
         UsageError: names it.
     """
-
     for name in asked.given:
         option = asked.words(name)[0]
         raise UsageError(f"The run {run} has a shape of its own", f"leave {option} out, or leave the run out")

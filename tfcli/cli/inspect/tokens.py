@@ -9,12 +9,7 @@ from tfcli.cli.terminal import Terminal
 
 @command
 def tokens(
-    terminal: Terminal,
-    outputs: Outputs,
-    run: Run,
-    text: Text,
-    checkpoint: Checkpoint = "best",
-    words: Words = False,
+    terminal: Terminal, outputs: Outputs, run: Run, text: Text, checkpoint: Checkpoint = "best", words: Words = False
 ) -> None:
     """Show how a text becomes token ids, and ids become vectors.
 

@@ -6,11 +6,7 @@ from tfcli.cli.terminal import Terminal
 
 
 @command
-def training(
-    terminal: Terminal,
-    outputs: Outputs,
-    run: Run,
-) -> None:
+def training(terminal: Terminal, outputs: Outputs, run: Run) -> None:
     """Show how a run's training went.
 
     Loss, learning rate, gradient norm, the norms of the weights and how far a
