@@ -1,4 +1,4 @@
-"""``--dry-run``: what would be trained."""
+"""``--dry-run``: the shapes, parameters, operations and memory estimate of a training that is not begun."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,7 +31,6 @@ def show_plan(
     Raises:
         TfcliError: the training would refuse to begin.
     """
-
     from tfcli.data.dataset import PreparedDataset
     from tfcli.models.presets import APART
     from tfcli.pipeline.datasets import prepared_folder

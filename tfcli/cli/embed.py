@@ -1,4 +1,4 @@
-"""``tfcli embed``: whole texts as vectors."""
+"""``tfcli embed``: text embeddings, whole texts as vectors."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal

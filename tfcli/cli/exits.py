@@ -1,4 +1,4 @@
-"""Exit codes: what a command raises becomes one sentence on stderr and the documented code."""
+"""Exit codes: an exception becomes one sentence on stderr and the documented code."""
 
 import errno
 import os

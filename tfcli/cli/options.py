@@ -116,6 +116,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     own: list[inspect.Parameter] = []
     groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     parameters = inspect.signature(function, eval_str=True).parameters
+    kind: Any
     for name, parameter in sorted(parameters.items(), key=lambda item: item[1].annotation is Outputs):
         kind, *rest = get_args(parameter.annotation) or (parameter.annotation,)
         if kind is Asked:

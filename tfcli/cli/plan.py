@@ -55,7 +55,6 @@ def plan(
       tfcli plan --minutes 20
       tfcli plan 'books/*.txt' --minutes 5 --out books.toml
     """
-
     from tfcli.recipe.loading import build_recipe
     from tfcli.recipe.saving import to_toml
     from tfcli.records.planning import FOUND
@@ -92,7 +91,6 @@ def plan(
 
 def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[Plan, Recipe]":
     """Prepare the text, measure the candidates and choose."""
-
     from tfcli.interop.exporting import exportable
     from tfcli.models.head import require_head
     from tfcli.models.presets import SIZES
@@ -186,7 +184,6 @@ def _written(plan: "Plan") -> list[str]:
 
 def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
     """Train the proposal in a process and a folder of its own, which goes afterwards."""
-
     from tfcli.files import write_text
     from tfcli.processes import child, temporary_folder
     from tfcli.recipe.saving import to_toml

@@ -53,7 +53,6 @@ def prepare(
       tfcli prepare books/*.txt --tokenizer tokenizer.json --out data/books
       tfcli prepare train.tsv --pairs --tokenizer runs/translator --out data/pairs --split hash
     """
-
     from tfcli.cli.reporting import reporting
     from tfcli.corpora.division import open_division
     from tfcli.data.manifest import MANIFEST_NAME

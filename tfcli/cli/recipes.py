@@ -1,4 +1,4 @@
-"""``tfcli recipes``: what ships."""
+"""``tfcli recipes``: list and show the shipped recipes, and find recipe keys."""
 
 import textwrap
 from dataclasses import asdict
@@ -89,7 +89,6 @@ def list_keys(
       tfcli recipes keys warmup
       tfcli recipes keys n_embd
     """
-
     from tfcli.recipe.keys import find_keys, recipe_keys
 
     for key in recipe_keys() if word is None else find_keys(word):

@@ -142,7 +142,6 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
     Raises:
         UsageError: an option, a recipe, a preset or a run is wrong.
     """
-
     from tfcli.models import presets
     from tfcli.recipe.loading import read_recipe
     from tfcli.runs.config import read_config
@@ -268,7 +267,6 @@ def require_own_text(name: str | None, recipe: "Recipe") -> None:
 
 def with_vocabulary(terminal: "Terminal", recipe: "Recipe") -> "Recipe":
     """The recipe with a vocabulary size: that of its tokenizer, where the model names none."""
-
     from tfcli.tokenization.load import load_tokenizer
 
     if recipe.model.vocab_size is not None:

@@ -1,4 +1,4 @@
-"""``tfcli train``: train a model, or go on with a run."""
+"""``tfcli train``: train a model, resume a run, or begin with the weights of another one."""
 
 import shlex
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A command line that cannot be read: one plain sentence, and exit code 2."""
+"""Usage errors: a command line that cannot be read ends in one plain sentence and exit code 2."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""``[generate]``: how text is made from a trained model."""
+"""``[generate]``: sampling and beam search from a trained model."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

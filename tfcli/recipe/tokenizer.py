@@ -1,4 +1,4 @@
-"""``[tokenizer]``: how text becomes ids."""
+"""``[tokenizer]``: byte-pair encoding, WordPiece, unigram, words or characters."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""``[train]``: how the model is trained."""
+"""``[train]``: batches, optimizer, learning-rate schedule, early stopping and checkpoints."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

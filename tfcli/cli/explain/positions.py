@@ -1,7 +1,8 @@
 """``tfcli explain positions``: one function, as the lectures write it, with every number."""
 
+from collections.abc import Sequence
 from math import inf
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,10 +55,12 @@ def positions(
     read = EXAMPLE if text is None else read_text(text)
     if not read.strip():
         raise UsageError("The text is empty", "give a few words")
+    tokens: Sequence[str]
+    of_run: dict[str, Any] = {}
     if run is None:
         size = d_model or _SIZE
         tokens, vectors = toy_embeddings(read, size, seed or 0)
-        label, of_run = f"a toy with random embeddings of seed {seed or 0}: d_model {size}", {}
+        label = f"a toy with random embeddings of seed {seed or 0}: d_model {size}"
     else:
         from tfcli.inspection.explain.run_embeddings import embedded_by_run
         from tfcli.runs.load import load_run
@@ -65,7 +68,8 @@ def positions(
         if option := first_given({"--d-model": d_model, "--seed": seed}):
             raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or --run")
         found = embedded_by_run(load_run(run, checkpoint), read)
-        tokens, vectors, of_run = found.tokens, found.vectors, {"own": found.added, "remark": found.remark}
+        tokens, vectors = found.tokens, found.vectors
+        of_run = {"own": found.added, "remark": found.remark}
         label = f"{run}, d_model {vectors.shape[1]}"
     record = explain_positions(tokens, vectors, label, notation, base=base, length=length, **of_run)
     table = explanation_table(record.explanation)

@@ -1,4 +1,4 @@
-"""``tfcli inspect attribution``: what a logit owes to each part of a model."""
+"""``tfcli inspect attribution``, direct logit attribution: what each part of a model adds to a logit."""
 
 from typing import Annotated
 

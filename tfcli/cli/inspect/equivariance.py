@@ -1,4 +1,4 @@
-"""``tfcli inspect equivariance``: what a model makes of the order of its tokens."""
+"""``tfcli inspect equivariance``, permutation equivariance: what a model makes of the order of its tokens."""
 
 from typing import Annotated, Any
 

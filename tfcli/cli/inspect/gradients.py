@@ -1,4 +1,4 @@
-"""``tfcli inspect gradients``: how large gradients are in every layer."""
+"""``tfcli inspect gradients``: the gradient norm of every layer, pre-norm beside post-norm."""
 
 from typing import Annotated
 

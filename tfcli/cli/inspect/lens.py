@@ -1,4 +1,4 @@
-"""``tfcli inspect lens``: what a model would predict after each layer."""
+"""``tfcli inspect lens``, the logit lens: what a model would predict after each layer."""
 
 from typing import Annotated
 

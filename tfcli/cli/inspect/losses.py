@@ -1,4 +1,4 @@
-"""``tfcli inspect losses``: how surprising each token of a text is."""
+"""``tfcli inspect losses``: the cross-entropy of each token of a text."""
 
 from tfcli.cli.inspect.text_options import Words
 from tfcli.cli.options import Outputs, Run, Target, Text, Weights, command

@@ -1,4 +1,4 @@
-"""``tfcli inspect neighbours``: which tokens a model holds to be alike."""
+"""``tfcli inspect neighbours``: the nearest neighbours of a token among the embeddings."""
 
 from typing import Annotated, Literal
 

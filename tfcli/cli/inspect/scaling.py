@@ -1,4 +1,4 @@
-"""``tfcli inspect scaling``: why scores are divided by √D_k."""
+"""``tfcli inspect scaling``, softmax saturation: why scores are divided by √D_k."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The model that a command without weights speaks of: a run's, or that of a recipe."""
+"""The model section of a run or of a recipe, for commands that need no weights."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

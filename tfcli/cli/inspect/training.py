@@ -1,4 +1,4 @@
-"""``tfcli inspect training``: how a run's training went."""
+"""``tfcli inspect training``: the curves of a run's training."""
 
 from tfcli.cli.options import Outputs, Run, command
 from tfcli.cli.pictures import present
