@@ -121,7 +121,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         kind, *rest = get_args(parameter.annotation) or (parameter.annotation,)
         if kind is Asked:
             inside = option_parameters([one for names in rest for one in names])
-        elif is_dataclass(kind) and kind is not Terminal:
+        elif isinstance(kind, type) and is_dataclass(kind) and kind is not Terminal:
             fields = inspect.signature(kind, eval_str=True).parameters
             inside = [fields[one] for one in (rest[0] if rest else fields)]
         else:
