@@ -10,9 +10,11 @@ import torch
 from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
 from tfcli.errors import UsageError
 from tfcli.generation.beam import beam_search, prompt_beams
-from tfcli.generation.decode import NewToken, collect, decode, finish_of, prompt_tokens
+from tfcli.generation.decode import DecodingStages, NewToken, collect, decode, finish_of, prompt_tokens
 from tfcli.generation.reader import read_sources
+from tfcli.generation.trace import trace_step
 from tfcli.recipe.generate import GenerateSection
+from tfcli.records.generation import TraceStep
 from tfcli.records.roles import TokenRoles
 
 GREEDY = GenerateSection(temperature=0.0, max_new_tokens=8)
@@ -136,8 +138,8 @@ def test_prompt_and_text_stay_within_the_context(prompt_length: int, max_new_tok
 
 def test_a_translation_may_end_with_what_the_last_place_of_the_context_predicts():
     model = small_model(architecture="encoder-decoder")
-    assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=99).limit == 16
-    assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=9).limit == 9
+    assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=99).limits == [16]
+    assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=9).limits == [9]
 
 
 def test_the_end_token_is_a_reason_of_its_own():
@@ -288,9 +290,15 @@ def test_options_are_the_likeliest_tokens_with_their_chances():
     """Probabilities are the model's own; in the draw, special tokens have no chance, and top-k leaves two."""
     model = small_model()
     chosen = GenerateSection(top_k=2, max_new_tokens=4, seed=1)
-    tokens = list(prompt_tokens(model, [PROMPT], NOTHING_ENDS, chosen, options=5))
+    steps = list[TraceStep]()
+
+    def observe(stages: DecodingStages) -> None:
+        steps.append(trace_step(stages, NOTHING_ENDS, lambda ids: [str(token) for token in ids], options=5))
+
+    tokens = list(prompt_tokens(model, [PROMPT], NOTHING_ENDS, chosen, observe=observe))
+    assert [step.token_id for step in steps] == [token.token_id for token in tokens]
     ids = list(PROMPT)
-    for token in tokens:
+    for token in steps:
         predicted = whole_log_probabilities(model, ids)[-1].exp()
         assert token.token_id in [option.token_id for option in token.options]
         for option in token.options:

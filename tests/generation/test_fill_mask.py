@@ -1,5 +1,7 @@
 """Masks are filled as the encoder's own softmax says."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from tests.generation.runs import small, tokenizer
 from tests.generation.small import small_model
 from tfcli.errors import UsageError
-from tfcli.generation.fill_mask import fill, fill_all
+from tfcli.generation.fill_mask import fill_all
 from tfcli.models.transformer import Transformer
 from tfcli.records.generation import Filled
 from tfcli.tokenization.tokenizer import Tokenizer
@@ -18,6 +20,10 @@ PROMPT = "the <mask> sat on the <mask>"
 
 def special_ids(words: Tokenizer) -> set[int]:
     return set(words.roles.ids())
+
+
+def fill(model: Transformer, words: Tokenizer, prompt: str, **options: Any) -> Filled:
+    return fill_all(model, words, [prompt], **options)[0]
 
 
 @pytest.mark.parametrize("algorithm", ["bpe", "word"])

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from tests.generation.runs import run, tokenizer
 from tfcli.errors import UsageError
-from tfcli.generation.batch import PromptBatch
+from tfcli.generation.batch import GrowingText, PromptBatch
 from tfcli.generation.decode import NewToken
 from tfcli.generation.generate import _pieces, generate, generate_all, stream
-from tfcli.generation.growing import GrowingText
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import Filled, Generated
 

@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 
 from tfcli.generation.sampling import (
     apply_temperature,
-    chances,
     draw,
-    filter_logits,
     keep_min_p,
     keep_top_k,
     keep_top_p,
     log_probabilities,
     never_generated,
-    rule_out,
+    ruled_out,
+    sampling_probabilities,
 )
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.roles import TokenRoles
@@ -116,7 +115,7 @@ def test_top_p_in_general(logits: torch.Tensor, p: float):
 def test_top_p_counts_what_temperature_and_top_k_left():
     """Of (0.4, 0.3, 0.2, 0.1) top-k 2 leaves (4/7, 3/7): now the first alone holds 0.5, which 0.4 did not."""
     settings = GenerateSection(top_k=2, top_p=0.5)
-    assert kept(filter_logits(logits_of(0.4, 0.3, 0.2, 0.1)[None], settings)[0]) == [0]
+    assert kept(sampling_probabilities(logits_of(0.4, 0.3, 0.2, 0.1)[None], settings)[0].log()) == [0]
 
 
 def test_min_p_keeps_what_is_a_share_as_probable_as_the_best():
@@ -129,10 +128,12 @@ def test_min_p_keeps_what_is_a_share_as_probable_as_the_best():
 def test_chances_by_hand():
     """Of (0.4, 0.3, 0.2, 0.1), top-k 3 leaves 4 : 3 : 2; min-p 0.6 then leaves 4 : 3."""
     logits = logits_of(0.4, 0.3, 0.2, 0.1)[None]
-    assert chances(logits, GenerateSection(top_k=3)).flatten().tolist() == pytest.approx([4 / 9, 3 / 9, 2 / 9, 0])
-    left = chances(logits, GenerateSection(top_k=3, min_p=0.6)).flatten().tolist()
+    assert sampling_probabilities(logits, GenerateSection(top_k=3)).flatten().tolist() == pytest.approx(
+        [4 / 9, 3 / 9, 2 / 9, 0]
+    )
+    left = sampling_probabilities(logits, GenerateSection(top_k=3, min_p=0.6)).flatten().tolist()
     assert left == pytest.approx([4 / 7, 3 / 7, 0, 0])
-    assert chances(logits, GenerateSection(temperature=0)).tolist() == [[1, 0, 0, 0]]
+    assert sampling_probabilities(logits, GenerateSection(temperature=0)).tolist() == [[1, 0, 0, 0]]
 
 
 def test_draws_by_hand():
@@ -164,4 +165,4 @@ def test_what_is_never_generated():
     assert never_generated(TokenRoles(pad=0, bos=1, eos=2, known=7), 9) == [0, 1, 7, 8], "rows without a token"
     assert never_generated(TokenRoles(pad=0, bos=1, eos=2, known=7, missing=(5,)), 8) == [0, 1, 5, 7]
     assert never_generated(TokenRoles(pad=0, bos=1, eos=2, more_ends=(1,), suppressed=(6,)), 9) == [0, 6]
-    assert kept(rule_out(torch.zeros(2, 4), [0, 3])[1]) == [1, 2]
+    assert kept((torch.zeros(2, 4) + ruled_out([0, 3], torch.zeros(2, 4)))[1]) == [1, 2]

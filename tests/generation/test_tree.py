@@ -4,7 +4,7 @@ import pytest
 
 from tests.generation.small import ROLES, small_model
 from tfcli.generation.beam import prompt_beams
-from tfcli.generation.tree import beam_tree
+from tfcli.generation.trace import beam_tree
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import BeamNode, BeamTree, Generated
 

@@ -7,15 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
+from tests.support.consoles import printed
 from tfcli.errors import UsageError
 from tfcli.generation.generate import generate
+from tfcli.generation.sampling import FILTERS
+from tfcli.generation.trace import trace
 from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding, run_settings
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.decoding import DecodingCandidate
 from tfcli.records.generation import Generated
+from tfcli.render.as_json import to_json
+from tfcli.render.explain.decoding import DecodingView, decoding_table
 from tfcli.runs.load import load_run
 
 TOY = GenerateSection(temperature=0.5, top_k=3, top_p=0.9, beam=2, max_new_tokens=4)
@@ -33,11 +40,13 @@ def test_every_stage_of_the_first_step_by_hand():
     travel, stay, work, rest = (found[f" {word}"] for word in ("travel", "stay", "work", "rest"))
     assert [one.probability for one in (travel, stay, work, rest)] == pytest.approx([8 / 16, 4 / 16, 2 / 16, 1 / 16])
     assert [one.tempered for one in (travel, stay, work, rest)] == pytest.approx([64 / 86, 16 / 86, 4 / 86, 1 / 86])
-    assert [one.after_top_k for one in (travel, stay, work, rest)] == pytest.approx([64 / 84, 16 / 84, 4 / 84, 0])
-    assert [one.after_top_p for one in (travel, stay, work, rest)] == pytest.approx([0.8, 0.2, 0, 0])
+    assert [one.after["after_top_k"] for one in (travel, stay, work, rest)] == pytest.approx(
+        [64 / 84, 16 / 84, 4 / 84, 0]
+    )
+    assert [one.after["after_top_p"] for one in (travel, stay, work, rest)] == pytest.approx([0.8, 0.2, 0, 0])
     assert (travel.logit, stay.scaled) == (pytest.approx(math.log(8)), pytest.approx(-math.log(2) / 0.5))
     assert (stay.begin, stay.end) == (pytest.approx(0.8), pytest.approx(1.0))
-    assert (step.kept_top_k, step.kept_top_p, step.others) == (3, 2, 0)
+    assert (step.kept["kept_top_k"], step.kept["kept_top_p"], step.others) == (3, 2, 0)
 
 
 def test_greedy_is_wrong_on_the_toy_by_hand():
@@ -68,7 +77,7 @@ def test_the_draw_lies_where_its_number_does(temperature: float, top_k: int, top
         chosen = by_token(step.candidates)[step.token]
         assert step.uniform is not None
         assert chosen.begin - 1e-6 <= step.uniform <= chosen.end + 1e-6
-        assert chosen.chance == pytest.approx(chosen.after_top_p)
+        assert chosen.chance == pytest.approx(chosen.after["after_top_p"])
 
 
 @pytest.mark.parametrize("architecture", ["decoder", "encoder-decoder"])
@@ -108,8 +117,8 @@ def test_what_a_runs_recipe_says_of_generation_holds(trained: Callable[[str], Pa
     plain = explain_decoding(run, "the cat", replace(settings, repetition_penalty=1.0, no_repeat_ngram=0, min_p=0.0))
     assert plain.steps != record.steps
     assert any(one.adjusted != one.logit for step in record.steps for one in step.candidates)
-    assert all(step.kept_min_p <= step.kept_top_p <= step.kept_top_k for step in record.steps)
-    assert any(step.kept_min_p < step.kept_top_p for step in record.steps)
+    assert all(step.kept["kept_min_p"] <= step.kept["kept_top_p"] <= step.kept["kept_top_k"] for step in record.steps)
+    assert any(step.kept["kept_min_p"] < step.kept["kept_top_p"] for step in record.steps)
 
 
 def test_a_translator_is_greedy_unless_a_temperature_is_given(trained: Callable[[str], Path]):
@@ -133,3 +142,42 @@ def test_a_prefix_is_not_a_step_and_a_stop_text_is_the_last(trained: Callable[[s
         run, "o livro", run_settings(run, {"temperature": 3.0, "max_new_tokens": 6, "stop": [stop]})
     )
     assert len(stopped.steps) == 2
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_a_new_filter_is_in_what_is_explained_by_itself(
+    trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, temperature: float
+):
+    """It rules out ids that three divides; generation and every picture of it know it from the one place."""
+    run = load_run(trained("decoder"))
+    given = {"temperature": temperature, "max_new_tokens": 8, "seed": 3}
+    free = explain_decoding(run, "the cat", run_settings(run, given))
+
+    def odd_one_out(logits: Tensor, settings: GenerateSection) -> Tensor:
+        return logits.masked_fill(torch.arange(logits.shape[-1]) % 3 == 0, -torch.inf)
+
+    monkeypatch.setitem(FILTERS, "odd_one_out", odd_one_out)
+    record = explain_decoding(run, "the cat", run_settings(run, given))
+    [text] = generate(run, "the cat", replace(run.recipe.generate, **given), sample=temperature > 0)
+    assert isinstance(text, Generated)
+    assert tuple(step.token_id for step in record.steps) == text.token_ids
+    candidates = [one for step in record.steps for one in step.candidates]
+    values = to_json(record)["steps"][0]
+    assert "after_odd_one_out" in values["candidates"][0]
+    assert "after_odd_one_out" in decoding_table(record).columns
+    assert values["kept_odd_one_out"] == record.steps[0].kept["kept_odd_one_out"]
+    if temperature == 0:
+        assert record.greedy == free.greedy, "nothing is drawn, and nothing filtered"
+        return
+    assert any(one.token_id % 3 == 0 for one in candidates), "the test needs a token that is ruled out"
+    for one in candidates:
+        assert (one.after["after_odd_one_out"] == 0) == (one.token_id % 3 == 0 or one.after["after_min_p"] == 0)
+        assert one.chance == pytest.approx(one.after["after_odd_one_out"])
+    assert record.steps[0].kept["kept_odd_one_out"] < record.steps[0].kept["kept_min_p"]
+    assert "odd-one-out" in printed(DecodingView(record), 140)
+    assert all(
+        option.chance == 0
+        for step in trace(run, "the cat", replace(run.recipe.generate, **given)).steps
+        for option in step.options
+        if option.token_id % 3 == 0
+    )

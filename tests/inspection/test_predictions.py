@@ -10,7 +10,7 @@ import torch
 
 from tests.support.checkpoints import UNUSED_ROWS, save_checkpoint
 from tfcli.errors import UsageError
-from tfcli.generation.fill_mask import fill
+from tfcli.generation.fill_mask import fill_all
 from tfcli.inspection.predictions.predictions import predictions
 from tfcli.interop.importing import import_run
 from tfcli.models.encoder import Encoder
@@ -52,7 +52,7 @@ def test_a_mask_gets_what_fills_it_and_other_places_the_token_that_stands_there(
     masks = [one for one in found.predictions if one.read == "<mask>"]
     assert found.kind == "masked" and found.position == masks[0].position == 3
     assert [one.answer for one in masks] == [None, None]
-    for one, filled in zip(masks, fill(run.model, run.tokenizer, text, 3).predictions, strict=True):
+    for one, filled in zip(masks, fill_all(run.model, run.tokenizer, [text], 3)[0].predictions, strict=True):
         named = {candidate.token: candidate.probability for candidate in one.candidates}
         for candidate in filled:
             assert named[candidate.token] == pytest.approx(candidate.probability, abs=1e-6)

@@ -7,6 +7,7 @@ import pytest
 from tests.support.consoles import printed
 from tfcli.inspection.explain.decoding import explain_toy_decoding
 from tfcli.recipe.generate import GenerateSection
+from tfcli.records.decoding import DecodingCandidate
 from tfcli.render.as_json import to_json
 from tfcli.render.explain.decoding import DecodingView, decoding_table
 from tfcli.render.table_csv import to_csv
@@ -70,11 +71,17 @@ def test_csv_and_json():
     assert told["source"] is None
 
 
+def _with_min_p(one: DecodingCandidate, probability: float) -> dict[str, float]:
+    return {**one.after, "after_min_p": probability}
+
+
 def test_min_p_and_the_settings_against_repetition_have_their_columns():
     """Of a token that the text holds, z = ln 8 = 2.08 becomes 1.04."""
-    held = replace(RECORD.steps[0], kept_min_p=1)
-    first = replace(held.candidates[0], adjusted=held.candidates[0].logit / 2, after_min_p=1.0)
-    rest = tuple(replace(one, after_min_p=0.0) for one in held.candidates[1:])
+    held = replace(RECORD.steps[0], kept={**RECORD.steps[0].kept, "kept_min_p": 1})
+    first = replace(
+        held.candidates[0], adjusted=held.candidates[0].logit / 2, after=_with_min_p(held.candidates[0], 1.0)
+    )
+    rest = tuple(replace(one, after=_with_min_p(one, 0.0)) for one in held.candidates[1:])
     step = replace(held, candidates=(first, *rest))
     record = replace(RECORD, steps=(step,), min_p=0.5, repetition_penalty=2.0, no_repeat_ngram=3)
     text = printed(DecodingView(record), 80)

@@ -228,13 +228,13 @@ def one_random_stream(patch: pytest.MonkeyPatch) -> None:
 
 def scores_not_summed(patch: pytest.MonkeyPatch) -> None:
     """A beam forgets the log-probabilities of its earlier tokens."""
-    extended = beam_groups.Beginning.extended
+    extended = beam_groups.Hypothesis.extended
 
     def forgetful(self: Any, *step: Any) -> Any:
         text = extended(self, *step)
         return replace(text, log_probabilities=text.log_probabilities[-1:])
 
-    patch.setattr(beam_groups.Beginning, "extended", forgetful)
+    patch.setattr(beam_groups.Hypothesis, "extended", forgetful)
 
 
 def wrong_parents(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from tfcli.data.views import PairsView
 from tfcli.evaluation.cells import without_frame
 from tfcli.evaluation.translation import TranslationStatistics, one_line, translation_statistics
-from tfcli.generation.growing import GrowingText
+from tfcli.generation.batch import GrowingText
 from tfcli.generation.prompts import prefix_ids
 from tfcli.generation.stop import stop_finder
 from tfcli.generation.translate import translate

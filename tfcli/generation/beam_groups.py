@@ -1,4 +1,4 @@
-"""The beams of one prompt, in plain numbers: which extensions are kept, which texts have ended, when all is settled.
+"""Diverse beam search over one prompt: which hypotheses are kept, which have ended, when the search is settled.
 
 Texts are ranked by ln P(Y) / lp(Y), with the length penalty lp(Y) = ((5 + |Y|) / 6)^α of Wu et al. (2016, equation 14,
 without its coverage term); |Y| counts the end token. What penalties and diversity take is taken from ln P(Y).
@@ -12,11 +12,11 @@ from itertools import zip_longest
 from operator import itemgetter
 from typing import Literal
 
-from tfcli.generation.decode import Continuation, Ends
+from tfcli.generation.decode import Continuation, StoppingCriterion
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import BeamNode
 
-Observe = Callable[[int, BeamNode], None]
+ObserveNode = Callable[[int, BeamNode], None]
 """Is told of every extension that a search looks at: the number of the prompt, and the node without its label."""
 
 Fate = Literal["kept", "ended", "pruned"]
@@ -32,49 +32,33 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 @dataclass(slots=True)
-class Beginning:
+class Hypothesis:
     """A text so far. `value` is what the search counts (nats): its log-probability less what was taken from it."""
 
     token_ids: tuple[int, ...]
     log_probabilities: tuple[float, ...]
     value: float
     row: int
-    """Of the reader; of a new extension, that of what it extends."""
+    """Of the batch; of a new extension, that of what it extends."""
     node: int | None
     """Its number among what was looked at."""
 
-    def extended(self, token: int, log_probability: float, value: float, node: int) -> "Beginning":
+    def extended(self, token: int, log_probability: float, value: float, node: int) -> "Hypothesis":
         """The text with one token more."""
         ids, log_probabilities = (*self.token_ids, token), (*self.log_probabilities, log_probability)
-        return Beginning(ids, log_probabilities, value, self.row, node)
+        return Hypothesis(ids, log_probabilities, value, self.row, node)
 
     def ranking(self, alpha: float) -> float:
         """What it is ranked by: its value over its length penalty."""
         return self.value / length_penalty(len(self.token_ids), alpha)
 
 
-def node_of(text: Beginning, parent: Beginning, settings: GenerateSection, group: int, fate: Fate) -> BeamNode:
-    """What `Observe` is told of a text that extends another."""
-    return BeamNode(
-        step=len(text.token_ids) - 1,
-        parent=parent.node,
-        token_id=text.token_ids[-1],
-        token="",
-        log_probability=text.log_probabilities[-1],
-        score=sum(text.log_probabilities),
-        ranking=text.ranking(settings.length_penalty),
-        group=group,
-        fate=fate,
-        chosen=False,
-    )
-
-
 @dataclass
 class _Group:
     """Beams that compete with each other alone."""
 
-    live: list[Beginning]
-    ended: list[Beginning]
+    live: list[Hypothesis]
+    ended: list[Hypothesis]
 
 
 class PromptBeams:
@@ -95,20 +79,20 @@ class PromptBeams:
         prompt: int,
         limit: int,
         *,
-        ends: Ends | None = None,
-        observe: Observe | None = None,
+        ends: StoppingCriterion | None = None,
+        observe: ObserveNode | None = None,
     ) -> None:
         self.prompt = prompt
         self._settings, self._stops, self._limit = settings, stops, limit
         self._ends, self._observe = ends, observe
         self._width = settings.beam // settings.beam_groups
-        self._groups = [_Group([Beginning((), (), 0.0, prompt, None)], []) for _ in range(settings.beam_groups)]
+        self._groups = [_Group([Hypothesis((), (), 0.0, prompt, None)], []) for _ in range(settings.beam_groups)]
         self._looked_at = 0
 
     @property
-    def live(self) -> list[Beginning]:
-        """The beginnings that are still to go on, group after group."""
-        return [beginning for group in self._groups for beginning in group.live]
+    def live(self) -> list[Hypothesis]:
+        """The hypotheses that are still to go on, group after group."""
+        return [text for group in self._groups for text in group.live]
 
     def extend(self, options: Sequence[Options], *, is_free: bool = True) -> None:
         """Keep the best extensions of every group; those that end leave the beam (Sutskever et al. 2014, section 3.2),
@@ -118,7 +102,7 @@ class PromptBeams:
         2018, algorithm 1, with the Hamming distance).
 
         Args:
-            options: for every row of the reader its best tokens, `beam` of them where there are so many.
+            options: for every row of the batch its best tokens, `beam` of them where there are so many.
             is_free: whether groups have a choice.
         """
         chosen_before: Counter[float] = Counter()
@@ -132,7 +116,7 @@ class PromptBeams:
                 if fate != "pruned":
                     (group.ended if fate == "ended" else group.live).append(text)
                 if self._observe is not None:
-                    self._observe(self.prompt, node_of(text, parent, self._settings, number, fate))
+                    self._observe(self.prompt, self._node(text, parent, number, fate))
             if not ranked:
                 group.ended += parents  # nothing that may follow: they stay as they are
             if is_free:
@@ -145,10 +129,10 @@ class PromptBeams:
     def best(self) -> list[Continuation]:
         """The texts found, the best first: `num_samples` of them, the best of every group before any second best."""
 
-        def rank(text: Beginning) -> float:
+        def rank(text: Hypothesis) -> float:
             return text.ranking(self._settings.length_penalty)
 
-        different: dict[tuple[int, ...], Beginning] = {}
+        different: dict[tuple[int, ...], Hypothesis] = {}
         for in_turn in zip_longest(*(group.ended for group in self._groups)):
             for text in sorted(filter(None, in_turn), key=rank, reverse=True):
                 different.setdefault(text.token_ids, text)
@@ -156,9 +140,9 @@ class PromptBeams:
         return [Continuation(text.token_ids, text.log_probabilities) for text in chosen]
 
     def _ranked(
-        self, parents: list[Beginning], options: Sequence[Options], chosen_before: Counter[float]
-    ) -> list[tuple[float, Beginning, float, float]]:
-        """The extensions of a group's beginnings, as far as they may be looked at, the best first."""
+        self, parents: list[Hypothesis], options: Sequence[Options], chosen_before: Counter[float]
+    ) -> list[tuple[float, Hypothesis, float, float]]:
+        """The extensions of a group's hypotheses, as far as they may be looked at, the best first."""
         extensions = [
             (parent.value + counted, parent, token, log_probability)
             for parent in parents
@@ -166,20 +150,31 @@ class PromptBeams:
         ]
         if chosen_before:
             lost = self._settings.diversity
-            extensions = [
-                (value - lost * chosen_before[token], parent, token, log_probability)
-                for value, parent, token, log_probability in extensions
-            ]
+            extensions = [(value - lost * chosen_before[token], at, token, p) for value, at, token, p in extensions]
         extensions.sort(key=itemgetter(0), reverse=True)
         looked_at = self._width if self._observe is None else 2 * self._width
         return [extension for extension in extensions[:looked_at] if extension[0] > -math.inf]
 
-    def _is_over(self, text: Beginning) -> bool:
+    def _node(self, text: Hypothesis, parent: Hypothesis, group: int, fate: Fate) -> BeamNode:
+        return BeamNode(
+            step=len(text.token_ids) - 1,
+            parent=parent.node,
+            token_id=text.token_ids[-1],
+            token="",
+            log_probability=text.log_probabilities[-1],
+            score=sum(text.log_probabilities),
+            ranking=text.ranking(self._settings.length_penalty),
+            group=group,
+            fate=fate,
+            chosen=False,
+        )
+
+    def _is_over(self, text: Hypothesis) -> bool:
         ids = text.token_ids
         return ids[-1] in self._stops or len(ids) == self._limit or (self._ends is not None and self._ends(ids))
 
     def _is_settled(self, group: _Group) -> bool:
-        """Whether none of a group's beginnings can overtake the texts found.
+        """Whether none of a group's hypotheses can overtake the texts found.
 
         A value can only fall, and its penalty is that of the longest text at most.
         """

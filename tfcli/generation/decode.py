@@ -1,8 +1,8 @@
-"""Token by token: each is chosen from the model's prediction and read in its turn, until the end token."""
+"""The decode loop: greedy decoding and sampling, token by token, until the end token or another stopping criterion."""
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
@@ -10,37 +10,50 @@ import torch
 from torch import Tensor
 
 from tfcli.data.draws import SAMPLES, generator
-from tfcli.generation.reader import Reader, continued, open_reader
+from tfcli.generation.caches import least_moves
+from tfcli.generation.reader import Reader, continued, prefill
 from tfcli.generation.repetition import against_repetition
-from tfcli.generation.rows import least_moves
-from tfcli.generation.sampling import chances, draw, log_probabilities, never_generated, ruled_out
+from tfcli.generation.sampling import draw, log_probabilities, never_generated, ruled_out, sampling_probabilities
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import Finish
 from tfcli.records.roles import TokenRoles
 
-Ends = Callable[[Sequence[int]], bool]
+StoppingCriterion = Callable[[Sequence[int]], bool]
 """Asked with the new tokens of a text after every one of them, whether the text ends there."""
 
 
-@dataclass(frozen=True)
-class IdOption:
-    """A token that could come next: its probability under the model itself, and its chance in the draw."""
+@dataclass(frozen=True, eq=False)
+class DecodingStages:
+    """One step of the decode loop, from logits to tokens: what a trace and `explain decoding` are made from.
 
-    token_id: int
-    probability: float
-    chance: float
+    `logits` are the model's own; `processed` are without what is never generated, and after the logits processors
+    against repetition; `filtered` are those after each of `FILTERS` (greedy: empty). `probabilities` are those of the
+    draw, which takes `token_ids` by the random numbers `uniforms` (greedy: None).
+
+    Shape:
+        logits, processed, each of filtered, probabilities: (R, Vocab); uniforms, token_ids: (R,)
+    """
+
+    logits: Tensor
+    processed: Tensor
+    filtered: Mapping[str, Tensor]
+    probabilities: Tensor
+    uniforms: Tensor | None
+    token_ids: Tensor
+
+
+Observe = Callable[[DecodingStages], None]
 
 
 @dataclass(frozen=True)
 class NewToken:
-    """The next token of text number `row`, with ln p (nats) under the model itself, and the likeliest others."""
+    """The next token of text number `row`, with ln p (nats) under the model itself."""
 
     row: int
     token_id: int
     log_probability: float
-    options: tuple[IdOption, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,34 +76,33 @@ def prompt_tokens(
     settings: GenerateSection,
     *,
     prefix: Sequence[int] = (),
-    ends: Ends | None = None,
-    options: int = 0,
+    ends: StoppingCriterion | None = None,
+    observe: Observe | None = None,
 ) -> Iterator[NewToken]:
-    """Continue or translate prompts `num_samples` times each, all side by side. They are read before this returns.
+    """As `decode`: continue or translate prompts, `num_samples` times each. They are read before this returns.
 
     Args:
         prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
-        prefix: what every text begins with.
 
     Raises:
         UsageError: a prompt does not fit the context.
     """
-    reader = open_reader(model, prompts, roles, settings, rows=len(prompts) * settings.num_samples)
-    return decode(reader, roles, settings, texts=prompts, prefix=prefix, ends=ends, options=options)
+    state = prefill(model, prompts, roles, settings, rows=len(prompts) * settings.num_samples)
+    return decode(state, roles, settings, texts=prompts, prefix=prefix, ends=ends, observe=observe)
 
 
 @torch.inference_mode()
 def decode(
-    reader: Reader,
+    state: Reader,
     roles: TokenRoles,
     settings: GenerateSection,
     *,
     texts: Sequence[Sequence[int]],
     prefix: Sequence[int] = (),
-    ends: Ends | None = None,
-    options: int = 0,
+    ends: StoppingCriterion | None = None,
+    observe: Observe | None = None,
 ) -> Iterator[NewToken]:
-    """Extend every row of a reader `num_samples` times until all texts end; those that have ended leave the batch.
+    """Extend every row of a state `num_samples` times until all texts end; those that have ended leave the batch.
 
     Text number `row · num_samples + sample` continues that row. What `never_generated` names is never chosen. The
     log-probability is the model's own all the same: before they are ruled out, before temperature and filters.
@@ -99,87 +111,63 @@ def decode(
         texts: the prompt or source of each row: with the seed and the number of the sample all that the draws depend
             on. A continuation does not repeat its prompt where `settings` are against it; a translation may.
         prefix: the first new tokens of every text, whatever the model predicts.
-        options: how many of the likeliest tokens of each step to tell.
+        observe: is given the stages of every step.
     """
     copies = settings.num_samples
-    reader.select([row for row in range(len(texts)) for _ in range(copies)])
+    state.select([row for row in range(len(texts)) for _ in range(copies)])
     live = [
-        _Text(row * copies + sample, settings, text, sample, list(before))
-        for row, (text, before) in enumerate(zip(texts, continued(reader.model, texts, roles), strict=True))
+        _Text(row * copies + sample, list(before), random_numbers(settings, text, sample))
+        for row, (text, before) in enumerate(zip(texts, continued(state.model, texts, roles), strict=True))
         for sample in range(copies)
     ]
-    rows = reader.logits.shape[-1]
-    banned, nameless = (
-        ruled_out(ids, reader.logits) for ids in (never_generated(roles, rows), roles.without_token(rows))
-    )
+    banned = ruled_out(never_generated(roles, state.logits.shape[-1]), state.logits)
     for step in count():
-        logits = against_repetition(reader.logits + banned, [text.held for text in live], settings)
-        ids = _chosen(logits, live, settings)
+        processed = against_repetition(state.logits + banned, [text.held for text in live], settings)
+        uniforms, stages = None, dict[str, Tensor]()
+        if settings.temperature == 0:
+            ids = processed.argmax(-1)
+        else:
+            uniforms = torch.tensor([text.random.random() for text in live if text.random], dtype=torch.float64)
+            probabilities = sampling_probabilities(processed, settings, stages if observe else None)
+            ids = draw(probabilities, uniforms)
         if step < len(prefix):
             ids = torch.full_like(ids, prefix[step])
-        scores = log_probabilities(reader.logits, ids).tolist()
-        told = _options(reader.logits, logits, nameless, ids, settings, options) if options else [()] * len(live)
+        if observe is not None:
+            if uniforms is None:
+                probabilities = sampling_probabilities(processed, settings)
+            observe(DecodingStages(state.logits, processed, stages, probabilities, uniforms, ids))
         going = []
-        for place, (text, token, score, others) in enumerate(zip(live, ids.tolist(), scores, told, strict=True)):
+        scores = log_probabilities(state.logits, ids).tolist()
+        for place, (text, token, score) in enumerate(zip(live, ids.tolist(), scores, strict=True)):
             text.new.append(token)
             text.held.append(token)
-            yield NewToken(text.number, token, score, others)
-            is_full = len(text.new) == reader.limits[place]
+            yield NewToken(text.number, token, score)
+            is_full = len(text.new) == state.limits[place]
             if token not in roles.ends and not is_full and not (ends is not None and ends(text.new)):
                 going.append(place)
         if not going:
             return
         if len(going) < len(live):
             going = [going[number] for number in least_moves(going)]
-            reader.select(going)
+            state.select(going)
             live, ids = [live[place] for place in going], ids[going]
-        reader.read(ids)
+        state.read(ids)
 
 
+@dataclass(eq=False)
 class _Text:
-    """A text in the making: its new tokens, all that it is not to repeat, and its own random numbers."""
+    """A text in the making: all tokens that it is not to repeat, its own random numbers, and its new tokens."""
 
-    def __init__(
-        self, number: int, settings: GenerateSection, prompt: Sequence[int], sample: int, held: list[int]
-    ) -> None:
-        self.number, self.held = number, held
-        self.new: list[int] = []
-        self.random = random_numbers(settings, prompt, sample)
+    number: int
+    held: list[int]
+    random: np.random.Generator | None
+    new: list[int] = field(default_factory=list)
 
 
 def random_numbers(settings: GenerateSection, prompt: Sequence[int], sample: int) -> np.random.Generator | None:
     """What a text is drawn with: it depends on the seed, the prompt and the number of the sample. None: greedy."""
     checksum = zlib.crc32(np.asarray(prompt, dtype="<i8").tobytes())
     return generator(settings.seed, SAMPLES, checksum, sample) if settings.temperature > 0 else None
-
-
-def _chosen(logits: Tensor, live: Sequence[_Text], settings: GenerateSection) -> Tensor:
-    """The next token of each row.
-
-    Shape:
-        logits: (R, Vocab), without what may not be generated
-        returns: (R,)
-    """
-    if settings.temperature == 0:
-        return logits.argmax(-1)
-    uniforms = torch.tensor([text.random.random() for text in live if text.random], dtype=torch.float64)
-    return draw(chances(logits, settings), uniforms)
-
-
-def _options(
-    logits: Tensor, allowed: Tensor, nameless: Tensor, ids: Tensor, settings: GenerateSection, number: int
-) -> list[tuple[IdOption, ...]]:
-    """The `number` likeliest tokens of each row under the model itself; the chosen one in the last place if it is none
-    of them. `nameless` rules out ids that no token has."""
-    probabilities, in_draw = logits.softmax(-1), chances(allowed, settings)
-    best = (logits + nameless).topk(min(number, int((nameless == 0).sum()))).indices
-    missing = ~(best == ids[:, None]).any(-1)
-    best[missing, -1] = ids[missing]
-    found = zip(*(table.gather(-1, best).tolist() for table in (probabilities, in_draw)), strict=True)
-    return [
-        tuple(map(IdOption, tokens, shares, draws))
-        for tokens, (shares, draws) in zip(best.tolist(), found, strict=True)
-    ]
 
 
 def collect(tokens: Iterable[NewToken], number_of_texts: int) -> list[Continuation]:

@@ -1,4 +1,4 @@
-"""Fill the masks of texts: what an encoder was trained to do (Devlin et al. 2019, section 3.1).
+"""Fill-mask, or masked language modelling: what an encoder was trained to do (Devlin et al. 2019, section 3.1).
 
 Shape legend: B prompts, S tokens of the longest, M masks of them all.
 """
@@ -11,13 +11,16 @@ from torch import Tensor
 
 from tfcli.errors import UsageError, shortened
 from tfcli.generation.padding import padded
-from tfcli.generation.sampling import rule_out
+from tfcli.generation.sampling import ruled_out
 from tfcli.models.encoder import Encoder
 from tfcli.records.generation import Candidate, Filled
 from tfcli.tokenization.tokenizer import Tokenizer
 
 CANDIDATES = 5
 """Shown for each mask where no number is asked for."""
+
+_Best = tuple[list[int], list[float]]
+"""The best tokens for one mask, the best first, and their probabilities."""
 
 
 @dataclass
@@ -27,24 +30,11 @@ class _Masked:
     prompt: str
     ids: list[int]
     masks: list[int]
-    got: dict[int, "_Best"] = field(default_factory=dict)
+    got: dict[int, _Best] = field(default_factory=dict)
 
     @property
     def open(self) -> list[int]:
         return [place for place in self.masks if place not in self.got]
-
-
-@dataclass(frozen=True)
-class _Best:
-    """The best tokens for one mask, the best first."""
-
-    token_ids: list[int]
-    probabilities: list[float]
-
-
-def fill(model: Encoder, tokenizer: Tokenizer, prompt: str, top_k: int = CANDIDATES, *, joint: bool = False) -> Filled:
-    """As `fill_all`, for one prompt."""
-    return fill_all(model, tokenizer, [prompt], top_k, joint=joint)[0]
 
 
 def fill_all(
@@ -70,10 +60,10 @@ def fill_all(
     count = min(top_k, model.section.vocab_size - len(special))
     while waiting:
         for text, found in zip(waiting, _best(model, waiting, roles.pad, special, count), strict=True):
-            surest = sorted(found, key=lambda place: found[place].probabilities[0], reverse=True)
+            surest = sorted(found, key=lambda place: found[place][1][0], reverse=True)
             for place in surest[:1] if joint else text.masks:
                 text.got[place] = found[place]
-                text.ids[place] = found[place].token_ids[0]
+                text.ids[place] = found[place][0][0]
         waiting = [text for text in waiting if text.open]
     return [_record(text, tokenizer, joint) for text in texts]
 
@@ -108,24 +98,22 @@ def masked(model: Encoder, tokenizer: Tokenizer, prompt: str) -> _Masked:
 def _best(model: Encoder, texts: Sequence[_Masked], pad: int, special: list[int], count: int) -> list[dict[int, _Best]]:
     """For every text its open masks' best tokens, by place."""
     places = [(row, place) for row, text in enumerate(texts) for place in text.open]
-    vectors = model.hidden(*padded([text.ids for text in texts], pad, model.device))[
-        tuple(zip(*places, strict=True))
-    ]  # (M, D)
+    rows_and_columns = tuple(zip(*places, strict=True))
+    vectors = model.hidden(*padded([text.ids for text in texts], pad, model.device))[rows_and_columns]  # (M, D)
     logits: Tensor = model.head(vectors)
     scores = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-    best = rule_out(scores, special).topk(count)
+    best = (scores + ruled_out(special, scores)).topk(count)
     found: list[dict[int, _Best]] = [{} for _ in texts]
     for (row, place), ids, values in zip(places, best.indices.tolist(), best.values.exp().tolist(), strict=True):
-        found[row][place] = _Best(ids, values)
+        found[row][place] = ids, values
     return found
 
 
 def _record(text: _Masked, tokenizer: Tokenizer, joint: bool) -> Filled:
-    bests = [text.got[place] for place in text.masks]
-    turns = list(text.got)
+    bests, turns = [text.got[place] for place in text.masks], list(text.got)
     return Filled(
         text.prompt,
-        tuple(tuple(map(Candidate, tokenizer.labels(best.token_ids), best.probabilities)) for best in bests),
+        tuple(tuple(map(Candidate, tokenizer.labels(ids), probabilities)) for ids, probabilities in bests),
         tokenizer.decode(text.ids),
         tuple(turns.index(place) for place in text.masks) if joint else None,
     )

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from tfcli.generation.batch import PromptBatch
+from tfcli.generation.batch import GrowingText, PromptBatch
 from tfcli.generation.decode import NewToken
 from tfcli.generation.fill_mask import CANDIDATES, fill_all
-from tfcli.generation.growing import GrowingText
 from tfcli.generation.settings import settled
 from tfcli.models.encoder import Encoder
 from tfcli.recipe.generate import GenerateSection

@@ -1,4 +1,4 @@
-"""Texts that grow token by token, side by side, each token read by the model once.
+"""Prefill and incremental decoding: texts that grow side by side, each token read by the model once.
 
 Shape legend: R rows (texts), T new tokens a row, S source length, D model, Vocab.
 """
@@ -25,7 +25,6 @@ class Reader:
     Attributes:
         logits: of each row's next token, (R, Vocab), float32 at least.
         limits: how many tokens each row may get in all.
-        model: what reads.
     """
 
     def __init__(
@@ -66,11 +65,6 @@ class Reader:
         sources = 0 if memory is None else len(memory)
         self._cache = DecodingCache(model, rows, capacity, start.shape[1], left, sources)
         self.logits = self._next(start)
-
-    @property
-    def limit(self) -> int:
-        """How many tokens the row that may get most may get."""
-        return max(self.limits)
 
     def read(self, ids: Tensor) -> None:
         """Add one token to each text.
@@ -118,17 +112,11 @@ class Reader:
             assert self._memory is not None
             hidden = self.model.decode(ids, self._memory, self._shown_mask, cache=self._cache)
         else:
-            hidden = self.model.hidden(ids, self._unpadded(ids.shape[1]), cache=self._cache)
+            left = self._cache.left
+            unpadded = None if left is None else torch.arange(columns, device=left.device) >= left[:, None]
+            hidden = self.model.hidden(ids, unpadded, cache=self._cache)
         logits = self.model.head(hidden[:, -1])
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
-
-    def _unpadded(self, tokens: int) -> Tensor | None:
-        """Which columns hold tokens, (R, S); None where all do."""
-        left = self._cache.left
-        if left is None:
-            return None
-        columns = torch.arange(self._cache.length + tokens, device=left.device)
-        return columns >= left[:, None]
 
 
 def continued(
@@ -143,7 +131,7 @@ def continued(
     return [prompt[len(begun) :] if tuple(prompt[: len(begun)]) == begun else prompt for prompt in own]
 
 
-def open_reader(
+def prefill(
     model: Decoder | EncoderDecoder,
     prompts: Sequence[Sequence[int]],
     roles: TokenRoles,
@@ -151,14 +139,14 @@ def open_reader(
     *,
     rows: int,
 ) -> Reader:
-    """A reader of prompts, with or without sources: `read_sources` or `read_prompts`.
+    """Read prompts, or sources at the start of their translations: `read_prompts` or `read_sources`.
 
     Args:
         prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
         rows: the most texts there will be at once.
 
     Raises:
-        UsageError: a prompt does not fit the context.
+        UsageError: a prompt does not fit the context; or the model has no positions beyond it, and is to go there.
     """
     limit, beyond = settings.max_new_tokens, settings.beyond_context
     if isinstance(model, EncoderDecoder):
@@ -175,25 +163,16 @@ def read_prompts(
     max_new_tokens: int,
     beyond: BeyondContext = "stop",
 ) -> Reader:
-    """A reader behind prompts, a row each. They may differ in length: shorter ones are padded at the left, where
-    nothing looks, and count their positions from their own beginning.
-
-    Args:
-        rows: the most texts there will be at once.
-
-    Raises:
-        UsageError: a prompt is longer than the context; or the model has no positions beyond its context.
-    """
+    """As `prefill`, a row a prompt. They may differ in length: shorter ones are padded at the left, where nothing
+    looks, and count their positions from their own beginning."""
     read = [read_of(prompt, model.section, beyond) for prompt in prompts]
     lengths = [len(prompt) for prompt in read]
-    allowed = token_limits(model.section, lengths, max_new_tokens, beyond)
-    longest = max(lengths)
-    left = None
+    limits, longest, left = token_limits(model.section, lengths, max_new_tokens, beyond), max(lengths), None
     if min(lengths) < longest:
         left = torch.tensor([longest - length for length in lengths], device=model.device)
     # What stands in the padding is never looked at: any token will do.
-    start = _tensor([prompt[:1] * (longest - len(prompt)) + prompt for prompt in read], model)
-    return Reader(model, start, rows=rows, limits=allowed, beyond=beyond, left=left)
+    start = torch.tensor([prompt[:1] * (longest - len(prompt)) + prompt for prompt in read], device=model.device)
+    return Reader(model, start, rows=rows, limits=limits, beyond=beyond, left=left)
 
 
 @torch.inference_mode()
@@ -206,24 +185,10 @@ def read_sources(
     max_new_tokens: int,
     beyond: BeyondContext = "stop",
 ) -> Reader:
-    """A reader at the start of the translations of `sources`, a row each. A source is read as ``ids </s>``.
-
-    Args:
-        rows: the most texts there will be at once.
-
-    Raises:
-        UsageError: a source is longer than the context.
-    """
+    """As `prefill`, a row a source, which is read as ``ids </s>``."""
     framed = [read_of_source(source, model.section, roles) for source in sources]
     ids, mask = padded(framed, roles.pad, model.device)
-    memory = model.encode(ids, mask)
-    target = list(roles.target_prefix)
-    [allowed] = token_limits(model.section, [len(target)], max_new_tokens, beyond)
-    start = _tensor([target] * len(sources), model)
-    return Reader(
-        model, start, rows=rows, limits=[allowed] * len(sources), beyond=beyond, memory=memory, padding_mask=mask
-    )
-
-
-def _tensor(ids: Sequence[Sequence[int]], model: Decoder | EncoderDecoder) -> Tensor:
-    return torch.tensor(ids, dtype=torch.long, device=model.device)
+    memory, target = model.encode(ids, mask), roles.target_prefix
+    limits = token_limits(model.section, [len(target)] * len(sources), max_new_tokens, beyond)
+    start = torch.tensor([target] * len(sources), dtype=torch.long, device=model.device)
+    return Reader(model, start, rows=rows, limits=limits, beyond=beyond, memory=memory, padding_mask=mask)

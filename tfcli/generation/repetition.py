@@ -1,4 +1,4 @@
-"""Against texts that repeat themselves: a penalty on tokens that a text holds, and no n-gram twice. Each function maps
+"""Repetition penalty and no-repeat n-grams: logits processors against texts that repeat themselves. Each maps
 logits, or log-probabilities, to the same.
 
 Shape legend: R rows (texts), Vocab.
@@ -12,13 +12,9 @@ from torch import Tensor
 from tfcli.recipe.generate import GenerateSection
 
 
-def is_against_repetition(settings: GenerateSection) -> bool:
-    """Whether `against_repetition` changes anything."""
-    return settings.repetition_penalty != 1 or settings.no_repeat_ngram > 0
-
-
 def against_repetition(logits: Tensor, texts: Sequence[Sequence[int]], settings: GenerateSection) -> Tensor:
-    """Both ways, where the settings ask for them.
+    """Every logits processor of generation but those of the draw, where the settings ask for it: what is added here is
+    used by greedy decoding, sampling and beam search, and shown by `explain decoding`.
 
     Args:
         texts: all tokens of each row so far, the prompt's own among them.
@@ -63,14 +59,9 @@ def forbid_repeated_ngrams(logits: Tensor, texts: Sequence[Sequence[int]], n: in
     """
     logits = logits.clone()
     for row, text in zip(logits, texts, strict=True):
-        before, ends = row.clone(), _followers(list(text), n)
-        row[ends] = -torch.inf
+        held, before = list(text), row.clone()
+        last = held[len(held) - n + 1 :]  # n − 1 tokens: what has come after them would repeat itself
+        row[[held[at + n - 1] for at in range(len(held) - n + 1) if held[at : at + n - 1] == last]] = -torch.inf
         if row.max() == -torch.inf:
             row.copy_(before)
     return logits
-
-
-def _followers(text: list[int], n: int) -> list[int]:
-    """The tokens that have come after the last n − 1."""
-    last = text[len(text) - n + 1 :]
-    return [text[at + n - 1] for at in range(len(text) - n + 1) if text[at : at + n - 1] == last]

@@ -1,10 +1,11 @@
-"""From logits to the next token: temperature, the filters, and the draw. Each filter maps logits to logits.
+"""Sampling: temperature, top-k, top-p (nucleus) and min-p filters, and the draw. Each filter is a logits processor: it
+maps logits to logits.
 
 A token that is ruled out gets the logit −∞, that is the probability 0. Shape legend: R rows, Vocab.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -29,15 +30,6 @@ def ruled_out(ids: Sequence[int], like: Tensor) -> Tensor:
     added = torch.zeros_like(like[0] if like.dim() > 1 else like)
     added[list(ids)] = -torch.inf
     return added
-
-
-def rule_out(logits: Tensor, ids: Sequence[int]) -> Tensor:
-    """Give some ids the probability 0.
-
-    Shape:
-        logits: (…, Vocab) → (…, Vocab)
-    """
-    return logits + ruled_out(ids, logits)
 
 
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
@@ -68,7 +60,8 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
 
 
 def keep_top_p(logits: Tensor, p: float) -> Tensor:
-    """Keep the smallest set of best tokens that holds the probability p (Holtzman et al. 2020, equation 2).
+    """Nucleus sampling: keep the smallest set of best tokens that holds the probability p (Holtzman et al. 2020,
+    equation 2).
 
     The token that crosses p is in; of equals the one with the lower id comes first. At least one token stays.
 
@@ -98,27 +91,34 @@ def keep_min_p(logits: Tensor, p: float) -> Tensor:
     return logits.masked_fill(logits < logits.amax(-1, keepdim=True) + math.log(p), -torch.inf)
 
 
-def filter_logits(logits: Tensor, settings: GenerateSection) -> Tensor:
-    """Temperature, then top-k, then top-p, then min-p: each sees what the one before it left.
-
-    Shape:
-        logits: (R, Vocab) → (R, Vocab)
-    """
-    logits = apply_temperature(logits, settings.temperature)
-    if settings.top_k:
-        logits = keep_top_k(logits, settings.top_k)
-    return keep_min_p(keep_top_p(logits, settings.top_p), settings.min_p)
+FILTERS: dict[str, Callable[[Tensor, GenerateSection], Tensor]] = {
+    "temperature": lambda logits, settings: apply_temperature(logits, settings.temperature),
+    "top_k": lambda logits, settings: keep_top_k(logits, settings.top_k) if settings.top_k else logits,
+    "top_p": lambda logits, settings: keep_top_p(logits, settings.top_p),
+    "min_p": lambda logits, settings: keep_min_p(logits, settings.min_p),
+}
+"""The logits processors of a draw, in their order, by the name of their setting: each sees what the one before it left.
+One that is added here is used by generation, and shown by whatever records the stages of decoding."""
 
 
-def chances(logits: Tensor, settings: GenerateSection) -> Tensor:
-    """The probability of every token in the draw; at temperature 0 the best one has all of it.
+def sampling_probabilities(
+    logits: Tensor, settings: GenerateSection, stages: dict[str, Tensor] | None = None
+) -> Tensor:
+    """The probability of every token in the draw; at temperature 0, greedy, the best one has all of it.
+
+    Args:
+        stages: takes the logits after each filter; none where nothing is drawn.
 
     Shape:
         logits: (R, Vocab) → (R, Vocab)
     """
     if settings.temperature == 0:
         return torch.zeros_like(logits).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
-    return filter_logits(logits, settings).softmax(-1)
+    for name, processed in FILTERS.items():
+        logits = processed(logits, settings)
+        if stages is not None:
+            stages[name] = logits
+    return logits.softmax(-1)
 
 
 def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:

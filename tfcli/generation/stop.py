@@ -1,4 +1,4 @@
-"""Stop texts: what ends a text where it appears, and is left out of it."""
+"""Stop strings, a stopping criterion: texts that end a text where they appear, and are left out of it."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,6 +1,7 @@
-"""From logits to tokens, with every number; and greedy decoding beside a beam search."""
+"""The stages of decoding, from logits to tokens, with every number; and greedy decoding beside a beam search."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tfcli.records.generation import BeamTree
 
@@ -11,9 +12,10 @@ class DecodingCandidate:
 
     `logit` z is the model's, and `adjusted` z′ what the settings against repetition make of it, z where there are none;
     `scaled` is (z′ − max z′) / τ, None where the temperature is 0. Probabilities: `probability` of the model itself,
-    then what is left after each stage, renormalised, 0 where it is ruled out: `tempered`, `after_top_k`, `after_top_p`,
-    `after_min_p`. `chance` is that of the draw, which takes the token where its random number u lies
-    from `begin` up to `end`: the chances of all tokens stand one after the other, by id.
+    then what is left after each stage, renormalised, 0 where it is ruled out: `tempered`, and `after` each filter, by
+    "after_top_k", "after_top_p", "after_min_p" and whatever filter else there is. `chance` is that of the draw, which
+    takes the token where its random number u lies from `begin` up to `end`: the chances of all tokens
+    stand one after the other, by id.
     """
 
     token: str
@@ -23,9 +25,7 @@ class DecodingCandidate:
     scaled: float | None
     probability: float
     tempered: float
-    after_top_k: float
-    after_top_p: float
-    after_min_p: float
+    after: Mapping[str, float] = field(metadata={"flat": True})
     chance: float
     begin: float
     end: float
@@ -34,7 +34,7 @@ class DecodingCandidate:
 @dataclass(frozen=True)
 class DecodingStep:
     """One new token. `candidates` are the likeliest and the chosen one, the likeliest first; `others` are the further
-    tokens with `rest` of the model's probability. `kept` counts the tokens that each stage leaves.
+    tokens with `rest` of the model's probability. `kept` counts the tokens that each filter leaves, by "kept_top_k" ….
 
     `uniform` is u, from 0 to 1; None: the best token is taken.
     """
@@ -43,9 +43,7 @@ class DecodingStep:
     candidates: tuple[DecodingCandidate, ...]
     others: int
     rest: float
-    kept_top_k: int
-    kept_top_p: int
-    kept_min_p: int
+    kept: Mapping[str, int] = field(metadata={"flat": True})
     uniform: float | None
     token: str
     token_id: int

@@ -65,8 +65,13 @@ def _chosen(record: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    # Python has words like "from" of its own, so that a field of that name is written from_.
-    return {field.name.rstrip("_"): _value(getattr(record, field.name)) for field in fields(record)}
+    values: dict[str, Any] = {}
+    for field in fields(record):
+        value = _value(getattr(record, field.name))
+        # A flat mapping is written among the record's own keys; and Python has words like "from" of its own, so that a
+        # field of that name is written from_.
+        values |= value if field.metadata.get("flat") else {field.name.rstrip("_"): value}
+    return values
 
 
 def _value(value: Any) -> Any:

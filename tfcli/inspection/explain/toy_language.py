@@ -25,9 +25,9 @@ _SIXTEENTHS: Mapping[str, Mapping[str, int]] = {
 }
 
 
-class ToyReader:
-    """Stands for a `Reader` at the beginning of a text of `longest` tokens at most: logits are ln of the sixteenths, −∞
-    where there are none."""
+class ToyState:
+    """Stands for a `Reader` at the beginning of a text of `longest` tokens at most: logits are ln of the sixteenths,
+    −∞ where there are none."""
 
     model = None
 

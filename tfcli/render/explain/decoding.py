@@ -2,8 +2,9 @@
 beside a beam search."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
@@ -23,6 +24,8 @@ _PAPERS = ("#1f4e79", "#5b3a72", "#2f5d46", "#7a4a12")
 _ROOMY, _WIDE = 76, 100
 """Columns of a terminal from which on numbers stand apart, and a candidate has a bar."""
 _LONGEST_LABEL, _BAR = 14, 16
+
+_Value = TypeVar("_Value", int, float)
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,10 @@ def _step(
         z = "z′" if record.is_against_repetition else "z"
         yield Text.assemble(f"argmax {z}: ", (token_label(step.token), "bold"))
         return
-    min_p = f", min-p {step.kept_min_p}" if record.min_p else ""
-    yield Text(f"top-k leaves {step.kept_top_k}, top-p {step.kept_top_p}{min_p}.", style="dim")
+    filters = _filters(record, step.kept, "kept_")
+    (first, count), *others = filters.items()
+    left = "".join(f", {name} {number}" for name, number in others)
+    yield Text(f"{first} leaves {count}{left}.", style="dim")
     yield from _unit_line(step, options.max_width, in_color)
     chosen = _chosen(step)
     yield Text.assemble(
@@ -90,23 +95,22 @@ def _step(
     )
 
 
+def _filters(record: DecodingRecord, by_key: Mapping[str, _Value], prefix: str) -> dict[str, _Value]:
+    """What is said of each filter of a draw, by its name; of min-p where it is in use."""
+    names = {key.removeprefix(prefix): value for key, value in by_key.items()}
+    return {name.replace("_", "-"): value for name, value in names.items() if name != "min_p" or record.min_p}
+
+
 def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii_only: bool) -> Grid:
     draws = step.uniform is not None
     label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(one.token) for one in step.candidates))))
     grid = Grid.grid(padding=(0, 1 if width < _ROOMY else 2, 0, 0))
-    adjusted, min_p = record.is_against_repetition, bool(record.min_p)
-    with_scaled = width >= _ROOMY or not (adjusted or min_p)
+    adjusted, filters = record.is_against_repetition, [*_filters(record, step.kept, "kept_")]
+    with_scaled = width >= _ROOMY or not (adjusted or len(filters) > 2)
     z = "z′" if adjusted else "z"
     heads = ["", "token", "z", *(["z′"] if adjusted else []), "softmax z"]
     if draws:
-        heads[-1:] = [
-            *([f"({z}−max)/τ"] if with_scaled else []),
-            "p(z)",
-            f"p({z}/τ)",
-            "top-k",
-            "top-p",
-            *(["min-p"] if min_p else []),
-        ]
+        heads[-1:] = [*([f"({z}−max)/τ"] if with_scaled else []), "p(z)", f"p({z}/τ)", *filters]
     with_bars = draws and width >= _WIDE
     for head in [*heads, *([""] if with_bars else [])]:
         grid.add_column(justify="left" if head in ("", "token") else "right", no_wrap=True)
@@ -121,7 +125,7 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii
             cells.append(Text("" if one.scaled is None else _scaled(one.scaled)))
         cells.append(Text(_share(one.probability)))
         if draws:
-            stages = [one.tempered, one.after_top_k, one.after_top_p, *([one.after_min_p] if min_p else [])]
+            stages = [one.tempered, *_filters(record, one.after, "after_").values()]
             cells += [Text(_share(p), "" if p else "dim") for p in stages]
         if with_bars:
             cells.append(Text(bar(one.chance, _BAR, ascii_only=ascii_only).ljust(_BAR), "cyan"))
@@ -195,15 +199,15 @@ def _worked(path: DecodedPath, label: int) -> Text:
 
 def decoding_table(record: DecodingRecord) -> Table:
     """A row a candidate of every step."""
-    columns = (
-        *("token", "token_id", "logit", "scaled", "probability", "tempered", "after_top_k", "after_top_p", "chance"),
-        *("begin", "end", "adjusted", "after_min_p"),
-    )
+    names = ("token", "token_id", "logit", "scaled", "probability", "tempered", "after_top_k", "after_top_p", "chance")
+    names += ("begin", "end", "adjusted")
+    others = [key for key in record.steps[0].candidates[0].after if key not in names] if record.steps else []
     return Table(
-        ("step", "uniform", "chosen", *columns),
+        ("step", "uniform", "chosen", *names, *others),
         (
-            (number, step.uniform, int(one.token_id == step.token_id), *(getattr(one, name) for name in columns))
+            (number, step.uniform, int(one.token_id == step.token_id), *(values[name] for name in (*names, *others)))
             for number, step in enumerate(record.steps, start=1)
             for one in step.candidates
+            for values in [vars(one) | one.after]
         ),
     )
