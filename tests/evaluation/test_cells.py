@@ -3,8 +3,8 @@
 import numpy as np
 
 from tfcli.data.views import TokenStreamView
-from tfcli.evaluation.buckets import bucket_of
 from tfcli.evaluation.cells import FEWEST_DOCUMENTS, extent, text_cells
+from tfcli.evaluation.evaluate import bucket_of
 from tfcli.records.dataset import PartCounts
 
 

@@ -20,8 +20,7 @@ from tfcli.data.prepare import prepare
 from tfcli.errors import UsageError
 from tfcli.evaluation import translated as module
 from tfcli.evaluation.batches import build_batches
-from tfcli.evaluation.buckets import buckets
-from tfcli.evaluation.evaluate import evaluate
+from tfcli.evaluation.evaluate import buckets, evaluate
 from tfcli.evaluation.loss import total_loss
 from tfcli.evaluation.measure import measure
 from tfcli.evaluation.settings import EvaluationSettings
@@ -153,7 +152,7 @@ def test_buckets_are_scored_as_their_pairs_are(trained: Callable[[str], Path]):
     data = of_run(run)
     measured = measure(run, data)
     lengths = data.pairs("validation").source.lengths - 1
-    found = buckets(measured)
+    found = tuple(buckets(measured))
     assert len(found) > 1
     assert measured.translated is not None
     for bucket in found:

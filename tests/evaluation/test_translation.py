@@ -7,14 +7,14 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from tests.pipeline.corpora import text
 from tfcli.evaluation.bootstrap import interval, resampled
-from tfcli.evaluation.translation import bleu_of, chrf_of, one_line, score_translations, translation_statistics
+from tfcli.evaluation.translation import bleu_of, chrf_of, one_line, translation_statistics
 
 REFERENCES = ["the cat sat on the mat .", "she went to the bank of the river .", "it was cold ."]
 TRANSLATIONS = ["the cat sat on a mat .", "she went to the bank of the river .", "It was warm ."]
 
 
 def test_bleu_and_chrf_are_sacrebleu_s():
-    scores = score_translations(TRANSLATIONS, REFERENCES)
+    scores = translation_statistics(TRANSLATIONS, REFERENCES).scores()
     assert scores.bleu == sacrebleu.corpus_bleu(TRANSLATIONS, [REFERENCES]).score
     assert scores.chrf == sacrebleu.corpus_chrf(TRANSLATIONS, [REFERENCES]).score
     assert 30 < scores.bleu < 90
@@ -24,25 +24,25 @@ def test_bleu_and_chrf_are_sacrebleu_s():
 def test_bleu_by_hand():
     """ "a b c d e" against "a b c d f": 4 of 5 words, 3 of 4 pairs, 2 of 3 triples, 1 of 2 quadruples
     match; the geometric mean is (4/5 · 3/4 · 2/3 · 1/2)^¼ = 0.2^¼, and equal lengths cost nothing."""
-    assert score_translations(["a b c d e"], ["a b c d f"]).bleu == pytest.approx(100 * 0.2**0.25)
+    assert translation_statistics(["a b c d e"], ["a b c d f"]).scores().bleu == pytest.approx(100 * 0.2**0.25)
 
 
 def test_exact_matches_by_hand():
     """The second of three; capitals and spaces count."""
-    assert score_translations(TRANSLATIONS, REFERENCES).exact_match == pytest.approx(1 / 3)
-    assert score_translations(["It was cold ."], ["it was cold ."]).exact_match == 0.0
-    assert score_translations(["it was cold . "], ["it was cold ."]).exact_match == 0.0
+    assert translation_statistics(TRANSLATIONS, REFERENCES).scores().exact_match == pytest.approx(1 / 3)
+    assert translation_statistics(["It was cold ."], ["it was cold ."]).scores().exact_match == 0.0
+    assert translation_statistics(["it was cold . "], ["it was cold ."]).scores().exact_match == 0.0
 
 
 def test_perfect_and_empty_translations():
-    perfect = score_translations(REFERENCES, REFERENCES)
+    perfect = translation_statistics(REFERENCES, REFERENCES).scores()
     assert (perfect.bleu, perfect.chrf, perfect.exact_match) == (pytest.approx(100), pytest.approx(100), 1.0)
-    empty = score_translations([""] * 3, REFERENCES)
+    empty = translation_statistics([""] * 3, REFERENCES).scores()
     assert (empty.bleu, empty.chrf, empty.exact_match) == (0.0, 0.0, 0.0)
 
 
 def test_the_signature_says_how_it_was_computed():
-    signature = score_translations(TRANSLATIONS, REFERENCES).signature
+    signature = translation_statistics(TRANSLATIONS, REFERENCES).scores().signature
     assert f"version:{sacrebleu.__version__}" in signature
     assert "tok:13a" in signature
     assert "nc:6" in signature, "chrF's characters"
@@ -50,7 +50,7 @@ def test_the_signature_says_how_it_was_computed():
 
 def test_as_many_translations_as_references():
     with pytest.raises(ValueError, match="zip"):
-        score_translations(TRANSLATIONS[:2], REFERENCES)
+        translation_statistics(TRANSLATIONS[:2], REFERENCES).scores()
 
 
 def test_any_selection_is_scored_from_the_counts_as_sacrebleu_scores_its_texts():
@@ -71,7 +71,7 @@ def test_many_sums_are_scored_at_once():
 
 def test_line_ends_become_spaces():
     assert one_line("a\r\nb\nc\rd e") == "a b c d e"
-    assert score_translations(["a b\nc"], ["a b c"]).exact_match == 1.0
+    assert translation_statistics(["a b\nc"], ["a b c"]).scores().exact_match == 1.0
 
 
 def test_intervals_are_sacrebleu_s_own():

@@ -93,7 +93,7 @@ def generate(
     from tfcli.generation.settings import settled
     from tfcli.models.head import require_head
     from tfcli.recipe.loading import generation_settings
-    from tfcli.runs.foreign import remark_if_foreign
+    from tfcli.runs.foreign import remark_on_first_foreign, usual
 
     _require_one_source(prompts, prompt_file, interactive)
     loaded = open_run(run, checkpoint, device, precision)
@@ -116,11 +116,12 @@ def generate(
 
     if prompts and len(prompts) > 1 and not any(prompt == "-" or re.search(r"\s", prompt) for prompt in prompts):
         _hint_at_quotes(terminal, prompts, require)
-    is_told = False
+    known, is_judged = usual(loaded), False
     for batch in _batches(terminal, prompts, prompt_file, require, settings.batch_size):
         try:
-            if interactive or not is_told:
-                is_told = any(remark_if_foreign(loaded, prompt) for prompt in batch)  # the first one of a batch
+            if interactive or not is_judged:  # of many prompts, the first few stand for all
+                remark_on_first_foreign(loaded, batch, known)
+                is_judged = True
             answers.show(batch)
         except (UsageError, BrokenInputError) as error:
             if not interactive:

@@ -1,4 +1,4 @@
-"""How sure a score is: it is computed again and again from resamples of the documents.
+"""Bootstrap confidence intervals: a score is computed again and again from resamples of the documents.
 
 Efron 1979, Bootstrap methods: another look at the jackknife. For pairs of translations, Koehn 2004, Statistical
 significance tests for machine translation evaluation. A resample of a score that is a function of sums is that
@@ -26,7 +26,7 @@ _SEED = 12345
 
 Array = NDArray[np.float64]
 Score = Callable[[Array], Array]
-"""From sums, (…, K), to a score, (…)."""
+"""From sums, (…, K), to a score, (…); no number where there is nothing to score."""
 
 
 def resampled(sums: Array) -> Array:

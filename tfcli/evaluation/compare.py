@@ -1,4 +1,4 @@
-"""Two runs on the same documents: is one better, or is it chance?"""
+"""Comparison of two runs on the same documents by a paired bootstrap: is one better, or is it chance?"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +16,8 @@ from tfcli.runs.load import LoadedRun
 _OF_TOKENS = ("loss", "accuracy", "pseudo_perplexity")
 """Scores a token, which only models of one tokenizer share."""
 
-_OF_TEXT = ("bits_per_byte", "bits_per_character", "bleu", "chrf", "exact_match")
+_OF_TEXT = ("bits_per_byte", "bits_per_character")
+_OF_TRANSLATIONS = ("bleu", "chrf", "exact_match")
 
 
 def require_comparable(run: LoadedRun, other: LoadedRun) -> None:
@@ -46,7 +47,13 @@ def compared(first: Measured, second: Measured, notes: tuple[str, ...] = ()) -> 
     Raises:
         UsageError: they were scored on different text.
     """
-    _require_same_text(first, second)
+    ours, theirs = (one.data.record().validation for one in (first, second))
+    if any(getattr(ours, name) != getattr(theirs, name) for name in ("documents", "bytes", "characters")):
+        raise UsageError(
+            f"{first.run.directory.path} was scored on {ours.documents:,} documents of {ours.bytes:,} bytes and "
+            f"{second.run.directory.path} on {theirs.documents:,} of {theirs.bytes:,}, which is other text",
+            "name a SOURCE that both can read",
+        )
     differences = tuple(_differences(first, second))
     comparison = Comparison(scores_of(second), differences, (*notes, *_notes(first, second)))
     return replace(scores_of(first), comparison=comparison)
@@ -59,7 +66,9 @@ def _differences(first: Measured, second: Measured) -> Iterator[Difference]:
     if _units_agree(first, second) and first.cells.units >= FEWEST_UNITS:
         # Both runs' sums of a document stand in one row, so that a resample holds the same documents of both.
         draws = resampled(np.concatenate([table.sums for table in tables], axis=1))
-    for name in _compared_scores(first, second):
+    of_tokens = _OF_TOKENS if _one_tokenizer(first.run, second.run) else ()
+    names = (*of_tokens, *_OF_TEXT, *_OF_TRANSLATIONS) if _same_cells(first, second) else _OF_TRANSLATIONS
+    for name in names:
         scores = [table.scores[name] for table in tables if name in table.scores]
         if len(scores) < 2:
             continue
@@ -72,18 +81,9 @@ def _differences(first: Measured, second: Measured) -> Iterator[Difference]:
         yield Difference(name, ours, theirs, difference, interval(by_chance), p_value(by_chance, difference))
 
 
-def _compared_scores(first: Measured, second: Measured) -> tuple[str, ...]:
-    of_tokens = _OF_TOKENS if _one_tokenizer(first.run, second.run) else ()
-    if _same_cells(first, second):
-        return (*of_tokens, *_OF_TEXT)
-    return ("bleu", "chrf", "exact_match")
-
-
 def _same_cells(first: Measured, second: Measured) -> bool:
     """Whether the same pairs have a part in the loss; of text everything has."""
-    if first.cells.kind != "pairs":
-        return True
-    return bool(((first.sums.tokens > 0) == (second.sums.tokens > 0)).all())
+    return first.cells.kind != "pairs" or bool(((first.sums.tokens > 0) == (second.sums.tokens > 0)).all())
 
 
 def _units_agree(first: Measured, second: Measured) -> bool:
@@ -94,19 +94,6 @@ def _units_agree(first: Measured, second: Measured) -> bool:
 
 def _one_tokenizer(run: LoadedRun, other: LoadedRun) -> bool:
     return run.tokenizer.fingerprint == other.tokenizer.fingerprint
-
-
-def _require_same_text(first: Measured, second: Measured) -> None:
-    ours, theirs = (
-        (counts.documents, counts.bytes, counts.characters)
-        for counts in (one.data.record().validation for one in (first, second))
-    )
-    if ours != theirs:
-        raise UsageError(
-            f"{first.run.directory.path} was scored on {ours[0]:,} documents of {ours[1]:,} bytes and "
-            f"{second.run.directory.path} on {theirs[0]:,} of {theirs[1]:,}, which is other text",
-            "name a SOURCE that both can read",
-        )
 
 
 def _notes(first: Measured, second: Measured) -> Iterator[str]:

@@ -1,20 +1,23 @@
-"""Score a run on the whole of a prepared part."""
+"""Evaluation of a run on the whole of a prepared part: loss, perplexity, bits per byte, BLEU, by length too."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfcli.data.dataset import PreparedDataset
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
-from tfcli.evaluation.buckets import buckets
 from tfcli.evaluation.measure import Measured, Report, Targets, measure
 from tfcli.evaluation.scoring import perplexity
 from tfcli.evaluation.settings import AS_IT_IS, EvaluationSettings
-from tfcli.evaluation.table import ScoreTable, score_table
-from tfcli.records.evaluation import Intervals, Scores
+from tfcli.evaluation.table import score_table
+from tfcli.records.evaluation import Bucket, Intervals, Scores
 from tfcli.runs.foreign import Usual, ends_of, usual
 from tfcli.runs.load import LoadedRun
+
+_LAST = np.array([factor << power for power in range(2, 40) for factor in (2, 3)])
+"""The longest of each bucket of lengths: 8, 12, 16, 24, 32, 48 tokens, and so on."""
 
 
 def evaluate(
@@ -44,9 +47,11 @@ def scores_of(measured: Measured) -> Scores:
     table = score_table(measured)
     whole = {name: float(score(table.sums.sum(0))) for name, score in table.scores.items()}
     translated, spread, pseudo = measured.translated, measured.extent, measured.pseudo
-    scored = sums.tokens > 0
+    scored, pairs = sums.tokens > 0, run.architecture == "encoder-decoder"
     known = usual(run)
     known = Usual() if known.dataset == record.fingerprint else known
+    draws = resampled(table.sums) if len(table.sums) >= FEWEST_UNITS else None
+    intervals = {} if draws is None else {name: interval(np.asarray(one(draws))) for name, one in table.scores.items()}
     assert run.config.model.vocab_size is not None
     nameless = run.config.roles.without_token(run.config.model.vocab_size)
     return Scores(
@@ -70,7 +75,8 @@ def scores_of(measured: Measured) -> Scores:
         share_without_token=float(sums.nameless.sum() / sums.tokens.sum()) if nameless else None,
         context=measured.context,
         stride=measured.stride,
-        **_frame(run),
+        windows=None if pairs else run.recipe.train.windows or "stream",
+        text_start=None if pairs else tuple(run.tokenizer.labels(run.config.roles.text_prefix)),
         unscored=measured.unscored,
         beam=None if translated is None else translated.beam,
         references_exact=None if translated is None else translated.exact,
@@ -81,20 +87,36 @@ def scores_of(measured: Measured) -> Scores:
         usual_bits_per_byte=known.bits_per_byte,
         resampled=cells.kind,
         units=cells.units,
-        intervals=_intervals(table),
-        buckets=buckets(measured),
+        intervals=Intervals(**intervals),
+        buckets=tuple(buckets(measured)),
     )
 
 
-def _frame(run: LoadedRun) -> dict[str, Any]:
-    if run.architecture == "encoder-decoder":
-        return {}
-    names = run.tokenizer.labels(run.config.roles.text_prefix)
-    return {"windows": run.recipe.train.windows or "stream", "text_start": tuple(names)}
+def bucket_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of the bucket of each length.
+
+    >>> bucket_of(np.array([0, 8, 9, 12, 13, 1024]))
+    array([ 0,  0,  1,  1,  2, 14])
+    """
+    return np.searchsorted(_LAST, lengths)
 
 
-def _intervals(table: ScoreTable) -> Intervals:
-    if len(table.sums) < FEWEST_UNITS:
-        return Intervals()
-    draws = resampled(table.sums)
-    return Intervals(**{name: interval(np.asarray(score(draws))) for name, score in table.scores.items()})
+def buckets(measured: Measured) -> Iterator[Bucket]:
+    """The scores of each bucket of lengths that is not empty, the shortest first."""
+    number = bucket_of(measured.lengths)
+    count = int(number.max()) + 1
+    sums = measured.sums.grouped(number[measured.cells.document], count)
+    for bucket in np.unique(number).tolist():
+        here = np.flatnonzero(number == bucket)
+        tokens = int(sums.tokens[bucket])
+        scores = None if measured.translated is None else measured.translated.statistics.scores(here)
+        yield Bucket(
+            shortest=int(_LAST[bucket - 1]) + 1 if bucket else 1,
+            longest=int(_LAST[bucket]),
+            documents=len(here),
+            loss=float(sums.nats[bucket]) / tokens if tokens else None,
+            accuracy=float(sums.correct[bucket]) / tokens if tokens else None,
+            bleu=None if scores is None else scores.bleu,
+            chrf=None if scores is None else scores.chrf,
+            exact_match=None if scores is None else scores.exact_match,
+        )

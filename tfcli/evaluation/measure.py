@@ -1,6 +1,6 @@
 """One pass of a run over a text, with all that its scores are computed from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from tfcli.data.views import TokenStreamView
 from tfcli.errors import UsageError
 from tfcli.evaluation.batches import build_batches
 from tfcli.evaluation.cells import Cells, Extent, extent, pair_cells, text_cells, text_extent, without_frame
-from tfcli.evaluation.placed import placed_masks, placed_pairs
+from tfcli.evaluation.placed import Placed
 from tfcli.evaluation.pseudo import lone_masks
 from tfcli.evaluation.settings import AS_IT_IS, EvaluationSettings
 from tfcli.evaluation.sliding import SlidingWindows
@@ -124,15 +124,17 @@ def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -
 def _masked(
     run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings, report: Report, like: Measured | None
 ) -> Measured:
-    recipe = _scored(run)
-    if like is not None:
-        share = like.run.recipe.train.mask_probability
-        recipe = replace(recipe, train=replace(recipe.train, mask_probability=share))
+    recipe, as_ours = _scored(run), run if like is None else like.run
+    recipe = replace(recipe, train=replace(recipe.train, mask_probability=as_ours.recipe.train.mask_probability))
     batches = build_batches(recipe, data, "validation", run.config.roles)
     assert isinstance(batches, MaskedBatches)
     view = data.text("validation")
     cells = text_cells(view)
-    sums = sum_cells(run.model, placed_masks(batches), cells.firsts, len(cells), None, run.device, _nameless(run))
+    placed = (
+        Placed(batch, spans.starts[:, None] + np.arange(batch.labels.shape[1]))
+        for batch, spans in zip(batches.whole(), batches.spans(), strict=True)
+    )
+    sums = sum_cells(run.model, placed, cells.firsts, len(cells), None, run.device, _nameless(run))
     measured = Measured(run, data, cells, sums, _lengths(view, run.config.roles), _context(run))
     if not settings.pseudo:
         return measured
@@ -149,7 +151,7 @@ def _pairs(
     batches = build_batches(_scored(run), data, "validation", roles)
     assert isinstance(batches, PairBatches)
     cells = pair_cells(pairs)
-    sums = sum_cells(run.model, placed_pairs(batches), None, len(cells), roles.unk, run.device, _nameless(run))
+    sums = sum_cells(run.model, _placed_pairs(batches), None, len(cells), roles.unk, run.device, _nameless(run))
     own = [run.tokenizer.decode(ids) for ids in without_frame(pairs.target, roles.target_prefix)]
     spread = extent(own, data.record().validation)
     original = own if spread.exact else targets()
@@ -169,6 +171,13 @@ def _pairs(
         left_out=batches.left_out,
         translated=translated(run, pairs, references, original is not None, settings.beam),
     )
+
+
+def _placed_pairs(batches: PairBatches) -> Iterator[Placed]:
+    first = 0
+    for batch in batches.whole():
+        yield Placed(batch, batches.order[first : first + len(batch.labels), None])
+        first += len(batch.labels)
 
 
 def _lengths(view: TokenStreamView, roles: TokenRoles) -> NDArray[np.int64]:

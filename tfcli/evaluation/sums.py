@@ -36,11 +36,8 @@ class Sums:
     def grouped(self, group: NDArray[np.int64], number: int) -> Sums:
         """The sums of `number` groups, cell c belonging to ``group[c]``."""
         sums = _nothing(number)
-        np.add.at(sums.nats, group, self.nats)
-        np.add.at(sums.tokens, group, self.tokens)
-        np.add.at(sums.correct, group, self.correct)
-        np.add.at(sums.unknown, group, self.unknown)
-        np.add.at(sums.nameless, group, self.nameless)
+        for name, values in vars(self).items():
+            np.add.at(getattr(sums, name), group, values)
         return sums
 
     @property

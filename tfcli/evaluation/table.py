@@ -3,19 +3,16 @@
 Shape legend: U units, K sums of a unit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tfcli.evaluation.bootstrap import Array, Score
 from tfcli.evaluation.measure import Measured
 from tfcli.evaluation.translation import bleu_of, chrf_of
-
-Array = NDArray[np.float64]
-Score = Callable[[Array], Array]
-"""From sums (…, K) to a score (…); no number where there is nothing to score."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +29,12 @@ class ScoreTable:
 def score_table(measured: Measured) -> ScoreTable:
     """The table of one run on one text."""
     columns, scores = zip(*_parts(measured), strict=True)
-    sums = np.concatenate(columns, axis=1)
-    ends = np.cumsum([column.shape[1] for column in columns])
     named: dict[str, Score] = {}
-    for column, end, given in zip(columns, ends, scores, strict=True):
-        for name, score in given.items():
-            named[name] = partial(_of_columns, score, slice(int(end) - column.shape[1], int(end)))
-    return ScoreTable(sums, named)
+    end = 0
+    for column, given in zip(columns, scores, strict=True):
+        start, end = end, end + column.shape[1]
+        named |= {name: partial(_of_columns, score, slice(start, end)) for name, score in given.items()}
+    return ScoreTable(np.concatenate(columns, axis=1), named)
 
 
 def _of_columns(score: Score, columns: slice, sums: Array) -> Array:
@@ -53,8 +49,7 @@ def _parts(measured: Measured) -> Iterator[tuple[Array, dict[str, Score]]]:
     def by_unit(*columns: NDArray[np.number]) -> Array:
         return np.stack([np.bincount(cells.unit, column, cells.units) for column in columns], axis=1)
 
-    losses: dict[str, Score] = {"loss": _ratio, "perplexity": lambda s: np.exp(_ratio(s))}
-    yield by_unit(sums.nats, sums.tokens), losses
+    yield by_unit(sums.nats, sums.tokens), {"loss": _ratio, "perplexity": lambda s: np.exp(_ratio(s))}
     yield by_unit(sums.correct, sums.tokens), {"accuracy": _ratio}
     if measured.extent is not None:
         bits = sums.nats / np.log(2)

@@ -1,4 +1,4 @@
-"""Translations against references: BLEU and chrF as sacrebleu computes them, and exact matches.
+"""BLEU and chrF of translations against references, as sacrebleu computes them, and exact matches.
 
 Shape legend: N pairs, K sufficient statistics of a pair.
 """
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_LINE_END = re.compile("\r\n|\r|\n")
+from tfcli.evaluation.bootstrap import Array
 
-Array = NDArray[np.float64]
+_LINE_END = re.compile("\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,6 @@ def one_line(text: str) -> str:
     return _LINE_END.sub(" ", text)
 
 
-def score_translations(translations: Sequence[str], references: Sequence[str]) -> TranslationScores:
-    """Score each translation against its one reference."""
-    return translation_statistics(translations, references).scores()
-
-
 def translation_statistics(translations: Sequence[str], references: Sequence[str]) -> TranslationStatistics:
     """What sacrebleu counts in each pair, both texts as a line."""
     bleu, chrf = _metrics()
@@ -75,18 +70,12 @@ def translation_statistics(translations: Sequence[str], references: Sequence[str
 
 
 def bleu_of(counts: Array) -> Array:
-    """BLEU of summed counts.
-
-    Shape: counts (…, K); result (…)
-    """
+    """BLEU of summed counts, (…, K) → (…)."""
     return _scored(_metrics()[0], counts)
 
 
 def chrf_of(counts: Array) -> Array:
-    """chrF of summed counts.
-
-    Shape: counts (…, K); result (…)
-    """
+    """chrF of summed counts, (…, K) → (…)."""
     return _scored(_metrics()[1], counts)
 
 

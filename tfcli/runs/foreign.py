@@ -1,8 +1,9 @@
-"""Text that is foreign to a run: unknown tokens, pieces a word and bits per byte, held against its validation part."""
+"""Text out of a run's distribution, foreign to it: unknown tokens, pieces a word and bits per byte, held against its
+validation part."""
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -61,36 +62,57 @@ def ends_of(run: LoadedRun) -> int:
 
 
 def remark_if_foreign(run: LoadedRun, text: str, bits_per_byte: float | None = None) -> bool:
-    """Say by a `Remark` that a text is clearly foreign to a run; returns whether it is.
-
-    Pieces a word are too many from the larger of 2.4 times the usual and 4 times their spread, over √words, above the
-    usual, and bits per byte from 2 + 80 / bytes above theirs: both limits are wide for short texts, and measured so
-    that a run's own are not told (decisions/0018).
+    """As `remark_on_first_foreign`, of one text.
 
     Args:
         bits_per_byte: where they are known; None: a decoder reads the text for them, where its tokens say nothing.
     """
-    known = usual(run)
-    reasons = list(_of_tokens(run, text, known))
-    if not reasons and text and known.bits_per_byte is not None:
-        bits = _bits_per_byte(run, text) if bits_per_byte is None else bits_per_byte
-        if bits > known.bits_per_byte + _BITS + _BITS_OF_A_TEXT / len(text.encode()):
-            reasons = [f"{bits:.2f} bits a byte, {known.bits_per_byte:.2f} in its validation part"]
+    return remark_on_first_foreign(run, [text], usual(run), bits_per_byte)
+
+
+def remark_on_first_foreign(
+    run: LoadedRun, texts: Sequence[str], known: Usual, bits_per_byte: float | None = None
+) -> bool:
+    """Say by a `Remark` that a text, the first of several, is clearly foreign to a run; returns whether there is one.
+
+    Pieces a word are too many from the larger of 2.4 times the usual and 4 times their spread, over √words, above the
+    usual, and bits per byte from 2 + 80 / bytes above theirs: both limits are wide for short texts, and measured so
+    that a run's own are not told (decisions/0018). Texts are read for their bits side by side, as far as one is foreign
+    by its tokens.
+    """
+    reasons, waiting = "", list[str]()
+    for text in texts:
+        if reasons := "; ".join(_of_tokens(run, text, known)):
+            break
+        waiting += [text] if text else []
+    if waiting and known.bits_per_byte is not None:
+        found = _bits_per_byte(run, waiting) if bits_per_byte is None else [bits_per_byte]
+        for text, bits in zip(waiting, found, strict=True):
+            if bits > known.bits_per_byte + _BITS + _BITS_OF_A_TEXT / len(text.encode()):
+                reasons = f"{bits:.2f} bits a byte, {known.bits_per_byte:.2f} in its validation part"
+                break
     if reasons:
-        warnings.warn(f"Foreign to {run.directory.path}: {'; '.join(reasons)}.", Remark, stacklevel=2)
+        warnings.warn(f"Foreign to {run.directory.path}: {reasons}.", Remark, stacklevel=2)
     return bool(reasons)
 
 
 @torch.inference_mode()
-def _bits_per_byte(run: LoadedRun, text: str) -> float:
-    """Of what a decoder can read at once from the beginning of a text."""
-    [(ids, spans)] = run.tokenizer.encode_spans([text])
-    framed = run.config.roles.prompt(ids)
-    read = framed[: run.config.model.max_seq_len]
-    size = len(text[: spans[len(read) - len(framed) - 1][1]].encode()) if ids else 0
-    tokens = torch.tensor([read], device=run.device)
-    nats = F.cross_entropy(run.model(tokens)[0, :-1].float(), tokens[0, 1:], reduction="sum")
-    return float(nats) / math.log(2) / max(1, size)
+def _bits_per_byte(run: LoadedRun, texts: Sequence[str]) -> list[float]:
+    """Of what a decoder can read at once from the beginning of each text."""
+    read, sizes = [], []
+    for text, (ids, spans) in zip(texts, run.tokenizer.encode_spans(texts), strict=True):
+        framed = run.config.roles.prompt(ids)
+        read.append(framed[: run.config.model.max_seq_len])
+        sizes.append(len(text[: spans[len(read[-1]) - len(framed) - 1][1]].encode()) if ids else 0)
+    # Padding stands at the end, where the causal mask hides it from every real token.
+    longest = max(map(len, read))
+    tokens = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in read], device=run.device)
+    hidden, found = run.model.hidden(tokens), list[float]()
+    for vectors, own, ids, size in zip(hidden, tokens, read, sizes, strict=True):  # the logits of one text at a time
+        logits = run.model.head(vectors[: len(ids) - 1]).float()
+        nats = F.cross_entropy(logits, own[1 : len(ids)], reduction="sum")
+        found.append(float(nats) / math.log(2) / max(1, size))
+    return found
 
 
 def _of_tokens(run: LoadedRun, text: str, known: Usual) -> Iterator[str]:
