@@ -1,7 +1,7 @@
 """``tfcli generate``: text from a run."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from tfcli.cli import generation_options as having
@@ -62,47 +62,34 @@ def generate(
       tfcli generate runs/encoder-1 "She sat on the <mask> bank."
       tfcli generate runs/encoder-decoder-1 "O livro está na mesa." --beam 4
     """
+    arguments = dict(locals())
     use_threads(threads)
-    given = {
-        "max_new_tokens": max_new_tokens,
-        "num_samples": num_samples,
-        "chat": chat or None,
-        "system": system,
-        "special_tokens": special_tokens or None,
-        "batch_size": batch_size,
-        "stop": [_stop_text(typed) for typed in stop] if stop else None,
-        "prefix": prefix,
-        "beyond_context": beyond_context,
-        "joint": joint or None,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "repetition_penalty": repetition_penalty,
-        "no_repeat_ngram": no_repeat_ngram,
-        "seed": seed,
-        "beam": beam,
-        "length_penalty": length_penalty,
-        "beam_groups": beam_groups,
-        "diversity": diversity,
-    }
+    from dataclasses import fields
+    from functools import partial
+
     from tfcli.cli.answers import Answers, How
     from tfcli.cli.generation_use import require_use
+    from tfcli.cli.prompts import argument_batches, asked_batches, file_batches
     from tfcli.errors import BrokenInputError, UsageError
     from tfcli.generation.prompts import require_prompt
     from tfcli.generation.settings import settled
     from tfcli.models.head import require_head
+    from tfcli.recipe.generate import GenerateSection
     from tfcli.recipe.loading import generation_settings
     from tfcli.runs.foreign import remark_on_first_foreign, usual
 
+    if stop:
+        arguments["stop"] = [_stop_text(typed) for typed in stop]
     _require_one_source(prompts, prompt_file, interactive)
     loaded = open_run(run, checkpoint, device, precision)
     require_head(loaded.config.model)
+    names = [field.name for field in fields(GenerateSection) if field.name != "prompts"]
+    # A flag that is not given leaves a setting as the recipe has it.
+    given = {name: arguments[name] for name in names if arguments[name] is not None and arguments[name] is not False}
     settings = generation_settings(loaded.recipe, given)
     sample = None if temperature is None else temperature > 0
-    shown = {"trace": trace or None, "show_beams": show_beams or None}
-    typed = [name for name, value in {**given, **shown}.items() if value is not None]
-    require_use(typed, loaded.architecture, settings, sample=sample)
+    shown = [name for name in ("trace", "show_beams") if arguments[name]]
+    require_use([*given, *shown], loaded.architecture, settings, sample=sample)
     settled(loaded.model, loaded.tokenizer, settings, sample)  # refused before a prompt is waited for
     how: How = "trace" if trace else "beams" if show_beams else "text"
     answers = Answers(terminal, loaded, settings, sample, how, json)
@@ -111,13 +98,17 @@ def generate(
             raise UsageError(f"An {loaded.architecture} needs a prompt", f"give a text after {run}, or -")
         prompts = [""]
 
-    def require(prompt: str) -> None:
-        require_prompt(loaded.model, loaded.tokenizer, prompt, settings)
-
+    require = partial(require_prompt, loaded.model, loaded.tokenizer, settings=settings)
     if prompts and len(prompts) > 1 and not any(prompt == "-" or re.search(r"\s", prompt) for prompt in prompts):
         _hint_at_quotes(terminal, prompts, require)
     known, is_judged = usual(loaded), False
-    for batch in _batches(terminal, prompts, prompt_file, require, settings.batch_size):
+    if prompts:
+        batches = argument_batches(prompts, require, settings.batch_size)
+    elif prompt_file:
+        batches = file_batches(prompt_file, require, settings.batch_size)
+    else:
+        batches = asked_batches(terminal)
+    for batch in batches:
         try:
             if interactive or not is_judged:  # of many prompts, the first few stand for all
                 remark_on_first_foreign(loaded, batch, known)
@@ -146,16 +137,6 @@ def _hint_at_quotes(terminal: Terminal, words: list[str], require: Callable[[str
         require(" ".join(words))
         raise UsageError(f"{problem}, and {word!r} is none", remedy) from error
     terminal.note(f"{problem}; {remedy}")
-
-
-def _batches(
-    terminal: Terminal, prompts: list[str] | None, file: Path | None, require: Callable[[str], None], size: int
-) -> Iterator[list[str]]:
-    from tfcli.cli.prompts import argument_batches, asked_batches, file_batches
-
-    if prompts:
-        return argument_batches(prompts, require, size)
-    return file_batches(file, require, size) if file else asked_batches(terminal)
 
 
 def _require_one_source(prompts: list[str] | None, file: Path | None, interactive: bool) -> None:
