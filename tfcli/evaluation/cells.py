@@ -1,4 +1,5 @@
-"""How a text is cut to be scored: into documents, and where these are few, into stretches that resamples are made of.
+"""The units of a block bootstrap: a text is cut into documents, and where these are few, into stretches that
+resamples are made of.
 
 Shape legend: C cells, in the order of the text.
 """

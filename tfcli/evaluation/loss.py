@@ -1,4 +1,4 @@
-"""The loss over a whole set: summed over every labelled token, divided once at the end."""
+"""Cross-entropy loss and accuracy over a whole set: summed over every labelled token, divided once at the end."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One pass of a run over a text, with all that its scores are computed from."""
+"""One scoring pass of a run over a text, with all that its scores are computed from."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What every pass that scores a text has in common."""
+"""Perplexity, and what every pass that scores a text has in common."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Windows that slide over text: each token is scored once, with as much before it as the stride leaves.
+"""Sliding windows (strided perplexity): each token is scored once, with as much before it as the stride leaves.
 
 With a context of 4 and a stride of 2 the tokens `a b c d e f g h` are scored as
 

@@ -1,4 +1,4 @@
-"""All scores of a run as functions of sums over units, so that any selection of units can be scored.
+"""Sufficient statistics: all scores of a run as functions of sums over units, so that any resample can be scored.
 
 Shape legend: U units, K sums of a unit.
 """

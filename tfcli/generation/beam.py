@@ -1,4 +1,4 @@
-"""Beam search: the best few hypotheses are kept at every step, of many prompts side by side.
+"""Beam search: the best few beam hypotheses are kept at every step, of many prompts side by side.
 
 Shape legend: R rows (all hypotheses of all prompts that are still read), k options a row, Vocab.
 """

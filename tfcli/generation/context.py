@@ -1,4 +1,4 @@
-"""When a text outgrows the context: how long it may become, and what is read of a prompt that is too long."""
+"""The context limit of a text: how long it may become, and what is read of a prompt that is too long."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,5 @@
-"""Text from a run: continue prompts, translate them, or fill their masks, whichever the run was trained for."""
+"""Text generation from a run, whole or streaming: prompts are continued, translated, or get their masks
+filled, whichever the run was trained for."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

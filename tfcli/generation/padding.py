@@ -1,4 +1,4 @@
-"""Texts of different length side by side, as an encoder reads them."""
+"""Padding: texts of different length side by side, as an encoder reads them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""From a prompt to what a model reads, and the refusal of one that it cannot read."""
+"""Prompts, chat templates and prefixes: the ids that a model reads, and the refusal of what it cannot read."""
 
 import re
 
@@ -84,12 +84,7 @@ def prefix_ids(model: Transformer, tokenizer: Tokenizer, settings: GenerateSecti
 
 
 def require_prompt(model: Transformer, tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> None:
-    """Refuse a prompt that does not fit, without making anything of it.
-
-    Raises:
-        UsageError: as making something of it would.
-        BrokenInputError: it is no text.
-    """
+    """Refuse a prompt that does not fit, as making something of it would, without making anything of it."""
     if isinstance(model, Encoder):
         masked(model, tokenizer, prompt)
         return

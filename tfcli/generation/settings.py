@@ -1,4 +1,4 @@
-"""Settings as they apply to a model: whether it samples, and what does not go together."""
+"""Generation settings as they apply to a model: greedy decoding or sampling, and what does not go together."""
 
 from dataclasses import replace
 
