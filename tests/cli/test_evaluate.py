@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tests.support.runs import tiny_recipe, train_tiny
-from tfcli.evaluation import translated as module
+from tfcli.evaluation import translation as module
 from tfcli.runs.load import load_run
 
 KEYS = {

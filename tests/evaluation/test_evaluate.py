@@ -18,7 +18,7 @@ from tests.support.runs import ARCHITECTURES, Events, tiny_recipe, train_tiny
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import prepare
 from tfcli.errors import UsageError
-from tfcli.evaluation import translated as module
+from tfcli.evaluation import translation as module
 from tfcli.evaluation.batches import build_batches
 from tfcli.evaluation.evaluate import buckets, evaluate
 from tfcli.evaluation.loss import total_loss

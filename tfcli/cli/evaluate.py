@@ -57,13 +57,13 @@ Compare = Annotated[
 ]
 
 _MEANT_FOR = {
-    "--stride": ("decoder",),
-    "--windows": ("decoder", "encoder"),
-    "--context": ("decoder", "encoder"),
-    "--pseudo": ("encoder",),
-    "--beam": ("encoder-decoder",),
-    "--outputs": ("encoder-decoder",),
-    "--references": ("encoder-decoder",),
+    "stride": ("decoder",),
+    "windows": ("decoder", "encoder"),
+    "context": ("decoder", "encoder"),
+    "pseudo": ("encoder",),
+    "beam": ("encoder-decoder",),
+    "outputs": ("encoder-decoder",),
+    "references": ("encoder-decoder",),
 }
 
 
@@ -99,6 +99,7 @@ def evaluate(
       tfcli evaluate runs/decoder-1 --compare runs/decoder-2
       tfcli evaluate runs/decoder-1 --precision int8 --compare runs/decoder-1
     """
+    arguments = dict(locals())
     names = tuple(sources or ())
     _require_places(outputs, references, names)
     from dataclasses import replace
@@ -116,19 +117,10 @@ def evaluate(
 
     use_threads(threads)
     settings = EvaluationSettings(stride, windows, context, pseudo, beam)
-    given = {
-        "--stride": stride,
-        "--windows": windows,
-        "--context": context,
-        "--pseudo": pseudo,
-        "--beam": beam,
-        "--outputs": outputs,
-        "--references": references,
-    }
     with reporting(terminal, json=json) as reporter:
         loaded = open_run(run, checkpoint, device, precision)
         require_head(loaded.config.model)
-        _require_meaning(loaded, given)
+        _require_meaning(loaded, arguments)
         read_as_asked(loaded, settings)
         other = None if compare is None else load_run(compare, device=loaded.device, precision="float32")
         if other is not None:
@@ -175,12 +167,11 @@ def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
     """Refuse an option that says nothing to this run's architecture."""
     from tfcli.errors import UsageError
 
-    for option, value in given.items():
-        if value and run.architecture not in _MEANT_FOR[option]:
-            meant = " or ".join(map(_a, _MEANT_FOR[option]))
+    for name, architectures in _MEANT_FOR.items():
+        if given[name] and run.architecture not in architectures:
+            meant = " or ".join(map(_a, architectures))
             raise UsageError(
-                f"{option} is for {meant}, and {run.directory.path} holds {_a(run.architecture)}",
-                "leave it out",
+                f"--{name} is for {meant}, and {run.directory.path} holds {_a(run.architecture)}", "leave it out"
             )
 
 

@@ -19,7 +19,7 @@ from tfcli.evaluation.pseudo import lone_masks
 from tfcli.evaluation.settings import AS_IT_IS, EvaluationSettings
 from tfcli.evaluation.sliding import SlidingWindows
 from tfcli.evaluation.sums import Sums, sum_cells
-from tfcli.evaluation.translated import Translated, translated
+from tfcli.evaluation.translation import Translated, translated
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.pipeline import StageStarted
 from tfcli.records.roles import TokenRoles

@@ -199,8 +199,8 @@ def _worked(path: DecodedPath, label: int) -> Text:
 
 def decoding_table(record: DecodingRecord) -> Table:
     """A row a candidate of every step."""
-    names = ("token", "token_id", "logit", "scaled", "probability", "tempered", "after_top_k", "after_top_p", "chance")
-    names += ("begin", "end", "adjusted")
+    names = ["token", "token_id", "logit", "scaled", "probability", "tempered", "after_top_k", "after_top_p", "chance"]
+    names += ["begin", "end", "adjusted"]
     others = [key for key in record.steps[0].candidates[0].after if key not in names] if record.steps else []
     return Table(
         ("step", "uniform", "chosen", *names, *others),
@@ -208,6 +208,6 @@ def decoding_table(record: DecodingRecord) -> Table:
             (number, step.uniform, int(one.token_id == step.token_id), *(values[name] for name in (*names, *others)))
             for number, step in enumerate(record.steps, start=1)
             for one in step.candidates
-            for values in [vars(one) | one.after]
+            for values in [{**vars(one), **one.after}]
         ),
     )
