@@ -39,7 +39,7 @@ def test_output_and_gradients_are_those_of_autocast(shape: tuple[int, ...], bias
 @pytest.mark.parametrize("how", ["evaluation", "float32", "no bias", "an older processor"])
 def test_everywhere_else_it_is_pytorch_s(monkeypatch: pytest.MonkeyPatch, how: str):
     monkeypatch.setattr(linear, "_BiasedProduct", None)  # would fail where it is called
-    monkeypatch.setattr(linear, "_has_product", lambda: how != "an older processor")
+    monkeypatch.setattr(linear, "has_bfloat16_products", lambda: how != "an older processor")
     ours, theirs = layers(bias=how != "no bias")
     x = torch.randn(3, 12)
     if how == "evaluation":

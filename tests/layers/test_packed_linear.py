@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from tfcli.layers.packed_linear import Int8Linear, PackedLinear
+from tfcli.layers.kernels import has_bfloat16_products
+from tfcli.layers.linear import Int8Linear, PrepackedLinear
 
 needs_kernels = pytest.mark.skipif(
-    not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    not has_bfloat16_products(),
     reason="this processor has no kernels for it",
 )
 SIZES = st.integers(1, 70)
@@ -21,7 +22,7 @@ SIZES = st.integers(1, 70)
 def test_packing_changes_rounding_alone(out: int, inner: int, rows: list[int], biased: bool, seed: int):
     torch.manual_seed(seed)
     x, weight, bias = torch.randn(*rows, inner), torch.randn(out, inner), torch.randn(out) if biased else None
-    torch.testing.assert_close(PackedLinear(weight, bias)(x), F.linear(x, weight, bias), atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(PrepackedLinear(weight, bias)(x), F.linear(x, weight, bias), atol=1e-4, rtol=1e-5)
 
 
 @needs_kernels

@@ -98,7 +98,7 @@ def test_a_model_by_rows_is_the_same_model(architecture: str, settings: dict[str
     for by_rows in (False, True):
         for attention in network.modules():
             if isinstance(attention, MultiHeadAttention):
-                attention.by_rows = by_rows
+                attention.use_in_training("rows" if by_rows else "fused")
         output = network.hidden(*inputs, padding)
         found.append([output, *torch.autograd.grad(output.sin().sum(), list(network.parameters()), allow_unused=True)])
     for fused, rows in zip(*found, strict=True):

@@ -5,7 +5,7 @@ import torch
 
 from tests.models.small import model
 from tfcli.layers import multi_head
-from tfcli.training.attention_path import choose_attention, take_attention_path
+from tfcli.training.attention_path import choose_attention
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -40,7 +40,7 @@ def test_all_attention_of_a_model_goes_that_way_in_training_alone(monkeypatch: p
             return _original(*args, **options)
 
         monkeypatch.setattr(multi_head, name, counted)
-    take_attention_path(network, path)
+    network.use_in_training(path)
     ids = torch.arange(6)[None]
     network.train()(ids, ids)
     other = {"rows": "fused_attention", "fused": "row_attention"}[path]

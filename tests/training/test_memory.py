@@ -12,7 +12,7 @@ from tfcli.errors import UsageError
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
-from tfcli.training import memory, rehearsal
+from tfcli.training import memory, memory_estimate
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.synthetic import synthetic_batches
@@ -81,7 +81,7 @@ def test_what_is_rehearsed_holds_what_autograd_saves(architecture: str, precisio
         loss = TrainingLoss(trial.parts.model, recipe.train)(next(synthetic_batches(recipe)))
     assert loss.isfinite().all()
     saved = sum(kept.values())
-    most = rehearsal.rehearse(recipe.model, recipe.train, 16)
+    most = memory_estimate.estimate_step_memory(recipe.model, recipe.train, 16)
     assert saved <= most["peak"] <= 1.6 * saved
 
 
@@ -94,9 +94,9 @@ def test_activations_grow_with_the_batch_and_weights_do_not():
 
 def test_a_deep_model_is_rehearsed_by_two_shallow_ones(monkeypatch: pytest.MonkeyPatch):
     recipe = decided({"model": {"num_layers": 7}})
-    exact = rehearsal.rehearse(recipe.model, recipe.train, 4)
-    monkeypatch.setattr(rehearsal, "REHEARSED_LAYERS", 2)
-    stretched = rehearsal.rehearse(recipe.model, recipe.train, 4)
+    exact = memory_estimate.estimate_step_memory(recipe.model, recipe.train, 4)
+    monkeypatch.setattr(memory_estimate, "TRACED_LAYERS", 2)
+    stretched = memory_estimate.estimate_step_memory(recipe.model, recipe.train, 4)
     assert stretched["weights"] == exact["weights"]
     assert stretched["gradients"] == exact["gradients"]
     assert stretched["peak"] == pytest.approx(exact["peak"], rel=0.02)
@@ -104,16 +104,16 @@ def test_a_deep_model_is_rehearsed_by_two_shallow_ones(monkeypatch: pytest.Monke
 
 def test_logits_are_told_from_a_feed_forward_of_the_same_size():
     """Each of 4 · 32 positions has 50 numbers of 4 bytes in either."""
-    plain = rehearsal.rehearse(decided().model, decided().train, 4)
+    plain = memory_estimate.estimate_step_memory(decided().model, decided().train, 4)
     alike = decided({"model": {"d_ff": 50, "num_layers": 4}})
-    assert rehearsal.rehearse(alike.model, alike.train, 4)["logits"] <= 1.1 * plain["logits"]
+    assert memory_estimate.estimate_step_memory(alike.model, alike.train, 4)["logits"] <= 1.1 * plain["logits"]
 
 
 def test_the_logits_of_an_evaluation_are_counted_by_hand():
     """Of 16 · 32 tokens 256 at a time, 20,000 numbers of 4 bytes each, and their log-probabilities beside them. A step
     holds less, in blocks of the vocabulary."""
     recipe = decided({"model": {"vocab_size": 20_000}})
-    assert rehearsal.rehearse(recipe.model, recipe.train, 16)["logits"] == 2 * 256 * 20_000 * 4
+    assert memory_estimate.estimate_step_memory(recipe.model, recipe.train, 16)["logits"] == 2 * 256 * 20_000 * 4
 
 
 def test_checkpointing_of_activations_leaves_little_of_them():
@@ -169,10 +169,10 @@ def test_the_peak_of_a_process_is_predicted_within_a_tenth(shape: tuple[str, ...
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_larger_batch_is_told_from_smaller_ones(monkeypatch: pytest.MonkeyPatch, architecture: str):
     recipe = decided(architecture=architecture)
-    monkeypatch.setattr(rehearsal, "REHEARSED_TOKENS", 10**9)
-    exact = rehearsal.rehearse(recipe.model, recipe.train, 20)
-    monkeypatch.setattr(rehearsal, "REHEARSED_TOKENS", 8 * 32)
-    assert rehearsal.rehearse(recipe.model, recipe.train, 20) == exact
+    monkeypatch.setattr(memory_estimate, "TRACED_TOKENS", 10**9)
+    exact = memory_estimate.estimate_step_memory(recipe.model, recipe.train, 20)
+    monkeypatch.setattr(memory_estimate, "TRACED_TOKENS", 8 * 32)
+    assert memory_estimate.estimate_step_memory(recipe.model, recipe.train, 20) == exact
 
 
 def test_a_batch_that_no_machine_holds_is_refused_before_it_is_drawn():

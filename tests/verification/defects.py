@@ -15,7 +15,6 @@ from tfcli.evaluation import objective
 from tfcli.generation import beam, beam_groups, caches, decode
 from tfcli.layers import masks, multi_head, row_attention
 from tfcli.layers.span import Span
-from tfcli.models import inference
 from tfcli.tokenization.stream import TokenStream
 
 explicit, attention_mask, fused = multi_head.explicit_attention, multi_head.attention_mask, multi_head.fused_attention
@@ -200,13 +199,13 @@ def loss_of_neighbours(patch: pytest.MonkeyPatch) -> None:
 
 def joined_in_another_order(patch: pytest.MonkeyPatch) -> None:
     """The one matrix for queries, keys and values has keys first."""
-    join = inference._join
+    join = multi_head.MultiHeadAttention.join_projections
 
-    def swapped(attention: Any, pack: Any) -> None:
-        attention.query, attention.key = attention.key, attention.query
-        join(attention, pack)
+    def swapped(self: multi_head.MultiHeadAttention, pack: Any) -> None:
+        self.query, self.key = self.key, self.query
+        join(self, pack)
 
-    patch.setattr(inference, "_join", swapped)
+    patch.setattr(multi_head.MultiHeadAttention, "join_projections", swapped)
 
 
 def laid_out_wrong_behind_a_cache(patch: pytest.MonkeyPatch) -> None:

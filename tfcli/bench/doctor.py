@@ -97,6 +97,12 @@ def _version(package: str) -> str | None:
         return None
 
 
+def _bfloat16_products() -> bool:
+    from tfcli.layers.kernels import has_bfloat16_products
+
+    return has_bfloat16_products()
+
+
 def _processor(torch: ModuleType | None) -> Processor:
     flags: set[str] = _try(machine.cpu_flags, set())
     told = next((f"{name}={os.environ[name]}" for name in _THREADS if name in os.environ), None)
@@ -104,7 +110,7 @@ def _processor(torch: ModuleType | None) -> Processor:
         name=_try(machine.processor, ""),
         instruction_sets=tuple(name for flag, name in _SETS.items() if flag in flags),
         kernels=_try(lambda: str(torch.backends.cpu.get_cpu_capability()) if torch else None, None),
-        bfloat16=_try(lambda: bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) if torch else None, None),
+        bfloat16=_try(lambda: _bfloat16_products() if torch else None, None),
         cores=machine.cores(),
         free_cores=_try(machine.free_cores, machine.cores()),
         quota=_try(machine.quota, None),

@@ -1,10 +1,13 @@
-"""One transformer layer: attention mixes tokens, the feed-forward works on each alone, residuals carry both."""
+"""The transformer layer: attention mixes tokens, the feed-forward network works on each alone, and residual
+connections carry both. Gradient checkpointing and torch.compile go by layers."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from tfcli.layers.autocast import for_products
 from tfcli.layers.feed_forward import FeedForward
@@ -53,12 +56,33 @@ class TransformerLayer(nn.Module):
         self.cross_attention_residual = Residual(model) if cross_attention else None
         self.feed_forward, self.feed_forward_residual = FeedForward(model), Residual(model)
         self.is_parallel = model.parallel_residual
+        self._translated: Callable[..., Tensor] | None = None
+        self._checkpoints = False
 
-    def forward(
+    def use_gradient_checkpointing(self) -> None:
+        """Keep of a pass what goes in alone, and compute the rest again for the backward pass (Chen et al. 2016). The
+        same dropout is drawn again, so that gradients stay what they were."""
+        self._checkpoints = True
+
+    def compile_sublayers(self) -> None:
+        """Translate the layer by torch.compile; checkpointing stays outside of what is translated."""
+        self._translated = torch.compile(self._sublayers)
+
+    def forward(self, x: Tensor, **how: Any) -> Tensor:
+        """Run the sublayers, as `_sublayers` says.
+
+        Shape:
+            x: (B, T, D), and the same is returned
+        """
+        run = self._translated or self._sublayers
+        return checkpoint(run, x, use_reentrant=False, **how) if self._checkpoints else run(x, **how)
+
+    def _sublayers(
         self,
         x: Tensor,
         *,
         padding_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         memory: Tensor | None = None,
         memory_padding_mask: Tensor | None = None,
         positions: PositionSignal = NO_SIGNAL,
@@ -71,7 +95,7 @@ class TransformerLayer(nn.Module):
 
         Shape:
             x: (B, T, D)
-            padding_mask: (B, T), True at real tokens
+            padding_mask: (B, T), True at real tokens; mask: (B, 1, T, S), as `MultiHeadAttention.mask_of_pass` has it
             memory: (B, S, D), the encoder's output; memory_padding_mask: (B, S)
             returns: (B, T, D)
         """
@@ -80,6 +104,7 @@ class TransformerLayer(nn.Module):
             return self.attention(
                 h,
                 padding_mask=padding_mask,
+                mask=mask,
                 positions=positions,
                 cache=cache and cache.self_attention,
                 weights=self_weights,

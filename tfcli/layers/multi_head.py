@@ -1,11 +1,13 @@
-"""Multi-head attention (Vaswani et al. 2017, 3.2.2), with grouped keys and values (Ainslie et al. 2023).
+"""Multi-head attention (Vaswani et al. 2017, 3.2.2), grouped-query attention (Ainslie et al. 2023) with fewer key-value
+heads than query heads, and multi-query attention (Shazeer 2019) with one.
 
 Shape legend: B batch, T queries, S keys, D model, H query heads, Hkv key-value heads, Dh size of a head.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from tfcli.layers.attention import explicit_attention, fused_attention, masked, without_blind_rows
@@ -19,6 +21,7 @@ from tfcli.layers.scores import Score, dot_scores
 from tfcli.recipe.model import ModelSection
 
 KeysValues = tuple[Tensor, Tensor]
+AttentionPath = Literal["fused", "rows"]
 
 _MANY_TEXTS = 8
 """Texts side by side from which on, for one query each, the plain formula is faster than the fused kernel of a CPU."""
@@ -41,7 +44,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, model: ModelSection, *, causal: bool = False, cross: bool = False) -> None:
         super().__init__()
         self.causal, self.cross = causal, cross
-        self.by_rows = False  # whether training goes a sequence at a time; a matter of speed, see `row_attention`
+        self.training_path: AttentionPath = "fused"
         self.num_heads, self.num_kv_heads, self.head_dim = model.num_heads, model.kv_heads, model.size_per_head
         self.dropout = model.attention_dropout_rate
         self.window = None if cross else model.sliding_window
@@ -51,18 +54,31 @@ class MultiHeadAttention(nn.Module):
         self.value: nn.Module = nn.Identity()
         self.output: nn.Module = nn.Identity()
         if model.attention_score != "parameter_free":
-            inner, of_keys, bias = (
-                self.num_heads * self.head_dim,
-                self.num_kv_heads * self.head_dim,
-                model.attention_bias,
-            )
-            self.query = Linear(model.d_model, inner, bias=bias)
-            self.key = Linear(model.d_model, of_keys, bias=bias)
-            self.value = Linear(model.d_model, of_keys, bias=bias)
+            inner, of_keys, _ = self.widths
+            self.query = Linear(model.d_model, inner, bias=model.attention_bias)
+            self.key = Linear(model.d_model, of_keys, bias=model.attention_bias)
+            self.value = Linear(model.d_model, of_keys, bias=model.attention_bias)
             self.output = Linear(inner, model.d_model, bias=model.has_output_bias)
-        self.joined: nn.Module | None = None  # the three in one: see `models/inference.py`
+        self.joined: nn.Module | None = None
         self.query_norm = build_norm(model, self.head_dim) if model.query_key_norm else None
         self.key_norm = build_norm(model, self.head_dim) if model.query_key_norm else None
+
+    def use_in_training(self, path: AttentionPath) -> None:
+        """Let training go by PyTorch's fused kernel or a sequence at a time ("rows"): a matter of speed alone."""
+        self.training_path = path
+
+    def join_projections(self, lay_out: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
+        """Let one matrix give the queries, keys and values of all heads, in a model that only predicts from now on.
+
+        Args:
+            lay_out: makes a layer of a weight, (out, in), and a bias, (out,).
+        """
+        parts = [part for part in (self.query, self.key, self.value) if isinstance(part, nn.Linear)]
+        if not parts:
+            return  # parameter-free attention
+        biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
+        self.joined = lay_out(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
+        self.query = self.key = self.value = nn.Identity()
 
     def forward(
         self,
@@ -70,6 +86,7 @@ class MultiHeadAttention(nn.Module):
         memory: Tensor | None = None,
         *,
         padding_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         positions: PositionSignal = NO_SIGNAL,
         cache: KeyValueCache | None = None,
         weights: list[Tensor] | None = None,
@@ -82,11 +99,11 @@ class MultiHeadAttention(nn.Module):
             x: (B, T, D)
             memory: (B, S, D)
             padding_mask: (B, S), True at real keys
+            mask: what `mask_of_pass` gives for the pass; None: it is built here, where it is needed
             weights: appended (B, H, T, S)
             returns: (B, T, D)
         """
         placed = x if positions.added is None else x + positions.added
-
         joined = None if self.joined is None else self.joined(x).split(self.widths, dim=-1)
 
         def project() -> KeysValues:
@@ -98,7 +115,23 @@ class MultiHeadAttention(nn.Module):
         query = self._heads(self.query(placed) if joined is None else joined[0], self.num_heads, self.query_norm)
         query = rotate(query, positions.rotation)
         key, value = project() if cache is None else cache.keys_values(project)
-        heads = self._attend(query, key, value, padding_mask, positions.bias, weights)
+        bias = None if positions.bias is None else positions.bias.to(query.dtype)
+        if self._is_one_query(query.shape[2], explicit=weights is not None):
+            heads = self._attend_from_one(query, key, value, padding_mask, bias)
+        else:
+            if key.shape[0] != query.shape[0]:
+                texts = query.shape[0] // key.shape[0]
+                key, value = key.repeat_interleave(texts, dim=0), value.repeat_interleave(texts, dim=0)
+                padding_mask = None if padding_mask is None else padding_mask.repeat_interleave(texts, dim=0)
+            if self.num_kv_heads != self.num_heads:
+                group = self.num_heads // self.num_kv_heads
+                key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
+            if mask is None:
+                lengths = query.shape[2], key.shape[2]
+                explicit, device = weights is not None, x.device
+                mask = self.mask_of_pass(padding_mask, *lengths, bias=bias, explicit=explicit, device=device)
+            is_padded = padding_mask is not None
+            heads = self._attend(query, key, value, mask=mask, bias=bias, weights=weights, is_padded=is_padded)
         return self.output(heads.transpose(1, 2).flatten(2))
 
     @property
@@ -107,37 +140,64 @@ class MultiHeadAttention(nn.Module):
         of_keys = self.num_kv_heads * self.head_dim
         return self.num_heads * self.head_dim, of_keys, of_keys
 
+    def mask_of_pass(
+        self,
+        padding_mask: Tensor | None,
+        target_length: int,
+        source_length: int,
+        *,
+        bias: Tensor | None,
+        explicit: bool,
+        device: torch.device,
+    ) -> Tensor | None:
+        """The attention mask of a pass, the same for all layers of a stack; None where their path needs none.
+
+        Args:
+            explicit: whether attention weights are wanted.
+
+        Shape:
+            padding_mask: (B, S), True at real keys; bias: (1, H, T, S)
+            returns: (B, 1, T, S)
+        """
+        if self._is_one_query(target_length, explicit=explicit):
+            return None
+        unmasked = padding_mask is None and bias is None and self.window is None
+        if unmasked and self.causal and target_length == source_length and self._is_fused(bias, explicit=explicit):
+            return None  # the kernel has the triangle of its own
+        return attention_mask(
+            padding_mask, target_length, source_length, causal=self.causal, window=self.window, device=device
+        )
+
+    def _is_one_query(self, target_length: int, *, explicit: bool) -> bool:
+        return target_length == 1 and not self.training and self.score.has_kernel and not explicit
+
+    def _is_by_rows(self, bias: Tensor | None) -> bool:
+        return self.training_path == "rows" and self.training and not (bias is not None and bias.requires_grad)
+
+    def _is_fused(self, bias: Tensor | None, *, explicit: bool) -> bool:
+        return self.score.has_kernel and not explicit and not self._is_by_rows(bias)
+
     def _attend(
         self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        padding_mask: Tensor | None,
+        *,
+        mask: Tensor | None,
         bias: Tensor | None,
         weights: list[Tensor] | None,
+        is_padded: bool,
     ) -> Tensor:
-        dropout = self.dropout if self.training else 0.0
-        fused = weights is None and self.score.has_kernel
-        if fused and query.shape[2] == 1 and not self.training:
-            return self._attend_from_one(query, key, value, padding_mask, bias)
-        if key.shape[0] != query.shape[0]:
-            texts = query.shape[0] // key.shape[0]
-            key, value = key.repeat_interleave(texts, dim=0), value.repeat_interleave(texts, dim=0)
-            padding_mask = None if padding_mask is None else padding_mask.repeat_interleave(texts, dim=0)
-        if self.num_kv_heads != self.num_heads:
-            group = self.num_heads // self.num_kv_heads
-            key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
-        by_rows = self.by_rows and self.training and not (bias is not None and bias.requires_grad)
-        lengths = query.shape[2], key.shape[2]
-        triangular = self.causal and lengths[0] == lengths[1] and padding_mask is bias is self.window is None
-        bias = None if bias is None else bias.to(query.dtype)
-        if fused and triangular and not by_rows:
-            return fused_attention(query, key, value, scale=self.score.scale, causal=True, dropout=dropout)
-        mask = attention_mask(padding_mask, *lengths, causal=self.causal, window=self.window, device=query.device)
-        if fused and by_rows:
-            return self._by_rows(query, key, value, mask, bias, dropout, is_padded=padding_mask is not None)
-        if fused:
-            return fused_attention(query, key, value, mask, scale=self.score.scale, bias=bias, dropout=dropout)
+        scale, dropout = self.score.scale, self.dropout if self.training else 0.0
+        if self._is_fused(bias, explicit=weights is not None):
+            causal = self.causal and mask is None and bias is None and query.shape[2] == key.shape[2]
+            return fused_attention(query, key, value, mask, scale=scale, bias=bias, causal=causal, dropout=dropout)
+        if weights is None and self.score.has_kernel:
+            bias = query.new_zeros(1, 1, query.shape[2], key.shape[2]) if bias is None else bias
+            if mask is None:
+                return row_attention(query, key, value, bias, scale=scale, dropout=dropout)
+            output = row_attention(query, key, value, masked(bias, mask), scale=scale, dropout=dropout)
+            return without_blind_rows(output, mask) if is_padded else output  # else each query sees itself
         scores = self.score(query, key)
         output, of_heads = explicit_attention(scores if bias is None else scores + bias, value, mask, dropout)
         if weights is not None:
@@ -167,7 +227,7 @@ class MultiHeadAttention(nn.Module):
         else:
             shared = query if heads == 1 else query.view(query.shape[0], self.num_kv_heads, heads, self.head_dim)
         mask = None if padding_mask is None else padding_mask[:, None, None]
-        bias = None if bias is None else bias.to(query.dtype).view(1, self.num_kv_heads, -1, key.shape[2])
+        bias = None if bias is None else bias.view(1, self.num_kv_heads, -1, key.shape[2])
         if query.is_cpu and shared.shape[0] >= _MANY_TEXTS:
             scores = dot_scores(shared, key, self.score.scale)
             output, _ = explicit_attention(scores if bias is None else scores + bias, value, mask)
@@ -176,23 +236,6 @@ class MultiHeadAttention(nn.Module):
         if texts > 1:
             output = output.view(key.shape[0], self.num_kv_heads, texts, heads, self.head_dim).transpose(1, 2)
         return output.reshape(query.shape)
-
-    def _by_rows(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        bias: Tensor | None,
-        dropout: float,
-        *,
-        is_padded: bool,
-    ) -> Tensor:
-        bias = query.new_zeros(1, 1, query.shape[2], key.shape[2]) if bias is None else bias
-        if mask is None:
-            return row_attention(query, key, value, bias, scale=self.score.scale, dropout=dropout)
-        output = row_attention(query, key, value, masked(bias, mask), scale=self.score.scale, dropout=dropout)
-        return without_blind_rows(output, mask) if is_padded else output  # else each query sees itself
 
     def _heads(self, x: Tensor, heads: int, norm: nn.Module | None = None) -> Tensor:
         """(B, S, heads · Dh) → (B, heads, S, Dh), normalised where there is a norm: heads become a batch axis."""

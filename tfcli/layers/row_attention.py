@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from tfcli.layers.kernels import dropped_out, softmax_gradient
+
 CACHED_SCORES = 1 << 20
 """Scores worked on at a time: two megabytes of bfloat16, what stays in reach of two cores."""
 
@@ -42,7 +44,7 @@ class _RowAttention(torch.autograd.Function):
             weights = torch.softmax(weights, dim=-1, dtype=weights.dtype)  # on a GPU, autocast would make it float32
             kept.append(weights)
             if dropout:
-                weights, survivors = torch.native_dropout(weights, dropout, train=True)
+                weights, survivors = dropped_out(weights, dropout)
                 kept.append(survivors)
             output[some] = torch.bmm(weights, value[some])
         ctx.save_for_backward(query, key, value, *kept)
@@ -62,7 +64,7 @@ class _RowAttention(torch.autograd.Function):
                 survivors = next(kept).to(weights.dtype).div_(1 - ctx.dropout)
                 mixed, d_weights = weights * survivors, d_weights * survivors
             d_value[some] = torch.bmm(mixed.transpose(1, 2), gradient[some])
-            d_scores = torch._softmax_backward_data(d_weights, weights, -1, weights.dtype).mul_(ctx.scale)
+            d_scores = softmax_gradient(d_weights, weights).mul_(ctx.scale)
             d_query[some] = torch.bmm(d_scores, key[some])
             d_key[some] = torch.bmm(d_scores.transpose(1, 2), query[some])
         return d_query, d_key, d_value, None, None, None

@@ -36,19 +36,3 @@ class Decoder(Transformer):
         x = self.embedding(input_ids, span_of(input_ids.shape[1], cache))
         self_weights = collector(weights, "decoder_self")
         return self.stack(x, padding_mask=padding_mask, cache=cache, self_weights=self_weights)
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        padding_mask: Tensor | None = None,
-        *,
-        cache: StackCache | None = None,
-        weights: AttentionWeights | None = None,
-    ) -> Tensor:
-        """Logits of the next token at every position.
-
-        Shape:
-            input_ids, padding_mask: (B, T)
-            returns: (B, T, Vocab)
-        """
-        return self.head(self.hidden(input_ids, padding_mask, cache=cache, weights=weights))

@@ -36,19 +36,3 @@ class Encoder(Transformer):
         """
         x = self.embedding(input_ids, token_type_ids=token_type_ids)
         return self.stack(x, padding_mask=padding_mask, self_weights=collector(weights, "encoder_self"))
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        padding_mask: Tensor | None = None,
-        *,
-        token_type_ids: Tensor | None = None,
-        weights: AttentionWeights | None = None,
-    ) -> Tensor:
-        """Logits of the token that belongs at each position.
-
-        Shape:
-            input_ids, padding_mask, token_type_ids: (B, S)
-            returns: (B, S, Vocab)
-        """
-        return self.head(self.hidden(input_ids, padding_mask, token_type_ids=token_type_ids, weights=weights))

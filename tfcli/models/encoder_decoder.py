@@ -75,19 +75,3 @@ class EncoderDecoder(Transformer):
         """
         memory = self.encode(input_ids, padding_mask, weights=weights)
         return self.decode(decoder_input_ids, memory, padding_mask, weights=weights)
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        decoder_input_ids: Tensor,
-        padding_mask: Tensor | None = None,
-        *,
-        weights: AttentionWeights | None = None,
-    ) -> Tensor:
-        """Logits of the next target token at every position.
-
-        Shape:
-            input_ids, padding_mask: (B, S); decoder_input_ids: (B, T)
-            returns: (B, T, Vocab)
-        """
-        return self.head(self.hidden(input_ids, decoder_input_ids, padding_mask, weights=weights))

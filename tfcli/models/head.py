@@ -1,4 +1,7 @@
-"""From a token's last vector to one logit for every token of the vocabulary."""
+"""The language modelling head: from a token's last vector to one logit for every token of the vocabulary; weight tying
+with the embeddings."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +42,17 @@ class Head(nn.Module):
         self.scale = size**-0.5 if model.scale_logits else 1.0
         self.weight = embedding if model.tie_embeddings else nn.Parameter(torch.empty(vocab_size, size))
         self.bias = nn.Parameter(torch.empty(vocab_size)) if model.head_bias else None
-        self.product: nn.Module | None = None  # the same, in a model that only predicts: see `inference.py`
+        self.product: nn.Module | None = None
+
+    def lay_out(self, how: Callable[[Tensor, Tensor | None], nn.Module], *, keeps_weight: bool) -> None:
+        """Let another layer multiply with W and add b, in a model that only predicts from now on.
+
+        Args:
+            keeps_weight: whether the embedding needs W as well.
+        """
+        self.product = how(self.weight, self.bias)
+        if not keeps_weight:
+            del self.weight
 
     def prepared(self, h: Tensor) -> Tensor:
         """What is multiplied with W.

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.errors import UsageError
+from tfcli.layers.kernels import has_bfloat16_products
+from tfcli.layers.linear import Int8Linear, PrepackedLinear
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.layers.packed_linear import Int8Linear, PackedLinear
 from tfcli.models.allocator import keep_freed_memory
 from tfcli.models.head import Head
 from tfcli.models.transformer import Transformer
@@ -48,14 +49,12 @@ def _lay_out(model: Transformer, lay_out: Callable[[Tensor, Tensor | None], nn.M
     # Nothing else may hold a matrix that has been laid out: it goes before the next one is.
     for module in [module for module in model.modules() if not isinstance(module, nn.Linear)]:
         if isinstance(module, MultiHeadAttention) and not module.cross and model.section.position_merge != "query_key":
-            _join(module, lay_out)
+            module.join_projections(lay_out)
         for name, child in module.named_children():
             if isinstance(child, nn.Linear):
                 setattr(module, name, lay_out(child.weight, child.bias))
         if isinstance(module, Head):
-            module.product = lay_out(module.weight, module.bias)
-            if not model.section.tie_embeddings:
-                del module.weight
+            module.lay_out(lay_out, keeps_weight=model.section.tie_embeddings)
 
 
 def _can_pack(model: Transformer, dtype: torch.dtype) -> bool:
@@ -63,25 +62,13 @@ def _can_pack(model: Transformer, dtype: torch.dtype) -> bool:
         return False
     if not torch.backends.mkldnn.is_available():
         return False
-    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and has_bfloat16_products())
 
 
 def _fastest(weight: Tensor, bias: Tensor | None) -> nn.Module:
     if weight.numel() >= _LARGE:
-        return PackedLinear(weight, bias)
-    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-    linear.weight = nn.Parameter(weight.detach(), requires_grad=False)
-    if bias is not None:
-        linear.bias = nn.Parameter(bias.detach(), requires_grad=False)
+        return PrepackedLinear(weight, bias)
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta").requires_grad_(False)
+    parts = {"weight": weight.detach()} if bias is None else {"weight": weight.detach(), "bias": bias.detach()}
+    linear.load_state_dict(parts, assign=True)
     return linear
-
-
-def _join(attention: MultiHeadAttention, lay_out: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
-    """One matrix whose columns give the queries, keys and values of all heads."""
-    parts = [part for part in (attention.query, attention.key, attention.value) if isinstance(part, nn.Linear)]
-    if not parts:
-        return  # parameter-free attention
-    biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
-    weights: list[Tensor] = [part.weight for part in parts]
-    attention.joined = lay_out(torch.cat(weights), torch.cat(biases) if biases else None)
-    attention.query = attention.key = attention.value = nn.Identity()

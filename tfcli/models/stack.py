@@ -51,11 +51,18 @@ class Stack(nn.Module):
             self_weights, cross_weights: receive a (B, H, T, S) a layer
             returns: (B, T, D)
         """
-        positions = self.positions(span_of(x.shape[1], cache))
+        span = span_of(x.shape[1], cache)
+        positions = self.positions(span)
+        first, explicit = self.layers[0], self_weights is not None
+        assert isinstance(first, TransformerLayer)
+        mask = first.attention.mask_of_pass(  # depends on no layer, and is built once for all
+            padding_mask, x.shape[1], span.end, bias=positions.bias, explicit=explicit, device=x.device
+        )
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,
                 padding_mask=padding_mask,
+                mask=mask,
                 memory=memory,
                 memory_padding_mask=memory_padding_mask,
                 positions=positions,

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfcli.layers.layer import TransformerLayer
+from tfcli.layers.multi_head import AttentionPath, MultiHeadAttention
 from tfcli.recipe.model import ModelSection
 
 AttentionWeights = dict[str, list[Tensor]]
@@ -27,6 +29,34 @@ class Transformer(nn.Module):
             returns: (B, T, D)
         """
         raise NotImplementedError
+
+    def forward(self, *inputs: Any, **options: Any) -> Tensor:
+        """Logits of a token at every position, from what `hidden` takes.
+
+        Shape:
+            returns: (B, T, Vocab)
+        """
+        return self.head(self.hidden(*inputs, **options))
+
+    @property
+    def transformer_layers(self) -> list[TransformerLayer]:
+        """Those of all stacks."""
+        return [module for module in self.modules() if isinstance(module, TransformerLayer)]
+
+    @property
+    def attentions(self) -> list[MultiHeadAttention]:
+        """Self-attentions and cross-attentions of all layers."""
+        return [module for module in self.modules() if isinstance(module, MultiHeadAttention)]
+
+    def use_in_training(self, path: AttentionPath) -> None:
+        """Let all attention go that way in training."""
+        for attention in self.attentions:
+            attention.use_in_training(path)
+
+    def use_gradient_checkpointing(self) -> None:
+        """Compute the activations of every layer again for the backward pass."""
+        for layer in self.transformer_layers:
+            layer.use_gradient_checkpointing()
 
     @property
     def device(self) -> torch.device:

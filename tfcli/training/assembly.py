@@ -13,11 +13,11 @@ from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
-from tfcli.training.attention_path import choose_attention, take_attention_path
+from tfcli.training.attention_path import choose_attention
 from tfcli.training.compilation import choose_compile, compile_layers
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.optimizer import build_optimizers
-from tfcli.training.parallel import forget_activations, parallelized
+from tfcli.training.parallel import parallelized
 from tfcli.training.precision import choose_device, choose_precision
 from tfcli.training.workers import ALONE, Workers
 
@@ -62,11 +62,11 @@ def assemble(model: ModelSection, train: TrainSection, workers: Workers = ALONE)
     built = build_model(model, train.seed)
     if device.type == "cpu":
         keep_freed_memory()
-    take_attention_path(built, train.attention)
+    built.use_in_training("rows" if train.attention == "rows" else "fused")
     if train.compile == "on":
         compile_layers(built)
     if train.activation_checkpointing:
-        forget_activations(built)
+        built.use_gradient_checkpointing()
     torch.manual_seed(workers.seed(train.seed))  # dropout draws from here
     objective = parallelized(TrainingLoss(built, train), train, workers, device)
     return Assembly(built, objective, build_optimizers(built, train), device)

@@ -3,9 +3,7 @@
 from typing import Literal
 
 import torch
-from torch import nn
 
-from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.recipe.train import AttentionPath
 
 _LONGEST_ROWS = 512
@@ -20,10 +18,3 @@ def choose_attention(
     if wanted != "auto":
         return wanted
     return "rows" if device.type == "cpu" and precision == "bfloat16" and context <= _LONGEST_ROWS else "fused"
-
-
-def take_attention_path(model: nn.Module, path: AttentionPath) -> None:
-    """Let all attention of a model go that way in training."""
-    for module in model.modules():
-        if isinstance(module, MultiHeadAttention):
-            module.by_rows = path == "rows"

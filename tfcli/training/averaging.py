@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from tfcli.layers.kernels import lerp_all
 from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.parts import local
 from tfcli.runs.weights import (
@@ -35,7 +36,7 @@ class MovingAverage:
         """Take in the weights after the update of number `updates`."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
         ours, theirs = list(self.tensors.values()), list(model_tensors(model).values())
-        torch._foreach_lerp_([local(tensor) for tensor in ours], [local(tensor) for tensor in theirs], 1 - decay)
+        lerp_all([local(tensor) for tensor in ours], [local(tensor) for tensor in theirs], 1 - decay)
 
 
 @contextmanager

@@ -6,10 +6,10 @@ import shutil
 from typing import Literal
 
 import torch
-from torch import nn
 
 from tfcli.errors import UsageError
-from tfcli.layers.layer import TransformerLayer
+from tfcli.layers.kernels import allow_recompiles
+from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import Compile
 
 _FEWEST_STEPS = 500
@@ -35,20 +35,16 @@ def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal
     return wanted
 
 
-def compile_layers(model: nn.Module) -> None:
+def compile_layers(model: Transformer) -> None:
     """Translate each layer's forward by itself: all are the same program, so that it is translated once. What is put
     around it later, as the checkpointing of activations, stays outside.
 
     Encoder and decoder layers, training and evaluation, lengths and masks that come and go are forms of the one
     program, and an encoder-decoder has more of them than PyTorch translates by default.
     """
-    from torch._dynamo import config as limits  # takes a second to import
-
-    if hasattr(limits, "recompile_limit"):  # a newer PyTorch may call it otherwise
-        limits.recompile_limit = max(_MOST_FORMS, limits.recompile_limit)
-    for module in model.modules():
-        if isinstance(module, TransformerLayer):
-            module.forward = torch.compile(module.forward)  # type: ignore[method-assign]
+    allow_recompiles(_MOST_FORMS)
+    for layer in model.transformer_layers:
+        layer.compile_sublayers()
 
 
 def _translator(device: torch.device) -> bool:

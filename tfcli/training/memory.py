@@ -1,4 +1,4 @@
-"""How much memory a training takes, and whether that fits into this machine, before it is begun."""
+"""Memory estimate of a training: how much it takes, and whether that fits into this machine, before it is begun."""
 
 import platform
 from pathlib import Path
@@ -12,8 +12,8 @@ from tfcli.models.transformer import Transformer
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.records.planning import MemoryRecord
+from tfcli.training.memory_estimate import estimate_step_memory
 from tfcli.training.optimizer import layer_matrices
-from tfcli.training.rehearsal import rehearse
 from tfcli.training.synthetic import sequences_per_batch
 
 BYTES_PER_PARAMETER = 16
@@ -32,7 +32,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def predict_memory(recipe: Recipe) -> MemoryRecord:
-    """What a training of full batches takes in one process, by a rehearsal of its step on shapes.
+    """What a training of full batches takes in one process, by its step on shapes alone.
 
     AdamW remembers two numbers a parameter and Muon one; a moving average is one more. The process is taken to be as
     large as this one is now. torch.compile takes less than is predicted here, and fsdp a part of it.
@@ -41,7 +41,7 @@ def predict_memory(recipe: Recipe) -> MemoryRecord:
         recipe: decided for the machine, with `model.vocab_size` set.
     """
     train = recipe.train
-    most = rehearse(recipe.model, train, sequences_per_batch(recipe))
+    most = estimate_step_memory(recipe.model, train, sequences_per_batch(recipe))
     optimizer = _FLOAT * _remembered(weightless(recipe.model), train)
     # A step that is reported ends with a copy of the weights beside weights and gradients (`update_sizes.py`).
     live = max(most["peak"], 2 * most["weights"] + most["gradients"]) + optimizer

@@ -1,9 +1,8 @@
-"""One training on several processes: every process holds all weights (ddp), or a part of every matrix (fsdp).
+"""Distributed training with DDP and FSDP: every process holds all weights (ddp), or a shard of every matrix (fsdp).
 
 What FSDP needs is imported where it is called, since most trainings have one process.
 """
 
-import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeGuard
@@ -11,22 +10,13 @@ from typing import TYPE_CHECKING, TypeGuard
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.checkpoint import checkpoint
 
-from tfcli.layers.layer import TransformerLayer
 from tfcli.recipe.train import TrainSection
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.workers import Workers
 
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
-
-
-def forget_activations(model: nn.Module) -> None:
-    """Keep of each layer what goes in alone, and compute the rest again for the backward pass (Chen et al. 2016). The
-    same dropout is drawn again, so that gradients stay what they were."""
-    for layer in _layers(model):
-        layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)  # type: ignore[method-assign]
 
 
 def parallelized(objective: TrainingLoss, train: TrainSection, workers: Workers, device: torch.device) -> nn.Module:
@@ -46,7 +36,7 @@ def parallelized(objective: TrainingLoss, train: TrainSection, workers: Workers,
     from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh(device.type, (workers.size,))
-    for layer in _layers(objective):
+    for layer in objective.model.transformer_layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(objective, mesh=mesh)
     return objective
@@ -81,7 +71,3 @@ def gathered(objective: nn.Module) -> Iterator[None]:
 
 def _is_fsdp(objective: nn.Module) -> "TypeGuard[FSDPModule]":
     return hasattr(objective, "set_requires_gradient_sync")
-
-
-def _layers(module: nn.Module) -> list[TransformerLayer]:
-    return [layer for layer in module.modules() if isinstance(layer, TransformerLayer)]

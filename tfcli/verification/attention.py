@@ -11,7 +11,6 @@ from torch import Tensor
 
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import AttentionWeights, Transformer
-from tfcli.training.attention_path import take_attention_path
 from tfcli.verification.cached import CHUNKED, chunks, in_pieces
 from tfcli.verification.check import Finding, Skipped, alike, at_most, proof, worst
 from tfcli.verification.reading import Reading, at_text, embedded, kept_outputs, mixed, padded_reading, predict, reading
@@ -109,13 +108,13 @@ def _in_rows(model: Transformer) -> Iterator[None]:
     """Attention as training has it a row at a time; the rest of the model stays in evaluation."""
     parts = [part for part in model.modules() if isinstance(part, MultiHeadAttention)]
     rates = [part.dropout for part in parts]
-    take_attention_path(model, "rows")
+    model.use_in_training("rows")
     for part in parts:
         part.training, part.dropout = True, 0.0
     try:
         yield
     finally:
-        take_attention_path(model, "fused")
+        model.use_in_training("fused")
         for part, rate in zip(parts, rates, strict=True):
             part.training, part.dropout = False, rate
 

@@ -1,45 +1,40 @@
-"""A training step and an evaluation on shapes without numbers: how many bytes live at each instant, at no memory and
-hardly any time.
+"""Memory estimate of a training step: how many bytes live at each instant, found at no memory and hardly any time.
 
-PyTorch's fake tensors run the model's own code, so that what is counted is what autograd really keeps, whatever the
-variant, the attention path or the precision. A second look at the same code would only go stale.
+PyTorch's fake tensors have shapes and no numbers. They run the model's own code, so that what is counted is what
+autograd really keeps, whatever the variant, the attention path or the precision. A formula would only go stale, and is
+used where this PyTorch has no fake tensors.
 """
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from tfcli.data.batch import Batch
 from tfcli.evaluation.objective import scores_of_labels
-from tfcli.models.build import ARCHITECTURES
+from tfcli.layers.kernels import Operation, fake_tensors
+from tfcli.models.build import ARCHITECTURES, weightless
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
-from tfcli.training.attention_path import take_attention_path
 from tfcli.training.cross_entropy import MOST_TOKENS
 from tfcli.training.objective import TrainingLoss
-from tfcli.training.parallel import forget_activations
 from tfcli.training.synthetic import synthetic_batch
 
 Kind = Literal["weights", "copies", "gradients", "activations", "logits"]
 
-REHEARSED_LAYERS = 8
+TRACED_LAYERS = 8
 """A deeper model costs as much more for every layer as one of twice these costs over one of these."""
 
-REHEARSED_TOKENS = MOST_TOKENS
+TRACED_TOKENS = MOST_TOKENS
 """A larger batch costs as much more for every sequence as one of twice so many tokens over one of these."""
 
 
-def rehearse(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
+def estimate_step_memory(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
     """Bytes of a forward and backward pass, and then of scoring such a batch: the most that live of each kind, and
     "peak", the most of all at once.
 
@@ -52,17 +47,17 @@ def rehearse(section: ModelSection, train: TrainSection, sequences: int) -> Coun
         train: decided for the machine.
         sequences: of a micro-batch, each `train.context` tokens long.
     """
-    few_sequences = -(-REHEARSED_TOKENS // (train.context or section.max_seq_len))
+    few_sequences = -(-TRACED_TOKENS // (train.context or section.max_seq_len))
     if sequences > 2 * few_sequences:
-        few, more = (rehearse(section, train, n * few_sequences) for n in (1, 2))
+        few, more = (estimate_step_memory(section, train, n * few_sequences) for n in (1, 2))
         further = sequences - few_sequences
         return Counter({kind: few[kind] + further * (more[kind] - few[kind]) // few_sequences for kind in more})
     section = _with_vocabulary_of_its_own(section, train)
     deepest = max(section.num_layers, section.decoder_layers)
-    if deepest <= 2 * REHEARSED_LAYERS:
-        return _rehearsed(section, train, sequences)
-    few, more = (_rehearsed(_with_layers(section, n * REHEARSED_LAYERS, deepest), train, sequences) for n in (1, 2))
-    times = deepest / REHEARSED_LAYERS - 1
+    if deepest <= 2 * TRACED_LAYERS:
+        return _traced(section, train, sequences)
+    few, more = (_traced(_with_layers(section, n * TRACED_LAYERS, deepest), train, sequences) for n in (1, 2))
+    times = deepest / TRACED_LAYERS - 1
     return Counter({kind: round(few[kind] + times * (more[kind] - few[kind])) for kind in more})
 
 
@@ -80,31 +75,50 @@ def _with_layers(section: ModelSection, deepest: int, of: int) -> ModelSection:
     return replace(section, num_layers=max(1, section.num_layers * deepest // of), num_decoder_layers=other)
 
 
-def _rehearsed(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
+def _traced(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
     length = train.context or section.max_seq_len
-    batch = synthetic_batch(
-        section, sequences, length, np.random.default_rng(0), mask_probability=train.mask_probability
-    )
-    with FakeTensorMode(), _Ledger(section, batch) as ledger:
-        with torch.device(train.device):
-            model = ARCHITECTURES[section.architecture](section).train()
-        ledger.name(model)
-        take_attention_path(model, train.attention)
-        if train.activation_checkpointing:
-            forget_activations(model)
-        TrainingLoss(model, train)(batch)[1].backward()
-        ledger.name_gradients(model)
-        model.zero_grad()
-        with torch.no_grad():
-            scores_of_labels(model.eval(), batch, model.device)
-        return ledger.totals()
+    rate = train.mask_probability
+    batch = synthetic_batch(section, sequences, length, np.random.default_rng(0), mask_probability=rate)
+    ledger = _Ledger(section, batch)
+    try:
+        with fake_tensors(ledger.made, ledger.chosen):
+            with torch.device(train.device):
+                model = ARCHITECTURES[section.architecture](section).train()
+            ledger.name(model)
+            model.use_in_training("rows" if train.attention == "rows" else "fused")
+            if train.activation_checkpointing:
+                model.use_gradient_checkpointing()
+            TrainingLoss(model, train)(batch)[1].backward()
+            ledger.name_gradients(model)
+            model.zero_grad()
+            with torch.no_grad():
+                scores_of_labels(model.eval(), batch, model.device)
+            return ledger.totals()
+    except NotImplementedError:
+        return _by_formula(section, train, sequences)
 
 
-class _Ledger(TorchDispatchMode):
+def _by_formula(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
+    """A layer keeps T D (34 + 5 H T / D) bytes of a sequence in 16 bits (Korthikanti et al. 2022, equation 1)."""
+    length, layers = train.context or section.max_seq_len, section.num_layers
+    if section.architecture == "encoder-decoder":
+        layers += section.decoder_layers
+    if train.activation_checkpointing:
+        layers = 1
+    half = train.precision == "bfloat16"
+    weights = 4 * weightless(section).num_parameters()
+    kept = sequences * length * section.d_model * (34 + 5 * section.num_heads * length / section.d_model)
+    logits = 4 * min(sequences * length, MOST_TOKENS) * (section.vocab_size or 0)
+    kinds: Counter[str] = Counter(weights=weights, gradients=weights, logits=logits)
+    kinds.update(copies=weights // 2 if half else 0, activations=round(kept * layers * (1 if half else 2)))
+    kinds["peak"] = kinds.total()
+    return kinds
+
+
+class _Ledger:
     """Notes every allocation and every release, in order."""
 
     def __init__(self, section: ModelSection, batch: Batch) -> None:
-        super().__init__()
         self.vocab_size, self.targets = section.vocab_size, batch.target_tokens
         self.moves: list[tuple[int, int]] = []  # number of the storage, bytes more or less
         self.kinds: dict[int, Kind] = {}
@@ -132,34 +146,27 @@ class _Ledger(TorchDispatchMode):
                 most[kind] = max(most[kind], live[kind])
         return most
 
-    def __torch_dispatch__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        result = self._chosen(func, args)
-        if result is None:
-            result = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor) and tensor.untyped_storage() not in self.numbers:
-                self._allocated(tensor, func, args)
-        return result
-
-    def _chosen(self, func: Any, args: tuple[Any, ...]) -> Tensor | None:
+    def chosen(self, operation: Operation) -> Tensor | None:
         """What a boolean mask chooses: without numbers nobody knows how many; the batch does."""
-        if func is not torch.ops.aten.index.Tensor or not any(i is not None and i.dtype == torch.bool for i in args[1]):
+        name, arguments = operation
+        if name != "aten::index" or not any(i is not None and i.dtype == torch.bool for i in arguments[1]):
             return None
-        values, (mask, *_) = args
+        values, (mask, *_) = arguments
         return values.new_empty((self.targets, *values.shape[mask.ndim :]))
 
-    def _allocated(self, tensor: Tensor, func: Any, args: tuple[Any, ...]) -> None:
+    def made(self, tensor: Tensor, operation: Operation) -> None:
+        """A tensor that an operation returns, in a storage that may be new."""
         storage = tensor.untyped_storage()
-        number = self._number(tensor)
-        size = storage.nbytes()
-        self.kinds[number] = self._kind(tensor, func, args)
+        if storage in self.numbers:
+            return
+        number, size = self._number(tensor), storage.nbytes()
+        self.kinds[number] = self._kind(tensor, operation)
         self.moves.append((number, size))
         weakref.finalize(storage, self.moves.append, (number, -size))
 
-    def _kind(self, tensor: Tensor, func: Any, args: tuple[Any, ...]) -> Kind:
-        if func is torch.ops.aten._to_copy.default and self.kinds[self._number(args[0])] == "weights":
+    def _kind(self, tensor: Tensor, operation: Operation) -> Kind:
+        name, arguments = operation
+        if name == "aten::_to_copy" and self.kinds[self._number(arguments[0])] == "weights":
             return "copies"
         return "logits" if tensor.ndim > 1 and tensor.shape[-1] == self.vocab_size else "activations"
 
