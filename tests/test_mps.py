@@ -17,7 +17,7 @@ from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.train import TrainSection
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.optimizer import build_optimizers
-from tfcli.training.schedule import share_of_peak
+from tfcli.training.schedule import learning_rate_factor
 from tfcli.training.step import optimizer_step
 from tfcli.training.update_sizes import UpdateSizes
 
@@ -73,7 +73,7 @@ def test_a_step_of_training_needs_no_float64(architecture: str, optimizer: str):
             objective,
             optimizers,
             [batch(architecture, (6, 3)), batch(architecture, (2, 1))],
-            share_of_peak=share_of_peak(3, section),
+            learning_rate_factor=learning_rate_factor(3, section),
             clip_norm=0.5,
             only_finite=True,
             measured=UpdateSizes(model),

@@ -13,7 +13,7 @@ from tfcli.layers.linear import Int8Linear, PrepackedLinear
 from tfcli.models.inference import ready_to_predict
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.memory import predict_memory
-from tfcli.training.trial import open_trial
+from tfcli.training.step_benchmark import open_step_benchmark
 
 PRIVATE = (
     "linear_pointwise",
@@ -103,7 +103,7 @@ def test_a_training_goes_the_same_way_without_any(monkeypatch: pytest.MonkeyPatc
     )
 
     def losses() -> list[float]:
-        trial = open_trial(recipe)
+        trial = open_step_benchmark(recipe)
         return [float(trial.step()) for _ in range(3)]
 
     before = losses()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.layers.test_packed_linear import needs_kernels
+from tests.layers.test_inference_linear import needs_kernels
 from tfcli.errors import UsageError
 from tfcli.models import inference
 from tfcli.models.build import build_model

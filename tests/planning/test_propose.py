@@ -8,7 +8,7 @@ from tfcli.models.presets import SIZES
 from tfcli.planning import propose
 from tfcli.planning.propose import candidates, choose, least_minutes, settings_of, worth
 from tfcli.recipe.loading import build_recipe
-from tfcli.records.planning import Candidate, Probe
+from tfcli.records.planning import Candidate, StepMeasurement
 from tfcli.training import memory
 
 HERE = Path()
@@ -31,7 +31,7 @@ def probed(patch: pytest.MonkeyPatch, **values: float) -> None:
         "steps_per_epoch": 1e9,
         "memory": 10**8,
     }
-    patch.setattr(propose, "probe", lambda *arguments: Probe(**{**answer, **values}))
+    patch.setattr(propose, "measure_steps", lambda *arguments: StepMeasurement(**{**answer, **values}))
 
 
 def found(minutes: float, sizes: tuple[str, ...] = ("tiny",)) -> list[Candidate]:

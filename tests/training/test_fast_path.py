@@ -17,7 +17,7 @@ from tfcli.recipe.train import TrainSection
 from tfcli.training.attention_path import take_attention_path
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.optimizer import build_optimizers
-from tfcli.training.schedule import share_of_peak
+from tfcli.training.schedule import learning_rate_factor
 from tfcli.training.step import optimizer_step
 
 STEPS, LENGTH = 200, 48
@@ -46,7 +46,7 @@ def plain_losses(windows: NDArray[np.int64], train: TrainSection) -> list[float]
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), train.clip_norm)
         for group in optimizer.param_groups:
-            group["lr"] = train.learning_rate * share_of_peak(step, train)
+            group["lr"] = train.learning_rate * learning_rate_factor(step, train)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
@@ -60,8 +60,8 @@ def fast_losses(windows: NDArray[np.int64], train: TrainSection) -> list[float]:
     losses = []
     for step, window in enumerate(windows, start=1):
         batch = Batch(window[:, :-1], window[:, 1:])
-        share = share_of_peak(step, train)
-        loss, _ = optimizer_step(objective, optimizers, [batch], share_of_peak=share, clip_norm=train.clip_norm)
+        share = learning_rate_factor(step, train)
+        loss, _ = optimizer_step(objective, optimizers, [batch], learning_rate_factor=share, clip_norm=train.clip_norm)
         losses.append(loss[0].item())
     return losses
 

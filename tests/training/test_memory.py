@@ -15,8 +15,8 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.training import memory, memory_estimate
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.objective import TrainingLoss
+from tfcli.training.step_benchmark import open_step_benchmark
 from tfcli.training.synthetic import synthetic_batches
-from tfcli.training.trial import open_trial
 
 CPU = torch.device("cpu")
 ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")
@@ -70,7 +70,7 @@ def test_weights_gradients_and_moments_by_hand():
 def test_what_is_rehearsed_holds_what_autograd_saves(architecture: str, precision: str):
     """Independently: the storages that the backward pass of a real model keeps."""
     recipe = decided({"train": {"precision": precision, "batch_size": 16}}, architecture=architecture)
-    trial = open_trial(recipe)
+    trial = open_step_benchmark(recipe)
     kept: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -129,10 +129,10 @@ from tests.training.test_memory import measured_recipe
 from tfcli.evaluation.loss import total_loss
 from tfcli.training.memory import peak_memory, predict_memory
 from tfcli.training.synthetic import synthetic_batches
-from tfcli.training.trial import open_trial
+from tfcli.training.step_benchmark import open_step_benchmark
 recipe = measured_recipe(*sys.argv[1:])
 predicted = predict_memory(recipe).peak
-trial = open_trial(recipe)
+trial = open_step_benchmark(recipe)
 for _ in range(3):
     float(trial.step())
 total_loss(trial.parts.model, [next(synthetic_batches(recipe))], torch.device("cpu"))

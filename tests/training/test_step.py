@@ -51,7 +51,7 @@ def update(
     before = {name: p.detach().clone() for name, p in network.named_parameters()}
     descent = torch.optim.SGD([{"params": list(network.parameters()), "peak": rate / 0.25}], lr=123.0)
     objective = TrainingLoss(network, TrainSection(label_smoothing=smoothing, precision="float32"))
-    loss, norm = optimizer_step(objective, [descent], batches, share_of_peak=0.25, clip_norm=clip)
+    loss, norm = optimizer_step(objective, [descent], batches, learning_rate_factor=0.25, clip_norm=clip)
     moved = {name: before[name] - p.detach() for name, p in network.named_parameters()}
     assert loss[0].item() == pytest.approx(loss[1].item()) or smoothing
     return loss[1].item(), norm.item(), moved

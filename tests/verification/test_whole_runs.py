@@ -124,8 +124,8 @@ def test_what_a_resume_forgets_is_found(what: str, subject: Subject, monkeypatch
 
 def test_a_learning_rate_that_begins_again_is_found(subject: Subject, monkeypatch: pytest.MonkeyPatch):
     """The schedule counts the steps of this process, not those of the training."""
-    true, calls = loop.share_of_peak, iter(range(1, 100))
-    monkeypatch.setattr(loop, "share_of_peak", lambda _, section: true(next(calls), section))
+    true, calls = loop.learning_rate_factor, iter(range(1, 100))
+    monkeypatch.setattr(loop, "learning_rate_factor", lambda _, section: true(next(calls), section))
     failed(resumed.resumed_training, subject)
 
 

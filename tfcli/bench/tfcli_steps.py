@@ -4,14 +4,14 @@ import time
 
 from tfcli.bench.protocol import Answer
 from tfcli.recipe.recipe import Recipe
-from tfcli.training.trial import open_trial
+from tfcli.training.step_benchmark import open_step_benchmark
 
 
 class TfcliSteps:
     """Trains a recipe's model on random ids."""
 
     def __init__(self, recipe: Recipe) -> None:
-        self.trial = open_trial(recipe)
+        self.trial = open_step_benchmark(recipe)
         self.device = self.trial.parts.device
 
     def about(self) -> Answer:

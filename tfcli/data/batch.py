@@ -1,4 +1,4 @@
-"""What one forward pass sees."""
+"""The batch: what one forward pass sees, collated from token ids, labels and padding."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which sequences share a batch: those of about the same length, so that little is padded."""
+"""Length bucketing: sequences of about the same length share a batch, so that little is padded."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Batches of a number of tokens: many short sequences or few long ones."""
+"""Token-budget batches by length bucketing: many short sequences, or few long ones."""
 
 from collections.abc import Iterator
 

@@ -79,7 +79,8 @@ def _entry(kind: Kind, path: Path) -> CacheEntry:
         except TfcliError:
             state = "damaged"
     size = sum(one.st_size for one in files)
-    return CacheEntry(kind, str(path), sources, size, max(0.0, time.time() - changed), state)
+    age = max(0.0, time.time() - changed)
+    return CacheEntry(kind, str(path), sources=sources, size=size, age_seconds=age, state=state)
 
 
 def _sources(kind: str, path: Path) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Causal batches: every token is predicted from those before it."""
+"""Causal language modelling: the collation of windows whose every token is predicted from those before it."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.spans import Spans
-from tfcli.data.views import TokenStreamView
 from tfcli.data.window_batches import WindowBatches
 from tfcli.records.roles import TokenRoles
 
@@ -28,40 +27,9 @@ def are_news(tokens: NDArray[np.integer], roles: TokenRoles) -> NDArray[np.bool_
 
 
 class CausalBatches(WindowBatches):
-    """Batches for `clm`: position t predicts the token after it.
+    """Batches for `clm`: position t predicts the token after it; a window's last input, the token after the window."""
 
-    The label of a window's last input is the token after the window.
-
-    Args:
-        batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
-        documents: begin windows where documents begin, instead of anywhere in the stream.
-        sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
-    """
-
-    def __init__(
-        self,
-        view: TokenStreamView,
-        roles: TokenRoles,
-        *,
-        batch_size: int,
-        batch_tokens: int | None = None,
-        context: int,
-        seed: int,
-        documents: bool = False,
-        sample: int = 0,
-    ) -> None:
-        super().__init__(
-            view,
-            roles,
-            label_offset=1,
-            batch_size=batch_size,
-            batch_tokens=batch_tokens,
-            context=context,
-            seed=seed,
-            documents=documents,
-            sample=sample,
-        )
-        self._roles = roles
+    label_offset = 1
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Batches without end, from number `start` on."""

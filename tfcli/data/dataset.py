@@ -1,4 +1,4 @@
-"""Opening a prepared dataset."""
+"""The prepared dataset: memory-mapped shards of token ids, and what is checked when they are opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows that begin where documents begin, so that what a model reads in one has not to do with another."""
+"""Unpacked windows: they begin where documents begin, so that a model reads one document at a time."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Random numbers as a pure function of a key, so that any batch can be made again without those before it."""
+"""Counter-based random numbers: a pure function of a key, so that any batch can be made again without those before."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,9 +1,10 @@
-"""Masked batches: some tokens are hidden, and the model has to say what they were.
+"""Masked language modelling: some tokens are hidden, and the model has to say what they were.
 
 The shares are those of Devlin et al. 2019 (BERT), section 3.1.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,11 +82,6 @@ class MaskedBatches(WindowBatches):
     """Batches for `mlm`: windows of `context` tokens, masked anew in every epoch.
 
     Labels are the original tokens at the chosen places, not shifted. A window of special tokens has none.
-
-    Args:
-        batch_tokens: places of a batch, padding included, instead of `batch_size` windows; at least `context`.
-        documents: begin windows where documents begin, instead of anywhere in the stream.
-        sample: tokens of an evenly spread part that alone `whole` is to yield; 0: all.
     """
 
     def __init__(
@@ -93,26 +89,11 @@ class MaskedBatches(WindowBatches):
         view: TokenStreamView,
         roles: TokenRoles,
         *,
-        batch_size: int,
-        batch_tokens: int | None = None,
-        context: int,
-        seed: int,
         mask_probability: float,
         vocab_size: int,
-        documents: bool = False,
-        sample: int = 0,
+        **windows: Any,
     ) -> None:
-        super().__init__(
-            view,
-            roles,
-            label_offset=0,
-            batch_size=batch_size,
-            batch_tokens=batch_tokens,
-            context=context,
-            seed=seed,
-            documents=documents,
-            sample=sample,
-        )
+        super().__init__(view, roles, **windows)
         self._masker = Masker(roles, vocab_size, mask_probability)
 
     def training(self, start: int = 0) -> Iterator[Batch]:

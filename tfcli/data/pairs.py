@@ -1,4 +1,4 @@
-"""Batches of pairs for `seq2seq`, by teacher forcing: the decoder reads the true target so far."""
+"""Sequence-to-sequence batches by teacher forcing: the decoder reads the true target so far."""
 
 from collections.abc import Iterator
 

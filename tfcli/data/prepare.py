@@ -1,4 +1,4 @@
-"""From a divided corpus and a tokenizer to a prepared dataset on disk."""
+"""Preparing a dataset: a train/validation split is tokenized once and stored on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows cut from the stream of tokens wherever they fall, in a new order every epoch."""
+"""Packing: documents run on as one stream, and windows are cut wherever they fall, in a new order every epoch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

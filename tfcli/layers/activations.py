@@ -1,4 +1,4 @@
-"""The nonlinearities by their recipe names; a gated feed-forward takes that of its gate."""
+"""Activation functions by their recipe names: ReLU, GELU, SiLU, and those of the gates of SwiGLU and GEGLU."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""ALiBi: each head subtracts from its scores in proportion to the distance (Press et al. 2022)."""
+"""ALiBi, attention with linear biases: each head subtracts from its scores by the distance (Press et al. 2022)."""
 
 import torch
 from torch import Tensor

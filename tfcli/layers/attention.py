@@ -1,4 +1,4 @@
-"""From scores to mixed values, softmax(scores) V (Vaswani et al. 2017, equation 1), on two paths.
+"""Scaled dot-product attention, softmax(scores) V (Vaswani et al. 2017, equation 1), on two paths.
 
 The explicit path is the formula line by line and gives the weights; the fused path is PyTorch's kernel and is fast. A
 test holds them equal. Shape legend: B batch, H heads, T queries, S keys, Dh size of a head.

@@ -1,4 +1,4 @@
-"""From token ids to the vectors that enter the first layer."""
+"""Token embedding: from token ids to the vectors that enter the first layer, with their positions and types."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""The position-wise feed-forward: each token's vector alone, D → F → D."""
+"""The position-wise feed-forward network, each token's vector alone, D → F → D; gated, as in SwiGLU."""
 
 from torch import Tensor, nn
 from torch.nn import functional as F

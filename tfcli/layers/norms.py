@@ -1,4 +1,4 @@
-"""Normalisation of each token's vector: statistics over its numbers alone, never across tokens."""
+"""Layer normalisation and RMSNorm: statistics over the numbers of one token's vector, never across tokens."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""What positions do inside attention; those that join the embeddings are in `embedding.py`.
+"""Position information inside attention; positional embeddings that join the tokens' are in `embedding.py`.
 
 Shape legend: H heads, T queries, S keys, D model, Dh size of a head, N positions of the context.
 """

@@ -1,4 +1,4 @@
-"""Rotary positions (Su et al. 2021): a query at position m and a key at n meet at an angle that depends on n − m alone.
+"""Rotary position embedding, RoPE (Su et al. 2021): queries and keys meet at an angle that depends on their distance.
 
 Pairs of dimensions are turned: pair i by the angle position · base^(−2i/Dh). The paper pairs neighbours ("interleaved":
 2i with 2i + 1); Llama pairs dimensions half a head apart ("halves": i with i + Dh/2), which is the same up to the order

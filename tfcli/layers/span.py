@@ -1,4 +1,4 @@
-"""Where the tokens of a pass stand in their texts.
+"""Position ids: where the tokens of a pass stand in their texts.
 
 Shape legend: B batch, T tokens of the pass, N rows of a table of positions.
 """

@@ -1,4 +1,4 @@
-"""Keeping freed memory in the process."""
+"""The memory allocator: keeping freed memory in the process."""
 
 import ctypes
 import sys

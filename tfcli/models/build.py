@@ -1,4 +1,4 @@
-"""A model from its recipe section."""
+"""Building a model from its recipe section: initialised, unfilled, or of shapes alone."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

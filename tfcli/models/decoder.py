@@ -1,4 +1,4 @@
-"""The decoder: each token sees those before it and predicts the next (Radford et al. 2018)."""
+"""The decoder, a causal language model: each token sees those before it and predicts the next (Radford et al. 2018)."""
 
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""The encoder: every token sees every other; trained to restore masked tokens (Devlin et al. 2019)."""
+"""The encoder, a masked language model: every token sees every other (Devlin et al. 2019)."""
 
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""Positions beyond the context that a model was trained on."""
+"""Context extension: positions beyond those that a model was trained on."""
 
 from tfcli.errors import UsageError
 from tfcli.layers.embedding import TokenEmbedding

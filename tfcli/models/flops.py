@@ -1,4 +1,4 @@
-"""The arithmetic of a model: the floating-point operations of its matrix products.
+"""FLOPs of a model, the floating-point operations of its matrix products: model FLOPs utilization is these a second.
 
 Shape legend: B sequences, T target (query) length, S source (key) length, D model, H heads, Hkv key-value heads,
 Dh size of a head, F feed-forward.

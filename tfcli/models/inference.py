@@ -1,4 +1,4 @@
-"""A model that only predicts from now on: its matrices as this machine multiplies them fastest, or rounded."""
+"""Quantization and prepacked weights for inference: a model that only predicts, laid out as this machine is fastest."""
 
 import platform
 from collections.abc import Callable

@@ -17,6 +17,10 @@ class StackCache(Protocol):
 
     layers: Sequence[LayerCache]
 
+    @property
+    def length(self) -> int:
+        """Tokens remembered so far."""
+
     def span(self, tokens: int) -> Span:
         """Where so many further tokens stand, behind those remembered."""
 
@@ -51,12 +55,13 @@ class Stack(nn.Module):
             self_weights, cross_weights: receive a (B, H, T, S) a layer
             returns: (B, T, D)
         """
-        span = span_of(x.shape[1], cache)
-        positions = self.positions(span)
+        length = x.shape[1]
+        positions = self.positions(span_of(length, cache))
+        remembered = 0 if cache is None else cache.length
         first, explicit = self.layers[0], self_weights is not None
         assert isinstance(first, TransformerLayer)
         mask = first.attention.mask_of_pass(  # depends on no layer, and is built once for all
-            padding_mask, x.shape[1], span.end, bias=positions.bias, explicit=explicit, device=x.device
+            padding_mask, length, remembered + length, bias=positions.bias, explicit=explicit, device=x.device
         )
         for index, layer in enumerate(self.layers):
             x = layer(

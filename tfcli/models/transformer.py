@@ -1,4 +1,4 @@
-"""What the three architectures share."""
+"""The transformer: what encoder, decoder and encoder-decoder share."""
 
 from typing import Any
 

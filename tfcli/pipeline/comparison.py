@@ -2,13 +2,20 @@
 
 from dataclasses import replace
 
-from tfcli.corpora.division import Division, open_division
+from tfcli.corpora.division import open_division
 from tfcli.corpora.source import Source
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import dataset_fingerprint
 from tfcli.errors import UsageError
 from tfcli.files import digest
-from tfcli.pipeline.datasets import Report, cached_dataset, dataset_for_evaluation, kind_of, prepared_folder
+from tfcli.pipeline.datasets import (
+    Report,
+    cached_dataset,
+    dataset_for_evaluation,
+    kind_of,
+    prepared_folder,
+    validation_alone,
+)
 from tfcli.runs.load import LoadedRun
 
 
@@ -40,7 +47,13 @@ def data_to_compare(
             f"The text of {', '.join(data.record().sources)} has changed since {run.directory.path} was trained on it",
             "restore it, or name a SOURCE",
         )
-    return cached_dataset(_held_out(division), other.tokenizer, report, "validation")
+    held_out = Source(
+        division.source.names,
+        division.source.kind,
+        lambda: division.only("validation"),
+        lambda: digest("validation part", division.fingerprint),
+    )
+    return cached_dataset(validation_alone(held_out), other.tokenizer, report, "validation")
 
 
 def notes_on_text(run: LoadedRun, other: LoadedRun, sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -48,14 +61,3 @@ def notes_on_text(run: LoadedRun, other: LoadedRun, sources: tuple[str, ...]) ->
     if sources or run.recipe.data == other.recipe.data:
         return ()
     return (f"{other.directory.path} was trained on other text, or divided it otherwise: it may know these documents.",)
-
-
-def _held_out(division: Division) -> Division:
-    """The validation part alone; it stands for the training part, which is never read, as well."""
-    part = Source(
-        division.source.names,
-        division.source.kind,
-        lambda: division.only("validation"),
-        lambda: digest("validation part", division.fingerprint),
-    )
-    return Division(part, "file", 0.5, validation=part)

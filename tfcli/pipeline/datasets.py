@@ -12,7 +12,7 @@ from typing import Any, Literal
 from tfcli.corpora.division import Division, open_division
 from tfcli.corpora.files import expanded, is_there
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import Kind, Text, texts
+from tfcli.corpora.source import Kind, Source, Text, texts
 from tfcli.data.cache import used
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.manifest import MANIFEST_NAME
@@ -220,8 +220,13 @@ def dataset_for_evaluation(
     """Another source, whole or its first documents, prepared with a run's tokenizer as a validation part."""
     kind = kind_of(run.recipe)
     source = open_source(names, kind, columns=run.recipe.data.columns, max_documents=max_documents)
-    # The training part is never read; it is the same source, for a prepared dataset has both.
-    return cached_dataset(Division(source, "file", 0.5, validation=source), run.tokenizer, report, "whole")
+    return cached_dataset(validation_alone(source), run.tokenizer, report, "whole")
+
+
+def validation_alone(source: Source) -> Division:
+    """A source that is only to be scored. A prepared dataset has two parts: it stands for the training part, which is
+    never read, as well."""
+    return Division(source, "file", validation_fraction=0.5, validation=source)
 
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:

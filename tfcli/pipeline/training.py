@@ -196,7 +196,7 @@ def _begun(recipe: Recipe, run: RunDirectory, report: Report, processes: int = 1
     tokenizer, data = obtain_data(recipe, report)
     if processes == 1:
         report(StageStarted("training", str(run.path)))
-    return start(recipe, data, tokenizer, run, initial, processes)
+    return start(recipe, data, tokenizer, run, initial=initial, processes=processes)
 
 
 def resume_run(

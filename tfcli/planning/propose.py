@@ -14,9 +14,9 @@ from pathlib import Path
 
 from tfcli.models.build import weightless
 from tfcli.models.presets import SIZES
-from tfcli.planning.probe import probe
+from tfcli.planning.measure import measure_steps
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.planning import FOUND, Candidate, Probe
+from tfcli.records.planning import FOUND, Candidate, StepMeasurement
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.memory import memory_of, predict_memory
 from tfcli.training.precision import choose_device
@@ -62,9 +62,10 @@ def candidates(
             return
         recipe, fits = _fitting(compose, size)
         if not fits:
-            yield _too_large(size, recipe)
+            parameters, rate = weightless(recipe.model).num_parameters(), recipe.train.learning_rate
+            yield Candidate(size, parameters, _context(recipe), batch_tokens=1, learning_rate=rate, fits=False)
             return
-        found.append(_candidate(size, recipe, probe(recipe, dataset, probing / 8, modules), minutes))
+        found.append(_candidate(size, recipe, measure_steps(recipe, dataset, probing / 8, modules), minutes))
         yield found[-1]
 
 
@@ -105,7 +106,7 @@ def settings_of(candidate: Candidate) -> dict[str, dict[str, int]]:
 def _fitting(compose: Compose, size: str) -> tuple[Recipe, bool]:
     """The recipe of a size with a batch that fits into the memory; false where a single sequence does not."""
     recipe = compose(SIZES[size]).resolved()
-    context = recipe.train.context or recipe.model.max_seq_len
+    context = _context(recipe)
     sides = 2 if recipe.model.objective == "seq2seq" else 1
     batch = sides * max(context, TOKENS_A_STEP)
     there = SHARE_OF_MEMORY * memory_of(choose_device(recipe.train.device))
@@ -118,7 +119,7 @@ def _fitting(compose: Compose, size: str) -> tuple[Recipe, bool]:
         batch = max(sides * context, batch // 2)
 
 
-def _candidate(size: str, recipe: Recipe, measured: Probe, minutes: float) -> Candidate:
+def _candidate(size: str, recipe: Recipe, measured: StepMeasurement, minutes: float) -> Candidate:
     time_left = KEPT * 60 * minutes - measured.start_seconds - measured.ending_seconds
     each = measured.evaluation_seconds + measured.save_seconds
     evaluations = max(1, min(EVALUATIONS, math.floor(0.1 * time_left / each) if each else EVALUATIONS))
@@ -128,7 +129,7 @@ def _candidate(size: str, recipe: Recipe, measured: Probe, minutes: float) -> Ca
     return Candidate(
         size=size,
         parameters=measured.parameters,
-        context=recipe.train.context or recipe.model.max_seq_len,
+        context=_context(recipe),
         batch_tokens=recipe.train.batch_tokens or 0,
         learning_rate=recipe.train.learning_rate,
         steps=steps,
@@ -139,12 +140,8 @@ def _candidate(size: str, recipe: Recipe, measured: Probe, minutes: float) -> Ca
         worth=worth(tokens, measured.tokens_per_step * measured.steps_per_epoch),
         seconds=measured.start_seconds + steps * measured.step_seconds + evaluations * each + measured.ending_seconds,
         memory=measured.memory,
-        fits=True,
     )
 
 
-def _too_large(size: str, recipe: Recipe) -> Candidate:
-    context = recipe.train.context or recipe.model.max_seq_len
-    parameters = weightless(recipe.model).num_parameters()
-    rate = recipe.train.learning_rate
-    return Candidate(size, parameters, context, 1, rate, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, fits=False)
+def _context(recipe: Recipe) -> int:
+    return recipe.train.context or recipe.model.max_seq_len

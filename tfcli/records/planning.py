@@ -62,7 +62,7 @@ class TrainingOutline:
 
 
 @dataclass(frozen=True)
-class Probe:
+class StepMeasurement:
     """What a few real steps of a candidate took, in a process of its own. `ending_seconds`: of scoring the whole part
     at the end, where a sample is scored in between."""
 
@@ -86,15 +86,15 @@ class Candidate:
     context: int
     batch_tokens: int
     learning_rate: float
-    steps: int
-    evaluations: int
-    tokens: int
-    tokens_per_second: float
-    epochs: float
-    worth: float
-    seconds: float
-    memory: int
-    fits: bool
+    steps: int = 0
+    evaluations: int = 0
+    tokens: int = 0
+    tokens_per_second: float = 0.0
+    epochs: float = 0.0
+    worth: float = 0.0
+    seconds: float = 0.0
+    memory: int = 0
+    fits: bool = True
     chosen: bool = False
 
 

@@ -1,4 +1,4 @@
-"""A training's events, passed on and told to a tracker as well. Whatever happens to the tracker, training goes on."""
+"""Experiment tracking: a training's events are passed on and told to a tracker as well. Whatever happens to the tracker, training goes on."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -74,7 +74,7 @@ class _Tracked:
             self._attempt(tracker.close)
 
     def _open(self, event: TrainingStarted) -> None:
-        self._tracker = _TRACKERS[self._service](_tracked_run(Path(event.run), event.step))
+        self._tracker = _opened(self._service, _tracked_run(Path(event.run), event.step))
 
     def _attempt(self, action: Callable[[], None]) -> None:
         if self._given_up:
@@ -88,6 +88,21 @@ class _Tracked:
             )
 
 
+def _opened(service: Service, run: TrackedRun) -> Tracker:
+    """Its package is loaded here, and not before."""
+    if service == "tensorboard":
+        from tfcli.tracking.tensorboard import TensorBoardTracker
+
+        return TensorBoardTracker(run)
+    if service == "trackio":
+        from tfcli.tracking.trackio import TrackioTracker
+
+        return TrackioTracker(run)
+    from tfcli.tracking.wandb import WandbTracker
+
+    return WandbTracker(run)
+
+
 def _tracked_run(folder: Path, step: int) -> TrackedRun:
     """The run in `folder`. Its key is made of config.json, which no run changes: its id, and when it was written, for
     the same recipe may be trained twice."""
@@ -95,28 +110,3 @@ def _tracked_run(folder: Path, step: int) -> TrackedRun:
     key = digest(read_json(config)["run_id"], config.stat().st_mtime_ns)
     recipe = read_toml(folder / "recipe.toml")
     return TrackedRun(folder, step, key, recipe)
-
-
-def _tensorboard(run: TrackedRun) -> Tracker:
-    from tfcli.tracking.tensorboard import TensorBoardTracker
-
-    return TensorBoardTracker(run)
-
-
-def _trackio(run: TrackedRun) -> Tracker:
-    from tfcli.tracking.trackio import TrackioTracker
-
-    return TrackioTracker(run)
-
-
-def _wandb(run: TrackedRun) -> Tracker:
-    from tfcli.tracking.wandb import WandbTracker
-
-    return WandbTracker(run)
-
-
-_TRACKERS: dict[Service, Callable[[TrackedRun], Tracker]] = {
-    "tensorboard": _tensorboard,
-    "trackio": _trackio,
-    "wandb": _wandb,
-}

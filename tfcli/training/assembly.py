@@ -1,4 +1,4 @@
-"""What a step needs, from two sections of a recipe; and what the machine decides before it is put together."""
+"""Model, loss and optimizers from two sections of a recipe, and what is decided for the machine first."""
 
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Which way attention goes in training, where the recipe says "auto". Decided once, at the start of a run."""
+"""Attention path in training, fused or a sequence at a time, where the recipe says "auto"."""
 
 from typing import Literal
 

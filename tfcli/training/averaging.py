@@ -1,4 +1,4 @@
-"""Averages of weights: a moving one beside the training, and that of the last checkpoints at its end."""
+"""Exponential moving average of weights beside a training, and checkpoint averaging at its end."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

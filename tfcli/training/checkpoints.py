@@ -1,4 +1,4 @@
-"""Which checkpoints stay, and which are averaged at the end."""
+"""Checkpoint retention: which checkpoints stay, and which are averaged at the end."""
 
 from collections.abc import Collection
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Translating layers by torch.compile, where it pays."""
+"""torch.compile: layers are translated where it pays."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""The loss of a linear layer's predictions, without ever holding all probabilities.
+"""Fused linear cross-entropy with label smoothing, without ever holding all probabilities.
 
 The logits of 1,024 tokens over 50,257 words take 200 MB in float32, their gradient as much again, and each is read and
 written several times. Here the vocabulary goes by in blocks that stay in the cache: one pass finds the loss, a second
@@ -77,7 +77,15 @@ class _LinearCrossEntropy(torch.autograd.Function):
         totals = hidden.new_zeros(2, dtype=torch.float32)
         for first in range(0, len(hidden), MOST_TOKENS):
             rows = slice(first, first + MOST_TOKENS)
-            tokens = _Tokens(hidden[rows], matrix, len(weight), offsets, labels[rows], smoothing, translated)
+            tokens = _Tokens(
+                hidden[rows],
+                matrix,
+                labels[rows],
+                vocab_size=len(weight),
+                offsets=offsets,
+                smoothing=smoothing,
+                translated=translated,
+            )
             totals += tokens.losses()
             if d_hidden is not None:
                 d_hidden[rows] = tokens.gradients(d_weight, d_bias, first=first == 0)
@@ -100,9 +108,10 @@ class _Tokens:
         self,
         hidden: Tensor,
         matrix: Tensor,
+        labels: Tensor,
+        *,
         vocab_size: int,
         offsets: Tensor | None,
-        labels: Tensor,
         smoothing: float,
         translated: bool,
     ) -> None:

@@ -1,5 +1,5 @@
-"""What happens when a loss or a gradient is no number any more: the run ends with its last good checkpoint, or, if
-train.skip_nonfinite allows it, goes on without that step."""
+"""Non-finite losses and gradients: the run ends with its last good checkpoint, or, if train.skip_nonfinite allows it,
+goes on without that step."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 
 from tfcli.errors import TfcliError
 from tfcli.training.job import TrainingJob
-from tfcli.training.window import Window
+from tfcli.training.meter import Meter
 
 
 def asking_is_free(device: torch.device) -> bool:
@@ -15,14 +15,14 @@ def asking_is_free(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
-def require_finite(job: TrainingJob, window: Window) -> None:
+def require_finite(job: TrainingJob, meter: Meter) -> None:
     """Asked before anything is reported, scored or saved, so that broken weights never replace good ones. A gradient
     that is not finite has spoilt the weights already, one step before the loss shows it.
 
     Raises:
         TfcliError: naming the first step that was not finite.
     """
-    found = window.first_not_finite()
+    found = meter.first_not_finite()
     if found is not None:
         step, what, value = found
         raise _diverged(job, f"The {what} became {value} at step {step}")

@@ -1,4 +1,4 @@
-"""Begin with the weights of another run."""
+"""Warm start: begin with the weights of another run."""
 
 from dataclasses import fields, replace
 

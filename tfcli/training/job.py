@@ -1,7 +1,7 @@
-"""Everything one training needs, put together fresh or from a checkpoint."""
+"""A training job: everything one training needs, put together fresh or from a checkpoint."""
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -51,10 +51,10 @@ class TrainingJob:
     training: Batches
     validation: Batches
     device: torch.device
-    progress: Progress
-    left_out: int
     sample: Batches | None = None
     """What of the validation part is scored in between; None: all of it."""
+    left_out: int = 0
+    progress: Progress = field(default_factory=Progress)
     average: MovingAverage | None = None
     changes: tuple[SettingChanged, ...] = ()
     lost_lines: int = 0
@@ -125,7 +125,7 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
     job.average, job.without_digest = _moving_average(job), last.origin is None
     with or_an_older_one(run):
         job.progress = load_checkpoint(
-            last, config.run_id, job.model, job.optimizers, job.average, workers, recipe.train.seed
+            last, config.run_id, job.model, job.optimizers, average=job.average, workers=workers, seed=recipe.train.seed
         )
     abandoned: list[dict[str, Any]] = []
     if workers.is_first:
@@ -217,19 +217,15 @@ def _assemble(
     sample = recipe.train.evaluate_tokens or 0
     sample = sample if sample < data.record().validation.tokens else 0
     return TrainingJob(
-        run,
-        recipe,
-        config,
-        data.record(),
-        parts.model,
-        parts.objective,
-        parts.optimizers,
-        training,
-        build_batches(recipe, data, "validation", config.roles),
-        parts.device,
-        Progress(),
-        training.left_out if isinstance(training, PairBatches) else 0,
-        build_batches(recipe, data, "validation", config.roles, sample) if sample else None,
+        run=run,
+        recipe=recipe,
+        config=config,
+        data=data.record(),
+        **parts._asdict(),
+        training=training,
+        validation=build_batches(recipe, data, "validation", config.roles),
+        sample=build_batches(recipe, data, "validation", config.roles, sample) if sample else None,
+        left_out=training.left_out if isinstance(training, PairBatches) else 0,
         workers=workers,
     )
 
@@ -249,6 +245,6 @@ def _write_beginnings(job: TrainingJob, data: PreparedDataset, tokenizer: Tokeni
         write_config(run.config, job.config)
         write_run_data(run.data, data.record())
         write_text(run.metrics, "")
-        save_checkpoint(run, job.origin, job.model, job.optimizers, job.progress, job.average)
+        save_checkpoint(run, job.origin, job.model, job.optimizers, job.progress, average=job.average)
         save_tensors(run.weights, model_tensors(job.model), {"run_id": job.config.run_id})
         write_text(run.recipe, to_toml(job.recipe))

@@ -1,4 +1,4 @@
-"""The training loop: a generator of events. It neither prints nor draws."""
+"""The training loop, a generator of events: steps, evaluations, checkpoints, early stopping, throughput."""
 
 import math
 import time
@@ -27,14 +27,14 @@ from tfcli.training.averaging import exchanged, mean_of_weights, weights_of_file
 from tfcli.training.checkpoints import checkpoints_to_average
 from tfcli.training.finite import asking_is_free, count_left_out, require_finite
 from tfcli.training.job import TrainingJob
+from tfcli.training.meter import Clock, Meter
 from tfcli.training.parallel import gathered
 from tfcli.training.prefetch import ahead
 from tfcli.training.saving import append, record_changes, save_best, save_counters, save_progress
-from tfcli.training.schedule import learning_rate, share_of_peak
+from tfcli.training.schedule import learning_rate, learning_rate_factor
 from tfcli.training.spikes import SpikeWatch
 from tfcli.training.step import optimizer_step
 from tfcli.training.update_sizes import UpdateSizes
-from tfcli.training.window import Clock, Window
 
 
 def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[TrainingEvent]:
@@ -46,7 +46,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         TfcliError: the loss is no longer finite, or a file cannot be written; the last good checkpoint is kept.
     """
     section, progress = job.recipe.train, job.progress
-    clock, window = Clock(progress.seconds), Window.resumed(progress, job.device)
+    clock, meter = Clock(progress.seconds), Meter.resumed(progress, job.device)
     spikes = SpikeWatch(read_metrics(job.run.metrics))
     yield _started(job)
     yield from record_changes(job)
@@ -54,18 +54,18 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     job.model.train()
     reason: Reason | None = reason_to_end(progress, section)
     if progress.unevaluated:
-        reason = yield from _ended_step(job, window, clock)
+        reason = yield from _ended_step(job, meter, clock)
     if reason is None:
         progress.finished, progress.whole_loss = False, None
     while reason is None:
         micro_batches = [next(batches) for _ in range(section.grad_accumulation)]
-        share = share_of_peak(progress.step + 1, section)
+        share = learning_rate_factor(progress.step + 1, section)
         sizes = UpdateSizes(job.model) if _reports(progress.step + 1, section) else None
         losses, norm = optimizer_step(
             job.objective,
             job.optimizers,
             micro_batches,
-            share_of_peak=share,
+            learning_rate_factor=share,
             clip_norm=section.clip_norm,
             only_finite=section.skip_nonfinite > 0,
             workers=job.workers,
@@ -75,24 +75,24 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         progress.tokens += sum(batch.tokens for batch in micro_batches)
         if section.skip_nonfinite and not bool(torch.isfinite(losses).all() & torch.isfinite(norm)):
             count_left_out(job, float(losses.sum()), float(norm))
-            window.leave_out(norm, micro_batches)
+            meter.leave_out(norm, micro_batches)
         else:
-            window.add(progress.step, losses, norm, micro_batches)
+            meter.add(progress.step, losses, norm, micro_batches)
             if job.average:
                 job.average.update(job.model, progress.updates)
         stop = job.workers.any(should_stop())
         if asking_is_free(job.device):
-            require_finite(job, window)
+            require_finite(job, meter)
         if sizes is not None:
-            require_finite(job, window)
-            yield _reported(job, window, spikes, learning_rate(progress.step, section), clock, sizes)
-            window = Window(job.device)
-        reason = yield from _ended_step(job, window, clock, stop=stop)
+            require_finite(job, meter)
+            yield _reported(job, meter, clock, spikes=spikes, sizes=sizes)
+            meter = Meter(job.device)
+        reason = yield from _ended_step(job, meter, clock, stop=stop)
     yield finished_event(job.run, progress, reason)
 
 
 def _ended_step(
-    job: TrainingJob, window: Window, clock: Clock, *, stop: bool = False
+    job: TrainingJob, meter: Meter, clock: Clock, *, stop: bool = False
 ) -> Generator[TrainingEvent, None, Reason | None]:
     """What is due behind a step: a checkpoint, and then an evaluation, so that one that dies loses nothing.
 
@@ -102,15 +102,15 @@ def _ended_step(
     last = progress.step == section.steps
     saved, due = progress.unevaluated, progress.unevaluated or last or _due(progress.step, section.evaluate_every)
     if not saved and (last or stop or _due(progress.step, section.save_every)):
-        require_finite(job, window)
+        require_finite(job, meter)
         progress.unevaluated = saved = due
-        yield _saved(job, window, clock)
+        yield _saved(job, meter, clock)
     reason = None
     if due:
-        require_finite(job, window)
+        require_finite(job, meter)
         evaluated = _evaluated(job, clock)
         yield evaluated
-        window.pause(clock.evaluation)
+        meter.pause(clock.evaluation)
         reason = reason_to_end(progress, section)
         progress.finished = reason is not None
         if progress.finished:
@@ -120,7 +120,7 @@ def _ended_step(
         progress.seconds = clock.seconds()
         save_counters(job)
     elif progress.finished:
-        yield _saved(job, window, clock)
+        yield _saved(job, meter, clock)
     return reason or ("interrupted" if stop else None)
 
 
@@ -167,11 +167,9 @@ def _started(job: TrainingJob) -> TrainingStarted:
     )
 
 
-def _reported(
-    job: TrainingJob, window: Window, spikes: SpikeWatch, rate: float, clock: Clock, sizes: UpdateSizes
-) -> StepsDone:
+def _reported(job: TrainingJob, meter: Meter, clock: Clock, *, spikes: SpikeWatch, sizes: UpdateSizes) -> StepsDone:
     section, progress = job.recipe.train, job.progress
-    (loss, objective), norm, seconds = window.losses(), float(window.norm), window.seconds()
+    (loss, objective), norm, seconds = meter.losses(), float(meter.norm), meter.seconds()
     steps_left = section.steps - progress.step
     evaluations_left: float = 1 + (steps_left // section.evaluate_every if section.evaluate_every else 0)
     if job.sample is not None and section.evaluate_tokens:  # the whole part at the end, twice at most
@@ -181,13 +179,13 @@ def _reported(
         total_steps=section.steps,
         tokens=progress.tokens,
         loss=loss,
-        learning_rate=rate,
+        learning_rate=learning_rate(progress.step, section),
         grad_norm=norm,
-        tokens_per_second=window.steps_tokens / seconds,
+        tokens_per_second=meter.steps_tokens / seconds,
         seconds=clock.seconds(),
-        seconds_left=steps_left * seconds / window.steps + evaluations_left * clock.evaluation,
+        seconds_left=steps_left * seconds / meter.steps + evaluations_left * clock.evaluation,
         objective=objective if section.label_smoothing else None,
-        padding=window.padding(),
+        padding=meter.padding(),
         skipped=progress.skipped,
         spike=spikes.is_spike(loss),
         weight_norms=sizes.norms(),
@@ -257,7 +255,16 @@ def _scored(job: TrainingJob, clock: Clock, of: Scored, part: Scope = "sample") 
     if part == "sample":
         clock.evaluation = seconds
     part = "sample" if batches is job.sample else "whole"
-    return Evaluated(job.progress.step, totals.tokens, totals.loss, totals.accuracy, False, seconds, of, part)
+    return Evaluated(
+        step=job.progress.step,
+        tokens=totals.tokens,
+        loss=totals.loss,
+        accuracy=totals.accuracy,
+        best=False,
+        seconds=seconds,
+        of=of,
+        part=part,
+    )
 
 
 def _compared(job: TrainingJob, event: Evaluated) -> Evaluated:
@@ -278,13 +285,13 @@ def _averaged(job: TrainingJob) -> AbstractContextManager[None]:
     return exchanged(job.model, job.average.tensors) if job.average else nullcontext()
 
 
-def _saved(job: TrainingJob, window: Window, clock: Clock) -> CheckpointSaved:
+def _saved(job: TrainingJob, meter: Meter, clock: Clock) -> CheckpointSaved:
     began = time.perf_counter()
     job.progress.seconds = clock.seconds()
-    window.keep(job.progress)
+    meter.keep(job.progress)
     if job.progress.best_step is None:  # not evaluated yet: the run shall load all the same
         with _averaged(job):
             save_best(job)
     folder = save_progress(job)
-    window.pause(time.perf_counter() - began)
+    meter.pause(time.perf_counter() - began)
     return CheckpointSaved(job.progress.step, str(folder))

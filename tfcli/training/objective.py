@@ -1,4 +1,4 @@
-"""What training minimises, as one module: whatever wraps modules (DDP, FSDP, torch.compile) then holds all of it."""
+"""The training objective as one module, so that whatever wraps modules (DDP, FSDP, torch.compile) holds all of it."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""AdamW for everything, or Muon for the matrices inside the layers and AdamW for the rest."""
+"""Optimizers and weight decay: AdamW for everything, or Muon for the matrices inside the layers and AdamW elsewhere."""
 
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer

@@ -1,4 +1,4 @@
-"""Which device and which precision, where the recipe says "auto". Decided once, at the start of a run, and recorded."""
+"""Mixed precision: which device and which precision a run has where the recipe says "auto"."""
 
 import warnings
 from typing import Literal

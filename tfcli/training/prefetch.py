@@ -1,4 +1,4 @@
-"""Batches made ready while the device works."""
+"""Prefetching: batches are made ready while the device works."""
 
 import queue
 import threading

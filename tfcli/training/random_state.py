@@ -1,4 +1,4 @@
-"""The states of the random generators, of every worker: dropout goes on where it was."""
+"""Random number generator states of every worker: dropout goes on where it was."""
 
 from collections.abc import Mapping
 from pathlib import Path

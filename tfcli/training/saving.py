@@ -1,4 +1,4 @@
-"""What a training writes into its run: nothing else of the loop writes a file.
+"""Writing a run while it trains: metrics, best weights and checkpoints; nothing else of the loop writes a file.
 
 Of several workers the first one writes, and what fails for one of them fails for all.
 """
@@ -62,7 +62,9 @@ def save_progress(job: TrainingJob) -> Path:
         if job.workers.is_first:
             flush_metrics(job.run.metrics)
     with _keeping_the_last(job):
-        folder = save_checkpoint(job.run, job.origin, job.model, job.optimizers, job.progress, job.average, job.workers)
+        folder = save_checkpoint(
+            job.run, job.origin, job.model, job.optimizers, job.progress, average=job.average, workers=job.workers
+        )
         if job.workers.is_first:
             job.run.prune(checkpoints_to_keep(job.run.checkpoints(), job.recipe.train))
     return folder

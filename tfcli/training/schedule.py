@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step."""
+"""Learning-rate schedule: warm-up, then a cosine, linear or inverse square root decay, or warm-up, stable, decay."""
 
 import math
 
@@ -7,10 +7,10 @@ from tfcli.recipe.train import TrainSection
 
 def learning_rate(step: int, train: TrainSection) -> float:
     """The rate of step `step`, counted from 1."""
-    return train.learning_rate * share_of_peak(step, train)
+    return train.learning_rate * learning_rate_factor(step, train)
 
 
-def share_of_peak(step: int, train: TrainSection) -> float:
+def learning_rate_factor(step: int, train: TrainSection) -> float:
     """The rate of step `step`, counted from 1, as a share of the peak.
 
     Rises linearly to 1 over `warmup_steps`; then

@@ -1,4 +1,4 @@
-"""Which reported losses stand out above the ones before."""
+"""Loss spikes: which reported losses stand out above the ones before."""
 
 import math
 from collections import deque

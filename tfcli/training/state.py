@@ -1,4 +1,4 @@
-"""What training remembers between steps, and checkpoints of it.
+"""Training checkpoints: weights, moments of the optimizers, random states and counters.
 
 step-000250/model.safetensors      the weights
             optimizer.safetensors  what the optimizers remember, the state of the random generators, and the moving
@@ -46,6 +46,7 @@ def save_checkpoint(
     model: Transformer,
     optimizers: Sequence[Optimizer],
     progress: Progress,
+    *,
     average: MovingAverage | None = None,
     workers: Workers = ALONE,
 ) -> Path:
@@ -98,6 +99,7 @@ def load_checkpoint(
     run_id: str,
     model: Transformer,
     optimizers: Sequence[Optimizer],
+    *,
     average: MovingAverage | None = None,
     workers: Workers = ALONE,
     seed: int = 0,

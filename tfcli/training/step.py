@@ -1,4 +1,4 @@
-"""One optimizer update."""
+"""Gradient accumulation and gradient clipping: one optimizer update."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -19,7 +19,7 @@ def optimizer_step(
     optimizers: Sequence[Optimizer],
     batches: Sequence[Batch],
     *,
-    share_of_peak: float,
+    learning_rate_factor: float,
     clip_norm: float,
     only_finite: bool = False,
     workers: Workers = ALONE,
@@ -32,7 +32,7 @@ def optimizer_step(
 
     Args:
         objective: gives the summed losses of a batch, plain and to be minimised, as `TrainingLoss` does.
-        share_of_peak: the learning rate, as a share of each parameter group's "peak".
+        learning_rate_factor: the learning rate, as a share of each parameter group's "peak".
         only_finite: leave weights and moments alone where the loss or the norm is not finite; to know it, the
             device has to be waited for.
         workers: each takes its share of every micro-batch; loss and norm are those of all shares together.
@@ -54,7 +54,7 @@ def optimizer_step(
     with measured or nullcontext():
         for optimizer in optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = share_of_peak * group["peak"]
+                group["lr"] = learning_rate_factor * group["peak"]
             if taken:
                 optimizer.step()
             optimizer.zero_grad(set_to_none=True)

@@ -1,4 +1,4 @@
-"""Batches of random ids: what a step costs does not depend on what the text says."""
+"""Synthetic batches of random ids: what a step costs does not depend on what the text says."""
 
 from collections.abc import Iterator
 

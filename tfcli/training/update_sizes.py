@@ -1,4 +1,5 @@
-"""How far an update moves the weights, beside how long they are: the first thing to look at when a training goes wrong.
+"""Update-to-weight ratios: how far an update moves the weights, beside how long they are. The first thing
+to look at when a training goes wrong.
 
 ‖Δw‖ / ‖w‖ near 1e-3 is a rule of thumb (Karpathy, "A Recipe for Training Neural Networks", 2019, and the lectures of
 "Zero to Hero"): far below, the weights hardly learn; far above, they are thrown about.

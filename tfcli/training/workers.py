@@ -1,4 +1,4 @@
-"""The processes that train together, as `--nproc` or torchrun starts them; or this one alone."""
+"""World size and rank: the processes that train together, as `--nproc` or torchrun starts them; or this one alone."""
 
 import itertools
 import os

@@ -1,7 +1,7 @@
-"""A few real steps of a recipe on its prepared text, in a process of its own, so that its peak of memory is its own.
+"""Throughput and memory by a few real steps on the prepared text, in a process whose peak of memory is its own.
 
-Run as ``python -m tfcli.planning.probe DATASET SECONDS MODULE…`` with the recipe as TOML on standard input; answers in
-JSON.
+Run as ``python -m tfcli.planning.measure DATASET SECONDS MODULE…`` with the recipe as TOML on standard input. Answers
+in JSON.
 """
 
 import importlib
@@ -18,13 +18,13 @@ from tfcli.errors import TfcliError
 from tfcli.processes import PIPE, child, temporary_folder
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.saving import to_toml
-from tfcli.records.planning import Probe
+from tfcli.records.planning import StepMeasurement
 
 WARM_UP_STEPS = 2
 FEWEST_STEPS, MOST_STEPS = 3, 30
 
 
-def probe(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str]) -> Probe:
+def measure_steps(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str]) -> StepMeasurement:
     """Time steps for about so many seconds, three at least, then an evaluation and the writing of a checkpoint.
 
     Args:
@@ -35,7 +35,7 @@ def probe(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str])
     """
     began = time.perf_counter()
     arguments = [str(dataset), str(seconds), *modules]
-    with child("tfcli.planning.probe", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+    with child("tfcli.planning.measure", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
         out, err = process.communicate(to_toml(recipe))
     took = time.perf_counter() - began
     if process.returncode:
@@ -44,7 +44,7 @@ def probe(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str])
     answer = json.loads(out)
     if "problem" in answer:
         raise TfcliError(answer["problem"], answer["remedy"])
-    return Probe(start_seconds=took - answer.pop("measured_seconds"), **answer)
+    return StepMeasurement(start_seconds=took - answer.pop("measured_seconds"), **answer)
 
 
 def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
     from tfcli.tokenization.load import load_tokenizer
     from tfcli.training.job import decide
     from tfcli.training.memory import peak_memory, require_memory
-    from tfcli.training.trial import open_trial
+    from tfcli.training.step_benchmark import open_step_benchmark
 
     tokenizer, data = load_tokenizer(dataset), PreparedDataset.open(dataset)
     recipe = decide(recipe, tokenizer, data)
@@ -65,7 +65,7 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
     drawn = batches.training()
     for _ in range((WARM_UP_STEPS + MOST_STEPS) * recipe.train.grad_accumulation):
         next(drawn)  # compares, before the clock runs, the other shards that the steps read from
-    trial = open_trial(recipe, batches.training())
+    trial = open_step_benchmark(recipe, batches.training())
     model, device = trial.parts.model, trial.parts.device
     began = time.perf_counter()
     steps, tokens = [], []

@@ -1,4 +1,4 @@
-"""A recipe's real optimizer steps without a run: to time them, and to see what they take."""
+"""Step benchmark: a recipe's real optimizer steps without a run, to time them and to see what memory they take."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,12 +9,12 @@ from torch import Tensor
 from tfcli.data.batch import Batch
 from tfcli.recipe.recipe import Recipe
 from tfcli.training.assembly import Assembly, assemble, decide_for_machine
-from tfcli.training.schedule import share_of_peak
+from tfcli.training.schedule import learning_rate_factor
 from tfcli.training.step import optimizer_step
 from tfcli.training.synthetic import synthetic_batches
 
 
-class Trial:
+class StepBenchmark:
     """What a training holds in memory and does at a step, from the same pieces. Nothing is written.
 
     Attributes:
@@ -41,7 +41,7 @@ class Trial:
             self.parts.objective,
             self.parts.optimizers,
             micro_batches,
-            share_of_peak=share_of_peak(min(self.steps, train.steps), train),  # a trial may go on for longer
+            learning_rate_factor=learning_rate_factor(min(self.steps, train.steps), train),  # it may go on for longer
             clip_norm=train.clip_norm,
             only_finite=train.skip_nonfinite > 0,
         )
@@ -53,7 +53,7 @@ class Trial:
             getattr(torch, self.parts.device.type).synchronize()
 
 
-def open_trial(recipe: Recipe, batches: Iterator[Batch] | None = None) -> Trial:
+def open_step_benchmark(recipe: Recipe, batches: Iterator[Batch] | None = None) -> StepBenchmark:
     """Build a recipe's model and optimizers on this machine.
 
     Args:
@@ -65,4 +65,4 @@ def open_trial(recipe: Recipe, batches: Iterator[Batch] | None = None) -> Trial:
     """
     recipe = recipe.resolved()
     recipe = replace(recipe, train=decide_for_machine(recipe.model, recipe.train))
-    return Trial(recipe, assemble(recipe.model, recipe.train), batches or synthetic_batches(recipe))
+    return StepBenchmark(recipe, assemble(recipe.model, recipe.train), batches or synthetic_batches(recipe))

@@ -1,4 +1,4 @@
-"""What a training sums up between two reports, and its clock."""
+"""Training meters: loss, gradient norm and throughput between two reports, and the clock."""
 
 import math
 import time
@@ -23,7 +23,7 @@ class Clock:
         return self.before + time.perf_counter() - self.began
 
 
-class Window:
+class Meter:
     """Sums over the steps since the last report. Losses and norms stay on the device until they are asked for.
 
     `steps` and `steps_tokens` are those of this process alone, for they go with its time; all else outlives it.
@@ -38,14 +38,14 @@ class Window:
         self._unread: list[tuple[int, Tensor, Tensor]] = []
 
     @classmethod
-    def resumed(cls, progress: Progress, device: torch.device) -> "Window":
+    def resumed(cls, progress: Progress, device: torch.device) -> "Meter":
         """What the checkpoint had not reported yet."""
-        window = cls(device)
+        meter = cls(device)
         plain, minimised = progress.pending_loss, progress.pending_objective
-        window.loss_sums += torch.tensor([plain, plain if minimised is None else minimised], device=device)
-        window.targets = progress.pending_targets
-        window.tokens, window.places = progress.pending_tokens, progress.pending_places
-        return window
+        meter.loss_sums += torch.tensor([plain, plain if minimised is None else minimised], device=device)
+        meter.targets = progress.pending_targets
+        meter.tokens, meter.places = progress.pending_tokens, progress.pending_places
+        return meter
 
     def keep(self, progress: Progress) -> None:
         """Put into the counters what is not reported yet."""
