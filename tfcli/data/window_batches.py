@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfcli.data.documents import DocumentPlan
-from tfcli.data.spans import Plan, Spans
+from tfcli.data.spans import Spans
 from tfcli.data.views import TokenStreamView
 from tfcli.data.windows import WindowPlan
 from tfcli.records.roles import TokenRoles
@@ -35,7 +35,7 @@ class WindowBatches:
         sample: int = 0,
     ) -> None:
         self._view, self._roles, self._pad, self._seed = view, roles, roles.pad, seed
-        self._plan: Plan
+        self._plan: DocumentPlan | WindowPlan
         if documents:
             sizes: dict[str, Any] = {"context": context, "batch_size": batch_size, "batch_tokens": batch_tokens}
             self._plan = DocumentPlan(view.documents, self.label_offset, seed=seed, sample=sample, **sizes)

@@ -39,6 +39,14 @@ def find(name: str) -> Any:
     return found
 
 
+def _first(kernel: Any, *arguments: Any) -> Any:
+    """What a private function gives; None where there is none, or it takes other arguments by now."""
+    try:
+        return None if kernel is None else kernel(*arguments)
+    except _CHANGED:
+        return None
+
+
 linear_pointwise = find("ops.mkldnn._linear_pointwise.default")
 reorder_linear_weight = find("ops.mkldnn._reorder_linear_weight")
 is_bfloat16_supported = find("ops.mkldnn._is_mkldnn_bf16_supported")
@@ -63,13 +71,8 @@ def biased_product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         rows: (…, in); weight: (out, in), or as `packed` gives it; bias: (out,)
         returns: (…, out)
     """
-    if linear_pointwise is not None:
-        try:
-            return linear_pointwise(rows, weight, bias, "none", [], "")
-        except _CHANGED:
-            if weight.is_mkldnn:
-                raise
-    return F.linear(rows, weight, bias)
+    product = _first(linear_pointwise, rows, weight, bias, "none", [], "")
+    return F.linear(rows, weight, bias) if product is None else product
 
 
 def packed(weight: Tensor) -> Tensor:
@@ -94,12 +97,8 @@ def int8_product(rows: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
         rows: (N, in), bfloat16; quantized: (out, in), int8; scale: (out,), bfloat16
         returns: (N, out), bfloat16
     """
-    if int8_matmul is not None:
-        try:
-            return int8_matmul(rows, quantized, scale)
-        except _CHANGED:
-            pass
-    return rows @ quantized.to(rows.dtype).T * scale
+    product = _first(int8_matmul, rows, quantized, scale)
+    return rows @ quantized.to(rows.dtype).T * scale if product is None else product
 
 
 def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
@@ -108,11 +107,9 @@ def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
     Shape:
         gradient, weights: (…, S), and the same is returned
     """
-    if softmax_backward_data is not None:
-        try:
-            return softmax_backward_data(gradient, weights, -1, weights.dtype)
-        except _CHANGED:
-            pass
+    found = _first(softmax_backward_data, gradient, weights, -1, weights.dtype)
+    if found is not None:
+        return found
     precise = torch.promote_types(weights.dtype, torch.float32)
     g, p = gradient.to(precise), weights.to(precise)
     return (p * (g - (p * g).sum(-1, keepdim=True))).to(weights.dtype)
@@ -124,23 +121,20 @@ def dropped_out(x: Tensor, rate: float) -> tuple[Tensor, Tensor]:
     Shape:
         x: any; returns: x / (1 − rate) where it survives and 0 elsewhere, and a mask, both of x's shape
     """
-    if native_dropout is not None:
-        try:
-            return native_dropout(x, rate, train=True)
-        except _CHANGED:
-            pass
+    found = _first(native_dropout, x, rate, True)
+    if found is not None:
+        return found
     survivors = torch.rand_like(x, dtype=torch.float32) >= rate
     return x * survivors / (1 - rate), survivors
 
 
 def lerp_all(tensors: Sequence[Tensor], ends: Sequence[Tensor], weight: float) -> None:
     """x ← x + weight · (end − x) for every tensor, in place and in one pass."""
-    if foreach_lerp is not None:
-        try:
-            foreach_lerp(tensors, ends, weight)
-            return
-        except _CHANGED:
-            pass
+    try:
+        foreach_lerp(tensors, ends, weight)
+        return
+    except _CHANGED:
+        pass
     for tensor, end in zip(tensors, ends, strict=True):
         tensor.lerp_(end, weight)
 

@@ -29,9 +29,15 @@ class ForwardFlops:
         return sum(getattr(self, field.name) for field in fields(self))
 
 
-def forward_flops(
-    section: ModelSection, sequences: int, length: int, *, target_length: int | None = None, labelled: int | None = None
-) -> int:
+def flops_by_part(
+    section: ModelSection,
+    sequences: int,
+    length: int,
+    *,
+    target_length: int | None = None,
+    labelled: int | None = None,
+    hidden_too: bool = False,
+) -> ForwardFlops:
     """Operations of all matrix products in one forward pass, a multiply-add counted as two.
 
     A token costs two for every weight that multiplies it: 2 D Dh (2 H + 2 Hkv) in the projections of an attention,
@@ -43,7 +49,8 @@ def forward_flops(
     by, and 6 N with the backward pass; they have 2 T D a layer for the scores, and leave the head out, which at
     a small size is a large part. Norms, activations and softmaxes are left out in both.
 
-        >>> forward_flops(ModelSection(vocab_size=10, d_model=4, num_layers=1, num_heads=1, activation="relu"), 1, 2)
+        >>> sizes = ModelSection(vocab_size=10, d_model=4, num_layers=1, num_heads=1, activation="relu")
+        >>> flops_by_part(sizes, 1, 2).total
         976
 
     That is 128 in the projections, 256 in the feed-forward and 80 in the head for each of 2 tokens, and 3 meetings of
@@ -54,22 +61,6 @@ def forward_flops(
         length: tokens of a sequence; of the source, for an encoder-decoder.
         target_length: tokens of the target of an encoder-decoder. None: `length`.
         labelled: positions in the whole batch that the head reads. None: all of them.
-    """
-    return flops_by_part(section, sequences, length, target_length=target_length, labelled=labelled).total
-
-
-def flops_by_part(
-    section: ModelSection,
-    sequences: int,
-    length: int,
-    *,
-    target_length: int | None = None,
-    labelled: int | None = None,
-    hidden_too: bool = False,
-) -> ForwardFlops:
-    """The same by part.
-
-    Args:
         hidden_too: count every query with every key, as the explicit path multiplies them: what the mask hides is
             computed there too, and thrown away.
     """
@@ -107,7 +98,7 @@ def training_flops(
     What activation checkpointing computes again does not count: it is work, but no progress (Chowdhery et al. 2022,
     appendix B).
     """
-    return 3 * forward_flops(section, sequences, length, target_length=target_length, labelled=labelled)
+    return 3 * flops_by_part(section, sequences, length, target_length=target_length, labelled=labelled).total
 
 
 def _meetings(section: ModelSection, length: int, *, causal: bool, hidden_too: bool) -> int:

@@ -13,8 +13,17 @@ Settings = dict[str, dict[str, Any]]
 # What the papers' layers share, as far as it is not tfcli's default.
 _LAYERNORM_AND_BIASES = {"norm": "layernorm", "attention_bias": True, "feed_forward_bias": True}
 
+_RELU_AND_LAYERNORM = {"norm": "layernorm", "activation": "relu", "feed_forward_bias": True}
+
 _LONG = {"steps": 100_000}
 _ADAM = {"weight_decay": 0.0}  # without decay, before Loshchilov and Hutter 2019
+_INVERSE_SQRT = {"schedule": "inverse_sqrt", "beta2": 0.98, "adam_eps": 1e-9}
+
+
+def _shape(d_model: int, num_layers: int, num_heads: int, d_ff: int, max_seq_len: int) -> dict[str, int]:
+    sizes = {"d_model": d_model, "num_layers": num_layers, "num_heads": num_heads}
+    return {**sizes, "d_ff": d_ff, "max_seq_len": max_seq_len}
+
 
 PRESETS: dict[str, Settings] = {
     # What trains best at small scale, by the measurements in docs/benchmarks.md: tfcli's defaults, but for
@@ -24,16 +33,10 @@ PRESETS: dict[str, Settings] = {
     "vaswani2017": {
         "model": {
             "architecture": "encoder-decoder",
-            "d_model": 512,
-            "num_layers": 6,
-            "num_heads": 8,
-            "d_ff": 2048,
-            "max_seq_len": 512,
+            **_shape(512, 6, 8, 2048, 512),
             "positions": "sinusoidal",
-            "norm": "layernorm",
+            **_RELU_AND_LAYERNORM,
             "norm_placement": "post",
-            "activation": "relu",
-            "feed_forward_bias": True,
             "dropout": 0.1,
             "attention_dropout": 0.0,
             "initialization": "vaswani2017",
@@ -41,11 +44,9 @@ PRESETS: dict[str, Settings] = {
         "train": {
             **_LONG,
             **_ADAM,
-            "schedule": "inverse_sqrt",
+            **_INVERSE_SQRT,
             "warmup_steps": 4000,
             "learning_rate": 7e-4,
-            "beta2": 0.98,
-            "adam_eps": 1e-9,
             "clip_norm": 0.0,
         },
     },
@@ -55,12 +56,10 @@ PRESETS: dict[str, Settings] = {
         "model": {
             "architecture": "decoder",
             "positions": "learned",
-            "norm": "layernorm",
+            **_RELU_AND_LAYERNORM,
             "norm_placement": "post",
             "attention_bias": True,
             "attention_output_bias": False,
-            "activation": "relu",
-            "feed_forward_bias": True,
             "initialization": "gpt2",
         },
         "train": {"learning_rate": 1e-3},
@@ -70,10 +69,8 @@ PRESETS: dict[str, Settings] = {
         "model": {
             "architecture": "decoder",
             "positions": "sinusoidal",
-            "norm": "layernorm",
+            **_RELU_AND_LAYERNORM,
             "norm_placement": "pre",
-            "activation": "relu",
-            "feed_forward_bias": True,
             "initialization": "gpt2",
         },
     },
@@ -82,11 +79,9 @@ PRESETS: dict[str, Settings] = {
         "model": {
             "architecture": "decoder",
             "positions": "learned",
-            "norm": "layernorm",
+            **_RELU_AND_LAYERNORM,
             "norm_affine": False,
             "norm_placement": "pre",
-            "activation": "relu",
-            "feed_forward_bias": True,
             "initialization": "gpt2",
         },
     },
@@ -95,11 +90,7 @@ PRESETS: dict[str, Settings] = {
         "model": {
             **_LAYERNORM_AND_BIASES,
             "architecture": "decoder",
-            "d_model": 768,
-            "num_layers": 12,
-            "num_heads": 12,
-            "d_ff": 3072,
-            "max_seq_len": 1024,
+            **_shape(768, 12, 12, 3072, 1024),
             "positions": "learned",
             "activation": "gelu_tanh",
             "dropout": 0.1,
@@ -112,11 +103,7 @@ PRESETS: dict[str, Settings] = {
         "model": {
             **_LAYERNORM_AND_BIASES,
             "architecture": "encoder",
-            "d_model": 768,
-            "num_layers": 12,
-            "num_heads": 12,
-            "d_ff": 3072,
-            "max_seq_len": 512,
+            **_shape(768, 12, 12, 3072, 512),
             "positions": "learned",
             "token_types": 2,
             "embedding_norm": True,
@@ -144,11 +131,7 @@ PRESETS: dict[str, Settings] = {
     "llama": {
         "model": {
             "architecture": "decoder",
-            "d_model": 4096,
-            "num_layers": 32,
-            "num_heads": 32,
-            "d_ff": 11_008,
-            "max_seq_len": 2048,
+            **_shape(4096, 32, 32, 11_008, 2048),
             "positions": "rotary",
             "norm": "rmsnorm",
             "norm_eps": 1e-6,
@@ -169,11 +152,7 @@ PRESETS: dict[str, Settings] = {
         "model": {
             **_LAYERNORM_AND_BIASES,
             "architecture": "encoder-decoder",
-            "d_model": 768,
-            "num_layers": 6,
-            "num_heads": 12,
-            "d_ff": 3072,
-            "max_seq_len": 1024,
+            **_shape(768, 6, 12, 3072, 1024),
             "positions": "learned",
             "position_offset": 2,
             "embedding_norm": True,
@@ -189,11 +168,7 @@ PRESETS: dict[str, Settings] = {
         "model": {
             **_LAYERNORM_AND_BIASES,
             "architecture": "encoder-decoder",
-            "d_model": 512,
-            "num_layers": 6,
-            "num_heads": 8,
-            "d_ff": 2048,
-            "max_seq_len": 512,
+            **_shape(512, 6, 8, 2048, 512),
             "positions": "sinusoidal",
             "position_layout": "halves",
             "norm_placement": "post",
@@ -206,11 +181,9 @@ PRESETS: dict[str, Settings] = {
         "train": {
             **_LONG,
             **_ADAM,
-            "schedule": "inverse_sqrt",
+            **_INVERSE_SQRT,
             "warmup_steps": 16_000,
             "learning_rate": 3e-4,
-            "beta2": 0.98,
-            "adam_eps": 1e-9,
             "clip_norm": 5.0,
         },
     },
@@ -221,12 +194,8 @@ PRESETS: dict[str, Settings] = {
     "t5": {
         "model": {
             "architecture": "encoder-decoder",
-            "d_model": 512,
-            "num_layers": 6,
-            "num_heads": 8,
+            **_shape(512, 6, 8, 2048, 512),
             "head_dim": 64,
-            "d_ff": 2048,
-            "max_seq_len": 512,
             "positions": "t5",
             "norm": "rmsnorm",
             "norm_eps": 1e-6,

@@ -80,8 +80,7 @@ def train_recipe(
             raise UsageError("Several processes cannot choose a name for one run", "name it: --out RUN")
         workers.first_does(lambda: begin_run(recipe, out, report, workers.size))
         return resume_run(out, report, should_stop, workers=workers)
-    if out is not None and RunDirectory(out).holds_run():
-        _require_same_recipe(recipe, RunDirectory(out))
+    if out is not None and _holds_same_run(out, recipe):
         return resume_run(out, report, should_stop)
     with ExitStack() as stack:
         with claimed_run(out, recipe.name) as run:
@@ -100,8 +99,7 @@ def begin_run(recipe: Recipe, out: Path | None, report: Report, processes: int, 
     """
     recipe = _complete(recipe, init)
     require_work_for_all(recipe.train, processes)
-    if out is not None and RunDirectory(out).holds_run():
-        _require_same_recipe(recipe, RunDirectory(out))
+    if out is not None and _holds_same_run(out, recipe):
         return out
     with claimed_run(out, recipe.name) as run:
         _begun(recipe, run, report, processes)
@@ -131,9 +129,7 @@ def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> To
         TfcliError: as `train_recipe`.
     """
     recipe = _complete(recipe, init)
-    if out is not None and RunDirectory(out).holds_run():
-        _require_same_recipe(recipe, RunDirectory(out))
-    elif out is not None:
+    if out is not None and not _holds_same_run(out, recipe):
         with claimed_run(out, recipe.name):
             pass
     recipe, initial = _with_initial(recipe)
@@ -220,18 +216,18 @@ def resume_run(
     run = existing_run(path)
     recorded, recipe = workers.first_then_all(lambda: _changed(run, settings or {}, report))
     checkpoint = last_checkpoint(run)
+    progress = checkpoint.progress if checkpoint is not None else None
     edits = _require_same_run(run, recorded, checkpoint, settings or {}) if checkpoint is not None else []
     trained_for = {edit.key: edit.before for edit in edits}.get("train.steps", recorded.train.steps)
     before = replace(recorded.train, steps=trained_for)
     if settings:
-        train = _scheduled(recipe.train, before, checkpoint.progress if checkpoint else None, settings)
-        if checkpoint is not None and "learning_rate" in settings.get("train", {}):
-            _remark_on_the_end(train, checkpoint.progress.step)
+        train = _scheduled(recipe.train, before, progress, settings)
+        if progress is not None and "learning_rate" in settings.get("train", {}):
+            _remark_on_the_end(train, progress.step)
         recipe = replace(recipe, train=train)
         recipe = replace(recipe, train=_decided_again(recipe, recorded, settings))
     changes = changes_between(recorded, recipe)
     changes += [edit for edit in edits if edit.key not in {change.key for change in changes}]
-    progress = checkpoint.progress if checkpoint is not None else None
     if progress is not None and changes:
         _require_effect(progress, recipe)
     if progress is not None and not changes and (reason := over(progress, recipe.train)) is not None:
@@ -447,6 +443,13 @@ def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
             f"choose another --out, or {_other_way(recipe, recorded, run)}",
         )
     require_same_text(run, recipe)
+
+
+def _holds_same_run(out: Path, recipe: Recipe) -> bool:
+    run = RunDirectory(out)
+    if run.holds_run():
+        _require_same_recipe(recipe, run)
+    return run.holds_run()
 
 
 def _other_way(recipe: Recipe, recorded: Recipe, run: RunDirectory) -> str:

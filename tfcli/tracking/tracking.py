@@ -1,4 +1,4 @@
-"""Experiment tracking: a training's events are passed on and told to a tracker as well. Whatever happens to the tracker, training goes on."""
+"""Experiment tracking: a training's events are passed on and told to a tracker, whose failures cost no training."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
