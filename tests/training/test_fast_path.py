@@ -14,7 +14,6 @@ from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
-from tfcli.training.attention_path import take_attention_path
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.optimizer import build_optimizers
 from tfcli.training.schedule import learning_rate_factor
@@ -55,7 +54,7 @@ def plain_losses(windows: NDArray[np.int64], train: TrainSection) -> list[float]
 
 def fast_losses(windows: NDArray[np.int64], train: TrainSection) -> list[float]:
     model: Transformer = build_model(SECTION).train()
-    take_attention_path(model, "rows")
+    model.use_in_training("rows")
     objective, optimizers = TrainingLoss(model, train), build_optimizers(model, train)
     losses = []
     for step, window in enumerate(windows, start=1):

@@ -67,7 +67,7 @@ def test_weights_gradients_and_moments_by_hand():
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_what_is_rehearsed_holds_what_autograd_saves(architecture: str, precision: str):
+def test_an_estimate_holds_what_autograd_saves(architecture: str, precision: str):
     """Independently: the storages that the backward pass of a real model keeps."""
     recipe = decided({"train": {"precision": precision, "batch_size": 16}}, architecture=architecture)
     trial = open_step_benchmark(recipe)
@@ -92,7 +92,7 @@ def test_activations_grow_with_the_batch_and_weights_do_not():
     assert one.peak < two.peak
 
 
-def test_a_deep_model_is_rehearsed_by_two_shallow_ones(monkeypatch: pytest.MonkeyPatch):
+def test_a_deep_model_is_estimated_by_two_shallow_ones(monkeypatch: pytest.MonkeyPatch):
     recipe = decided({"model": {"num_layers": 7}})
     exact = memory_estimate.estimate_step_memory(recipe.model, recipe.train, 4)
     monkeypatch.setattr(memory_estimate, "TRACED_LAYERS", 2)
