@@ -24,7 +24,7 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.records.pipeline import StageProgress, StageStarted
 from tfcli.runs.config import read_config
-from tfcli.runs.data import RunData, read_run_data
+from tfcli.runs.data import read_run_data
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.finding import existing_run, is_run
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
@@ -173,45 +173,38 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
                 f"remove the folder {cached}: it is made again",
             )
         return data.called(trained_on.sources)
-    folder = prepared_folder(recipe.data)
-    if folder is not None:
-        data = PreparedDataset.open(folder)
-        _require_fingerprint(run, trained_on, data.record().fingerprint)
-        return data
-    if "-" in trained_on.sources:
+    found = require_same_text(run, recipe)
+    if found is None:
         raise UsageError(
             f"The text of {run.path} came from standard input and is no longer in the cache", "train again from a file"
         )
-    division, tokenizer = _division_of_run(run, recipe)
-    _require_fingerprint(run, trained_on, dataset_fingerprint(division, tokenizer))
-    return cached_dataset(division, tokenizer, report)
+    return found if isinstance(found, PreparedDataset) else cached_dataset(*found, report)
 
 
-def require_same_text(run: RunDirectory, recipe: Recipe) -> None:
+def require_same_text(run: RunDirectory, recipe: Recipe) -> PreparedDataset | tuple[Division, Tokenizer] | None:
     """Refuse to go on with a run whose text has changed since. Standard input cannot be compared.
+
+    Returns: the text as it was prepared, or as it can be prepared again; None: it was standard input.
 
     Raises:
         UsageError: it has.
     """
-    trained_on = read_run_data(run.data)
-    folder = prepared_folder(recipe.data)
+    trained_on, folder = read_run_data(run.data), prepared_folder(recipe.data)
+    found: PreparedDataset | tuple[Division, Tokenizer]
     if folder is not None:
-        _require_fingerprint(run, trained_on, PreparedDataset.open(folder).record().fingerprint)
-    elif "-" not in trained_on.sources:
-        _require_fingerprint(run, trained_on, dataset_fingerprint(*_division_of_run(run, recipe)))
-
-
-def _division_of_run(run: RunDirectory, recipe: Recipe) -> tuple[Division, Tokenizer]:
-    division = open_division(recipe.data, kind_of(recipe))
-    return division, load_run_tokenizer(run, read_config(run.config))
-
-
-def _require_fingerprint(run: RunDirectory, trained_on: RunData, fingerprint: str) -> None:
+        found = PreparedDataset.open(folder)
+        fingerprint = found.record().fingerprint
+    elif "-" in trained_on.sources:
+        return None
+    else:
+        found = open_division(recipe.data, kind_of(recipe)), load_run_tokenizer(run, read_config(run.config))
+        fingerprint = dataset_fingerprint(*found)
     if fingerprint != trained_on.fingerprint:
         raise UsageError(
             f"The text of {', '.join(trained_on.sources)} has changed since {run.path} was trained on it",
             "restore it, or train a new run",
         )
+    return found
 
 
 def dataset_for_evaluation(

@@ -13,6 +13,7 @@ from tfcli.generation.generate import generate
 from tfcli.inspection.attention.focus import focused, require_place
 from tfcli.inspection.attention.weights import attention
 from tfcli.inspection.positions.tables import run_positions
+from tfcli.models.device import choose_device
 from tfcli.pipeline.datasets import Report, dataset_of_run
 from tfcli.pipeline.references import original_targets
 from tfcli.pipeline.training import ShouldStop, train_recipe
@@ -23,7 +24,6 @@ from tfcli.records.evaluation import Scores
 from tfcli.records.pipeline import CheckResult, StageStarted
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.tokenization.roles import MASK
-from tfcli.training.precision import choose_device
 
 _FORMAT_VERSION = 1
 """Of scores.json."""

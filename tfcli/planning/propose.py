@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfcli.models.build import weightless
+from tfcli.models.device import choose_device
 from tfcli.models.presets import SIZES
 from tfcli.planning.measure import measure_steps
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.planning import FOUND, Candidate, StepMeasurement
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.memory import memory_of, predict_memory
-from tfcli.training.precision import choose_device
 
 Compose = Callable[..., Recipe]
 """A recipe of the user's own settings: over those of a size, and under others that follow."""

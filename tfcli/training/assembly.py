@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from tfcli.machine import choose_threads
 from tfcli.models.allocator import keep_freed_memory
 from tfcli.models.build import build_model
+from tfcli.models.device import choose_device
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
@@ -18,7 +19,7 @@ from tfcli.training.compilation import choose_compile, compile_layers
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.optimizer import build_optimizers
 from tfcli.training.parallel import parallelized
-from tfcli.training.precision import choose_device, choose_precision
+from tfcli.training.precision import choose_precision
 from tfcli.training.workers import ALONE, Workers
 
 
