@@ -18,8 +18,8 @@ from tfcli.recipe.model import ModelSection
 
 
 class Residual(nn.Module):
-    """The road around a sublayer f. pre: x + f(norm(x)); post: norm(x + f(x)) (Xiong et al. 2020, table 1). With a
-    `source` s beside it, x + f(norm(s)).
+    """The residual connection around a sublayer f. Pre-norm: x + f(norm(x)); post-norm: norm(x + f(x)) (Xiong et al.
+    2020, table 1). With a `source` s beside it, x + f(norm(s)).
 
     Shape:
         x, source: (B, T, D) → (B, T, D)

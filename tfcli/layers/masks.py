@@ -1,7 +1,9 @@
-"""Attention masks: boolean, True where a query may attend to a key, as in PyTorch's fused attention.
+"""Causal mask, padding mask and sliding window: attention masks are boolean, True where a query may attend to a key.
 
 Shape legend: B batch, T target (query) length, S source (key) length.
 """
+
+import functools
 
 import torch
 from torch import Tensor
@@ -52,7 +54,4 @@ def attention_mask(
         masks.append(causal_mask(target_length, source_length, device)[None, None])
     if window is not None and window < source_length:
         masks.append(window_mask(target_length, source_length, window, device)[None, None])
-    whole = None
-    for mask in masks:
-        whole = mask if whole is None else whole & mask
-    return whole
+    return functools.reduce(torch.logical_and, masks) if masks else None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 from tfcli.errors import TfcliError, UsageError, shortened
 from tfcli.evaluation.evaluate import evaluate
@@ -49,9 +50,8 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
     trained = time.perf_counter()
     run = load_run(finished.run, device=choose_device(recipe.train.device), precision="float32")
     scores = _evaluation(run, report)
-    _positions(run, recipe, report)
-    _samples(run, recipe, report)
-    _attention(run, recipe, report)
+    for event in _looked_at(run, recipe):
+        report(event)
     now = time.perf_counter()
     seconds = max(now - began, finished.seconds + now - trained)  # a resumed run took longer than this process
     return list(check_results(recipe.check, scores, seconds / 60))
@@ -117,24 +117,18 @@ def _evaluation(run: LoadedRun, report: Report) -> Scores:
     return scores
 
 
-def _samples(run: LoadedRun, recipe: Recipe, report: Report) -> None:
-    prompts = recipe.generate.prompts or (("",) if run.architecture == "decoder" else ())
-    if not prompts:
-        return
-    report(StageStarted("generation", f"{len(prompts)} prompt{'s' * (len(prompts) > 1)}"))
-    for prompt in prompts:
-        report(generate(run, prompt, recipe.generate))
-
-
-def _positions(run: LoadedRun, recipe: Recipe, report: Report) -> None:
-    if recipe.inspect.positions:
-        report(StageStarted("inspection", "positions"))
-        report(run_positions(run.model, recipe.inspect.positions))
-
-
-def _attention(run: LoadedRun, recipe: Recipe, report: Report) -> None:
+def _looked_at(run: LoadedRun, recipe: Recipe) -> Iterator[Any]:
+    """Positions, samples and attention, as far as the recipe asks for them; each behind the word of its beginning."""
     wanted = recipe.inspect
+    if wanted.positions:
+        yield StageStarted("inspection", "positions")
+        yield run_positions(run.model, wanted.positions)
+    prompts = recipe.generate.prompts or (("",) if run.architecture == "decoder" else ())
+    if prompts:
+        yield StageStarted("generation", f"{len(prompts)} prompt{'s' * (len(prompts) > 1)}")
+    for prompt in prompts:
+        yield generate(run, prompt, recipe.generate)
     if wanted.attention is not None:
-        report(StageStarted("inspection", "attention"))
+        yield StageStarted("inspection", "attention")
         record = attention(run, wanted.attention, wanted.target)[-1]  # of an encoder-decoder, the cross-attention
-        report(focused(record, wanted.layer, wanted.head))
+        yield focused(record, wanted.layer, wanted.head)

@@ -228,7 +228,8 @@ def _evaluated_whole(job: TrainingJob, clock: Clock, last: Evaluated, *, is_best
             events.append(replace(_scored(job, clock, "best", "whole"), of_step=progress.best_step))
     with _averaged(job):
         events.append(_scored(job, clock, _of(job), "whole"))
-        better = min(range(len(events)), key=lambda number: (_or_infinite(events[number].loss), number))
+        losses = [event.loss if math.isfinite(event.loss) else math.inf for event in events]
+        better = losses.index(min(losses))
         if events[better] is events[-1] and len(events) > 1:
             save_best(job, instead_of=progress.best_step)
             progress.best_loss = last.loss if math.isfinite(last.loss) else None
@@ -239,10 +240,6 @@ def _evaluated_whole(job: TrainingJob, clock: Clock, last: Evaluated, *, is_best
     for event in events:
         append(job, event)
     return events
-
-
-def _or_infinite(loss: float) -> float:
-    return loss if math.isfinite(loss) else math.inf
 
 
 def _scored(job: TrainingJob, clock: Clock, of: Scored, part: Scope = "sample") -> Evaluated:

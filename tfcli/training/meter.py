@@ -62,13 +62,10 @@ class Meter:
         self.loss_sums += loss * targets
         self.targets += targets
         self._unread.append((step, loss, norm))
-        self._count(norm, batches)
+        self.leave_out(norm, batches)
 
     def leave_out(self, norm: Tensor, batches: Sequence[Batch]) -> None:
         """A step that changed nothing: it has read its tokens, and its loss counts nowhere."""
-        self._count(norm, batches)
-
-    def _count(self, norm: Tensor, batches: Sequence[Batch]) -> None:
         tokens = sum(batch.tokens for batch in batches)
         self.norm = norm
         self.tokens += tokens
