@@ -49,7 +49,7 @@ class FakeTracker:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeTracker:
     tracker = FakeTracker()
-    monkeypatch.setitem(module._TRACKERS, "wandb", tracker.opened)
+    monkeypatch.setattr(module, "_opened", lambda service, run: tracker.opened(run))
     monkeypatch.setattr(module, "require_installed", lambda service: None)
     return tracker
 
