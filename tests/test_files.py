@@ -423,7 +423,7 @@ WRITES_OTHERWISE = {
     "cli/main.py": "a stream that the caller has closed",
     "cli/embed.py": "inside `writing`",
     "cli/inspect/attention.py": "inside `writing`",
-    "corpora/spool.py": "a temporary file that only this process sees",
+    "corpora/reading.py": "a temporary file that only this process sees",
     "data/shards.py": "inside `replacing_folder`",
     "runs/metrics.py": "the one file that is appended to",
     "runs/weights.py": "inside `replacing`",

@@ -85,8 +85,8 @@ def test_a_wheel_finds_the_recipes_that_it_carries(kind: str, built: dict[str, P
 
 def test_a_wheel_holds_the_package_and_its_licence(built: dict[str, Path]):
     names = zipfile.ZipFile(built["wheel"]).namelist()
-    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "tfcli").rglob("*.py")}
-    assert modules <= set(names)
+    needed = {str(path.relative_to(ROOT)) for kind in ("py", "toml") for path in (ROOT / "tfcli").rglob(f"*.{kind}")}
+    assert {"tfcli/corpora/stories.toml", "tfcli/corpora/pt_en.toml"} <= needed <= set(names)
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"tfcli"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tfcli.corpora.stories import is_story, stories
+from tests.support.story_judge import is_story
+from tfcli.corpora.stories import stories
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.generation.generate import generate
 from tfcli.inspection.heads.find_alignment import find_alignment

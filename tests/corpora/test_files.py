@@ -11,14 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
-import tfcli.corpora.delimited
 import tfcli.corpora.reading
-import tfcli.corpora.spool
+import tfcli.corpora.tables
 from tests.corpora.helpers import read, refusal, write
-from tfcli.corpora.division import open_division
 from tfcli.corpora.open import open_source
+from tfcli.corpora.reading import Spool, standard_input
 from tfcli.corpora.source import LongText, Pair, is_blank
-from tfcli.corpora.spool import Spool, standard_input
+from tfcli.corpora.split import open_division
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.recipe.data import DataSection
 from tfcli.tokenization.pieces import pieces
@@ -105,7 +104,7 @@ def test_what_is_no_plain_file_is_refused_unread(tmp_path, place, kind):
 def small(monkeypatch):
     """Bounds that are reached at once: of one text of a stream, in a machine of 6,000 bytes, and of a record."""
     monkeypatch.setattr(tfcli.machine, "memory", lambda: 6000)
-    for module in (tfcli.corpora.reading, tfcli.corpora.delimited):
+    for module in (tfcli.corpora.reading, tfcli.corpora.tables):
         monkeypatch.setattr(module, "LONGEST", 100)
 
 
@@ -256,7 +255,7 @@ def test_the_temporary_copy_goes_with_its_last_reader_or_with_the_program():
     assert path.read_bytes() == b"bytes"
     del spool
     assert not path.exists()
-    program = "import io; from tfcli.corpora.spool import Spool; s = Spool(io.BytesIO(b'1'), 'x'); print(s.path)"
+    program = "import io; from tfcli.corpora.reading import Spool; s = Spool(io.BytesIO(b'1'), 'x'); print(s.path)"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert not Path(printed.strip()).exists()
 

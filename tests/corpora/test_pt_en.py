@@ -7,14 +7,12 @@ from itertools import islice, pairwise
 
 import pytest
 
-from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, FORMAT_VERSION, LECTURE_EVERY, is_held_out, pairs
-from tfcli.corpora.pt_en_draw import Draw
-from tfcli.corpora.pt_en_grammar import text
-from tfcli.corpora.pt_en_patterns import PATTERNS
-from tfcli.corpora.pt_en_phrases import adjectives_of
-from tfcli.corpora.pt_en_states import FAMILIES, compares_things
-from tfcli.corpora.pt_en_words import DRINKS, THINGS
+from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, FORMAT_VERSION, LECTURE_EVERY, PATTERNS, is_held_out, pairs
+from tfcli.corpora.pt_en_phrases import FAMILIES, LEXICON, adjectives_of, text
+from tfcli.corpora.templates import Draw
 from tfcli.files import digest
+
+THINGS, DRINKS = LEXICON["things"], LEXICON["drinks"]
 
 LECTURE = [
     ("Olá, como vai você?", "Hello, how are you?"),
@@ -99,8 +97,8 @@ def test_combinations_held_out_are_never_in_training(training, validation):
     held_out_met = 0
     for noun in (*THINGS, *DRINKS):
         for adjective in adjectives_of(noun):
-            together = (noun.pt, adjective.pt[noun.gender + "3s"])
-            if is_held_out((noun.pt, adjective.head)):
+            together = (noun.pt, adjective.forms[noun.gender + "3s"])
+            if is_held_out((noun.pt, adjective.pt)):
                 assert seen[False][together] == 0, together
                 held_out_met += seen[True][together] > 0
             else:
@@ -134,8 +132,9 @@ def test_the_lectures_pairs_come_again(many):
 
 def test_things_are_compared_within_their_family():
     family_of = {form: noun.kinds & FAMILIES for noun in THINGS for form in (noun.pt, noun.pt_plural)}
+    [compares_things] = [pattern for pattern in PATTERNS if pattern.name == "compares_things"]
     for index in range(500):
-        source, _ = text(compares_things(Draw(str(index))))
+        source, _ = text(compares_things.make(Draw(str(index))))
         one, other = (family_of[word] for word in source.split() if word in family_of)
         assert one == other != set(), source
 
@@ -171,6 +170,6 @@ def test_alignments_stay_inside_the_sentences_and_cover_them(many):
 
 def test_nothing_but_the_standard_library_is_loaded():
     heavy = "{'numpy', 'torch', 'datasets', 'tokenizers', 'pydantic'}"
-    modules = "sys, tfcli.corpora.pt_en, tfcli.corpora.python_docs"
+    modules = "sys, tfcli.corpora.pt_en, tfcli.corpora.builtin"
     code = f"import {modules}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

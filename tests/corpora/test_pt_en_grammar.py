@@ -2,32 +2,31 @@
 
 import pytest
 
-from tfcli.corpora import pt_en_words as words
-from tfcli.corpora.pt_en import pairs
-from tfcli.corpora.pt_en_grammar import alignment, contracted, english_only, join, linked, text, word
+from tfcli.corpora.pt_en import pairs, phrase_of
 from tfcli.corpora.pt_en_phrases import (
+    LEXICON,
     MY,
+    PRONOUNS,
     THE,
     THE_MANY,
     A,
     agreeing,
-    arriving,
-    inside,
+    alignment,
+    contracted,
+    english_only,
+    join,
     named,
-    noun_phrase,
-    out_of,
-    past,
-    past_base,
+    np,
+    placed,
     possessive,
-    pronoun,
-    toward,
+    text,
+    word,
 )
-from tfcli.corpora.pt_en_states import located
-from tfcli.corpora.pt_en_verbs import VERBS
 
-THINGS = {noun.pt: noun for noun in words.THINGS}
-ADJECTIVES = {adjective.head: adjective for adjective in words.THING_ADJECTIVES}
-PLACES = {place.pt: place for place in (*words.PLACES, *words.CITIES)}
+THINGS = {noun.pt: noun for noun in LEXICON["things"]}
+ADJECTIVES = {adjective.pt: adjective for adjective in LEXICON["looks"]}
+PLACES = {place.pt: place for place in LEXICON["places_and_cities"]}
+VERBS = LEXICON["verbs"]
 BUY = VERBS[0]
 
 
@@ -48,7 +47,7 @@ def test_alignment_of_the_lectures_pairs():
 
 def test_alignment_of_a_red_book_of_anas():
     """o0 livro1 vermelho2 de3 Ana4 — Ana's0 red1 book2: the article has no partner, de and Ana make Ana's."""
-    phrase = noun_phrase(THINGS["livro"], THE, ADJECTIVES["vermelho"], owner=possessive(named("Ana")))
+    phrase = np(THINGS["livro"], THE, ADJECTIVES["vermelho"], owner=possessive(named("Ana")))
     assert text(phrase) == ("o livro vermelho de Ana", "Ana's red book")
     assert alignment(phrase) == ((1, 2), (2, 1), (3, 0), (4, 0))
     assert set(phrase.combinations) == {("livro", "vermelho"), ("livro", "Ana")}
@@ -57,10 +56,9 @@ def test_alignment_of_a_red_book_of_anas():
 def test_alignment_of_did_not_buy():
     """Ana0 não1 comprou2 — Ana0 did1 not2 buy3: "did" carries the tense of "comprou"."""
     ana = named("Ana")
-    bought = past_base(BUY, ana)
+    bought = word(BUY.past, BUY.en, ana)
     phrase = join(
-        "{who} {no} {bought}",
-        "{who} {did} {no} {bought}",
+        "{who} {no} {bought} = {who} {did} {no} {bought}",
         who=ana,
         no=word("não", "not"),
         did=english_only("did", bought),
@@ -88,37 +86,37 @@ def test_alignment_of_did_not_buy():
         ("faca", "novo", ("duas", "duas", "two"), True, ("duas facas novas", "two new knives")),
     ],
 )
-def test_agreement_in_the_noun_phrase(noun, adjective, determiner, plural, expected):
-    assert text(noun_phrase(THINGS[noun], determiner, ADJECTIVES[adjective], plural=plural)) == expected
+def test_agreement_in_the_np(noun, adjective, determiner, plural, expected):
+    assert text(np(THINGS[noun], determiner, ADJECTIVES[adjective], plural=plural)) == expected
 
 
 def test_verbs_agree_with_their_subject():
-    eu, eles = pronoun(("eu", "I", "1s", "m")), pronoun(("eles", "they", "3p", "m"))
+    eu, eles = PRONOUNS["eu"], PRONOUNS["eles"]
     find, bring = (next(verb for verb in VERBS if verb.pt == name) for name in ("encontrar", "trazer"))
-    assert text(past(find, eu)) == ("encontrei", "found")
-    assert text(past(find, eles)) == ("encontraram", "found")
-    assert text(past(bring, eles)) == ("trouxeram", "brought")
+    assert text(word(find.past, find.past_en, eu)) == ("encontrei", "found")
+    assert text(word(find.past, find.past_en, eles)) == ("encontraram", "found")
+    assert text(word(bring.past, bring.past_en, eles)) == ("trouxeram", "brought")
 
 
 def test_states_agree_with_people():
-    tired = words.STATES[0]
+    tired = LEXICON["states"][0]
     assert text(agreeing(tired, named("Ana"))) == ("cansada", "tired")
-    assert text(agreeing(tired, pronoun(("nós", "we", "1p", "m")))) == ("cansados", "tired")
-    assert text(agreeing(tired, pronoun(("elas", "they", "3p", "f")))) == ("cansadas", "tired")
+    assert text(agreeing(tired, PRONOUNS["nós"])) == ("cansados", "tired")
+    assert text(agreeing(tired, PRONOUNS["elas"])) == ("cansadas", "tired")
 
 
 @pytest.mark.parametrize(
     ("phrase", "expected"),
     [
-        (inside(PLACES["cozinha"]), ("na cozinha", "in the kitchen")),
-        (toward(PLACES["praia"]), ("à praia", "to the beach")),
-        (toward(PLACES["Lisboa"]), ("a Lisboa", "to Lisbon")),
-        (toward(PLACES["Rio"]), ("ao Rio", "to Rio")),
-        (out_of(PLACES["mercado"]), ("do mercado", "from the market")),
-        (inside(PLACES["Londres"]), ("em Londres", "in London")),
-        (arriving(PLACES["parque"]), ("ao parque", "at the park")),
-        (arriving(PLACES["jardim"]), ("ao jardim", "in the garden")),
-        (inside(PLACES["escritório"]), ("no escritório", "at the office")),
+        (placed(PLACES["cozinha"], "em", PLACES["cozinha"].inside), ("na cozinha", "in the kitchen")),
+        (placed(PLACES["praia"], "a", "to"), ("à praia", "to the beach")),
+        (placed(PLACES["Lisboa"], "a", "to"), ("a Lisboa", "to Lisbon")),
+        (placed(PLACES["Rio"], "a", "to"), ("ao Rio", "to Rio")),
+        (placed(PLACES["mercado"], "de", "from"), ("do mercado", "from the market")),
+        (placed(PLACES["Londres"], "em", PLACES["Londres"].inside), ("em Londres", "in London")),
+        (placed(PLACES["parque"], "a", PLACES["parque"].inside), ("ao parque", "at the park")),
+        (placed(PLACES["jardim"], "a", PLACES["jardim"].inside), ("ao jardim", "in the garden")),
+        (placed(PLACES["escritório"], "em", PLACES["escritório"].inside), ("no escritório", "at the office")),
     ],
 )
 def test_places_contract_in_portuguese_and_lose_their_article_in_english(phrase, expected):
@@ -126,19 +124,21 @@ def test_places_contract_in_portuguese_and_lose_their_article_in_english(phrase,
 
 
 def test_a_thing_beside_another_is_a_combination():
-    phrase = located(noun_phrase(THINGS["gato"], THE), "embaixo de", noun_phrase(THINGS["cama"], THE))
+    [under] = [relation for relation in LEXICON["near"] if relation.pt == "embaixo de"]
+    cat, bed = np(THINGS["gato"], THE), np(THINGS["cama"], THE)
+    phrase = phrase_of("is_located", noun=None, what=cat, relation=under, landmark=bed, no=None)
     assert text(phrase) == ("o gato está embaixo da cama", "the cat is under the bed")
     assert phrase.combinations == (("gato", "cama"),)
 
 
 def test_a_contraction_keeps_the_links_of_both_words():
-    melted = contracted(linked("de:1 o:2 menino:3", "").pt)
+    melted = contracted(join("de:1 o:2 menino:3").pt)
     assert [word.text for word in melted] == ["do", "menino"]
     assert len(melted[0].links) == 2
 
 
 def test_no_two_nouns_share_a_portuguese_spelling():
     """They may share an English one (aluno and aluna: student); the other way a source had two targets."""
-    nouns = (*words.THINGS, *words.DRINKS, *words.PEOPLE, *words.RELATIVES)
+    nouns = (noun for name in ("things", "drinks", "people", "relatives") for noun in LEXICON[name])
     spellings = [form for noun in nouns for form in (noun.pt, noun.pt_plural)]
     assert len(spellings) == len(set(spellings))

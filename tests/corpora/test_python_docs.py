@@ -2,11 +2,11 @@
 
 from pydoc_data import topics as pydoc_topics
 
-from tfcli.corpora import python_docs
+from tfcli.corpora.builtin import python_docs, python_docs_fingerprint
 
 
 def test_documents_are_the_topics_sorted_by_name():
-    documents = list(python_docs.documents())
+    documents = list(python_docs())
     assert len(documents) == len(pydoc_topics.topics) > 50
     assert documents[0] == pydoc_topics.topics[min(pydoc_topics.topics)]
     assert documents[-1] == pydoc_topics.topics[max(pydoc_topics.topics)]
@@ -14,9 +14,9 @@ def test_documents_are_the_topics_sorted_by_name():
 
 
 def test_the_fingerprint_follows_the_content(monkeypatch):
-    before = python_docs.fingerprint()
-    assert before == python_docs.fingerprint()
+    before = python_docs_fingerprint()
+    assert before == python_docs_fingerprint()
     changed = dict(pydoc_topics.topics)
     changed["if"] += " "
     monkeypatch.setattr(pydoc_topics, "topics", changed)
-    assert python_docs.fingerprint() != before
+    assert python_docs_fingerprint() != before

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfcli.corpora.stories import DEFAULT_DOCUMENTS, is_story, parse_story, stories
-from tfcli.corpora.story_plots import PLOTS, RULES
-from tfcli.corpora.story_words import FRIENDS, HEROES, SLOTS, TOLD_BY
+from tests.support.story_judge import is_story, parse_story
+from tfcli.corpora.stories import DEFAULT_DOCUMENTS, FRIENDS, HEROES, PLOTS, RULES, SLOTS, TOLD_BY, stories
 
 STORIES = list(islice(stories(seed=1), 3000))
 

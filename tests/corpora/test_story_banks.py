@@ -2,8 +2,8 @@
 
 from itertools import islice
 
-from tfcli.corpora.stories import parse_story, stories
-from tfcli.corpora.story_banks import bank_sentences
+from tests.support.story_judge import parse_story
+from tfcli.corpora.stories import bank_sentences, stories
 
 FIRST = "One day, Tom wanted to see the lost boat, so he ran to the bank landing."
 SECOND = 'Ada hoped to find the coins, so she went to the bank counter!" And so on.'

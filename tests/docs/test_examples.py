@@ -13,11 +13,9 @@ import typer
 from tests.docs.generate import DOCS, ROOT
 from tests.docs.pages import PAGES, blocks, commands, links
 from tfcli.cli.main import app
-from tfcli.corpora.division import open_division
-from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, pairs
-from tfcli.corpora.pt_en_patterns import PATTERNS
-from tfcli.corpora.stories import stories
-from tfcli.corpora.story_plots import PLOTS
+from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PATTERNS, pairs
+from tfcli.corpora.split import open_division
+from tfcli.corpora.stories import PLOTS, stories
 from tfcli.data.prepare import prepare
 from tfcli.recipe.data import DataSection
 from tfcli.recipe.loading import build_recipe, parse_assignments

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfcli.corpora.story_banks import bank_sentences
+from tfcli.corpora.stories import bank_sentences
 from tfcli.errors import UsageError
 from tfcli.inspection.heads import find_bank as module
 from tfcli.inspection.heads.find_bank import best_of_both, find_bank, read

@@ -157,8 +157,8 @@ def _with(compose: "Compose", last: "Settings", *settings: "Settings") -> "Recip
 def _first_documents(recipe: "Recipe") -> "Settings":
     """The setting that reads only the first `LARGE` characters of a corpus, in whole documents. None of a smaller
     corpus, of a single text, and of a folder that is prepared already."""
-    from tfcli.corpora.division import open_division
     from tfcli.corpora.source import texts
+    from tfcli.corpora.split import open_division
     from tfcli.pipeline.datasets import kind_of, prepared_folder
 
     if prepared_folder(recipe.data) is not None or recipe.data.max_documents is not None:

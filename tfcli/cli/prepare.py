@@ -54,7 +54,7 @@ def prepare(
       tfcli prepare train.tsv --pairs --tokenizer runs/translator --out data/pairs --split hash
     """
     from tfcli.cli.reporting import reporting
-    from tfcli.corpora.division import open_division
+    from tfcli.corpora.split import open_division
     from tfcli.data.manifest import MANIFEST_NAME
     from tfcli.data.prepare import prepare as prepare_dataset
     from tfcli.files import claimed

@@ -1,4 +1,4 @@
-"""Built-in sources, which need no file and no network: stories, pt-en and python-docs."""
+"""Built-in corpora, which need no file and no network: stories, pt-en and the interpreter's own documentation."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -74,6 +74,17 @@ def _pt_en(name: str, max_documents: int | None, seed: int) -> Source:
 
 
 def _python_docs(name: str) -> Source:
-    from tfcli.corpora import python_docs
+    return Source((name,), "text", python_docs, lambda: digest(name, python_docs_fingerprint()))
 
-    return Source((name,), "text", python_docs.documents, lambda: digest(name, python_docs.fingerprint()))
+
+def python_docs() -> Iterator[str]:
+    """This interpreter's help topics (`pydoc_data.topics`) in the order of their names, text as it is."""
+    from pydoc_data.topics import topics
+
+    for name in sorted(topics):
+        yield topics[name]
+
+
+def python_docs_fingerprint() -> str:
+    """Sixteen hex digits that change when the text does, as it does between Python versions."""
+    return digest(list(python_docs()))

@@ -3,18 +3,21 @@
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 
-from tfcli.corpora.columnar import columnar_records
-from tfcli.corpora.columns import Table, table_documents
-from tfcli.corpora.delimited import delimited_table
-from tfcli.corpora.parallel import parallel_documents
-from tfcli.corpora.reading import COMPRESSIONS, StoredFile, read_text, require_content, stored_file
-from tfcli.corpora.records import json_lines, record_table
-from tfcli.corpora.source import Document, Kind, Source
-from tfcli.corpora.spool import standard_input
-from tfcli.errors import UsageError, near
+from tfcli.corpora.reading import (
+    COMPRESSIONS,
+    StoredFile,
+    read_lines,
+    read_text,
+    require_content,
+    standard_input,
+    stored_file,
+)
+from tfcli.corpora.source import Document, Kind, Pair, Source
+from tfcli.corpora.tables import Table, columnar_records, delimited_table, json_lines, record_table, table_documents
+from tfcli.errors import BrokenInputError, UsageError, near
 from tfcli.files import digest
 
 _WHOLE = (".txt", ".md")
@@ -93,7 +96,29 @@ def open_parallel(name: str) -> Source:
                 "join two plain text files, one sentence a line, or name the table alone",
             )
         require_content(file)
-    return _file_source(name, "pairs", None, files, parallel_documents(*files))
+    return _file_source(name, "pairs", None, files, _parallel_documents(*files))
+
+
+def _parallel_documents(source: StoredFile, target: StoredFile) -> Callable[[], Iterator[Document]]:
+    """How to read the pairs of two files; reading raises BrokenInputError when their lengths differ."""
+
+    def documents() -> Iterator[Document]:
+        lengths = [0, 0]
+        for sides in zip_longest(_sentences(source), _sentences(target)):
+            for side, sentence in enumerate(sides):
+                lengths[side] += sentence is not None
+            if lengths[0] == lengths[1]:
+                yield Pair(*sides)
+        if lengths[0] != lengths[1]:
+            problem = f"{source.label} has {lengths[0]} lines and {target.label} has {lengths[1]}"
+            raise BrokenInputError(problem, "give files in which line n of one translates line n of the other")
+
+    return documents
+
+
+def _sentences(file: StoredFile) -> Iterator[str]:
+    for line in read_lines(file):
+        yield line.removesuffix("\n").removesuffix("\r")
 
 
 def open_standard_input(kind: Kind, columns: Sequence[str] | None) -> Source:

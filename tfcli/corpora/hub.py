@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tfcli.corpora.columns import table_documents
-from tfcli.corpora.records import Record, record_table
 from tfcli.corpora.source import PARTS, Document, Kind, Part, Source
+from tfcli.corpora.tables import Record, record_table, table_documents
 from tfcli.errors import TfcliError, UsageError, first_lines, shortened
 from tfcli.files import digest
 

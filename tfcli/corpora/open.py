@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from tfcli.corpora import builtin, hub
-from tfcli.corpora.columns import require_column_count
 from tfcli.corpora.files import is_there, open_files, open_parallel, open_standard_input, table_columns
 from tfcli.corpora.source import Document, Kind, Part, Source, is_blank, texts
+from tfcli.corpora.tables import require_column_count
 from tfcli.errors import TfcliError, UsageError
 from tfcli.files import digest
 

@@ -1,21 +1,43 @@
-"""builtin:pt-en: Portuguese sentences and their English translation, from a grammar with true reordering.
+"""builtin:pt-en: parallel corpus of Portuguese sentences and their English translations, with true reordering.
 
 The translation is a function of the source. Validation holds out whole combinations, such as (livro,
 vermelho): every word and every pattern is met in training, those two never together.
 
     >>> next(pairs()).target
     'Hello, how are you?'
+
+A pattern of `pt_en.toml` is a list of named steps, taken in their order, and what it says:
+
+    one things.small, subject 3s 3p       a function of `pt_en_phrases` and what it is given: names of steps, lists of
+                                          words (of one kind; `.!kind`: of all others), numbers, or the word itself
+    {who} {no} {am} = {who} {am} {no}     a template for each side, with the results of steps in its slots
+    if CONDITION… then X else Y           conditions: a probability, a step that gave something, its kind (verb.back)
+
+A step named `when` that gave a time ends the sentence, or, where the step `first` holds, begins it in Portuguese.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import accumulate, count
+from typing import Any
 from zlib import crc32
 
-from tfcli.corpora.pt_en_draw import Draw
-from tfcli.corpora.pt_en_grammar import Combination, Phrase, alignment, text
-from tfcli.corpora.pt_en_lecture import LECTURE
-from tfcli.corpora.pt_en_patterns import CUMULATIVE_WEIGHTS, PATTERNS
+from tfcli.corpora.pt_en_phrases import (
+    LEXICON,
+    PATTERN_TABLES,
+    RULE_TABLES,
+    STEPS,
+    THE,
+    Combination,
+    Phrase,
+    alignment,
+    arranged,
+    join,
+    named,
+    np,
+    text,
+)
+from tfcli.corpora.templates import Draw
 
 FORMAT_VERSION = 2
 """Raised whenever the same seed gives other pairs, so that what was made from the old ones is made again."""
@@ -28,6 +50,9 @@ HELD_OUT_PER_MILLE = 60
 
 LECTURE_EVERY = 400
 """The lecture's four pairs begin every block of so many pairs: a model learns nothing that it meets once."""
+
+Bound = dict[str, Any]
+Expression = Callable[[Draw, Bound], Any]
 
 
 @dataclass(frozen=True)
@@ -51,11 +76,11 @@ def pairs(seed: int = 0) -> Iterator[PtEnPair]:
     """Pairs without end, the lecture's four at the head of every block; pair i depends on `seed` and i alone."""
     for index in count():
         place = index % LECTURE_EVERY
-        if place < len(LECTURE):
-            yield _pair(*LECTURE[place])
+        if place < len(_LECTURE):
+            yield _LECTURE[place]
         else:
             draw = Draw(f"{seed}/{index}")
-            pattern = draw.weighted(PATTERNS, CUMULATIVE_WEIGHTS)
+            pattern = draw.weighted(PATTERNS, _CUMULATIVE_WEIGHTS)
             yield _pair(pattern.make(draw), pattern.end)
 
 
@@ -72,3 +97,167 @@ def _pair(phrase: Phrase, end: str) -> PtEnPair:
         any(map(is_held_out, phrase.combinations)),
         alignment(phrase),
     )
+
+
+class Rule:
+    """Named steps, taken in their order, and what is said with their results; called, with the draw first, by others.
+
+    Args:
+        given: names of its arguments, some with a value to fall back on (`adjective=0.35`).
+        say: a template, or a step whose result it is.
+        meets: the combinations that it makes (`verb noun, who verb`).
+        weight, end: of a sentence, its relative frequency and its closing mark.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        /,
+        *,
+        say: str,
+        given: str = "",
+        meets: str = "",
+        weight: float = 0,
+        end: str = ".",
+        **steps: str,
+    ) -> None:
+        self.name, self.weight, self.end = name, weight, end
+        defaults = {one.partition("=")[0]: _value(one.partition("=")[2] or "nothing") for one in given.split()}
+        self._defaults = {name: value(Draw(""), {}) for name, value in defaults.items()}
+        self._steps = [(step.split("_and_"), _expression(source)) for step, source in steps.items()]
+        self._say = _expression(say)
+        self._meets = [[_value(name) for name in pair.split()] for pair in meets.split(", ") if pair]
+
+    def __call__(self, draw: Draw, *arguments: Any) -> Any:
+        return self.make(draw, **(self._defaults | dict(zip(self._defaults, arguments, strict=False))))
+
+    def make(self, draw: Draw, /, **bound: Any) -> Any:
+        """What it says; a step that is bound beforehand is not taken."""
+        for names, expression in self._steps:
+            if names[0] not in bound:
+                value = expression(draw, bound)
+                if len(names) == 1:
+                    bound[names[0]] = value
+                else:
+                    bound |= zip(names, value, strict=True)
+        said = self._say(draw, bound)
+        if self._meets:
+            heads = [tuple(_head(value(draw, bound)) for value in pair) for pair in self._meets]
+            said = said._replace(combinations=(*said.combinations, *filter(all, heads)))
+        if not bound.get("when"):
+            return said
+        order = "{when}, {said}" if bound.get("first") else "{said} {when}"
+        return join(f"{order} = {{said}} {{when}}", said=said, when=bound["when"])
+
+
+def _expression(source: str) -> Expression:
+    """A step, ready to be taken."""
+    if source.startswith("if "):
+        test, _, chosen = source.removeprefix("if ").partition(" then ")
+        then, _, otherwise = chosen.partition(" else ")
+        holds = _condition(test)
+        if not then:
+            return holds
+        yes, no = _expression(then), _expression(otherwise or "nothing")
+        return lambda draw, bound: yes(draw, bound) if holds(draw, bound) else no(draw, bound)
+    if "{" in source or " = " in source:
+        return lambda draw, bound: arranged(source, bound)
+    name, *arguments = source.split()
+    if name not in STEPS and name not in RULE_TABLES and name != "other":
+        return _value(name)
+    values = [_value(argument) for argument in arguments]
+    return lambda draw, bound: _CALLS[name](draw, *[value(draw, bound) for value in values])
+
+
+def _value(token: str) -> Expression:
+    """What a name stands for: the result of a step, words of the lexicon, one's form, a number, or the word itself."""
+    name, _, part = token.partition(".")
+    if name.isdigit() and part:
+        number = float(token)
+        return lambda draw, bound: number
+    known = None if token == "nothing" else LEXICON.get(name, name)
+    if part and type(known) is tuple:
+        words = tuple(word for word in known if _is(word, part.removeprefix("!")) != part.startswith("!"))
+        return lambda draw, bound: words
+    if part:
+        return lambda draw, bound: getattr(bound.get(name, known), part)
+    return lambda draw, bound: bound.get(name, known)
+
+
+def _condition(test: str) -> Expression:
+    """Whether all of the conditions hold; none behind the first that does not is looked at."""
+    first, *others = [_check(check) for check in test.replace("not ", "!").split()]
+    if not others:
+        return first
+    return lambda draw, bound: first(draw, bound) and all(check(draw, bound) for check in others)
+
+
+def _check(check: str) -> Expression:
+    negated, source = check.startswith("!"), check.removeprefix("!")
+    name, _, kind = source.partition(".")
+    if kind and not name.isdigit():
+        return lambda draw, bound: _is(bound[name], kind) != negated
+    value = _value(source)
+
+    def holds(draw: Draw, bound: Bound) -> bool:
+        found = value(draw, bound)
+        return (draw.chance(found) if isinstance(found, float) else bool(found)) != negated
+
+    return holds
+
+
+def _is(word: Any, kind: str) -> bool:
+    if isinstance(word, Phrase):
+        return kind in (word.gender, word.person)
+    return kind in (word, getattr(word, "pt", ""), getattr(word, "gender", "")) or kind in getattr(word, "kinds", ())
+
+
+def _head(word: Any) -> str:
+    """The dictionary form of what is named in `meets`; of nothing, none."""
+    if isinstance(word, Phrase):
+        return word.head
+    return str(getattr(word, "pt", word or ""))
+
+
+def _other(draw: Draw, than: Phrase) -> Phrase:
+    """Another person than the one given."""
+    while (person := _CALLS["anyone"](draw)).head == than.head:
+        pass
+    return person  # type: ignore[no-any-return]
+
+
+_CALLS = STEPS | {"other": _other}
+_CALLS |= {name: Rule(name, **table) for name, table in RULE_TABLES.items()}
+PATTERNS = tuple(Rule(name, **table) for name, table in PATTERN_TABLES.items())
+_BY_NAME = {pattern.name: pattern for pattern in PATTERNS}
+_CUMULATIVE_WEIGHTS = tuple(accumulate(pattern.weight for pattern in PATTERNS))
+
+
+def phrase_of(name: str, /, **bound: Any) -> Phrase:
+    """A sentence of a pattern in which everything that is drawn is given."""
+    phrase: Phrase = _BY_NAME[name].make(Draw(""), **bound)
+    return phrase
+
+
+def _word(words: str, head: str) -> Any:
+    return next(word for word in LEXICON[words] if _head(word) == head)
+
+
+_ON_THE_TABLE = {
+    "noun": None,
+    "what": np(_word("things", "livro"), THE),
+    "relation": _word("near", "em cima de"),
+    "landmark": np(_word("things", "mesa"), THE),
+    "no": None,
+}
+_TO_RIO = {"who": named("Lucas"), "place": _word("cities", "Rio"), "when": LEXICON["months"][-1]}
+_LECTURE = tuple(
+    _pair(phrase_of(name, **bound), _BY_NAME[name].end)
+    for name, bound in (
+        ("greets", {"hello": LEXICON["hello"][0], "asked": True, "name": None, "relative": None}),
+        ("is_located", _ON_THE_TABLE),
+        ("travels", {**_TO_RIO, "first": False}),
+        ("travels", {**_TO_RIO, "first": True}),
+    )
+)
+"""The four pairs of the lecture, built by the same patterns as all the others."""

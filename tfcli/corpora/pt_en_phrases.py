@@ -1,288 +1,461 @@
-"""The phrases of builtin:pt-en: noun phrases, subjects, verbs, places and times, each with its agreement."""
+"""Bilingual phrase grammar of builtin:pt-en: inflection, agreement, word order and word alignment.
 
-from dataclasses import replace
+A phrase has a Portuguese and an English side. Every word carries links; a Portuguese and an English word that share
+a link are aligned. A template a side arranges phrases in different orders, so an alignment survives any reordering:
+
+    >>> book, red = join("livro = book"), join("vermelho = red")
+    >>> text(join("o {book} {red} = the {red} {book}", book=book, red=red))
+    ('o livro vermelho', 'the red book')
+
+The words stand in `pt_en.toml`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from inspect import signature
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
-from tfcli.corpora.pt_en_draw import Draw
-from tfcli.corpora.pt_en_grammar import NOTHING, Phrase, Word, join, linked, word
-from tfcli.corpora.pt_en_verbs import Auxiliary, Verb
-from tfcli.corpora.pt_en_words import (
-    DAYS,
-    DRINKS,
-    FUTURE,
-    MONTHS,
-    NAMES,
-    NUMBERS,
-    PAST,
-    PEOPLE,
-    QUALITIES,
-    RELATIVES,
-    THING_ADJECTIVES,
-    THINGS,
-    Adjective,
-    Noun,
-    Place,
-)
+from tfcli.corpora.templates import Draw, Grammar, Series, Slot, Words, read_table
 
-Determiner = tuple[str, str, str]
-"""Portuguese masculine, Portuguese feminine, English."""
+_DATA = read_table("pt_en.toml")
+_CONTRACTIONS = {(first, second): melted for first, second, melted in map(str.split, _DATA["contractions"])}
 
-THE: Determiner = ("o", "a", "the")
-THE_MANY: Determiner = ("os", "as", "the")
-A: Determiner = ("um", "uma", "a")
-MY: Determiner = ("meu", "minha", "my")
-OUR: Determiner = ("nosso", "nossa", "our")
-YOUR: Determiner = ("seu", "sua", "your")
-THIS: Determiner = ("este", "esta", "this")
-THAT: Determiner = ("aquele", "aquela", "that")
-MANY: Determiner = ("muitos", "muitas", "many")
-SOME: Determiner = ("alguns", "algumas", "some")
-NO_DETERMINER: Determiner = ("", "", "")
-
-DEFINITE = (THE, THE, MY, OUR)
-DEFINITE_OR_A = (THE, THE, A, A, MY, THIS, THAT)
-COUNTS = (*NUMBERS, *NUMBERS, MANY, MANY, SOME, SOME)
-
-YOU = ("você", "you", "2s", "m")
-PRONOUNS = (
-    ("eu", "I", "1s", "m"),
-    YOU,
-    ("ele", "he", "3s", "m"),
-    ("ela", "she", "3s", "f"),
-    ("nós", "we", "1p", "m"),
-    ("eles", "they", "3p", "m"),
-    ("elas", "they", "3p", "f"),
-)
-# Eu and nós alone have verb forms of their own, so they come up more often.
-_OFTEN_FIRST = (*PRONOUNS, *(row for row in PRONOUNS if row[2] in ("1s", "1p")), *(PRONOUNS[0],) * 2)
-
-# Noun phrases
+Combination = tuple[str, str]
+"""Two dictionary forms that meet in a sentence, such as ("livro", "vermelho"): what validation holds out."""
 
 
-def noun_phrase(
+class Word(NamedTuple):
+    """A word of one side and the links it shares with words of the other."""
+
+    text: str
+    links: tuple[object, ...] = ()
+
+
+class Phrase(NamedTuple):
+    """Both sides of a phrase, with what its neighbours must agree with.
+
+    `person` is 1s, 2s (você), 3s, 1p or 3p; `gender` m or f; `head` the dictionary form of the main word.
+    """
+
+    pt: tuple[Word, ...] = ()
+    en: tuple[Word, ...] = ()
+    head: str = ""
+    gender: str = "m"
+    person: str = "3s"
+    combinations: tuple[Combination, ...] = ()
+
+
+Forms = str | dict[str, str]
+"""A spelling, or one for every person."""
+
+
+def word(
+    pt: Forms, en: Forms, who: Phrase | None = None, head: str = "", gender: str = "m", person: str = "3s"
+) -> Phrase:
+    """A phrase in which every Portuguese word is linked to every English one ("em cima de" and "on").
+
+    Forms are taken in the person of `who`.
+    """
+    links = (object(),)
+    return Phrase(_words(pt, who, links), _words(en, who, links), head, gender, person)
+
+
+def english_only(en: Forms, like: Phrase, who: Phrase | None = None) -> Phrase:
+    """English words without a Portuguese one, linked to what expresses them there ("did" and "comprou")."""
+    return Phrase((), _words(en, who, like.pt[0].links))
+
+
+def _words(forms: Forms, who: Phrase | None, links: tuple[object, ...]) -> tuple[Word, ...]:
+    if not isinstance(forms, str):
+        assert who
+        forms = forms[who.person]
+    return tuple([Word(text, links) for text in forms.split()])
+
+
+def join(template: str, /, **parts: Any) -> Phrase:
+    """Arrange phrases by a template a side, "{book} {red} = {red} {book}"; one template serves both sides.
+
+    A template is words and {slots}; a comma sticks to the slot before it. Words that share a number translate each
+    other ("semana:1 passada:2 = last:2 week:1"); without slots and numbers, all do. A slot that holds None stays
+    empty. The combinations of the parts add up.
+    """
+    return arranged(template, parts)
+
+
+def arranged(template: str, parts: Mapping[str, Any]) -> Phrase:
+    """As `join`."""
+    pt, en, all_linked = _sides(template)
+    mark = (object(),)
+    sides: list[tuple[Word, ...]] = []
+    met: list[Combination] = []
+    for number, pieces in enumerate((pt, en)):
+        words: list[Word] = []
+        for slot, literal, label in pieces:
+            if slot:
+                if phrase := parts[slot]:
+                    words += phrase[number]
+                    if not number:
+                        met += phrase.combinations
+            elif literal == ",":
+                words[-1] = Word(words[-1].text + ",", words[-1].links)
+            else:
+                words.append(Word(literal, mark if all_linked else ((mark, label),) if label else ()))
+        sides.append(tuple(words))
+    return Phrase(sides[0], sides[1], combinations=tuple(met))
+
+
+_GRAMMAR = Grammar({})
+
+
+@cache
+def _sides(template: str) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]], bool]:
+    """(slot, word, number) by (slot, word, number) of each side, and whether all words are linked."""
+    pt, _, en = template.partition(" = ")
+    sides = []
+    for side in (pt, en or pt):
+        node = _GRAMMAR.compile(side)
+        pieces: list[tuple[str, str, str]] = []
+        for part in node.parts if isinstance(node, Series) else (node,):
+            if isinstance(part, Slot):
+                pieces.append((part.key, "", ""))
+            elif isinstance(part, Words):
+                pieces += [("", *one.partition(":")[::2]) for one in part.text.split()]
+        sides.append(pieces)
+    return sides[0], sides[1], bool(en) and "{" not in template and ":" not in template
+
+
+def contracted(words: Sequence[Word]) -> list[Word]:
+    """Melt a preposition and an article that meet into one word with the links of both: de + o = do."""
+    melted: list[Word] = []
+    for current in words:
+        contraction = _CONTRACTIONS.get((melted[-1].text, current.text)) if melted else None
+        if contraction:
+            melted[-1] = Word(contraction, melted[-1].links + current.links)
+        else:
+            melted.append(current)
+    return melted
+
+
+def _with_indefinite_articles(words: Sequence[Word]) -> list[Word]:
+    """English "a" becomes "an" before a vowel."""
+    following = [*words[1:], Word("")]
+    return [
+        Word("an", current.links) if current.text == "a" and after.text[:1] in "aeiou" and after.text else current
+        for current, after in zip(words, following, strict=True)
+    ]
+
+
+def text(phrase: Phrase) -> tuple[str, str]:
+    """The two sides as plain text, contractions made."""
+    pt, en = contracted(phrase.pt), _with_indefinite_articles(phrase.en)
+    return " ".join(word.text for word in pt), " ".join(word.text for word in en)
+
+
+def alignment(phrase: Phrase) -> tuple[tuple[int, int], ...]:
+    """The pairs (Portuguese word index, English word index) that share a link, sorted."""
+    positions: dict[object, list[int]] = {}
+    for index, current in enumerate(_with_indefinite_articles(phrase.en)):
+        for link in current.links:
+            positions.setdefault(link, []).append(index)
+    found = {
+        (source, target)
+        for source, current in enumerate(contracted(phrase.pt))
+        for link in current.links
+        for target in positions.get(link, ())
+    }
+    return tuple(sorted(found))
+
+
+# Words with their inflections: `pt` is the dictionary form, `kinds` what can be said of it or done with it.
+
+
+class Noun(NamedTuple):
+    pt: str
+    pt_plural: str
+    gender: str
+    en: str
+    en_plural: str
+    kinds: frozenset[str]
+
+
+class Adjective(NamedTuple):
+    """Portuguese forms by gender and number; its kinds are ser (a quality) or estar (a state), and comparable."""
+
+    pt: str
+    forms: dict[str, str]
+    en: str
+    kinds: frozenset[str]
+    fits: frozenset[str]
+    more_pt: str
+    more_en: str
+
+
+class Place(NamedTuple):
+    """`inside` is the English preposition for being there and for arriving."""
+
+    pt: str
+    article: str
+    en_article: str
+    en: str
+    inside: str
+
+
+class Verb(NamedTuple):
+    """Forms are by person; `takes` holds the kinds of its objects; `habit` is the present of verbs of daily life."""
+
+    pt: str
+    gerund: str
+    past: dict[str, str]
+    en: str
+    past_en: str
+    ing: str
+    takes: frozenset[str]
+    kinds: frozenset[str]
+    habit: dict[str, str]
+    habit_en: dict[str, str]
+
+
+class Auxiliary(NamedTuple):
+    """A verb before another verb, or be and have: forms by person on both sides, and English beside "does"."""
+
+    pt: str
+    forms: dict[str, str]
+    en: dict[str, str]
+    base: str
+
+
+class Determiner(NamedTuple):
+    """Portuguese masculine and feminine, and English; a number is one, too."""
+
+    pt: str
+    feminine: str
+    en: str
+
+
+class Relation(NamedTuple):
+    """Where a thing can be from its landmarks."""
+
+    pt: str
+    en: str
+    landmarks: tuple[Noun, ...]
+
+
+def _noun(pt: str, gender: str, en: str, kinds: str) -> Noun:
+    pt, _, pt_plural = pt.partition("/")
+    en, _, en_plural = en.partition("/")
+    return Noun(pt, pt_plural or pt + "s", gender, en, en_plural or en + "s", frozenset(kinds.split()))
+
+
+def _adjective(pt: str, en: str, verb: str, fits: str, more_pt: str = "", more_en: str = "") -> Adjective:
+    forms = pt.split("/")
+    if len(forms) == 1:
+        feminine = pt[:-1] + "a" if pt.endswith("o") else pt
+        forms = [pt, feminine, pt + "s", feminine + "s"]
+    shapes = dict(zip(("m3s", "f3s", "m3p", "f3p"), forms, strict=True))
+    kinds = frozenset({verb, "comparable"} if more_en else {verb})
+    return Adjective(forms[0], shapes, en, kinds, frozenset(fits.split()), more_pt, more_en)
+
+
+def _verb(pt: str, past: str, en: str, takes: str = "", kinds: str = "", habit: str = "//") -> Verb:
+    first, third, *irregular = past.split("/")
+    they = irregular[0] if irregular else third.removesuffix("ou") + "aram"
+    base, past_en, ing = en.split("/")
+    he, them, he_en = habit.split("/")
+    return Verb(
+        pt,
+        pt[:-1] + "ndo",
+        {"1s": first, "2s": third, "3s": third, "3p": they},
+        base,
+        past_en,
+        ing,
+        frozenset(takes.split()),
+        frozenset(kinds.split()),
+        {"3s": he, "3p": them},
+        {"3s": he_en, "3p": base},
+    )
+
+
+def _auxiliary(name: str, pt: str, en: str) -> Auxiliary:
+    first, third, we, they = pt.split("/")
+    i, he, others = en.split("/")
+    return Auxiliary(
+        name,
+        {"1s": first, "2s": third, "3s": third, "1p": we, "3p": they},
+        {"1s": i, "2s": others, "3s": he, "1p": others, "3p": others},
+        others,
+    )
+
+
+def _phrase(pt: str, en: str, head: str = "") -> Phrase:
+    return join(f"{pt} = {en}")._replace(head=head or pt)
+
+
+def _relation(pt: str, en: str, landmarks: str) -> Relation:
+    things = {noun.pt: noun for noun in LEXICON["things"]}
+    return Relation(pt, en, tuple(things[name] for name in landmarks.split()))
+
+
+LEXICON: dict[str, Any] = {}
+"""Every list of words, every auxiliary, determiner and pronoun, by the name that the rules call it."""
+
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "nouns": _noun,
+    "adjectives": _adjective,
+    "places": Place,
+    "verbs": _verb,
+    "phrases": _phrase,
+    "counts": Determiner,
+    "relations": _relation,
+}
+for _room, _make in _MAKERS.items():
+    LEXICON |= {name: tuple(_make(*row) for row in rows) for name, rows in _DATA[_room].items()}
+LEXICON |= {name: _auxiliary(name, *sides) for name, sides in _DATA["auxiliaries"].items()}
+LEXICON |= {name: Determiner(*row) for name, row in _DATA["determiners"].items()}
+PRONOUNS = {pt: word(pt, en, None, pt, gender, person) for pt, en, person, gender in _DATA["pronouns"]}
+LEXICON |= {name: tuple(names.split()) for name, names in _DATA["names"].items()}
+_HEADS = {state.pt: state for state in LEXICON["states"]} | {need.head: need for need in LEXICON["needs"]}
+_HEADS |= {number.pt: number for number in LEXICON["numbers"]} | PRONOUNS | LEXICON
+_HEADS |= {verb.pt: verb for verb in LEXICON["verbs"]}
+LEXICON["places_and_cities"] = LEXICON["places"] + LEXICON["cities"]
+for _name, _rows in _DATA["lists"].items():  # of words that stand elsewhere, each as often as it is named; or of pairs
+    _listed = [tuple(_HEADS[h] for h in row.split("+")) for row in (_rows.split() if isinstance(_rows, str) else _rows)]
+    LEXICON[_name] = tuple(row if len(row) > 1 else row[0] for row in _listed)
+THE, THE_MANY, A, MY = (LEXICON[name] for name in ("the", "the_many", "an", "my"))
+RULE_TABLES: dict[str, dict[str, Any]] = _DATA["rules"]
+PATTERN_TABLES: dict[str, dict[str, Any]] = _DATA["patterns"]
+FAMILIES = frozenset({"text", "clothes", "furniture", "vehicle"})
+"""Things are compared within one of these kinds."""
+
+STEPS: dict[str, Callable[..., Any]] = {}
+"""What the rules call by its name, each with the draw first."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def step(function: F) -> F:
+    """Offer a function to the rules, whether it needs the draw or not."""
+    draws = next(iter(signature(function).parameters)) == "draw"
+    STEPS[function.__name__] = function if draws else lambda draw, *arguments: function(*arguments)
+    return function
+
+
+step(word)
+step(english_only)
+
+
+@step
+def one(draw: Draw, *options: Any) -> Any:
+    """One of several, or of a list."""
+    return draw.one(options[0] if len(options) == 1 else options)
+
+
+@step
+def one_but(draw: Draw, words: tuple[Any, ...], *heads: str) -> Any:
+    """One of a list, but none of these dictionary forms."""
+    return draw.one([word for word in words if word.pt not in heads])
+
+
+@step
+def np(
     noun: Noun,
-    determiner: Determiner,
+    determiner: tuple[str, str, str],
     adjective: Adjective | None = None,
-    *,
-    owner: Phrase = NOTHING,
-    plural: bool = False,
+    owner: Phrase | None = None,
+    plural: object = False,
 ) -> Phrase:
     """o livro vermelho de Ana = Ana's red book: adjective and owner follow in Portuguese, lead in English."""
     person = "3p" if plural else "3s"
-    thing = word(noun.pt_plural, noun.en_plural) if plural else word(noun.pt, noun.en)
-    quality = word(adjective.pt[noun.gender + person], adjective.en) if adjective else NOTHING
-    combinations = [(noun.pt, adjective.head)] if adjective else []
-    if owner.head:
-        combinations.append((noun.pt, owner.head))
     masculine, feminine, english = determiner
-    phrase = join(
-        "{the} {thing} {quality} {owner}",
-        "{owner} {quality} {thing}" if owner.head else "{the} {quality} {thing}",
-        *combinations,
-        the=word(masculine if noun.gender == "m" else feminine, english),
-        thing=thing,
-        quality=quality,
-        owner=owner,
+    phrase = arranged(
+        f"{{the}} {{thing}} {{quality}} {{owner}} = {{{'owner' if owner else 'the'}}} {{quality}} {{thing}}",
+        {
+            "the": word(masculine if noun.gender == "m" else feminine, english),
+            "thing": word(noun.pt_plural, noun.en_plural) if plural else word(noun.pt, noun.en),
+            "quality": word(adjective.forms[noun.gender + person], adjective.en) if adjective else None,
+            "owner": owner,
+        },
     )
-    return replace(phrase, head=noun.pt, gender=noun.gender, person=person)
+    met = [(noun.pt, adjective.pt)] if adjective else []
+    if owner:
+        met.append((noun.pt, owner.head))
+    return Phrase(phrase.pt, phrase.en, noun.pt, noun.gender, person, (*phrase.combinations, *met))
 
 
+@step
+def generic(noun: Noun) -> Phrase:
+    """livros = books, café = coffee: a thing in general, without a determiner."""
+    return np(noun, ("", "", ""), plural="drink" not in noun.kinds)
+
+
+@step
 def named(name: str) -> Phrase:
     """A person by name, the same in both languages."""
-    return word(name, name, head=name, gender="f" if name in NAMES["f"] else "m")
+    return word(name, name, head=name, gender="f" if name in LEXICON["women"] else "m")
 
 
-def someone_named(draw: Draw) -> Phrase:
-    return named(draw.one(NAMES[draw.one("fm")]))
-
-
-def pronoun(row: tuple[str, str, str, str]) -> Phrase:
-    pt, en, person, gender = row
-    return word(pt, en, head=pt, gender=gender, person=person)
-
-
-def anyone(draw: Draw) -> Phrase:
-    """A person in the singular, with no pronoun: Ana, o médico, o aluno alto, meu irmão, a irmã de Ana."""
-    kind = draw.one(("name", "name", "name", "person", "person", "relative"))
-    if kind == "name":
-        return someone_named(draw)
-    if kind == "person":
-        noun = draw.one(PEOPLE)
-        adjective = draw.one(qualities_of(noun)) if draw.chance(0.3) else None
-        return noun_phrase(noun, THE, adjective)
-    noun = draw.one(RELATIVES)
-    if draw.chance(0.5):
-        return noun_phrase(noun, THE, owner=possessive(someone_named(draw)))
-    return noun_phrase(noun, draw.one((MY, OUR)))
-
-
-def subject(draw: Draw, persons: str = "1s 2s 3s 1p 3p") -> Phrase:
-    """Who does it: a person, several persons or a pronoun, in one of the persons that the verb has here."""
-    kind = draw.one(("someone", "someone", "pronoun", "pronoun", "people"))
-    if kind == "pronoun":
-        return pronoun(draw.one([row for row in _OFTEN_FIRST if row[2] in persons]))
-    if kind == "people" and "3p" in persons:
-        noun = draw.one(PEOPLE)
-        adjective = draw.one(qualities_of(noun)) if draw.chance(0.35) else None
-        return noun_phrase(noun, THE_MANY, adjective, plural=True)
-    return anyone(draw)
-
-
-def other(draw: Draw, than: Phrase) -> Phrase:
-    """Another person than the one given."""
-    while (person := anyone(draw)).head == than.head:
-        pass
-    return person
-
-
+@step
 def possessive(who: Phrase) -> Phrase:
     """de Ana = Ana's."""
     last = who.en[-1]
-    return replace(
-        who,
-        pt=(Word("de", last.links), *who.pt),
-        en=(*who.en[:-1], Word(last.text + "'s", last.links)),
-    )
+    return who._replace(pt=(Word("de", last.links), *who.pt), en=(*who.en[:-1], Word(last.text + "'s", last.links)))
 
 
-def owner(draw: Draw) -> Phrase:
-    """Whose it is: de Ana, do médico, de meu irmão, dele."""
-    kind = draw.one(("name", "name", "person", "person", "relative", "relative", "pronoun"))
-    if kind == "name":
-        return possessive(someone_named(draw))
-    if kind == "person":
-        return possessive(noun_phrase(draw.one(PEOPLE), THE))
-    if kind == "relative":
-        return possessive(noun_phrase(draw.one(RELATIVES), MY))
-    return draw.one((word("dele", "his", head="ele"), word("dela", "her", head="ela")))
+@step
+def she(who: Phrase, verb: Phrase) -> Phrase:
+    """The English subject that Portuguese leaves out."""
+    third = "she" if who.gender == "f" else "he"
+    return english_only({"1s": "I", "2s": "you", "3s": third, "3p": "they"}, verb, who)
 
 
-def definite(draw: Draw, noun: Noun, *, adjective: float = 0.35, plural: float = 0.25, owned: float = 0.25) -> Phrase:
-    """A thing that is known: o livro, meu livro vermelho, os livros de Ana; chances of each part."""
-    quality = _adjective(draw, noun, adjective)
-    many = noun not in DRINKS and draw.chance(plural)
-    if draw.chance(owned):
-        return noun_phrase(noun, THE_MANY if many else THE, quality, owner=owner(draw), plural=many)
-    return noun_phrase(noun, THE_MANY if many else draw.one(DEFINITE), quality, plural=many)
+@step
+def object_noun(draw: Draw, verb: Verb, *lists: tuple[Noun, ...]) -> Noun:
+    """What the verb can be done to: of these lists, or a thing or a drink."""
+    nouns = chain.from_iterable(lists or (LEXICON["things"], LEXICON["drinks"]))
+    return draw.one([noun for noun in nouns if noun.kinds & verb.takes])
 
 
-def indefinite(draw: Draw, noun: Noun, *, adjective: float = 0.35, plural: float = 0.5) -> Phrase:
-    """A thing that is new: um livro, dois livros, muitos livros velhos."""
-    quality = _adjective(draw, noun, adjective)
-    many = draw.chance(plural)
-    return noun_phrase(noun, draw.one(COUNTS) if many else A, quality, plural=many)
+def adjectives_of(noun: Noun, words: Sequence[Adjective] = LEXICON["looks"]) -> list[Adjective]:
+    """Which of the words can be said of a thing or a person."""
+    return [adjective for adjective in words if adjective.fits & noun.kinds]
 
 
-def thing(draw: Draw, noun: Noun) -> Phrase:
-    """The object of a verb, in any shape."""
-    if noun in DRINKS or draw.chance(0.2):
-        return definite(draw, noun)
-    if draw.chance(0.4):
-        return indefinite(draw, noun, plural=1.0)
-    return noun_phrase(noun, draw.one(DEFINITE_OR_A), _adjective(draw, noun, 0.4))
+@step
+def look(draw: Draw, noun: Noun, *lists: tuple[Adjective, ...]) -> Adjective:
+    return draw.one(adjectives_of(noun, *lists))
 
 
-def objects_of(verb: Verb) -> tuple[Noun, ...]:
-    """What the verb can be done to."""
-    return _of_kinds(verb.takes)
+@step
+def rival_of(draw: Draw, noun: Noun, adjective: Adjective) -> Noun:
+    """Another thing of the same family of which the same can be said."""
+    rivals = [rival for rival in LEXICON["things"] if rival != noun and rival.kinds & noun.kinds & FAMILIES]
+    return draw.one([rival for rival in rivals if adjective in adjectives_of(rival)])
 
 
-@cache
-def _of_kinds(kinds: frozenset[str]) -> tuple[Noun, ...]:
-    return tuple(noun for noun in (*THINGS, *DRINKS) if noun.kinds & kinds)
-
-
-@cache
-def adjectives_of(noun: Noun) -> tuple[Adjective, ...]:
-    """What can be said of a thing."""
-    return tuple(adjective for adjective in THING_ADJECTIVES if adjective.fits & noun.kinds)
-
-
-@cache
-def qualities_of(noun: Noun) -> tuple[Adjective, ...]:
-    """What can be said of a person."""
-    return tuple(adjective for adjective in QUALITIES if adjective.fits & noun.kinds)
-
-
-def _adjective(draw: Draw, noun: Noun, chance: float) -> Adjective | None:
-    return draw.one(adjectives_of(noun)) if draw.chance(chance) else None
-
-
-# Verbs
-
-
-def past(verb: Verb, who: Phrase) -> Phrase:
-    return word(verb.past_pt[who.person], verb.past_en)
-
-
-def past_base(verb: Verb, who: Phrase) -> Phrase:
-    """The past beside "did", which carries the tense in English: comprou = (did) buy."""
-    return word(verb.past_pt[who.person], verb.en)
-
-
-def infinitive(verb: Verb) -> Phrase:
-    return word(verb.pt, verb.en)
-
-
-def gerund(verb: Verb) -> Phrase:
-    return word(verb.gerund, verb.ing)
-
-
-def auxiliary(table: Auxiliary, who: Phrase) -> Phrase:
-    return word(table.pt[who.person], table.en[who.person])
-
-
+@step
 def agreeing(adjective: Adjective, who: Phrase) -> Phrase:
     """The adjective after ser or estar, in the subject's gender and number."""
     number = "3p" if who.person in ("1p", "3p") else "3s"
-    return word(adjective.pt[who.gender + number], adjective.en)
+    return word(adjective.forms[who.gender + number], adjective.en)
 
 
-# Places and times
+@step
+def more(adjective: Adjective, who: Phrase) -> Phrase:
+    """Maior and menor are one word; the others take mais, and English decides between -er and more."""
+    if adjective.more_pt:
+        return word(adjective.more_pt + ("es" if who.person == "3p" else ""), adjective.more_en)
+    return word(f"mais {agreeing(adjective, who).pt[0].text}", adjective.more_en)
 
 
-def _placed(place: Place, pt: str, en: str) -> Phrase:
-    article = f"{place.en_article}:2" if place.en_article else ""
-    words = linked(f"{pt}:1 {place.article and place.article + ':2'} {place.pt}:3", f"{en}:1 {article} {place.en}:3")
-    return replace(words, head=place.pt)
+@step
+def be(verb: Auxiliary, who: Phrase) -> Phrase:
+    """An auxiliary in the subject's person."""
+    return word(verb.forms, verb.en, who)
 
 
-def inside(place: Place) -> Phrase:
-    """no mercado = at the market."""
-    return _placed(place, "em", place.inside)
-
-
-def toward(place: Place) -> Phrase:
-    """ao mercado = to the market."""
-    return _placed(place, "a", "to")
-
-
-def arriving(place: Place) -> Phrase:
-    """(chegar) ao mercado = (arrive) at the market."""
-    return _placed(place, "a", place.inside)
-
-
-def out_of(place: Place) -> Phrase:
-    """do mercado = from the market."""
-    return _placed(place, "de", "from")
-
-
-def past_time(draw: Draw) -> Phrase:
-    return linked(*draw.one(draw.one((PAST, PAST, DAYS, MONTHS))))
-
-
-def future_time(draw: Draw) -> Phrase:
-    return linked(*draw.one(draw.one((FUTURE, FUTURE, DAYS, MONTHS))))
-
-
-def timed(clause: Phrase, when: Phrase, *, fronted: bool) -> Phrase:
-    """The time may come first in Portuguese; in English it stays last."""
-    pt = "{when}, {clause}" if fronted else "{clause} {when}"
-    return join(pt, "{clause} {when}", clause=clause, when=when)
-
-
-def maybe_timed(draw: Draw, clause: Phrase, when: Phrase) -> Phrase:
-    """With the time, in either place, or without it."""
-    if draw.chance(0.45):
-        return clause
-    return timed(clause, when, fronted=draw.chance(0.5))
+@step
+def placed(place: Place, pt: str, en: str) -> Phrase:
+    """A place behind a preposition, with its articles: a + o mercado = to + the market."""
+    articles = [f"{article}:2" if article else "" for article in (place.article, place.en_article)]
+    phrase = join(f"{pt}:1 {articles[0]} {place.pt}:3 = {en}:1 {articles[1]} {place.en}:3")
+    return phrase._replace(head=place.pt)

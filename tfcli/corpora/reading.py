@@ -1,12 +1,17 @@
-"""Bytes on disk, plain or compressed, to text: exactly what the file says, or an error that says why not.
+"""Reading text files: UTF-8, plain or compressed (gzip, Zstandard), and standard input, kept in a temporary file.
 
-The text reader of the `datasets` library turns every line ending into a line feed and does not say which byte
-is wrong, so text is read here.
+A text is exactly what the file says, or an error that says why not. The text reader of the `datasets` library turns
+every line ending into a line feed and does not say which byte is wrong, so text is read here.
 """
 
 import codecs
+import functools
 import gzip
 import io
+import os
+import sys
+import tempfile
+import weakref
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,11 +20,62 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from tfcli.corpora.source import LongText, Text
-from tfcli.corpora.spool import CHUNK, Spool
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli import machine
+from tfcli.corpora.source import Kind, LongText, Text
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import file_digest
 from tfcli.outputs import reading
+
+CHUNK = 1 << 20
+"""Bytes that are read at a time."""
+
+_MOST = 6
+"""Of the machine's memory, the part that one text of a stream may have: a longer one may never end."""
+
+
+class Spool:
+    """The bytes of a stream in a temporary file, removed when nobody needs them or the program ends.
+
+    Raises:
+        TfcliError: the temporary folder is full or cannot be written to.
+        BrokenInputError: it is to be one text, and may never end.
+    """
+
+    def __init__(self, stream: BinaryIO, label: str, *, is_text: bool = False) -> None:
+        try:
+            descriptor, name = tempfile.mkstemp(prefix="tfcli-")
+        except OSError as error:
+            raise _no_room(label, error) from error
+        self.path = Path(name)
+        weakref.finalize(self, self.path.unlink, missing_ok=True)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            most, size = machine.memory() // _MOST, 0
+            while chunk := stream.read(CHUNK):
+                size += len(chunk)
+                if is_text and size > most:
+                    problem = f"There are more than {most:,} bytes in {label}, which may never end"
+                    raise BrokenInputError(problem, "write them to a file, and name that")
+                self._keep(file, chunk, label)
+
+    def _keep(self, file: io.FileIO, chunk: bytes, label: str) -> None:
+        left = memoryview(chunk)
+        try:
+            while left:
+                left = left[file.write(left) :]
+        except OSError as error:
+            raise _no_room(label, error) from error
+
+
+@functools.cache
+def standard_input(kind: Kind) -> Spool:
+    """What arrives on standard input, read to its end once in the life of the program."""
+    return Spool(sys.stdin.buffer, "standard input", is_text=kind == "text")
+
+
+def _no_room(label: str, error: OSError) -> TfcliError:
+    problem = f"Cannot keep a copy of {label} in {tempfile.gettempdir()}: {error.strerror or error}"
+    return TfcliError(problem, "free the disk or set TMPDIR to a folder with more room")
+
 
 COMPRESSIONS = (".gz", ".zst")
 LONGEST = 64 << 20

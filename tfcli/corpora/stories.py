@@ -1,12 +1,11 @@
-"""`builtin:stories`: short English stories that a small model can learn, and the judge of what it writes.
+"""builtin:stories: short English stories that a small model can learn, with an ambiguous word ("bank") in them.
 
-    >>> first = next(stories(seed=0))
-    >>> is_story(first)
+    >>> next(stories(seed=0)).startswith("One")
     True
 
 Every story has a hero and a friend, who are called by name and then by the right pronoun, and a thing, a food
 or an animal that comes back. More than half have a "bank", of a river or with money in it: a word before it
-decides which, and what follows agrees.
+decides which, and what follows agrees. Words, rules and plots stand in `stories.toml`.
 """
 
 import random
@@ -16,9 +15,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Literal
 
-from tfcli.corpora.story_grammar import Choice, Grammar, Node, Sequence, Words
-from tfcli.corpora.story_plots import PLOTS, RULES
-from tfcli.corpora.story_words import FRIENDS, HEROES, MONEY_WORDS, OTHER, PRONOUNS, RIVER_WORDS, SLOTS
+from tfcli.corpora.templates import Grammar, Node, filled, read_table, unwrapped
 
 FORMAT_VERSION = 2
 """Part of every fingerprint of text from here; raised when the stories change."""
@@ -28,17 +25,38 @@ DEFAULT_DOCUMENTS = 20_000
 
 Sense = Literal["river", "money"]
 
+_TABLE = read_table("stories.toml")
+
+
+def _word_lists(table: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(words.split()) for name, words in table.items()}
+
+
+HEROES, FRIENDS, SLOTS = (_word_lists(_TABLE[name]) for name in ("heroes", "friends", "slots"))
+PRONOUNS: dict[str, dict[str, str]] = _TABLE["pronouns"]
+RULES = {name: unwrapped(rule) for name, rule in _TABLE["rules"].items()}
+PLOTS = {name: unwrapped(lines) for name, lines in _TABLE["plots"].items()}
+SENSES: dict[str, Sense] = {word: sense for sense, words in _word_lists(_TABLE["senses"]).items() for word in words}  # type: ignore[misc]
+"""The sense of "bank" that a word before it decides; the last one counts."""
+
+_KINDS = _word_lists(_TABLE["kinds"])
+_OTHER = {"girl": "boy", "boy": "girl"}
 _WORD = re.compile(r"[A-Za-z]+")
+_SENTENCE_END = re.compile(r'[.!?]"?(?: |$)')
 
-
-@dataclass(frozen=True)
-class StoryParse:
-    """What was recognised in a story: its plot, its people (hero first), what came back, and each "bank"."""
-
-    plot: str
-    characters: tuple[str, ...]
-    objects: tuple[str, ...]
-    banks: tuple[Sense, ...]
+_NAME = "|".join(name for people in (HEROES, FRIENDS) for names in people.values() for name in names)
+_VERB = "|".join(_KINDS["verbs"])
+_SAID = "|".join(f"(?<={verb} )" for verb in _KINDS["speech"])
+TOLD_BY = {
+    "who acts": re.compile(
+        rf"\b(?:{_NAME}|[Hh]e|[Ss]he|[Tt]hey|I)(?=(?: and (?:{_NAME}))? (?:{_VERB})\b)|(?:{_SAID})(?:{_NAME})"
+    ),
+    "verb": re.compile(rf"(?<!the )\b(?:{_VERB})\b"),
+    "where": re.compile(r"\b(?:[Bb]ehind|[Bb]eside|[Nn]ear|[Bb]y|across|along|down|over|under|in|on|into)\b"),
+    "thing": re.compile(rf"\b(?:{'|'.join((*SLOTS['x'], *SLOTS['f'], *SLOTS['z']))})\b"),
+}
+"""Which words say what: who acts is a name or a pronoun with its verb behind it, or a name behind "said"; the verbs are
+those of the narration ("the lost boat" has none)."""
 
 
 def stories(seed: int = 0) -> Iterator[str]:
@@ -46,80 +64,90 @@ def stories(seed: int = 0) -> Iterator[str]:
     return (_story(seed, number) for number in count())
 
 
-def parse_story(text: str) -> StoryParse | None:
-    """What the story tells, or None when the grammar could not have written it, word for word."""
-    binding = _bindings_in(text)
-    for plot, node in _PLOTS:
-        if len(text) + 1 in node.ends(text + " ", 0, binding):
-            return StoryParse(
-                plot,
-                characters=tuple(binding[slot] for slot in ("a", "b") if slot in binding),
-                objects=tuple(binding[slot] for slot in ("x", "f", "z") if slot in binding),
-                banks=_banks(text),
-            )
-    return None
-
-
-def is_story(text: str) -> bool:
-    """Whether the grammar could have written this text as one whole story."""
-    return parse_story(text) is not None
+def person(slot: str, name: str, gender: str) -> dict[str, str]:
+    """What a person binds: the slot to the name, and `slot.he` and the other forms to the pronouns."""
+    return {slot: name} | {f"{slot}.{form}": pronoun for form, pronoun in PRONOUNS[gender].items()}
 
 
 def _story(seed: int, number: int) -> str:
     rng = random.Random(f"{seed}/{number}")
     gender = rng.choice(("girl", "boy"))
     binding = {slot: rng.choice(words) for slot, words in SLOTS.items()}
-    binding |= _person("a", rng.choice(HEROES[gender]), gender)
-    binding |= _person("b", rng.choice(FRIENDS[OTHER[gender]]), OTHER[gender])
-    return rng.choice(_PLOTS)[1].write(rng, binding).rstrip()
+    binding |= person("a", rng.choice(HEROES[gender]), gender)
+    binding |= person("b", rng.choice(FRIENDS[_OTHER[gender]]), _OTHER[gender])
+    return filled(rng.choice(_PLOTS), rng.random, binding).rstrip()
 
 
-def _bindings_in(text: str) -> dict[str, str]:
-    """What the slots hold in this text: the first word of each slot, with the pronouns of the people."""
-    binding: dict[str, str] = {}
-    genders: dict[str, str] = {}
-    for word in _WORD.findall(text):
-        slot, gender = _SLOT_OF.get(word, ("", ""))
-        if slot and slot not in binding:
-            binding |= _person(slot, word, gender) if gender else {slot: word}
-            genders[slot] = gender
-    if genders.get("a") == genders.get("b"):
-        binding.pop("b", None)
-    return binding
-
-
-def _person(slot: str, name: str, gender: str) -> dict[str, str]:
-    return {slot: name} | {f"{slot}.{form}": pronoun for form, pronoun in PRONOUNS[gender].items()}
-
-
-def _banks(text: str) -> tuple[Sense, ...]:
-    """The sense of each "bank" that has a deciding word since the "bank" before it."""
-    banks: list[Sense] = []
-    decided: Sense | None = None
-    for word in _WORD.findall(text):
-        if word in RIVER_WORDS:
-            decided = "river"
-        elif word in MONEY_WORDS:
-            decided = "money"
-        elif word == "bank" and decided:
-            banks.append(decided)
-            decided = None
-    return tuple(banks)
-
-
-def _plot(lines: str) -> Node:
-    """One tree for a plot; each line ends in a space, and an optional line may be missing with its space."""
-    parts: list[Node] = []
-    for line in lines.strip().replace("\n ", " ").split("\n"):
-        node = _GRAMMAR.compile(line.removeprefix("? ") + " ")
-        parts.append(Choice((Words(""), node)) if line.startswith("? ") else node)
-    return Sequence(tuple(parts))
+def plot_template(lines: str) -> Node:
+    """One tree for a plot; each line ends in a space, and a line that begins with `? ` may be missing with it."""
+    spaced = [f"[|{line[2:]} ]" if line.startswith("? ") else f"{line} " for line in lines.split("\n")]
+    return _GRAMMAR.compile("".join(spaced))
 
 
 _GRAMMAR = Grammar(RULES)
-_PLOTS = [(name, _plot(lines)) for name, lines in PLOTS.items()]
-_SLOT_OF = (
-    {word: (slot, "") for slot, words in SLOTS.items() for word in words}
-    | {name: ("a", gender) for gender, names in HEROES.items() for name in names}
-    | {name: ("b", gender) for gender, names in FRIENDS.items() for name in names}
-)
+_PLOTS = [plot_template(lines) for lines in PLOTS.values()]
+
+
+@dataclass(frozen=True)
+class BankSentence:
+    """A story up to the end of a sentence with "bank".
+
+    Args:
+        text: from the beginning of the story.
+        sentence: the last one of it.
+        words: where each word stands in the text, from and up to.
+        bank, deciding: the numbers of those words; the deciding one is the last before "bank" that tells.
+        alone: whether the deciding word alone tells. In the lecture's two sentences, "the other bank" and "cash from
+            the bank", the words beside "bank" give it away.
+        contested: whether a deciding word of the other sense stands before, so that the order counts.
+    """
+
+    text: str
+    sentence: str
+    sense: Sense
+    words: tuple[tuple[int, int], ...]
+    bank: int
+    deciding: int
+    alone: bool
+    contested: bool
+
+    def word(self, number: int) -> str:
+        """A word by its number."""
+        start, end = self.words[number]
+        return self.text[start:end]
+
+    def content(self) -> list[int]:
+        """The numbers of the content words: names, nouns, verbs, adjectives and adverbs."""
+        return [number for number in range(len(self.words)) if self.word(number).lower() not in _KINDS["function"]]
+
+
+def bank_sentences(story: str) -> Iterator[BankSentence]:
+    """The sentences of a story with a "bank" that a word before it decides.
+
+    >>> [one] = bank_sentences("Tom wanted to see the lost boat, so he ran down the hill to the bank landing.")
+    >>> one.sense, one.word(one.deciding), one.alone, one.contested
+    ('river', 'boat', True, False)
+    """
+    if "bank" not in story:
+        return
+    spans = [match.span() for match in _WORD.finditer(story)]
+    words = [story[start:end] for start, end in spans]
+    decided: list[int] = []
+    for number, word in enumerate(words):
+        if word in SENSES:
+            decided.append(number)
+        elif word == "bank" and decided:
+            last = decided[-1]
+            ends = [match.end() for match in _SENTENCE_END.finditer(story)]
+            end = next((at for at in ends if at > spans[number][1]), len(story))
+            begin = max((at for at in ends if at <= spans[number][0]), default=0)
+            yield BankSentence(
+                story[:end].rstrip(),
+                story[begin:end].strip(),
+                SENSES[words[last]],
+                tuple(span for span in spans if span[1] <= end),
+                number,
+                last,
+                words[number - 1] != "other" and words[number - 2 : number] != ["from", "the"],
+                len({SENSES[words[i]] for i in decided}) == 2,
+            )

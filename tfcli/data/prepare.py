@@ -19,7 +19,7 @@ from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.roles import TokenRoles
 
 if TYPE_CHECKING:
-    from tfcli.corpora.division import Division
+    from tfcli.corpora.split import Division
     from tfcli.tokenization.tokenizer import Tokenizer
 
 TOKENIZER_NAME = "tokenizer.json"

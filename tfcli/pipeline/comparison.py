@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tfcli.corpora.division import open_division
 from tfcli.corpora.source import Source
+from tfcli.corpora.split import open_division
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import dataset_fingerprint
 from tfcli.errors import UsageError

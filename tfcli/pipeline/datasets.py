@@ -9,10 +9,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from tfcli.corpora.division import Division, open_division
 from tfcli.corpora.files import expanded, is_there
 from tfcli.corpora.open import open_source
 from tfcli.corpora.source import Kind, Source, Text, texts
+from tfcli.corpora.split import Division, open_division
 from tfcli.data.cache import used
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.manifest import MANIFEST_NAME

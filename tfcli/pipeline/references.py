@@ -1,8 +1,8 @@
 """What translations are compared with: the text itself, where a tokenizer does not give all of it back."""
 
-from tfcli.corpora.division import open_division
 from tfcli.corpora.open import open_source
 from tfcli.corpora.source import Pair
+from tfcli.corpora.split import open_division
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import dataset_fingerprint
 from tfcli.errors import TfcliError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.corpora.builtin import PREFIX
-from tfcli.corpora.division import open_division
+from tfcli.corpora.split import open_division
 from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, shortened
 from tfcli.files import write_text
 from tfcli.interop.exporting import exportable

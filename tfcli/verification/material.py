@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfcli.corpora.division import Division
 from tfcli.corpora.source import Document, Kind, Pair, Source
+from tfcli.corpora.split import Division
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import prepare
 from tfcli.files import digest

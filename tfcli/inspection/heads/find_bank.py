@@ -18,9 +18,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.corpora.division import open_division
-from tfcli.corpora.stories import Sense, stories
-from tfcli.corpora.story_banks import BankSentence, bank_sentences
+from tfcli.corpora.split import open_division
+from tfcli.corpora.stories import BankSentence, Sense, bank_sentences, stories
 from tfcli.errors import UsageError
 from tfcli.inspection.heads.material import HELD_OUT_SEED, require_trained_on
 from tfcli.inspection.heads.word_weights import Weights, best_head, kind_weights, on_words, spelled_at

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.corpora.pt_en import PtEnPair
-from tfcli.corpora.story_words import TOLD_BY
+from tfcli.corpora.stories import TOLD_BY
 from tfcli.inspection.heads.material import Material, Surface, surface
 from tfcli.inspection.heads.word_weights import covered, cross_places, spelled
 from tfcli.inspection.kinds import key_ids, query_ids

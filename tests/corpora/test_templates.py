@@ -4,21 +4,22 @@ import random
 
 import pytest
 
-from tfcli.corpora.story_grammar import Grammar
+from tests.support.story_judge import ends
+from tfcli.corpora.templates import Grammar, filled
 
 GRAMMAR = Grammar({"mood": "glad|very <small>", "small": "sad"})
 BINDING = {"a": "Mia", "a.he": "she"}
 
 
 def recognised(template: str, text: str) -> bool:
-    return len(text) in GRAMMAR.compile(template).ends(text, 0, BINDING)
+    return len(text) in ends(GRAMMAR.compile(template), text, 0, BINDING)
 
 
 def test_writes_every_alternative_and_nothing_else() -> None:
     # Two alternatives for the mood, one of them with a rule in it, times an optional word: four texts.
     node = GRAMMAR.compile("{a} was [not |]<mood>, {a.he} said.")
     rng = random.Random(0)
-    assert {node.write(rng, BINDING) for _ in range(200)} == {
+    assert {filled(node, rng.random, BINDING) for _ in range(200)} == {
         "Mia was glad, she said.",
         "Mia was not glad, she said.",
         "Mia was very sad, she said.",
@@ -35,7 +36,7 @@ def test_tries_every_length_of_an_ambiguous_choice(text: str) -> None:
 @pytest.mark.parametrize("text", ["aaab", "a", "abb", ""])
 def test_refuses_what_it_cannot_write(text: str) -> None:
     node = GRAMMAR.compile("[|a][|a]b")
-    assert len(text) not in node.ends(text, 0, BINDING)
+    assert len(text) not in ends(node, text, 0, BINDING)
 
 
 def test_a_slot_matches_what_it_is_bound_to_and_an_unbound_slot_nothing() -> None:

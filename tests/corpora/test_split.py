@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.corpora.helpers import write
-from tfcli.corpora.division import Division, divide, open_division
 from tfcli.corpora.source import Document, Kind, Pair, Part, Source
+from tfcli.corpora.split import Division, divide, open_division
 from tfcli.errors import UsageError
 from tfcli.recipe.data import DataSection
 

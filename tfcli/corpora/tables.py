@@ -1,0 +1,306 @@
+"""Tables of text: CSV, TSV, JSON Lines, Parquet and Arrow, and which of their columns hold the text.
+
+CSV has the usual quoting, in TSV every field is taken literally. Both, and JSON Lines, are read with the standard
+library: the `datasets` library reads them through pandas, which turns the texts "NA" and "null" into missing values,
+numbers into numbers and what looks like a date into a date. Parquet and Arrow are read with pyarrow, since the
+`datasets` library would count a download on the hub. A column inside a column is named with a dot: `translation.de`.
+"""
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfcli.corpora.reading import LONGEST, Spool, StoredFile, read_lines, too_long
+from tfcli.corpora.source import Document, Kind, Pair
+from tfcli.errors import BrokenInputError, UsageError, first_lines, near, shortened
+
+Record = Mapping[str, Any]
+Records = Callable[[tuple[str, ...]], Iterable[tuple[str, Record]]]
+"""Each record with its place ("line 7"), with at least the given outer columns; all where none is given."""
+
+_NAME = re.compile(r"[A-Za-z_]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9_])?")
+_ROWS = 256  # of Parquet and Arrow, turned into records at a time
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records with named columns that can be read any number of times."""
+
+    label: str
+    """What messages call it."""
+
+    columns: tuple[str, ...]
+    """The columns that can hold text."""
+
+    rows: Callable[[tuple[str, ...]], Iterator[tuple[str, ...]]]
+    """The values of the given columns, record by record; a missing value is empty."""
+
+
+def table_documents(table: Table, kind: Kind, wanted: Sequence[str] | None) -> Callable[[], Iterator[Document]]:
+    """How to read a table's documents, from the columns `wanted` or else the obvious ones.
+
+    Raises:
+        UsageError: the columns are not there, or there is no obvious choice.
+    """
+    chosen = _chosen(table, kind, wanted)
+    if kind == "text":
+        return lambda: (text for (text,) in table.rows(chosen))
+    return lambda: (Pair(source, target) for source, target in table.rows(chosen))
+
+
+def require_column_count(kind: Kind, wanted: Sequence[str] | None) -> None:
+    """Refuse `data.columns` with the wrong number of names.
+
+    Raises:
+        UsageError: naming the columns received.
+    """
+    count = 1 if kind == "text" else 2
+    if wanted is not None and len(wanted) != count:
+        expected = "one name for text" if kind == "text" else "two names for pairs (source, target)"
+        raise UsageError(f"data.columns is {shortened(json.dumps(list(wanted)))}", f"give {expected}")
+
+
+def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str, ...]:
+    if wanted is not None:
+        for name in wanted:
+            _require_column(table, name)
+        return tuple(wanted)
+    obvious = ("text",) if kind == "text" else ("source", "target")
+    if set(obvious) <= set(table.columns):
+        return obvious
+    if len(table.columns) == len(obvious):
+        return table.columns
+    if len(table.columns) > len(obvious):
+        example = json.dumps(list(table.columns[: len(obvious)]), ensure_ascii=False)
+        problem = f"{table.label} has the columns {_listed(table)}, and it is not clear which to read"
+        raise UsageError(problem, f"say so, for example with --set 'data.columns={example}'")
+    if kind == "text":
+        raise UsageError(f"{table.label} has no column of text", "name a table with one")
+    found = f"only one column of text, {_listed(table)}" if table.columns else "no column of text"
+    raise UsageError(f"{table.label} has {found}, where pairs need two", "give one column for each side of the pair")
+
+
+def _require_column(table: Table, name: str) -> None:
+    if name in table.columns:
+        return
+    guess = near(name, table.columns)
+    problem = (
+        f"{table.label} has no column of text '{shortened(name)}', only {_listed(table) or 'columns without text'}"
+    )
+    raise UsageError(problem, f"perhaps '{guess[0]}' was meant" if guess else "choose one of those")
+
+
+def _listed(table: Table) -> str:
+    return ", ".join(f"'{column}'" for column in table.columns)
+
+
+def delimited_table(file: StoredFile, wanted: Sequence[str] | None) -> Table:
+    """A `.csv` or `.tsv` file as a table.
+
+    The first row is a header when its cells are distinct plain names: up to 32 ASCII letters, digits, `_`,
+    `.` and `-`, beginning with a letter or `_` and ending with no punctuation. So "pt, en" is a header, and
+    "Sim., Yes." is a record.
+    A file without a header has the columns "1", "2", … The columns `wanted` overrule this: names that are
+    in the first row make it a header, and the numbers make it a record.
+
+    Raises:
+        BrokenInputError: the first row cannot be read.
+    """
+    first = next((row for _, row in _numbered_rows(file)), [])
+    header = _has_header(first, wanted)
+    columns = tuple(first) if header else _positions(first)
+
+    def rows(chosen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        places = [columns.index(name) for name in chosen]
+        numbered = _numbered_rows(file)
+        if header:
+            next(numbered, None)
+        for number, row in numbered:
+            if len(row) != len(columns):
+                problem = f"Line {number} of {file.label} has {len(row)} fields, where the first has {len(columns)}"
+                raise BrokenInputError(
+                    problem, "correct the line" if file.suffix == ".tsv" else "quote fields with commas"
+                )
+            yield tuple(row[place] for place in places)
+
+    return Table(file.label, columns, rows)
+
+
+def _has_header(first: list[str], wanted: Sequence[str] | None) -> bool:
+    if wanted and set(wanted) <= set(first):
+        return True
+    if wanted and set(wanted) <= set(_positions(first)):
+        return False
+    return len(set(first)) == len(first) and all(_NAME.fullmatch(cell) for cell in first)
+
+
+def _positions(row: list[str]) -> tuple[str, ...]:
+    return tuple(str(place) for place in range(1, len(row) + 1))
+
+
+def _numbered_rows(file: StoredFile) -> Iterator[tuple[int, list[str]]]:
+    """The rows with the number of their last line; blank lines are no rows."""
+    if file.suffix == ".tsv":
+        for number, line in enumerate(read_lines(file), 1):
+            if content := line.removesuffix("\n").removesuffix("\r"):
+                yield number, content.split("\t")
+        return
+    csv.field_size_limit(sys.maxsize)  # a field is a document here; the library's default ends at 128 KiB
+    size = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal size
+        for number, line in enumerate(read_lines(file), 1):
+            size += len(line)
+            if size > LONGEST:  # of a quote that nothing closes
+                raise too_long(file, number)
+            yield line
+
+    reader = csv.reader(lines(), strict=True)
+    try:
+        for row in reader:
+            size = 0
+            if row:
+                yield reader.line_num, row
+    except csv.Error as error:
+        problem = f"Line {reader.line_num} of {file.label} is no valid CSV ({error})"
+        raise BrokenInputError(problem, "close every quote, double those inside a field, or save it as .tsv") from error
+
+
+def record_table(label: str, records: Records) -> Table:
+    """A table of mappings; its columns are those of the first record whose value is text or missing."""
+    first = next((record for _, record in records(())), {})
+
+    def rows(chosen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        outer = tuple(dict.fromkeys(_outer(column, first) for column in chosen))
+        for place, record in records(outer):
+            yield tuple(_text(record, column, f"{place} of {label}") for column in chosen)
+
+    return Table(label, tuple(_text_columns(first)), rows)
+
+
+def json_lines(file: StoredFile) -> Records:
+    """The records of a `.jsonl` file, one JSON object a line; blank lines are skipped.
+
+    Read with the standard library: the `datasets` library takes texts that look like dates for dates.
+    """
+
+    def records(_: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
+        for number, line in enumerate(read_lines(file), 1):
+            if line.isspace():
+                continue
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                problem = f"Line {number} of {file.label} is not valid JSON ({error})"
+                raise BrokenInputError(problem, "give one JSON object a line") from error
+            if not isinstance(record, dict):
+                problem = f"Line {number} of {file.label} is no JSON object but {line.strip()[:40]}"
+                raise BrokenInputError(problem, 'give one object a line, such as {"text": "…"}')
+            yield f"Line {number}", record
+
+    return records
+
+
+def _text_columns(record: Record, prefix: str = "") -> Iterator[str]:
+    for name, value in record.items():
+        if value is None or isinstance(value, str):
+            yield f"{prefix}{name}"
+        elif isinstance(value, Mapping):
+            yield from _text_columns(value, f"{prefix}{name}.")
+
+
+def _outer(column: str, record: Record) -> str:
+    return column if column in record else column.split(".")[0]
+
+
+def _text(record: Record, column: str, place: str) -> str:
+    value: Any = record
+    for name in [column] if column in record else column.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            raise BrokenInputError(f"{place} has no column '{column}'", "give every record the same columns")
+        value = value[name]
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BrokenInputError(
+            f"{place} has {str(value)[:40]} in the column '{column}', which is not text", "make it a string"
+        )
+    if not value.isascii():
+        _require_unicode(value, column, place)
+    return value
+
+
+def _require_unicode(text: str, column: str, place: str) -> None:
+    """Refuse halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        problem = f"{place} has half a surrogate pair, U+{ord(text[error.start]):04X}, in the column '{column}'"
+        raise BrokenInputError(problem, "replace it with the whole character") from error
+
+
+def columnar_records(file: StoredFile) -> Records:
+    """The records of a `.parquet` or `.arrow` file, a few hundred rows, or a batch as it was written, in memory at a
+    time.
+
+    These formats are read from their end, so a compressed file is first decompressed into a temporary one.
+
+    Raises:
+        BrokenInputError: it is truncated, or of another format.
+    """
+    spool = _decompressed(file) if file.compression else file.spool
+    path = spool.path if spool else file.path
+    batches = _parquet if file.suffix == ".parquet" else _arrow
+
+    def records(columns: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
+        # `spool` is named here so that its file lives as long as this function.
+        _ = spool
+        import pyarrow
+
+        number = 0
+        try:
+            for batch in batches(path, columns):
+                for record in batch.to_pylist():
+                    number += 1
+                    yield f"Record {number}", record
+        except (OSError, ValueError, pyarrow.ArrowException) as error:
+            problem = f"{file.label} is truncated or is no {file.suffix} file ({first_lines(error)})"
+            raise BrokenInputError(problem, "fetch or write it again") from error
+
+    return records
+
+
+def _decompressed(file: StoredFile) -> Spool:
+    with file.open() as stream:
+        return Spool(stream, file.label)
+
+
+def _parquet(path: Path, columns: tuple[str, ...]) -> Iterator[Any]:
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as table:
+        # Without columns the first record is what is wanted.
+        yield from table.iter_batches(_ROWS if columns else 1, columns=list(columns) or None)
+
+
+def _arrow(path: Path, columns: tuple[str, ...]) -> Iterator[Any]:
+    """Of a stream, or of a file with a footer, which begins with six letters of its own."""
+    import pyarrow
+
+    with pyarrow.OSFile(str(path)) as file:
+        has_footer = file.read(6) == b"ARROW1"
+        file.seek(0)
+        with (pyarrow.ipc.open_file if has_footer else pyarrow.ipc.open_stream)(file) as table:
+            numbers = range(table.num_record_batches) if has_footer else None
+            for batch in map(table.get_batch, numbers) if numbers is not None else table:
+                names = [name for name in columns if name in batch.schema.names]
+                chosen = batch.select(names) if columns else batch.slice(0, 1)
+                chosen.validate(full=True)  # what its offsets point at is read without a look
+                for first in range(0, len(chosen), _ROWS):
+                    yield chosen.slice(first, _ROWS)
