@@ -15,7 +15,6 @@ from tfcli.corpora.pt_en_phrases import (
     contracted,
     english_only,
     join,
-    named,
     np,
     placed,
     possessive,
@@ -28,6 +27,7 @@ ADJECTIVES = {adjective.pt: adjective for adjective in LEXICON["looks"]}
 PLACES = {place.pt: place for place in LEXICON["places_and_cities"]}
 VERBS = LEXICON["verbs"]
 BUY = VERBS[0]
+ANA = word("Ana", "Ana", None, "Ana", "f")
 
 
 def test_alignment_of_the_lectures_pairs():
@@ -47,7 +47,7 @@ def test_alignment_of_the_lectures_pairs():
 
 def test_alignment_of_a_red_book_of_anas():
     """o0 livro1 vermelho2 de3 Ana4 — Ana's0 red1 book2: the article has no partner, de and Ana make Ana's."""
-    phrase = np(THINGS["livro"], THE, ADJECTIVES["vermelho"], owner=possessive(named("Ana")))
+    phrase = np(THINGS["livro"], THE, ADJECTIVES["vermelho"], owner=possessive(ANA))
     assert text(phrase) == ("o livro vermelho de Ana", "Ana's red book")
     assert alignment(phrase) == ((1, 2), (2, 1), (3, 0), (4, 0))
     assert set(phrase.combinations) == {("livro", "vermelho"), ("livro", "Ana")}
@@ -55,7 +55,7 @@ def test_alignment_of_a_red_book_of_anas():
 
 def test_alignment_of_did_not_buy():
     """Ana0 não1 comprou2 — Ana0 did1 not2 buy3: "did" carries the tense of "comprou"."""
-    ana = named("Ana")
+    ana = ANA
     bought = word(BUY.past, BUY.en, ana)
     phrase = join(
         "{who} {no} {bought} = {who} {did} {no} {bought}",
@@ -100,7 +100,7 @@ def test_verbs_agree_with_their_subject():
 
 def test_states_agree_with_people():
     tired = LEXICON["states"][0]
-    assert text(agreeing(tired, named("Ana"))) == ("cansada", "tired")
+    assert text(agreeing(tired, ANA)) == ("cansada", "tired")
     assert text(agreeing(tired, PRONOUNS["nós"])) == ("cansados", "tired")
     assert text(agreeing(tired, PRONOUNS["elas"])) == ("cansadas", "tired")
 

@@ -31,11 +31,10 @@ from tfcli.corpora.pt_en_phrases import (
     Combination,
     Phrase,
     alignment,
-    arranged,
     join,
-    named,
     np,
     text,
+    word,
 )
 from tfcli.corpora.templates import Draw
 
@@ -109,19 +108,8 @@ class Rule:
         weight, end: of a sentence, its relative frequency and its closing mark.
     """
 
-    def __init__(
-        self,
-        name: str,
-        /,
-        *,
-        say: str,
-        given: str = "",
-        meets: str = "",
-        weight: float = 0,
-        end: str = ".",
-        **steps: str,
-    ) -> None:
-        self.name, self.weight, self.end = name, weight, end
+    def __init__(self, name: str, /, say: str, given: str = "", meets: str = "", **steps: Any) -> None:
+        self.name, self.weight, self.end = name, steps.pop("weight", 0), steps.pop("end", ".")
         defaults = {one.partition("=")[0]: _value(one.partition("=")[2] or "nothing") for one in given.split()}
         self._defaults = {name: value(Draw(""), {}) for name, value in defaults.items()}
         self._steps = [(step.split("_and_"), _expression(source)) for step, source in steps.items()]
@@ -136,10 +124,7 @@ class Rule:
         for names, expression in self._steps:
             if names[0] not in bound:
                 value = expression(draw, bound)
-                if len(names) == 1:
-                    bound[names[0]] = value
-                else:
-                    bound |= zip(names, value, strict=True)
+                bound |= {names[0]: value} if len(names) == 1 else zip(names, value, strict=True)
         said = self._say(draw, bound)
         if self._meets:
             heads = [tuple(_head(value(draw, bound)) for value in pair) for pair in self._meets]
@@ -161,7 +146,7 @@ def _expression(source: str) -> Expression:
         yes, no = _expression(then), _expression(otherwise or "nothing")
         return lambda draw, bound: yes(draw, bound) if holds(draw, bound) else no(draw, bound)
     if "{" in source or " = " in source:
-        return lambda draw, bound: arranged(source, bound)
+        return lambda draw, bound: join(source, **bound)
     name, *arguments = source.split()
     if name not in STEPS and name not in RULE_TABLES and name != "other":
         return _value(name)
@@ -223,7 +208,7 @@ def _other(draw: Draw, than: Phrase) -> Phrase:
     """Another person than the one given."""
     while (person := _CALLS["anyone"](draw)).head == than.head:
         pass
-    return person  # type: ignore[no-any-return]
+    return person
 
 
 _CALLS = STEPS | {"other": _other}
@@ -239,25 +224,14 @@ def phrase_of(name: str, /, **bound: Any) -> Phrase:
     return phrase
 
 
-def _word(words: str, head: str) -> Any:
-    return next(word for word in LEXICON[words] if _head(word) == head)
-
-
-_ON_THE_TABLE = {
-    "noun": None,
-    "what": np(_word("things", "livro"), THE),
-    "relation": _word("near", "em cima de"),
-    "landmark": np(_word("things", "mesa"), THE),
-    "no": None,
-}
-_TO_RIO = {"who": named("Lucas"), "place": _word("cities", "Rio"), "when": LEXICON["months"][-1]}
-_LECTURE = tuple(
-    _pair(phrase_of(name, **bound), _BY_NAME[name].end)
-    for name, bound in (
-        ("greets", {"hello": LEXICON["hello"][0], "asked": True, "name": None, "relative": None}),
-        ("is_located", _ON_THE_TABLE),
-        ("travels", {**_TO_RIO, "first": False}),
-        ("travels", {**_TO_RIO, "first": True}),
-    )
+_FIRST = {one.pt: one for room in ("things", "cities", "near") for one in LEXICON[room]}
+_BOOK, _TABLE = np(_FIRST["livro"], THE), np(_FIRST["mesa"], THE)
+_TO_RIO = {"who": word("Lucas", "Lucas", None, "Lucas"), "place": _FIRST["Rio"], "when": LEXICON["months"][-1]}
+_SENTENCES: tuple[tuple[str, Bound], ...] = (
+    ("greets", {"hello": LEXICON["hello"][0], "asked": True, "name": None, "relative": None}),
+    ("is_located", {"noun": None, "what": _BOOK, "relation": _FIRST["em cima de"], "landmark": _TABLE, "no": None}),
+    ("travels", {**_TO_RIO, "first": False}),
+    ("travels", {**_TO_RIO, "first": True}),
 )
+_LECTURE = tuple(_pair(phrase_of(name, **bound), _BY_NAME[name].end) for name, bound in _SENTENCES)
 """The four pairs of the lecture, built by the same patterns as all the others."""

@@ -10,7 +10,7 @@ a link are aligned. A template a side arranges phrases in different orders, so a
 The words stand in `pt_en.toml`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import signature
 from itertools import chain
@@ -23,6 +23,19 @@ _CONTRACTIONS = {(first, second): melted for first, second, melted in map(str.sp
 
 Combination = tuple[str, str]
 """Two dictionary forms that meet in a sentence, such as ("livro", "vermelho"): what validation holds out."""
+
+
+STEPS: dict[str, Callable[..., Any]] = {}
+"""What the rules call by its name, each with the draw first."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def step(function: F) -> F:
+    """Offer a function to the rules, whether it needs the draw or not."""
+    draws = next(iter(signature(function).parameters)) == "draw"
+    STEPS[function.__name__] = function if draws else lambda draw, *arguments: function(*arguments)
+    return function
 
 
 class Word(NamedTuple):
@@ -50,6 +63,7 @@ Forms = str | dict[str, str]
 """A spelling, or one for every person."""
 
 
+@step
 def word(
     pt: Forms, en: Forms, who: Phrase | None = None, head: str = "", gender: str = "m", person: str = "3s"
 ) -> Phrase:
@@ -61,6 +75,7 @@ def word(
     return Phrase(_words(pt, who, links), _words(en, who, links), head, gender, person)
 
 
+@step
 def english_only(en: Forms, like: Phrase, who: Phrase | None = None) -> Phrase:
     """English words without a Portuguese one, linked to what expresses them there ("did" and "comprou")."""
     return Phrase((), _words(en, who, like.pt[0].links))
@@ -80,23 +95,17 @@ def join(template: str, /, **parts: Any) -> Phrase:
     other ("semana:1 passada:2 = last:2 week:1"); without slots and numbers, all do. A slot that holds None stays
     empty. The combinations of the parts add up.
     """
-    return arranged(template, parts)
-
-
-def arranged(template: str, parts: Mapping[str, Any]) -> Phrase:
-    """As `join`."""
-    pt, en, all_linked = _sides(template)
+    *both, all_linked = _sides(template)
     mark = (object(),)
     sides: list[tuple[Word, ...]] = []
     met: list[Combination] = []
-    for number, pieces in enumerate((pt, en)):
+    for number, pieces in enumerate(both):
         words: list[Word] = []
         for slot, literal, label in pieces:
             if slot:
                 if phrase := parts[slot]:
                     words += phrase[number]
-                    if not number:
-                        met += phrase.combinations
+                    met += () if number else phrase.combinations
             elif literal == ",":
                 words[-1] = Word(words[-1].text + ",", words[-1].links)
             else:
@@ -129,8 +138,7 @@ def contracted(words: Sequence[Word]) -> list[Word]:
     """Melt a preposition and an article that meet into one word with the links of both: de + o = do."""
     melted: list[Word] = []
     for current in words:
-        contraction = _CONTRACTIONS.get((melted[-1].text, current.text)) if melted else None
-        if contraction:
+        if melted and (contraction := _CONTRACTIONS.get((melted[-1].text, current.text))):
             melted[-1] = Word(contraction, melted[-1].links + current.links)
         else:
             melted.append(current)
@@ -139,10 +147,9 @@ def contracted(words: Sequence[Word]) -> list[Word]:
 
 def _with_indefinite_articles(words: Sequence[Word]) -> list[Word]:
     """English "a" becomes "an" before a vowel."""
-    following = [*words[1:], Word("")]
     return [
-        Word("an", current.links) if current.text == "a" and after.text[:1] in "aeiou" and after.text else current
-        for current, after in zip(words, following, strict=True)
+        Word("an", current.links) if current.text == "a" and after.text[:1] in tuple("aeiou") else current
+        for current, after in zip(words, (*words[1:], Word("")), strict=True)
     ]
 
 
@@ -260,31 +267,20 @@ def _adjective(pt: str, en: str, verb: str, fits: str, more_pt: str = "", more_e
 def _verb(pt: str, past: str, en: str, takes: str = "", kinds: str = "", habit: str = "//") -> Verb:
     first, third, *irregular = past.split("/")
     they = irregular[0] if irregular else third.removesuffix("ou") + "aram"
+    forms = {"1s": first, "2s": third, "3s": third, "3p": they}
     base, past_en, ing = en.split("/")
     he, them, he_en = habit.split("/")
+    kinds_ = (frozenset(takes.split()), frozenset(kinds.split()))
     return Verb(
-        pt,
-        pt[:-1] + "ndo",
-        {"1s": first, "2s": third, "3s": third, "3p": they},
-        base,
-        past_en,
-        ing,
-        frozenset(takes.split()),
-        frozenset(kinds.split()),
-        {"3s": he, "3p": them},
-        {"3s": he_en, "3p": base},
+        pt, pt[:-1] + "ndo", forms, base, past_en, ing, *kinds_, {"3s": he, "3p": them}, {"3s": he_en, "3p": base}
     )
 
 
 def _auxiliary(name: str, pt: str, en: str) -> Auxiliary:
     first, third, we, they = pt.split("/")
     i, he, others = en.split("/")
-    return Auxiliary(
-        name,
-        {"1s": first, "2s": third, "3s": third, "1p": we, "3p": they},
-        {"1s": i, "2s": others, "3s": he, "1p": others, "3p": others},
-        others,
-    )
+    forms = {"1s": first, "2s": third, "3s": third, "1p": we, "3p": they}
+    return Auxiliary(name, forms, {"1s": i, "2s": others, "3s": he, "1p": others, "3p": others}, others)
 
 
 def _phrase(pt: str, en: str, head: str = "") -> Phrase:
@@ -327,33 +323,11 @@ PATTERN_TABLES: dict[str, dict[str, Any]] = _DATA["patterns"]
 FAMILIES = frozenset({"text", "clothes", "furniture", "vehicle"})
 """Things are compared within one of these kinds."""
 
-STEPS: dict[str, Callable[..., Any]] = {}
-"""What the rules call by its name, each with the draw first."""
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def step(function: F) -> F:
-    """Offer a function to the rules, whether it needs the draw or not."""
-    draws = next(iter(signature(function).parameters)) == "draw"
-    STEPS[function.__name__] = function if draws else lambda draw, *arguments: function(*arguments)
-    return function
-
-
-step(word)
-step(english_only)
-
 
 @step
 def one(draw: Draw, *options: Any) -> Any:
     """One of several, or of a list."""
     return draw.one(options[0] if len(options) == 1 else options)
-
-
-@step
-def one_but(draw: Draw, words: tuple[Any, ...], *heads: str) -> Any:
-    """One of a list, but none of these dictionary forms."""
-    return draw.one([word for word in words if word.pt not in heads])
 
 
 @step
@@ -367,31 +341,16 @@ def np(
     """o livro vermelho de Ana = Ana's red book: adjective and owner follow in Portuguese, lead in English."""
     person = "3p" if plural else "3s"
     masculine, feminine, english = determiner
-    phrase = arranged(
+    phrase = join(
         f"{{the}} {{thing}} {{quality}} {{owner}} = {{{'owner' if owner else 'the'}}} {{quality}} {{thing}}",
-        {
-            "the": word(masculine if noun.gender == "m" else feminine, english),
-            "thing": word(noun.pt_plural, noun.en_plural) if plural else word(noun.pt, noun.en),
-            "quality": word(adjective.forms[noun.gender + person], adjective.en) if adjective else None,
-            "owner": owner,
-        },
+        the=word(masculine if noun.gender == "m" else feminine, english),
+        thing=word(noun.pt_plural, noun.en_plural) if plural else word(noun.pt, noun.en),
+        quality=word(adjective.forms[noun.gender + person], adjective.en) if adjective else None,
+        owner=owner,
     )
     met = [(noun.pt, adjective.pt)] if adjective else []
-    if owner:
-        met.append((noun.pt, owner.head))
+    met += [(noun.pt, owner.head)] if owner else []
     return Phrase(phrase.pt, phrase.en, noun.pt, noun.gender, person, (*phrase.combinations, *met))
-
-
-@step
-def generic(noun: Noun) -> Phrase:
-    """livros = books, café = coffee: a thing in general, without a determiner."""
-    return np(noun, ("", "", ""), plural="drink" not in noun.kinds)
-
-
-@step
-def named(name: str) -> Phrase:
-    """A person by name, the same in both languages."""
-    return word(name, name, head=name, gender="f" if name in LEXICON["women"] else "m")
 
 
 @step
@@ -445,12 +404,6 @@ def more(adjective: Adjective, who: Phrase) -> Phrase:
     if adjective.more_pt:
         return word(adjective.more_pt + ("es" if who.person == "3p" else ""), adjective.more_en)
     return word(f"mais {agreeing(adjective, who).pt[0].text}", adjective.more_en)
-
-
-@step
-def be(verb: Auxiliary, who: Phrase) -> Phrase:
-    """An auxiliary in the subject's person."""
-    return word(verb.forms, verb.en, who)
 
 
 @step

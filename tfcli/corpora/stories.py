@@ -28,18 +28,17 @@ Sense = Literal["river", "money"]
 _TABLE = read_table("stories.toml")
 
 
-def _word_lists(table: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(words.split()) for name, words in table.items()}
-
-
-HEROES, FRIENDS, SLOTS = (_word_lists(_TABLE[name]) for name in ("heroes", "friends", "slots"))
+HEROES, FRIENDS, SLOTS, _SENSES, _KINDS = (
+    {name: tuple(words.split()) for name, words in _TABLE[room].items()}
+    for room in ("heroes", "friends", "slots", "senses", "kinds")
+)
 PRONOUNS: dict[str, dict[str, str]] = _TABLE["pronouns"]
 RULES = {name: unwrapped(rule) for name, rule in _TABLE["rules"].items()}
 PLOTS = {name: unwrapped(lines) for name, lines in _TABLE["plots"].items()}
-SENSES: dict[str, Sense] = {word: sense for sense, words in _word_lists(_TABLE["senses"]).items() for word in words}  # type: ignore[misc]
+SENSES: dict[str, Sense] = {word: sense for sense, words in _SENSES.items() for word in words}
 """The sense of "bank" that a word before it decides; the last one counts."""
 
-_KINDS = _word_lists(_TABLE["kinds"])
+_FUNCTION_WORDS = frozenset(_KINDS["function"])
 _OTHER = {"girl": "boy", "boy": "girl"}
 _WORD = re.compile(r"[A-Za-z]+")
 _SENTENCE_END = re.compile(r'[.!?]"?(?: |$)')
@@ -118,7 +117,7 @@ class BankSentence:
 
     def content(self) -> list[int]:
         """The numbers of the content words: names, nouns, verbs, adjectives and adverbs."""
-        return [number for number in range(len(self.words)) if self.word(number).lower() not in _KINDS["function"]]
+        return [number for number in range(len(self.words)) if self.word(number).lower() not in _FUNCTION_WORDS]
 
 
 def bank_sentences(story: str) -> Iterator[BankSentence]:

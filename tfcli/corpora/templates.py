@@ -4,8 +4,8 @@
     {a}  {a.he}    what is bound to the slot `a`, and a form of it
     <where>        the rule of that name
 
-A template is compiled once to a tree of four kinds of node. `write` walks the tree, chooses, and appends fixed text
-and bound values to a list; what they become is up to the language (strings in stories, words with links in pt-en).
+A template is compiled once to a tree of four kinds of node. The stories are filled templates; pt-en reads the nodes of
+a template itself, since its words know what translates them.
 
     >>> import random
     >>> node = Grammar({"mood": "glad|sad"}).compile("{a} was [very |]<mood>.")
@@ -17,16 +17,12 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from itertools import accumulate
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
-Chance = Callable[[], float]
-"""A number in [0, 1), another at each call."""
-
 _TOKEN = re.compile(r"[\[\]|]|\{[\w.]+\}|<\w+>|[^\[\]|{}<>]+")
 
 
@@ -49,55 +45,42 @@ class Draw:
         return self._random() < probability
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """Fixed text."""
 
     text: str
 
-    def write(self, chance: Chance, binding: Mapping[str, Any], out: list[Any]) -> None:
-        out.append(self.text)
 
-
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """The value that is bound to `key`."""
 
     key: str
 
-    def write(self, chance: Chance, binding: Mapping[str, Any], out: list[Any]) -> None:
-        out.append(binding[self.key])
 
-
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """One of the options, each as likely as the others."""
 
-    options: tuple["Node", ...]
-
-    def write(self, chance: Chance, binding: Mapping[str, Any], out: list[Any]) -> None:
-        self.options[int(chance() * len(self.options))].write(chance, binding, out)
+    options: "tuple[Node, ...]"
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """All parts, one after the other."""
 
-    parts: tuple["Node", ...]
-
-    def write(self, chance: Chance, binding: Mapping[str, Any], out: list[Any]) -> None:
-        for part in self.parts:
-            part.write(chance, binding, out)
+    parts: "tuple[Node, ...]"
 
 
 Node = Words | Slot | Choice | Series
 
 
-def filled(node: Node, chance: Chance, binding: Mapping[str, str]) -> str:
-    """A text that the template can write."""
-    parts: list[str] = []
-    node.write(chance, binding, parts)
-    return "".join(parts)
+def filled(node: Node, chance: Callable[[], float], binding: Mapping[str, str]) -> str:
+    """A text that the template can write; `chance` gives numbers in [0, 1)."""
+    if isinstance(node, Words):
+        return node.text
+    if isinstance(node, Slot):
+        return binding[node.key]
+    if isinstance(node, Choice):
+        return filled(node.options[int(chance() * len(node.options))], chance, binding)
+    return "".join([filled(part, chance, binding) for part in node.parts])
 
 
 class Grammar:
