@@ -24,13 +24,6 @@ def open_builtin(name: str, kind: Kind, max_documents: int | None, seed: int) ->
     Raises:
         UsageError: there is none of that name, or it is of the other kind.
     """
-    _require(name, kind)
-    if name == f"{PREFIX}stories":
-        return _stories(name, max_documents, seed)
-    return _pt_en(name, max_documents, seed) if name == f"{PREFIX}pt-en" else _python_docs(name)
-
-
-def _require(name: str, kind: Kind) -> None:
     short = name.removeprefix(PREFIX)
     if short not in KINDS:
         guess = near(short, KINDS)
@@ -41,24 +34,13 @@ def _require(name: str, kind: Kind) -> None:
         )
     if KINDS[short] != kind:
         raise UsageError(f"{name} holds {KINDS[short]}, not {kind}", f"use {DEFAULT[kind]}")
+    if short == "python-docs":
+        return Source((name,), kind, python_docs, lambda: digest(name, python_docs_fingerprint()))
 
+    from tfcli.corpora import pt_en, stories
 
-def _stories(name: str, max_documents: int | None, seed: int) -> Source:
-    from tfcli.corpora import stories
-
-    count = max_documents or stories.DEFAULT_DOCUMENTS
-    return Source(
-        (name,),
-        "text",
-        lambda: islice(stories.stories(seed), count),
-        lambda: digest(name, stories.FORMAT_VERSION, seed, count),
-    )
-
-
-def _pt_en(name: str, max_documents: int | None, seed: int) -> Source:
-    from tfcli.corpora import pt_en
-
-    count = max_documents or pt_en.DEFAULT_DOCUMENTS
+    made = stories if short == "stories" else pt_en
+    count = max_documents or made.DEFAULT_DOCUMENTS
 
     def divided() -> Iterator[tuple[Part, Document]]:
         for pair in islice(pt_en.pairs(seed), count):
@@ -66,15 +48,11 @@ def _pt_en(name: str, max_documents: int | None, seed: int) -> Source:
 
     return Source(
         (name,),
-        "pairs",
-        lambda: (document for _, document in divided()),
-        lambda: digest(name, pt_en.FORMAT_VERSION, seed, count),
-        divided,
+        kind,
+        lambda: islice(stories.stories(seed), count) if made is stories else (document for _, document in divided()),
+        lambda: digest(name, made.FORMAT_VERSION, seed, count),
+        None if made is stories else divided,
     )
-
-
-def _python_docs(name: str) -> Source:
-    return Source((name,), "text", python_docs, lambda: digest(name, python_docs_fingerprint()))
 
 
 def python_docs() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Sources that are files: paths, globs, two parallel files, and standard input."""
+"""Text files as a source: paths, globs, two parallel files, and standard input."""
 
 import glob
 import os
@@ -91,10 +91,8 @@ def open_parallel(name: str) -> Source:
     files = [stored_file(_path(part)) for part in names]
     for file in files:
         if file.suffix in _TABLES:
-            raise UsageError(
-                f"{file.label} is a table",
-                "join two plain text files, one sentence a line, or name the table alone",
-            )
+            remedy = "join two plain text files, one sentence a line, or name the table alone"
+            raise UsageError(f"{file.label} is a table", remedy)
         require_content(file)
     return _file_source(name, "pairs", None, files, _parallel_documents(*files))
 
@@ -188,9 +186,7 @@ def _matches(parts: Sequence[str]) -> set[str]:
             if (real := Path(folder).resolve()) in entered:
                 below.clear()
             else:
-                below[:] = sorted(
-                    one for one in below if not one.startswith(".")
-                )  # hidden ones are named, or not meant
+                below[:] = sorted(one for one in below if not one.startswith("."))  # hidden: named, or not meant
                 entered.add(real)
                 found |= _matches((*Path(glob.escape(folder)).parts, *inner))
     return found
@@ -204,9 +200,8 @@ def _path(name: str) -> Path:
         if path.is_file():
             return path
         if path.exists():
-            raise UsageError(
-                f"{name} is a pipe or a device, and may never end", "name a file, or pipe it in and name -"
-            )
+            problem = f"{name} is a pipe or a device, and may never end"
+            raise UsageError(problem, "name a file, or pipe it in and name -")
         siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
     except OSError as error:
         raise UsageError(f"Cannot read {name}: {error.strerror}", "check the path and its permissions") from error

@@ -24,10 +24,8 @@ def open_hub(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
     """
     match = _NAME.fullmatch(name)
     if not match:
-        raise UsageError(
-            f"'{shortened(name)}' is no dataset name",
-            "write hf:owner/name, hf:owner/name:config or hf:owner/name@split",
-        )
+        remedy = "write hf:owner/name, hf:owner/name:config or hf:owner/name@split"
+        raise UsageError(f"'{shortened(name)}' is no dataset name", remedy)
     with _explained(name):
         builder = _library().load_dataset_builder(match["name"], match["config"])
         streams = builder.as_streaming_dataset()
@@ -84,14 +82,10 @@ def _explained(name: str) -> Iterator[None]:
     """Turn whatever the libraries raise while they fetch `name` into one plain sentence."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise UsageError(
-            f"Cannot read {name}: {first_lines(error)}", "check the name on huggingface.co/datasets"
-        ) from error
-    except (ValueError, RuntimeError) as error:
-        raise UsageError(
-            f"Cannot read {name}: {first_lines(error)}", "name another dataset or configuration"
-        ) from error
+    except (FileNotFoundError, ValueError, RuntimeError) as error:
+        unknown = isinstance(error, FileNotFoundError)
+        remedy = "check the name on huggingface.co/datasets" if unknown else "name another dataset or configuration"
+        raise UsageError(f"Cannot read {name}: {first_lines(error)}", remedy) from error
     except Exception as error:
         remedy = "check the network, or download the dataset and name its files"
         raise TfcliError(f"Cannot fetch {name}: {first_lines(error)}", remedy) from error

@@ -1,4 +1,4 @@
-"""From the names a user writes to a source that can be read."""
+"""Opening a data source: from the names that a user writes to documents that can be read."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -42,9 +42,13 @@ def open_source(
     names = (names,) if isinstance(names, str) else tuple(names)
     require_column_count(kind, columns)
     source = _joined([_open_one(name, kind, columns, max_documents, seed) for name in names], kind)
-    source = _without_blanks(source)
-    if max_documents is not None:
-        source = _limited(source, max_documents)
+    documents, divided = source.documents, source.divided
+    whole = replace(
+        source,
+        documents=lambda: (document for document in documents() if not _has_blank(document)),
+        divided=divided and (lambda: (item for item in divided() if not _has_blank(item[1]))),
+    )
+    source = whole if max_documents is None else _limited(whole, max_documents)
     if next(source.documents(), None) is None:
         held = "no text" if kind == "text" else "no pair with text on both sides"
         raise UsageError(f"There is {held} in {', '.join(names)}", "name a source with some")
@@ -101,15 +105,6 @@ def _joined(sources: Sequence[Source], kind: Kind) -> Source:
         lambda: chain.from_iterable(source.documents() for source in sources),
         lambda: digest([source.fingerprint() for source in sources]),
         divided if len(divisions) == len(sources) else None,
-    )
-
-
-def _without_blanks(source: Source) -> Source:
-    documents, divided = source.documents, source.divided
-    return replace(
-        source,
-        documents=lambda: (document for document in documents() if not _has_blank(document)),
-        divided=divided and (lambda: (item for item in divided() if not _has_blank(item[1]))),
     )
 
 

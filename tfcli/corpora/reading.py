@@ -55,15 +55,12 @@ class Spool:
                 if is_text and size > most:
                     problem = f"There are more than {most:,} bytes in {label}, which may never end"
                     raise BrokenInputError(problem, "write them to a file, and name that")
-                self._keep(file, chunk, label)
-
-    def _keep(self, file: io.FileIO, chunk: bytes, label: str) -> None:
-        left = memoryview(chunk)
-        try:
-            while left:
-                left = left[file.write(left) :]
-        except OSError as error:
-            raise _no_room(label, error) from error
+                left = memoryview(chunk)
+                try:
+                    while left:
+                        left = left[file.write(left) :]
+                except OSError as error:
+                    raise _no_room(label, error) from error
 
 
 @functools.cache

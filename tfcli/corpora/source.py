@@ -1,4 +1,4 @@
-"""What a corpus is to the rest of the program: documents that can be read again and again."""
+"""A corpus (data source) and its documents, which can be read again and again."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

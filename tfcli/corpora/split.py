@@ -1,11 +1,11 @@
-"""Which documents train and which are held out for validation."""
+"""Train/validation split: which documents train and which are held out."""
 
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Literal
 
 from tfcli.corpora.builtin import DEFAULT
@@ -75,8 +75,12 @@ class Division:
         if self.split == "own":
             assert self.source.divided is not None
             return self.source.divided()
-        if self.split == "file":
-            return _by_file(self)
+        if self.validation:
+            held_out = self.validation
+            return chain(
+                (("train", document) for document in self.source.documents()),
+                (("validation", document) for document in held_out.documents()),
+            )
         by = _by_hash if self.split == "hash" else _by_tail
         return by(self.source.documents, Fraction(str(self.validation_fraction)))
 
@@ -118,40 +122,29 @@ def divide(source: Source, section: DataSection, kind: Kind) -> Division:
     Raises:
         UsageError: the split and the validation source contradict each other, or it cannot be opened.
     """
-    split = section.split or _automatic(source, section)
+    split: DivisionSplit
+    if section.split:
+        split = section.split
+    elif section.validation is not None:
+        split = "file"
+    elif source.divided is not None:
+        split = "own"
+    else:
+        few = sum(1 for _ in islice(source.documents(), FEWEST_FOR_HASH)) < FEWEST_FOR_HASH
+        split = "tail" if few else "hash"
     if split != "file":
         if section.validation is not None:
             problem = f"data.split is {split}, but data.validation names {section.validation}"
             raise UsageError(problem, "leave one of them out, or set data.split to file")
         return Division(source, split, section.validation_fraction)
     if section.validation is None:
-        raise UsageError(
-            "data.split is file, but data.validation names no source",
-            "name the source of the validation part",
-        )
+        problem = "data.split is file, but data.validation names no source"
+        raise UsageError(problem, "name the source of the validation part")
     if section.validation in source.names:
-        raise UsageError(
-            f"{section.validation} is both data.source and data.validation", "name another validation source"
-        )
+        problem = f"{section.validation} is both data.source and data.validation"
+        raise UsageError(problem, "name another validation source")
     validation = open_source(section.validation, kind, columns=section.columns, seed=section.seed)
     return Division(source, split, section.validation_fraction, validation)
-
-
-def _automatic(source: Source, section: DataSection) -> DivisionSplit:
-    if section.validation is not None:
-        return "file"
-    if source.divided is not None:
-        return "own"
-    few = sum(1 for _ in islice(source.documents(), FEWEST_FOR_HASH)) < FEWEST_FOR_HASH
-    return "tail" if few else "hash"
-
-
-def _by_file(division: Division) -> Iterator[tuple[Part, Document]]:
-    assert division.validation is not None
-    for document in division.source.documents():
-        yield "train", document
-    for document in division.validation.documents():
-        yield "validation", document
 
 
 def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:

@@ -68,7 +68,11 @@ def require_column_count(kind: Kind, wanted: Sequence[str] | None) -> None:
 def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str, ...]:
     if wanted is not None:
         for name in wanted:
-            _require_column(table, name)
+            if name not in table.columns:
+                guess = near(name, table.columns)
+                there = _listed(table) or "columns without text"
+                problem = f"{table.label} has no column of text '{shortened(name)}', only {there}"
+                raise UsageError(problem, f"perhaps '{guess[0]}' was meant" if guess else "choose one of those")
         return tuple(wanted)
     obvious = ("text",) if kind == "text" else ("source", "target")
     if set(obvious) <= set(table.columns):
@@ -83,16 +87,6 @@ def _chosen(table: Table, kind: Kind, wanted: Sequence[str] | None) -> tuple[str
         raise UsageError(f"{table.label} has no column of text", "name a table with one")
     found = f"only one column of text, {_listed(table)}" if table.columns else "no column of text"
     raise UsageError(f"{table.label} has {found}, where pairs need two", "give one column for each side of the pair")
-
-
-def _require_column(table: Table, name: str) -> None:
-    if name in table.columns:
-        return
-    guess = near(name, table.columns)
-    problem = (
-        f"{table.label} has no column of text '{shortened(name)}', only {_listed(table) or 'columns without text'}"
-    )
-    raise UsageError(problem, f"perhaps '{guess[0]}' was meant" if guess else "choose one of those")
 
 
 def _listed(table: Table) -> str:
@@ -123,9 +117,8 @@ def delimited_table(file: StoredFile, wanted: Sequence[str] | None) -> Table:
         for number, row in numbered:
             if len(row) != len(columns):
                 problem = f"Line {number} of {file.label} has {len(row)} fields, where the first has {len(columns)}"
-                raise BrokenInputError(
-                    problem, "correct the line" if file.suffix == ".tsv" else "quote fields with commas"
-                )
+                remedy = "correct the line" if file.suffix == ".tsv" else "quote fields with commas"
+                raise BrokenInputError(problem, remedy)
             yield tuple(row[place] for place in places)
 
     return Table(file.label, columns, rows)
@@ -228,21 +221,14 @@ def _text(record: Record, column: str, place: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BrokenInputError(
-            f"{place} has {str(value)[:40]} in the column '{column}', which is not text", "make it a string"
-        )
-    if not value.isascii():
-        _require_unicode(value, column, place)
-    return value
-
-
-def _require_unicode(text: str, column: str, place: str) -> None:
-    """Refuse halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
+        problem = f"{place} has {str(value)[:40]} in the column '{column}', which is not text"
+        raise BrokenInputError(problem, "make it a string")
     try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        problem = f"{place} has half a surrogate pair, U+{ord(text[error.start]):04X}, in the column '{column}'"
+        value.isascii() or value.encode()
+    except UnicodeEncodeError as error:  # JSON can spell half a surrogate pair, UTF-8 cannot
+        problem = f"{place} has half a surrogate pair, U+{ord(value[error.start]):04X}, in the column '{column}'"
         raise BrokenInputError(problem, "replace it with the whole character") from error
+    return value
 
 
 def columnar_records(file: StoredFile) -> Records:
@@ -254,7 +240,10 @@ def columnar_records(file: StoredFile) -> Records:
     Raises:
         BrokenInputError: it is truncated, or of another format.
     """
-    spool = _decompressed(file) if file.compression else file.spool
+    spool = file.spool
+    if file.compression:
+        with file.open() as stream:
+            spool = Spool(stream, file.label)
     path = spool.path if spool else file.path
     batches = _parquet if file.suffix == ".parquet" else _arrow
 
@@ -274,11 +263,6 @@ def columnar_records(file: StoredFile) -> Records:
             raise BrokenInputError(problem, "fetch or write it again") from error
 
     return records
-
-
-def _decompressed(file: StoredFile) -> Spool:
-    with file.open() as stream:
-        return Spool(stream, file.label)
 
 
 def _parquet(path: Path, columns: tuple[str, ...]) -> Iterator[Any]:
