@@ -26,9 +26,14 @@ from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import file_digest
 from tfcli.outputs import reading
 
+COMPRESSIONS = (".gz", ".zst")
+LONGEST = 64 << 20
+"""Bytes of a line, or of a record of several lines."""
+
 CHUNK = 1 << 20
 """Bytes that are read at a time."""
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MOST = 6
 """Of the machine's memory, the part that one text of a stream may have: a longer one may never end."""
 
@@ -72,13 +77,6 @@ def standard_input(kind: Kind) -> Spool:
 def _no_room(label: str, error: OSError) -> TfcliError:
     problem = f"Cannot keep a copy of {label} in {tempfile.gettempdir()}: {error.strerror or error}"
     return TfcliError(problem, "free the disk or set TMPDIR to a folder with more room")
-
-
-COMPRESSIONS = (".gz", ".zst")
-LONGEST = 64 << 20
-"""Bytes of a line, or of a record of several lines."""
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,11 @@ class Division:
         return UsageError(problem, f"give more text, another fraction, or data.split = {other}")
 
 
+def undivided(source: Source) -> Division:
+    """A source whose documents are all there to be evaluated on: nothing trains on it."""
+    return Division(source, "file", 0.5, validation=source)
+
+
 def open_division(section: DataSection, kind: Kind) -> Division:
     """Open the source of a recipe's data section, or the built-in one of that kind, and divide it.
 

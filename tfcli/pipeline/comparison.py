@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tfcli.corpora.source import Source
-from tfcli.corpora.split import open_division
+from tfcli.corpora.split import open_division, undivided
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import dataset_fingerprint
 from tfcli.errors import UsageError
@@ -14,7 +14,6 @@ from tfcli.pipeline.datasets import (
     dataset_for_evaluation,
     kind_of,
     prepared_folder,
-    validation_alone,
 )
 from tfcli.runs.load import LoadedRun
 
@@ -53,7 +52,7 @@ def data_to_compare(
         lambda: division.only("validation"),
         lambda: digest("validation part", division.fingerprint),
     )
-    return cached_dataset(validation_alone(held_out), other.tokenizer, report, "validation")
+    return cached_dataset(undivided(held_out), other.tokenizer, report, "validation")
 
 
 def notes_on_text(run: LoadedRun, other: LoadedRun, sources: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from tfcli.corpora.files import expanded, is_there
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import Kind, Source, Text, texts
-from tfcli.corpora.split import Division, open_division
+from tfcli.corpora.source import Kind, Text, texts
+from tfcli.corpora.split import Division, open_division, undivided
 from tfcli.data.cache import used
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.manifest import MANIFEST_NAME
@@ -213,13 +213,7 @@ def dataset_for_evaluation(
     """Another source, whole or its first documents, prepared with a run's tokenizer as a validation part."""
     kind = kind_of(run.recipe)
     source = open_source(names, kind, columns=run.recipe.data.columns, max_documents=max_documents)
-    return cached_dataset(validation_alone(source), run.tokenizer, report, "whole")
-
-
-def validation_alone(source: Source) -> Division:
-    """A source that is only to be scored. A prepared dataset has two parts: it stands for the training part, which is
-    never read, as well."""
-    return Division(source, "file", validation_fraction=0.5, validation=source)
+    return cached_dataset(undivided(source), run.tokenizer, report, "whole")
 
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
