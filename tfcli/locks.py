@@ -1,8 +1,7 @@
-"""File locks: of one process at a time, let go of by the system when that ends, however it ends.
+"""File locks: of one process at a time, released by the system when that ends, however it ends (by filelock).
 
-Where Python has `fcntl`, a file or a folder is locked itself (flock). Where it has not, as on Windows, it is a hidden
-file beside it (`.NAME.lock`), in the way that the filelock library finds right for the system: on Windows a lock of the
-system's own; where there is none, a file that names the process, which the next one removes if that has gone.
+Where Python has `fcntl`, a file or a folder is locked itself. Where it has not, as on Windows, where nobody could read
+a locked file, it is a hidden file beside it (`.NAME.lock`).
 """
 
 import os
@@ -11,14 +10,9 @@ import time
 import warnings
 from pathlib import Path
 
-from tfcli.windows import of_unix
+from tfcli.machine import of_unix
 
 fcntl = of_unix("fcntl")
-if fcntl is None:  # not first where a folder has been made, and others wait for its lock
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of systems that have no locks of their own
-        from filelock import FileLock, Timeout
-
 
 _ATTEMPTS = 3
 
@@ -27,7 +21,8 @@ class Lock:
     """A file or a folder that this process has locked, until `release`.
 
     Args:
-        shared: with others that want no more than this, where the system has such locks.
+        shared: with others that want no more than this, where the system has such locks. filelock has none of a file
+            itself.
 
     Raises:
         BlockingIOError: another process holds it.
@@ -38,8 +33,13 @@ class Lock:
     def __init__(self, path: Path, *, shared: bool = False) -> None:
         path = Path(os.path.abspath(path))  # noqa: PTH100 (it may be ".", which has no name)
         is_folder = stat.S_ISDIR(path.stat().st_mode)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of systems that have no locks of their own
+            from filelock import FileLock, Timeout, lock_descriptor
+
+            if fcntl is None:
+                self._beside = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
         if fcntl is None:
-            self._beside = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
             try:
                 self._beside.acquire()
             except Timeout as error:
@@ -47,7 +47,10 @@ class Lock:
             return
         self._descriptor = os.open(path, os.O_RDONLY if shared or is_folder else os.O_RDWR)
         try:
-            fcntl.flock(self._descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            if shared:
+                fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            elif not lock_descriptor(self._descriptor, blocking=False):
+                raise BlockingIOError
         except BaseException:
             os.close(self._descriptor)
             raise

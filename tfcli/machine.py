@@ -1,9 +1,10 @@
-"""The machine: its processor, the cores that are free, and its memory.
+"""The machine: its processor, the cores that are free, its memory, and that of this process (by psutil).
 
 Threads that wait for each other go at the pace of the slowest, so that there is one a free core.
 """
 
 import hashlib
+import importlib
 import os
 import platform
 import sys
@@ -11,8 +12,7 @@ import threading
 import time
 from functools import cache
 from pathlib import Path
-
-from tfcli import windows
+from typing import Any
 
 _ASKED = 0.04
 """Seconds for which cores are asked for, to see how many are free: a few turns of a system's scheduler."""
@@ -26,8 +26,16 @@ _BLOCK = bytes(1 << 20)
 _WAITING = "OMP_WAIT_POLICY"
 
 _CONTAINER = Path("/sys/fs/cgroup")
-_LINUX = Path("/proc/meminfo")
 _CPUINFO = Path("/proc/cpuinfo")
+_STATUS = Path("/proc/self/status")
+
+
+def of_unix(module: str) -> Any:
+    """One of Python's modules that Windows lacks; there it is None."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        return None
 
 
 def processor() -> str:
@@ -83,9 +91,9 @@ def quota() -> float | None:
 
 def memory() -> int:
     """Bytes of memory that all processes have together, on this machine or in this container."""
-    if not hasattr(os, "sysconf"):
-        return windows.memory()[0]
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    from psutil import virtual_memory
+
+    there = int(virtual_memory().total)
     return min(there, memory_limit() or there)
 
 
@@ -95,16 +103,37 @@ def memory_limit() -> int | None:
 
 
 def free_memory() -> int:
-    """Bytes of memory that this process can still get; all there are where the system does not say."""
-    if not hasattr(os, "sysconf"):
-        return windows.memory()[1]
-    told = _LINUX.read_text() if _LINUX.is_file() else ""
-    available = next((line for line in told.splitlines() if line.startswith("MemAvailable:")), None)
-    free = memory() if available is None else int(available.split()[1]) * 1024
+    """Bytes of memory that this process can still get, in the machine and in its container."""
+    from psutil import virtual_memory
+
+    free = int(virtual_memory().available)
     if limit := memory_limit():
         read_again = _container("memory.stat", "inactive_file ")  # files in memory, which give way
         free = min(free, max(0, limit - _container("memory.current") + read_again))
     return free
+
+
+def process_memory() -> int:
+    """Bytes of memory that this process holds now."""
+    from psutil import Process
+
+    return int(Process().memory_info().rss)
+
+
+def peak_process_memory() -> int:
+    """Bytes of memory that this process held at most, which psutil tells of Windows alone.
+
+    Linux counts VmHWM afresh for every program that is started; the figure of getrusage can begin with that of the
+    program that started this one.
+    """
+    if peak := _value_in(_STATUS, "VmHWM:"):
+        return int(peak.split()[0]) * 1024
+    if (resource := of_unix("resource")) is None:
+        from psutil import Process
+
+        return int(Process().memory_info().peak_wset)
+    largest: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if platform.system() == "Darwin" else largest * 1024
 
 
 def choose_threads(wanted: int, usual: int) -> int:
@@ -131,14 +160,16 @@ def _is_told() -> bool:
 
 
 def _cpuinfo(name: str) -> str:
-    """The first line of that name."""
-    lines = _CPUINFO.read_text().splitlines() if _CPUINFO.is_file() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
+    return _value_in(_CPUINFO, name).partition(":")[2].strip()
 
 
 def _container(file: str, key: str = "") -> int:
     """A number that the container's system tells, in the line of that key; 0 where there is none."""
-    told = _CONTAINER / file
-    lines = told.read_text().splitlines() if told.is_file() else []
-    value = next((line.removeprefix(key) for line in lines if line.startswith(key)), "")
+    value = _value_in(_CONTAINER / file, key)
     return int(value) if value.isdecimal() else 0
+
+
+def _value_in(file: Path, key: str) -> str:
+    """What follows `key` in the first line of a file that begins with it; "" where there is none."""
+    lines = file.read_text().splitlines() if file.is_file() else []
+    return next((line.removeprefix(key).strip() for line in lines if line.startswith(key)), "")

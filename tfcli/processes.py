@@ -10,15 +10,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import IO
-
-from tfcli import windows
 
 __all__ = ["DEVNULL", "LAUNCH", "PIPE", "Popen", "TimeoutExpired", "child", "python_command", "temporary_folder"]
 
@@ -97,20 +94,19 @@ def temporary_folder() -> Iterator[Path]:
 
 def _end_with(parent: int) -> None:
     """Die when the process with this number does, also of a kill; at once if it has gone already."""
-    if sys.platform == "win32":  # where the parent of a process is the launcher of a virtual environment
-        threading.Thread(target=windows.exit_after, args=[parent], daemon=True).start()
-        return
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    else:
-        threading.Thread(target=_watch, args=[parent], daemon=True).start()
-    if os.getppid() != parent:
-        os._exit(1)
+        if os.getppid() != parent:
+            os._exit(1)
+    else:  # by its number: on Windows the parent of a process is the launcher of a virtual environment
+        threading.Thread(target=_exit_after, args=[parent], daemon=True).start()
 
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
+def _exit_after(process: int) -> None:
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(process).wait()
     os._exit(1)
 
 

@@ -14,9 +14,9 @@ from tfcli import machine
 from tfcli.data.cache import entries
 from tfcli.errors import TfcliError, first_lines
 from tfcli.files import cache_folder, require_writable
+from tfcli.machine import of_unix
 from tfcli.records.dataset import CacheEntry
 from tfcli.records.doctor import Advice, Cache, Diagnosis, Extra, Gpu, Memory, Processor, TerminalFacts
-from tfcli.windows import of_unix
 
 _PACKAGES = ("torch", "tokenizers", "datasets", "typer", "rich", "numpy", "safetensors", "pydantic")
 _EXTRAS = {

@@ -1,12 +1,10 @@
 """Memory estimate of a training: how much it takes, and whether that fits into this machine, before it is begun."""
 
-import platform
-from pathlib import Path
-
 import torch
 
-from tfcli import machine, windows
+from tfcli import machine
 from tfcli.errors import UsageError
+from tfcli.machine import peak_process_memory, process_memory
 from tfcli.models.build import weightless
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.recipe import Recipe
@@ -28,7 +26,6 @@ MARGIN = 0.9
 """A training is refused where this share of what lives at once is more than there is: predictions are that true."""
 
 _FLOAT = 4
-_STATUS = Path("/proc/self/status")
 
 
 def predict_memory(recipe: Recipe) -> MemoryRecord:
@@ -89,32 +86,9 @@ def memory_of(device: torch.device) -> int:
     return machine.memory()
 
 
-def process_memory() -> int:
-    """Bytes of the machine's memory that this process holds now; where the system does not tell, held at most."""
-    return _status("VmRSS") if _STATUS.is_file() else _most_held()
-
-
 def peak_memory(device: torch.device) -> int:
-    """Bytes that this process held at most: of a CUDA GPU, as PyTorch counts them; else of the machine's memory.
-
-    Linux counts VmHWM afresh for every program that is started; the figure of getrusage, elsewhere the only one, can
-    begin with that of the program that started this one.
-    """
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return _status("VmHWM") if _STATUS.is_file() else _most_held()
-
-
-def _status(name: str) -> int:
-    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
-    return int(line.split()[1]) * 1024
-
-
-def _most_held() -> int:
-    if (resource := windows.of_unix("resource")) is None:
-        return windows.most_held()
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return largest if platform.system() == "Darwin" else largest * 1024
+    """Bytes that this process held at most: of a CUDA GPU, as PyTorch counts them; else of the machine's memory."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_process_memory()
 
 
 def _remembered(model: Transformer, train: TrainSection) -> int:
