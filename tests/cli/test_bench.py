@@ -1,6 +1,7 @@
 """`tfcli bench train` as it is typed."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -152,26 +153,25 @@ def test_what_cannot_be_generated_is_said_before_any_work(options: list[str], se
     assert sentence in result.stderr
 
 
-def test_pictures_are_timed_in_every_form():
-    figures = json.loads(
-        tfcli("bench", "pictures", "--tokens", "8", "--columns", "40", "--rounds", "2", "--json").stdout
-    )
-    assert (figures["tokens"], figures["columns"], figures["rounds"]) == (8, 40, 2)
-    sizes = {one["form"]: one["size"] for one in figures["times"]}
-    assert sizes["terminal, no colour"] < sizes["terminal, 24-bit colour"] < sizes["SVG"]
-    assert all(0 < one["seconds"]["p10"] <= one["seconds"]["p90"] for one in figures["times"])
-    table = tfcli("bench", "pictures", "--tokens", "8", "--rounds", "2").stdout.splitlines()
-    assert table[1] == "a map of 8 × 8 weights, 140 columns wide"
-    assert [line.split("  ")[0] for line in table[5:11]] == list(sizes)
-
-
-def test_the_svg_that_is_timed_is_the_one_that_inspect_attention_writes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tfcli.render.attention.svg.attention_svg", lambda record, layer, head: "x" * 12_345)
-    figures = json.loads(tfcli("bench", "pictures", "--tokens", "4", "--rounds", "1", "--json").stdout)
-    assert {one["form"]: one["size"] for one in figures["times"]}["SVG"] == 12_345
-
-
 def test_beams_are_bounded_before_any_work():
     result = tfcli("bench", "generate", "--size", "tiny", "--beam", "1001")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "tfcli: generate.beam = 1001 is out of range; it must be at most 1000.\n"
+
+
+def test_data_as_a_table_and_as_json(tmp_path: Path):
+    text = tmp_path / "text.txt"
+    text.write_text("Tom has a red ball.\n" * 200, encoding="utf-8")
+    shown = tfcli("bench", "data", text, "--rounds", "1", "--threads", "1")
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert shown.stdout.startswith("Data speed · ") and "tokenizers alone" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines()[1:])) <= 80
+    result = tfcli("bench", "data", text, "--rounds", "1", "--threads", "1", "--json")
+    figures = json.loads(result.stdout)
+    assert set(figures) == {
+        *("sources", "lines", "bytes", "tokens", "algorithm", "vocab_size", "context", "rounds", "warmup", "machine"),
+        "sides",
+    }
+    assert set(figures["sides"][0]) == {
+        *("name", "bytes_per_second", "tokens_per_second", "seconds", "memory", "ratio", "ratio_p10", "ratio_p90"),
+    }

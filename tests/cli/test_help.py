@@ -75,7 +75,7 @@ CONTRACT = {
     "bench train": "--arch --preset --size --recipe --set --steps --against --seed --device --threads --json",
     "bench generate": "--arch --preset --size --recipe --set --batch --prompt-tokens --max-new-tokens --beam"
     " --sentences --rounds --precision --against --seed --device --threads --json",
-    "bench pictures": "--tokens --columns --rounds --json",
+    "bench data": "SOURCE --tokenizer --context --rounds --against --threads --json",
     "verify": "RUN --checkpoint --device --threads --json",
     "doctor": "--report --json",
     "cache list": "--json",

@@ -132,8 +132,8 @@ CASES = [
         2,
         r"'--tokenizer' requires an argument; see",
     ),
-    case("tokens of a picture by the billion", "bench pictures --tokens 1000000000", 2, r"--tokens '1000000000'.*4096"),
-    case("columns of a terminal below nothing", "bench pictures --columns -1", 2, r"--columns '-1'.*20"),
+    case("windows of nothing", "bench data --context 0", 2, r"--context '0'.*1"),
+    case("rounds below nothing", "bench data --rounds -1", 2, r"--rounds '-1'.*1"),
     case("no step to measure", "bench train --steps 0", 2, r"--steps '0'.*1"),
     case(
         "more beams than the vocabulary",

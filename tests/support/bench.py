@@ -25,7 +25,7 @@ TINY = {
 class SideHere:
     """In the place of `SideProcess`."""
 
-    def __init__(self, name: str, request: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, request: Mapping[str, Any], environment: object = None) -> None:
         self.name = name
         self._side = open_side(json.loads(json.dumps(request)))
         self.about = json.loads(json.dumps(self._side.about()))
@@ -45,7 +45,7 @@ class SideHere:
 
 def measure_here(patch: pytest.MonkeyPatch) -> None:
     """Sides take their steps in this process, and the machine's limits are those of tiny products."""
-    for bench in ("train", "generate"):
+    for bench in ("train", "generate", "data"):
         patch.setattr(f"tfcli.bench.{bench}.SideProcess", SideHere)
     patch.setattr("tfcli.bench.bandwidth._ROWS", 16)
     patch.setattr("tfcli.bench.train.SQUARES", ((8, 8, 8),))

@@ -1,5 +1,6 @@
 """Runs to be verified: untrained, with weights large enough that every slip is seen."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from tests.generation.small import small_model
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
+from tfcli.records.verification import Check
 from tfcli.runs.config import RunConfig
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import LoadedRun
+from tfcli.verification.check import Proof
+from tfcli.verification.own_precision import OwnPath
 from tfcli.verification.subject import Subject
 
 _SMALL = {"d_model": 8, "num_layers": 2, "num_heads": 2, "d_ff": 16, "max_seq_len": 24, "init_std": 0.7}
@@ -40,3 +44,10 @@ def _subject(recipe: Recipe, algorithm: str) -> Subject:
     config = RunConfig(recipe.model, words.roles, words.fingerprint, "test")
     run = LoadedRun(RunDirectory(Path("run")), recipe, config, words, model, torch.device("cpu"))
     return Subject(run, made_up_because="a test has none")
+
+
+def verify(subject: Subject, proofs: Iterable[Proof]) -> Iterator[Check]:
+    """One check after the other, as the command makes them."""
+    own = OwnPath(subject)
+    for wanted in proofs:
+        yield own.look(wanted, wanted.check(subject))

@@ -10,9 +10,9 @@ from tfcli.errors import UsageError
 from tfcli.verification.check import Finding, Proof, Skipped, at_most, difference, proof, worst
 from tfcli.verification.material import dataset
 from tfcli.verification.subject import Subject
-from tfcli.verification.verify import PROOFS, verification, verify
+from tfcli.verification.verify import PROOFS, verification
 
-from .subjects import subject
+from .subjects import subject, verify
 
 
 def proof_of(finding: Finding | Exception) -> Proof:

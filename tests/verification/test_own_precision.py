@@ -14,9 +14,8 @@ from tfcli.verification.check import Finding, at_most, proof
 from tfcli.verification.own_precision import PATHS, OwnPath
 from tfcli.verification.reading import predict, reading
 from tfcli.verification.subject import Subject
-from tfcli.verification.verify import verify
 
-from .subjects import subject, subject_of_preset
+from .subjects import subject, subject_of_preset, verify
 
 PRECISIONS = ["float32", "bfloat16", *(["int8"] if _can_pack(subject().run.model, torch.bfloat16) else [])]
 

@@ -9,10 +9,10 @@ import torch
 
 from tfcli.models import inference
 from tfcli.verification.subject import Subject
-from tfcli.verification.verify import OF_MODELS, PROOFS, verify
+from tfcli.verification.verify import OF_MODELS, PROOFS
 
 from . import defects
-from .subjects import subject
+from .subjects import subject, verify
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from tests.models.small import ARCHITECTURES
 from tests.models.strategies import sections
 from tfcli.recipe.model import ModelSection
 from tfcli.verification.subject import Subject
-from tfcli.verification.verify import OF_MODELS, verify
+from tfcli.verification.verify import OF_MODELS
 
-from .subjects import subject, subject_of_preset
+from .subjects import subject, subject_of_preset, verify
 
 
 def failed(looked_at: Subject) -> list[Any]:

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfcli.bench.machine import require_transformers
 from tfcli.bench.opponent import opponent_of
 from tfcli.bench.protocol import Answer
 from tfcli.data.batch import Batch
-from tfcli.errors import UsageError
 from tfcli.recipe.recipe import Recipe
 from tfcli.training.precision import choose_device
 from tfcli.training.synthetic import synthetic_batches
@@ -56,18 +56,6 @@ class TransformersLoop:
         if self.device.type != "cpu":
             getattr(torch, self.device.type).synchronize()
         return {"seconds": time.perf_counter() - began, "loss": loss}
-
-
-def require_transformers() -> None:
-    """Refuse, before any work, to compare with a library that is not there.
-
-    Raises:
-        UsageError: it cannot be imported.
-    """
-    import importlib.util
-
-    if importlib.util.find_spec("transformers") is None:
-        raise UsageError("There is no library transformers to compare with", "install it: pip install transformers")
 
 
 def new_model(config: dict[str, Any]) -> Any:

@@ -7,10 +7,9 @@ from dataclasses import asdict, replace
 from itertools import zip_longest
 from typing import NamedTuple
 
-from tfcli.bench.against_transformers import require_transformers
 from tfcli.bench.generation_work import GenerationWork
-from tfcli.bench.machine import describe_machine, require_cores
-from tfcli.bench.measure import in_turns, ratios, spread
+from tfcli.bench.machine import describe_machine, require_cores, require_transformers
+from tfcli.bench.measure import measure, ratios, spread
 from tfcli.bench.opponent import opponent_of
 from tfcli.bench.process import SideProcess
 from tfcli.bench.protocol import Answer
@@ -89,9 +88,7 @@ def bench_generation(
         precisions = {"tfcli": precision, "transformers": _OPPOSITE_PRECISION[precision]}
         names = ("tfcli", "transformers")[: 1 + transformers]
         sides = [start(name, {"precision": precisions[name]}) for name in names]
-        total = WARMUP + rounds
-        times = in_turns(sides, rounds, warmup=WARMUP, done=lambda number: tell(f"round {number} of {total}"))
-        memory = [side.process.stop()["memory"] for side in sides]
+        times, memory = measure(sides, rounds, warmup=WARMUP, tell=tell)
         tell("bandwidth")
         bandwidth.step()
     read_bandwidth = max(answer["bytes_per_second"] for answer in bandwidth.answers)
@@ -135,6 +132,9 @@ class _Kept:
     def step(self) -> Answer:
         self.answers.append(self.process.step())
         return self.answers[-1]
+
+    def stop(self) -> Answer:
+        return self.process.stop()
 
 
 def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe:

@@ -34,3 +34,13 @@ def require_cores(threads: int) -> None:
             f"train.threads = {threads} is more than the {cores()} processor cores there are",
             "choose --threads no larger than that",
         )
+
+
+def require_transformers() -> None:
+    """Refuse, before any work, to compare with a library that is not there.
+
+    Raises:
+        UsageError: it cannot be imported.
+    """
+    if importlib.util.find_spec("transformers") is None:
+        raise UsageError("There is no library transformers to compare with", "install it: pip install transformers")

@@ -21,6 +21,27 @@ class Stepping(Protocol):
         """Do the work once and say how long it took, under "seconds"."""
 
 
+class Side(Stepping, Protocol):
+    """A side in a process of its own."""
+
+    def stop(self) -> Answer:
+        """End, and say how much memory was held, under "memory"."""
+
+
+def measure(
+    sides: Sequence[Side],
+    rounds: int,
+    *,
+    warmup: int,
+    tell: Callable[[str], None],
+    unit: str = "round",
+) -> tuple[list[list[float]], list[int]]:
+    """Every side's seconds (`in_turns`), and the most bytes that its process held."""
+    total = warmup + rounds
+    times = in_turns(sides, rounds, warmup=warmup, done=lambda number: tell(f"{unit} {number} of {total}"))
+    return times, [side.stop()["memory"] for side in sides]
+
+
 def in_turns(
     sides: Sequence[Stepping], rounds: int, *, warmup: int, done: Callable[[int], None] = lambda _: None
 ) -> list[list[float]]:

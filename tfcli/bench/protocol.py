@@ -7,9 +7,10 @@
 Whatever fails is answered by {"problem": …, "remedy": …, "exit_code": 1}.
 """
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 Answer = dict[str, Any]
 """One line, as JSON has it."""
@@ -18,7 +19,9 @@ Answer = dict[str, Any]
 class Side(Protocol):
     """What a side's process builds at "open"."""
 
-    device: torch.device
+    @property
+    def device(self) -> "torch.device | None":
+        """Whose memory is measured; None: the machine's, of a side without PyTorch."""
 
     def about(self) -> Answer:
         """What it is."""

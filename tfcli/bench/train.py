@@ -7,9 +7,8 @@ from statistics import median
 
 import numpy as np
 
-from tfcli.bench.against_transformers import require_transformers
-from tfcli.bench.machine import describe_machine, require_cores
-from tfcli.bench.measure import in_turns, ratios, spread
+from tfcli.bench.machine import describe_machine, require_cores, require_transformers
+from tfcli.bench.measure import measure, ratios, spread
 from tfcli.bench.opponent import opponent_of
 from tfcli.bench.process import SideProcess
 from tfcli.bench.products import SQUARES, best_peaks, largest_products
@@ -55,9 +54,7 @@ def bench_training(
         products = start("matrix products", _products(recipe, measured))
         rounds = [products.step()]
         sides = [start(name, request) for name, request in zip(names, requests, strict=True)]
-        total = WARMUP + steps
-        times = in_turns(sides, steps, warmup=WARMUP, done=lambda number: tell(f"step {number} of {total}"))
-        memory = [side.stop()["memory"] for side in sides]
+        times, memory = measure(sides, steps, warmup=WARMUP, tell=tell, unit="step")
         tell("matrix products")
         rounds.append(products.step())
     peaks = best_peaks(rounds)

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfcli.bench.against_transformers import new_model, require_transformers
+from tfcli.bench.against_transformers import new_model
 from tfcli.bench.generation_work import ROLES, GenerationWork
+from tfcli.bench.machine import require_transformers
 from tfcli.bench.opponent import opponent_of
 from tfcli.bench.protocol import Answer
 from tfcli.recipe.recipe import Recipe

@@ -11,6 +11,7 @@ from typing import TextIO
 
 from tfcli.bench.protocol import Answer, Side
 from tfcli.errors import TfcliError, first_lines
+from tfcli.machine import peak_process_memory
 
 
 def serve(requests: TextIO, replies: TextIO) -> None:
@@ -27,7 +28,8 @@ def serve(requests: TextIO, replies: TextIO) -> None:
         except TfcliError as error:
             answer = {"problem": error.problem, "remedy": error.remedy, "exit_code": error.exit_code}
         except (RuntimeError, ValueError, MemoryError) as error:
-            answer = {"problem": f"PyTorch failed ({first_lines(error)})", "remedy": "", "exit_code": 1}
+            library = "PyTorch" if "torch" in sys.modules else "A library"
+            answer = {"problem": f"{library} failed ({first_lines(error)})", "remedy": "", "exit_code": 1}
         replies.write(json.dumps(answer) + "\n")
         replies.flush()
         if request.get("do") == "stop":
@@ -40,6 +42,15 @@ def open_side(request: Answer) -> Side:
     Raises:
         UsageError: what it needs is not on this machine.
     """
+    kind = request["open"]
+    if kind in ("prepare", "encode_batch_fast", "datasets.map"):
+        from tfcli.bench.data_sides import encoded, mapped, prepared
+
+        folder = Path(request["folder"])
+        if kind == "datasets.map":
+            return mapped(folder, request["context"])
+        return prepared(folder) if kind == "prepare" else encoded(folder)
+
     from tfcli.bench.against_transformers import TransformersLoop
     from tfcli.bench.bandwidth import Bandwidth
     from tfcli.bench.generation_work import GenerationWork
@@ -50,7 +61,6 @@ def open_side(request: Answer) -> Side:
     from tfcli.bench.transformers_generation import TransformersGeneration
     from tfcli.recipe.loading import build_recipe
 
-    kind = request["open"]
     if kind == "products":
         shapes = [(rows, inner, columns) for rows, inner, columns in request["shapes"]]
         return Products(shapes, request["precisions"], request["device"], request["threads"])
@@ -68,6 +78,8 @@ def open_side(request: Answer) -> Side:
 
 
 def _held(side: Side) -> Answer:
+    if side.device is None:
+        return {"memory": peak_process_memory()}
     from tfcli.training.memory import peak_memory
 
     return {"memory": peak_memory(side.device)}

@@ -1,16 +1,15 @@
 """``tfcli bench``: measured speed."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from tfcli.cli.bench_pictures import bench_pictures
 from tfcli.cli.options import Json, command
 from tfcli.cli.settings import MACHINE, SHAPE, SIZES, Asked
 from tfcli.cli.terminal import Terminal
 
 bench_app = typer.Typer()
-bench_app.command("pictures")(bench_pictures)
 
 
 @bench_app.command("train")
@@ -119,3 +118,65 @@ def bench_generate(
         terminal.json(to_json(speed))
     else:
         terminal.show(GenerationSpeedView(speed))
+
+
+@bench_app.command("data")
+@command
+def bench_data(
+    terminal: Terminal,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split].",
+            show_default="builtin:stories",
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokenizer", metavar="FILE|RUN", help="A tokenizer.json or a run.", show_default="trained on the text"
+        ),
+    ] = None,
+    context: Annotated[
+        int, typer.Option("--context", min=1, help="Tokens of the windows that --against cuts the text into.")
+    ] = 256,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds to measure, after one to warm up.")] = 5,
+    against: Annotated[
+        Literal["transformers"] | None,
+        typer.Option("--against", help="Tokenize with datasets.map and its tokenizer too, and print the ratio."),
+    ] = None,
+    threads: Annotated[
+        int, typer.Option("--threads", min=0, max=1024, help="CPU threads of each side; 0: one a core.")
+    ] = 0,
+    json: Json = False,
+) -> None:
+    """Measure how fast text becomes a dataset of token ids.
+
+    Bytes and tokens a second, and peak memory, of `tfcli prepare` beside the
+    tokenizers library alone, which reads and writes nothing. What is written
+    goes to a temporary folder.
+
+    Examples:
+
+      tfcli bench data
+      tfcli bench data 'books/*.txt' --tokenizer tokenizer.json --against transformers
+    """
+    from tfcli.bench.data import bench_data
+    from tfcli.render.as_json import to_json
+    from tfcli.render.bench.data import DataSpeedView
+
+    with terminal.progress() as tell:
+        speed = bench_data(
+            sources or ["builtin:stories"],
+            tokenizer,
+            rounds=rounds,
+            context=context,
+            threads=threads,
+            transformers=against is not None,
+            tell=tell,
+        )
+    if json:
+        terminal.json(to_json(speed))
+    else:
+        terminal.show(DataSpeedView(speed))

@@ -161,20 +161,36 @@ class GenerationSpeed:
 
 
 @dataclass(frozen=True)
-class PictureTime:
-    """How long one form of a picture takes to draw, in seconds, and how many bytes it is."""
+class DataSide:
+    """One way from text to token ids, measured in a process of its own. `memory` and the ratios are those of
+    `TrainingSide`; `seconds` are of a round, in which all the text is encoded once."""
 
-    form: str
+    name: str
+    bytes_per_second: float
+    tokens_per_second: float
     seconds: Spread
-    size: int
+    memory: int
+    ratio: float | None = None
+    ratio_p10: float | None = None
+    ratio_p90: float | None = None
 
 
 @dataclass(frozen=True)
-class PictureSpeed:
-    """One head's map of `tokens` × `tokens` random weights, drawn `rounds` times in every form, in turns."""
+class DataSpeed:
+    """`rounds` rounds of every side in turns, after `warmup` that do not count.
 
+    `lines` are texts, or pieces of long ones; `bytes` are those of their text in UTF-8, `tokens` its ids without those
+    that begin or end a text. Every side's speed is in these. `context`: tokens of the windows that `datasets.map` cuts.
+    """
+
+    sources: tuple[str, ...]
+    lines: int
+    bytes: int
     tokens: int
-    columns: int
+    algorithm: str
+    vocab_size: int
+    context: int
     rounds: int
+    warmup: int
     machine: Machine
-    times: tuple[PictureTime, ...]
+    sides: tuple[DataSide, ...]

@@ -97,9 +97,3 @@ class ModelRecord:
     ties: tuple[str, ...]
     groups: tuple[ParameterGroup, ...]
     parameters: int
-
-    @property
-    def summed(self) -> int:
-        """The parameters of all boxes."""
-        blocks = sum(block.parameters for block in (*self.embeddings, self.head))
-        return blocks + sum(stack.parameters for stack in self.stacks)

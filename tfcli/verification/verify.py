@@ -1,6 +1,6 @@
 """All checks of a run, in the order in which they are shown."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from tfcli.records.verification import Check, Verification
 from tfcli.verification import (
@@ -61,13 +61,6 @@ PROOFS: tuple[Proof, ...] = (
     evaluated.evaluation_twice,
     evaluated.evaluation_by_batches,
 )
-
-
-def verify(subject: Subject, proofs: Iterable[Proof] = PROOFS) -> Iterator[Check]:
-    """Look at a run, one check after the other; each is yielded as it is done."""
-    own = OwnPath(subject)
-    for wanted in proofs:
-        yield own.look(wanted, wanted.check(subject))
 
 
 def verification(subject: Subject, checks: Iterable[Check], own: OwnPath | None = None) -> Verification:

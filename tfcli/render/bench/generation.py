@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
-from tfcli.records.bench import GenerationSide, GenerationSpeed, Spread
-from tfcli.render.bars import bar
-from tfcli.render.bench.training import BARS_FROM, LONGEST_BAR, listed, machine_line, milliseconds
+from tfcli.records.bench import GenerationSpeed
+from tfcli.render.bench.training import Cells, listed, machine_line, sides_table, spreads
 from tfcli.render.numbers import exact, percent, plural, short
 from tfcli.render.safe import printable
 
@@ -27,79 +25,29 @@ class GenerationSpeedView:
         for line in (_shape(speed), _work(speed), machine_line(speed.machine), _bandwidth(speed)):
             yield Text(line, style="dim")
         yield Text()
-        yield _table(speed, with_bars=options.max_width >= BARS_FROM, ascii_only=options.ascii_only)
+        names = Cells("", [side.name for side in speed.sides], [side.precision for side in speed.sides])
+        yield sides_table(speed.sides, names, _columns(speed), options)
         yield Text()
         for note in _notes(speed):
             yield Text(note, style="dim")
 
 
-def _table(speed: GenerationSpeed, *, with_bars: bool, ascii_only: bool) -> Table:
-    """Under a side its precision, and under a figure that varies its 10th and 90th percentile. A column that means
-    nothing here is left out."""
-    columns = [_Cells("tokens/s", [short(side.tokens_per_second) for side in speed.sides])]
-    columns += _times(speed)
-    shares = [side.bandwidth_share for side in speed.sides]
-    if None not in shares:
-        columns.append(_Cells("of limit", ["" if share is None else percent(share) for share in shares]))
-    columns.append(_Cells("memory", [short(side.memory, "B") for side in speed.sides]))
-    if len(speed.sides) > 1:
-        columns.append(
-            _Cells("tfcli is", [_ratio(side) for side in speed.sides], [_ratios(side) for side in speed.sides])
-        )
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    for _ in columns:
-        table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True)
-    table.add_row("", *(Text(column.heading, "dim") for column in columns))
-    fastest = max(side.tokens_per_second for side in speed.sides)
-    for number, side in enumerate(speed.sides):
-        ours = side.ratio is None
-        style = "bold" if ours else ""
-        row = [Text(side.name, style), *(Text(column.figures[number], style) for column in columns)]
-        if with_bars:
-            length = side.tokens_per_second / fastest
-            row.append(Text(bar(length, LONGEST_BAR, ascii_only=ascii_only), "green" if ours else "blue"))
-        table.add_row(*row)
-        under = [side.precision, *(column.under[number] if column.under else "" for column in columns)]
-        table.add_row(*(Text(cell, "dim") for cell in under))
-    return table
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """A column: a figure a side, and what stands under it."""
-
-    heading: str
-    figures: list[str]
-    under: list[str] | None = None
-
-
-def _times(speed: GenerationSpeed) -> Iterator[_Cells]:
-    """The times that mean something: of prompts the prefill and a token, of a corpus the whole."""
+def _columns(speed: GenerationSpeed) -> Iterator[Cells]:
+    """The figures that mean something: of prompts the prefill and a token, of a corpus the whole."""
+    sides = speed.sides
     if speed.sentences:
-        yield _spreads("ms in all", [side.seconds for side in speed.sides])
-        return
-    for heading, times in (
-        ("prefill ms", [side.prefill_seconds for side in speed.sides]),
-        ("ms a token" if speed.batch == 1 else "ms a step", [side.token_seconds for side in speed.sides]),
-    ):
-        known = [time for time in times if time is not None]
-        if len(known) == len(times):
-            yield _spreads(heading, known)
-
-
-def _spreads(heading: str, times: list[Spread]) -> _Cells:
-    under = [f"{milliseconds(time.p10)}–{milliseconds(time.p90)}" for time in times]
-    return _Cells(heading, [milliseconds(time.p50) for time in times], under)
-
-
-def _ratio(side: GenerationSide) -> str:
-    return "" if side.ratio is None else f"{side.ratio:.2f}×"
-
-
-def _ratios(side: GenerationSide) -> str:
-    return "" if side.ratio is None else f"{side.ratio_p10:.2f}–{side.ratio_p90:.2f}"
+        yield spreads("ms in all", [side.seconds for side in sides])
+    else:
+        for heading, times in (
+            ("prefill ms", [side.prefill_seconds for side in sides]),
+            ("ms a token" if speed.batch == 1 else "ms a step", [side.token_seconds for side in sides]),
+        ):
+            known = [time for time in times if time is not None]
+            if len(known) == len(times):
+                yield spreads(heading, known)
+    shares = [side.bandwidth_share for side in sides]
+    if None not in shares:
+        yield Cells("of limit", ["" if share is None else percent(share) for share in shares], [""] * len(shares))
 
 
 def _shape(speed: GenerationSpeed) -> str:

@@ -1,13 +1,22 @@
 """Measured speed: a row a side, and what it was measured on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tfcli.records.bench import Difference, Machine, MatrixPeak, TrainingSide, TrainingSpeed
+from tfcli.records.bench import (
+    DataSide,
+    Difference,
+    GenerationSide,
+    Machine,
+    MatrixPeak,
+    Spread,
+    TrainingSide,
+    TrainingSpeed,
+)
 from tfcli.render.bars import bar
 from tfcli.render.numbers import exact, percent, plural, short
 from tfcli.render.safe import printable
@@ -16,6 +25,8 @@ BARS_FROM = 104
 """Columns of a terminal in which bars fit beside the figures."""
 
 LONGEST_BAR = 28
+
+AnySide = TrainingSide | GenerationSide | DataSide
 
 
 @dataclass(frozen=True)
@@ -31,43 +42,56 @@ class TrainingSpeedView:
         for line in (_shape(speed), machine_line(speed.machine), *map(_peak, speed.peaks)):
             yield Text(line, style="dim")
         yield Text()
-        yield _table(speed, with_bars=options.max_width >= BARS_FROM, ascii_only=options.ascii_only)
+        none = [""] * len(speed.sides)
+        names = [one.name if one.name.endswith(one.precision) else f"{one.name} {one.precision}" for one in speed.sides]
+        columns = (
+            spreads("ms a step", [side.step_seconds for side in speed.sides]),
+            Cells("of peak", [percent(side.peak_share) for side in speed.sides], none),
+        )
+        yield sides_table(speed.sides, Cells("", names, none), columns, options)
         yield Text()
         for note in _notes(speed):
             yield Text(note, style="dim")
 
 
-def _table(speed: TrainingSpeed, *, with_bars: bool, ascii_only: bool) -> Table:
-    """Under a figure that varies, dim, its 10th and 90th percentile."""
-    against = len(speed.sides) > 1
-    names = ["tokens/s", "ms a step", "of peak", "memory", *(["tfcli is"] if against else [])]
+@dataclass(frozen=True)
+class Cells:
+    """A column: a figure a side, and what stands under it, dim."""
+
+    heading: str
+    figures: list[str]
+    under: list[str]
+
+
+def spreads(heading: str, times: Sequence[Spread]) -> Cells:
+    """Medians in milliseconds, and under each its 10th and 90th percentile."""
+    under = [f"{milliseconds(time.p10)}–{milliseconds(time.p90)}" for time in times]
+    return Cells(heading, [milliseconds(time.p50) for time in times], under)
+
+
+def sides_table(sides: Sequence[AnySide], names: Cells, columns: Iterable[Cells], options: ConsoleOptions) -> Table:
+    """A row a side, tfcli's first and bold: its speed, `columns`, memory, the ratio, and a bar where there is room."""
+    none, speeds = [""] * len(sides), [side.tokens_per_second for side in sides]
+    figures = [names, Cells("tokens/s", [short(speed) for speed in speeds], none), *columns]
+    figures.append(Cells("memory", [short(side.memory, "B") for side in sides], none))
+    if len(sides) > 1:
+        ratios = ["" if side.ratio is None else f"{side.ratio:.2f}×" for side in sides]
+        under = ["" if side.ratio is None else f"{side.ratio_p10:.2f}–{side.ratio_p90:.2f}" for side in sides]
+        figures.append(Cells("tfcli is", ratios, under))
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
-    for _ in names:
+    for _ in figures[1:]:
         table.add_column(no_wrap=True, justify="right")
     table.add_column(no_wrap=True)
-    table.add_row("", *(Text(name, "dim") for name in names))
-    fastest = max(side.tokens_per_second for side in speed.sides)
-    for side in speed.sides:
-        ours = side.ratio is None
-        taken = side.step_seconds
-        figures = [short(side.tokens_per_second), milliseconds(taken.p50)]
-        figures += [percent(side.peak_share), short(side.memory, "B")]
-        row = [Text(cell, "bold" if ours else "") for cell in (_name(side), *figures)]
-        under = ["", "", f"{milliseconds(taken.p10)}–{milliseconds(taken.p90)}", "", ""]
-        if against:
-            row.append(Text("" if side.ratio is None else f"{side.ratio:.2f}×", "bold"))
-            under.append("" if side.ratio is None else f"{side.ratio_p10:.2f}–{side.ratio_p90:.2f}")
-        if with_bars:
-            length = side.tokens_per_second / fastest
-            row.append(Text(bar(length, LONGEST_BAR, ascii_only=ascii_only), "green" if ours else "blue"))
+    table.add_row(*(Text(column.heading, "dim") for column in figures))
+    for number, speed in enumerate(speeds):
+        row = [Text(column.figures[number], "" if number else "bold") for column in figures]
+        if options.max_width >= BARS_FROM:
+            drawn = bar(speed / max(speeds), LONGEST_BAR, ascii_only=options.ascii_only)
+            row.append(Text(drawn, "blue" if number else "green"))
         table.add_row(*row)
-        table.add_row(*(Text(cell, "dim") for cell in under))
+        table.add_row(*(Text(column.under[number], "dim") for column in figures))
     return table
-
-
-def _name(side: TrainingSide) -> str:
-    return side.name if side.name.endswith(side.precision) else f"{side.name} {side.precision}"
 
 
 def milliseconds(seconds: float) -> str:

@@ -1,0 +1,111 @@
+"""Throughput of tokenization: `tfcli prepare` beside the bare tokenizers library, and beside `datasets.map`."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tfcli.bench.data_sides import TEXTS, TOKENIZER
+from tfcli.bench.machine import describe_machine, require_cores, require_transformers
+from tfcli.bench.measure import measure, ratios, spread
+from tfcli.bench.process import SideProcess
+from tfcli.corpora.open import open_source
+from tfcli.corpora.source import Source, Text, texts
+from tfcli.machine import cores
+from tfcli.processes import temporary_folder
+from tfcli.recipe.tokenizer import TokenizerSection
+from tfcli.records.bench import DataSide, DataSpeed
+from tfcli.tokenization.load import load_tokenizer
+from tfcli.tokenization.pieces import pieces
+from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization.train import train_tokenizer
+
+WARMUP = 1
+"""Rounds that do not count."""
+
+
+def bench_data(
+    sources: Sequence[str],
+    tokenizer: Path | None,
+    *,
+    rounds: int,
+    context: int,
+    threads: int = 0,
+    transformers: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> DataSpeed:
+    """Measure how fast a text becomes a dataset of token ids, every side in a process of its own.
+
+    All sides read the same JSON Lines file, in which a long document has several lines.
+
+    Args:
+        tokenizer: a tokenizer.json or a run; None: one of the default size is trained on the text first.
+        rounds: how often each side does the whole work, in turns.
+        context: tokens of the windows that the other library's ids are grouped into.
+        threads: of the tokenizers library, on all sides; 0: one a core.
+        transformers: whether to measure the usual way with that library too.
+        tell: is told what is going on.
+
+    Raises:
+        UsageError: no such source or tokenizer, too many threads, or no `transformers`.
+        TfcliError: a side failed.
+    """
+    threads = threads or cores()
+    require_cores(threads)
+    if transformers:
+        require_transformers()
+    loaded = None if tokenizer is None else load_tokenizer(tokenizer)
+    source = open_source(sources, "text")
+    with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder())
+        tell("reading the text")
+        lines, size = _write_texts(source, folder / TEXTS)
+        loaded = loaded or _trained(source, tell)
+        loaded.save(folder / TOKENIZER)
+        sides = []
+        for name in ("prepare", "encode_batch_fast", "datasets.map")[: 2 + transformers]:
+            tell(f"starting {name}")
+            request = {"open": name, "folder": str(folder), "context": context}
+            environment = {"RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+            sides.append(stack.enter_context(SideProcess(name, request, environment)))
+        times, memory = measure(sides, rounds, warmup=WARMUP, tell=tell)
+    tokens: int = sides[1].about["tokens"]
+    found = []
+    for number, (side, held) in enumerate(zip(sides, memory, strict=True)):
+        seconds = spread(times[number])
+        ratio = ratios(times[0], times[number]) if number else (None, None, None)
+        found.append(DataSide(side.name, size / seconds.p50, tokens / seconds.p50, seconds, held, *ratio))
+    return DataSpeed(
+        sources=tuple(sources),
+        lines=lines,
+        bytes=size,
+        tokens=tokens,
+        algorithm=loaded.algorithm,
+        vocab_size=loaded.vocab_size,
+        context=context,
+        rounds=rounds,
+        warmup=WARMUP,
+        machine=describe_machine("cpu", threads),
+        sides=tuple(found),
+    )
+
+
+def _write_texts(source: Source, path: Path) -> tuple[int, int]:
+    """A line a text, or a piece of a long one. Returns how many, and the bytes of their text."""
+    lines = size = 0
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for text in _texts(source):
+            for piece in filter(None, pieces(text)):
+                file.write(json.dumps({"text": piece}, ensure_ascii=False) + "\n")
+                lines, size = lines + 1, size + len(piece.encode())
+    return lines, size
+
+
+def _trained(source: Source, tell: Callable[[str], None]) -> Tokenizer:
+    tell("training a tokenizer")
+    return train_tokenizer(lambda: _texts(source), TokenizerSection())[0]
+
+
+def _texts(source: Source) -> Iterator[Text]:
+    for document in source.documents():
+        yield from texts(document)
