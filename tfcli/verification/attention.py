@@ -12,69 +12,53 @@ from torch import Tensor
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import AttentionWeights, Transformer
 from tfcli.verification.cached import CHUNKED, chunks, in_pieces
-from tfcli.verification.check import Finding, Skipped, alike, at_most, proof, worst
+from tfcli.verification.check import Finding, Skipped, alike, at_most, proof
 from tfcli.verification.reading import Reading, at_text, embedded, kept_outputs, mixed, padded_reading, predict, reading
 from tfcli.verification.subject import Subject
 
 
 @proof("fused attention", "The fast kernel gives, in every layer, what softmax(QKᵀ/√Dh)V gives line by line.")
 @torch.inference_mode()
-def fused_attention(subject: Subject) -> Finding:
+def fused_attention(subject: Subject) -> Iterator[Finding]:
     """Compares what every attention gives, and the logits."""
-
-    def findings() -> Iterator[Finding]:
-        for read in _readings(subject):
-            fused, explicit = _outputs(subject.model, read, None), _outputs(subject.model, read, {})
-            for (name, ours), (_, theirs) in zip(fused, explicit, strict=True):
-                yield alike(subject, ours, theirs, f"{name}, {_size(read)}")
-
     _require_kernel(subject)
-    return worst(findings())
+    for read in _readings(subject):
+        fused, explicit = _outputs(subject.model, read, None), _outputs(subject.model, read, {})
+        for (name, ours), (_, theirs) in zip(fused, explicit, strict=True):
+            yield alike(subject, ours, theirs, f"{name}, {_size(read)}")
 
 
 @proof("row attention", "The attention of training a row at a time gives the values and the gradients of the formula.")
-def row_attention(subject: Subject) -> Finding:
+def row_attention(subject: Subject) -> Iterator[Finding]:
     """Without dropout; gradients are those of the vectors that enter the stacks."""
-
-    def findings() -> Iterator[Finding]:
-        for read in _readings(subject):
-            formula = _with_gradients(subject.model, read, {})
-            with _in_rows(subject.model):
-                rows = _with_gradients(subject.model, read, None)
-            for name, ours in rows.items():
-                yield alike(subject, ours, formula[name], f"{name}, {_size(read)}")
-
     _require_kernel(subject)
     if subject.run.config.model.positions == "t5":
         raise Skipped("a learned bias needs a gradient, and training a row at a time has none for it")
-    return worst(findings())
+    for read in _readings(subject):
+        formula = _with_gradients(subject.model, read, {})
+        with _in_rows(subject.model):
+            rows = _with_gradients(subject.model, read, None)
+        for name, ours in rows.items():
+            yield alike(subject, ours, formula[name], f"{name}, {_size(read)}")
 
 
 @proof("attention sums to one", "Every row of attention weights sums to 1, and none is below 0.")
 @torch.inference_mode()
-def attention_sums(subject: Subject) -> Finding:
+def attention_sums(subject: Subject) -> Iterator[Finding]:
     """A query that may attend to nothing, in the padding, has zeros."""
-
-    def findings() -> Iterator[Finding]:
-        for weights, allowed, where in _all_weights(subject):
-            lost = (weights.sum(-1) - allowed.any(-1).to(weights.dtype)).abs().max()
-            negative = (-weights).clamp(min=0).max()
-            yield at_most(float(torch.maximum(lost, negative)), subject.limit, "from 1", where)
-
-    return worst(findings())
+    for weights, allowed, where in _all_weights(subject):
+        lost = (weights.sum(-1) - allowed.any(-1).to(weights.dtype)).abs().max()
+        negative = (-weights).clamp(min=0).max()
+        yield at_most(float(torch.maximum(lost, negative)), subject.limit, "from 1", where)
 
 
 @proof("masked weights", "What a query may not attend to — the future, padding, outside the window — has the weight 0.")
 @torch.inference_mode()
-def masked_weights(subject: Subject) -> Finding:
+def masked_weights(subject: Subject) -> Iterator[Finding]:
     """Who may attend to whom is worked out here from the positions, not taken from the product's masks."""
-
-    def findings() -> Iterator[Finding]:
-        for weights, allowed, where in _all_weights(subject):
-            outside = weights.masked_fill(allowed, 0.0).abs()
-            yield at_most(float(outside.max()), 0.0, "weight", where)
-
-    return worst(findings())
+    for weights, allowed, where in _all_weights(subject):
+        outside = weights.masked_fill(allowed, 0.0).abs()
+        yield at_most(float(outside.max()), 0.0, "weight", where)
 
 
 def _readings(subject: Subject) -> Iterator[Reading]:

@@ -13,7 +13,7 @@ from tfcli.generation.caches import DecodingCache
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.transformer import AttentionWeights, Transformer
-from tfcli.verification.check import Finding, Skipped, alike, proof, worst
+from tfcli.verification.check import Finding, Skipped, alike, proof
 from tfcli.verification.reading import Reading, predict, reading
 from tfcli.verification.subject import Subject
 
@@ -26,21 +26,17 @@ CHUNKED = "in chunks"
     "Behind a cache, token by token and in chunks, every position is predicted as when the text is read at once.",
 )
 @torch.inference_mode()
-def cached_decoding(subject: Subject) -> Finding:
+def cached_decoding(subject: Subject) -> Iterator[Finding]:
     """In chunks there are fewer queries than keys, and the mask has to count from the end."""
-
-    def findings() -> Iterator[Finding]:
-        for length in subject.lengths:
-            read = reading(subject, length)
-            at_once = predict(subject.model, read)
-            for how, cuts in (("token by token", _singles(subject, length)), (CHUNKED, chunks(length))):
-                pieces = torch.cat([logits for logits, _ in in_pieces(subject.model, read, cuts)], dim=1)
-                for position in range(length):
-                    where = f"{how}, position {position} of {length}"
-                    yield alike(subject, pieces[:, position], at_once[:, position], where)
-
     require_generation(subject)
-    return worst(findings())
+    for length in subject.lengths:
+        read = reading(subject, length)
+        at_once = predict(subject.model, read)
+        for how, cuts in (("token by token", _singles(subject, length)), (CHUNKED, chunks(length))):
+            pieces = torch.cat([logits for logits, _ in in_pieces(subject.model, read, cuts)], dim=1)
+            for position in range(length):
+                where = f"{how}, position {position} of {length}"
+                yield alike(subject, pieces[:, position], at_once[:, position], where)
 
 
 @proof(
@@ -48,23 +44,19 @@ def cached_decoding(subject: Subject) -> Finding:
     "The cross-attention that is kept while a target grows is that of the source itself.",
 )
 @torch.inference_mode()
-def cross_attention_kept(subject: Subject) -> Finding:
+def cross_attention_kept(subject: Subject) -> Iterator[Finding]:
     """Compares the attention weights of every layer, which follow from the kept keys."""
-
-    def findings() -> Iterator[Finding]:
-        for length in subject.lengths[1:]:
-            read = reading(subject, length)
-            fresh: AttentionWeights = {}
-            predict(subject.model, read, fresh)
-            pieces = in_pieces(subject.model, read, chunks(length), explicit=True)
-            for (_, kept), (start, end) in zip(pieces, pairwise(chunks(length)), strict=True):
-                for layer, weights in enumerate(kept["cross"]):
-                    where = f"layer {layer}, positions {start} to {end - 1} of {length}"
-                    yield alike(subject, weights, fresh["cross"][layer][:, :, start:end], where)
-
     if subject.run.architecture != "encoder-decoder":
         raise Skipped(f"cross-attention is for an encoder-decoder, and this is {_a(subject.run.architecture)}")
-    return worst(findings())
+    for length in subject.lengths[1:]:
+        read = reading(subject, length)
+        fresh: AttentionWeights = {}
+        predict(subject.model, read, fresh)
+        pieces = in_pieces(subject.model, read, chunks(length), explicit=True)
+        for (_, kept), (start, end) in zip(pieces, pairwise(chunks(length)), strict=True):
+            for layer, weights in enumerate(kept["cross"]):
+                where = f"layer {layer}, positions {start} to {end - 1} of {length}"
+                yield alike(subject, weights, fresh["cross"][layer][:, :, start:end], where)
 
 
 def require_generation(subject: Subject) -> None:

@@ -1,6 +1,7 @@
 """How a check is written.
 
-A function that measures something on a subject and returns a `Finding`, under the name and the claim that are shown:
+A function that measures something on a subject and returns a `Finding`, or yields several of which the worst counts,
+under the name and the claim that are shown:
 
     @proof("beam of one", "A beam of 1 finds the text of greedy decoding.")
     def beam_of_one(subject: Subject) -> Finding:
@@ -54,12 +55,13 @@ class Proof:
 
     name: str
     claim: str
-    look: Callable[[Subject], Finding]
+    look: Callable[[Subject], Finding | Iterable[Finding]]
 
     def check(self, subject: Subject) -> Check:
         """Look. Whatever goes wrong on the way is a failure of the check, and ends no other."""
         try:
-            finding = self.look(subject)
+            found = self.look(subject)
+            finding = found if isinstance(found, Finding) else worst(found)
         except Skipped as skipped:
             return Check(self.name, self.claim, "skipped", reason=str(skipped))
         except TfcliError as error:
@@ -71,7 +73,7 @@ class Proof:
         return Check(self.name, self.claim, status, finding.measured, finding.limit, finding.unit, reason)  # type: ignore[arg-type]
 
 
-def proof(name: str, claim: str) -> Callable[[Callable[[Subject], Finding]], Proof]:
+def proof(name: str, claim: str) -> Callable[[Callable[[Subject], Finding | Iterable[Finding]]], Proof]:
     """Make a function a `Proof`."""
     return lambda look: Proof(name, claim, look)
 

@@ -11,7 +11,7 @@ from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.recipe.generate import GenerateSection
 from tfcli.verification.cached import require_generation
-from tfcli.verification.check import Finding, Skipped, alike, at_most, proof, worst
+from tfcli.verification.check import Finding, Skipped, alike, at_most, proof
 from tfcli.verification.reading import Reading, predict, ragged
 from tfcli.verification.subject import Subject
 
@@ -22,18 +22,14 @@ _SAMPLES = 2
 
 @proof("beam of one", "Beam search with one beam finds the text of greedy decoding, with the same score.")
 @torch.inference_mode()
-def beam_of_one(subject: Subject) -> Finding:
+def beam_of_one(subject: Subject) -> Iterator[Finding]:
     """Of several prompts at once."""
-
-    def findings() -> Iterator[Finding]:
-        prompts = _prompts(subject)
-        settings = _settings(subject, temperature=0.0, beam=1)
-        greedy, found = _decoded(subject, prompts, settings), _beams(subject, prompts, settings)
-        for number, ([ours], [theirs]) in enumerate(zip(found, greedy, strict=True), start=1):
-            yield at_most(ours.token_ids != theirs.token_ids, 0, "texts", f"prompt {number} is continued otherwise")
-            yield alike(subject, _number(ours.score), _number(theirs.score), f"the score of prompt {number}")
-
-    return worst(findings())
+    prompts = _prompts(subject)
+    settings = _settings(subject, temperature=0.0, beam=1)
+    greedy, found = _decoded(subject, prompts, settings), _beams(subject, prompts, settings)
+    for number, ([ours], [theirs]) in enumerate(zip(found, greedy, strict=True), start=1):
+        yield at_most(ours.token_ids != theirs.token_ids, 0, "texts", f"prompt {number} is continued otherwise")
+        yield alike(subject, _number(ours.score), _number(theirs.score), f"the score of prompt {number}")
 
 
 @proof(
@@ -41,38 +37,30 @@ def beam_of_one(subject: Subject) -> Finding:
     "The score of a text, drawn or found by beams, is the sum of ln p of its tokens when it is read at once.",
 )
 @torch.inference_mode()
-def scores(subject: Subject) -> Finding:
+def scores(subject: Subject) -> Iterator[Finding]:
     """Beams change places while they are found: one that went on from another's cache would have another's score."""
-
-    def findings() -> Iterator[Finding]:
-        prompts = _prompts(subject)
-        drawn = _decoded(subject, prompts, _settings(subject, num_samples=_SAMPLES))
-        found = _beams(subject, prompts, _settings(subject, temperature=0.0, beam=_BEAM, num_samples=_SAMPLES))
-        for how, by_prompt in (("drawn", drawn), ("found by beams", found)):
-            for number, (prompt, texts) in enumerate(zip(prompts, by_prompt, strict=True), start=1):
-                for text in texts:
-                    again = _score(subject, prompt, text)
-                    yield alike(subject, _number(text.score), again, f"a text {how}, of prompt {number}")
-
-    return worst(findings())
+    prompts = _prompts(subject)
+    drawn = _decoded(subject, prompts, _settings(subject, num_samples=_SAMPLES))
+    found = _beams(subject, prompts, _settings(subject, temperature=0.0, beam=_BEAM, num_samples=_SAMPLES))
+    for how, by_prompt in (("drawn", drawn), ("found by beams", found)):
+        for number, (prompt, texts) in enumerate(zip(prompts, by_prompt, strict=True), start=1):
+            for text in texts:
+                again = _score(subject, prompt, text)
+                yield alike(subject, _number(text.score), again, f"a text {how}, of prompt {number}")
 
 
 @proof("same seed", "The same seed gives the same text, alone and whatever else is in the batch.")
 @torch.inference_mode()
-def same_seed(subject: Subject) -> Finding:
+def same_seed(subject: Subject) -> Iterator[Finding]:
     """Several prompts, several samples of each."""
-
-    def findings() -> Iterator[Finding]:
-        prompts = _prompts(subject)
-        settings = _settings(subject, seed=7, num_samples=_SAMPLES)
-        together = _decoded(subject, prompts, settings)
-        for number, (prompt, ours) in enumerate(zip(prompts, together, strict=True), start=1):
-            [alone] = _decoded(subject, [prompt], settings)
-            for sample, (text, by_itself) in enumerate(zip(ours, alone, strict=True), start=1):
-                where = f"sample {sample} of prompt {number}"
-                yield at_most(text.token_ids != by_itself.token_ids, 0, "texts", where)
-
-    return worst(findings())
+    prompts = _prompts(subject)
+    settings = _settings(subject, seed=7, num_samples=_SAMPLES)
+    together = _decoded(subject, prompts, settings)
+    for number, (prompt, ours) in enumerate(zip(prompts, together, strict=True), start=1):
+        [alone] = _decoded(subject, [prompt], settings)
+        for sample, (text, by_itself) in enumerate(zip(ours, alone, strict=True), start=1):
+            where = f"sample {sample} of prompt {number}"
+            yield at_most(text.token_ids != by_itself.token_ids, 0, "texts", where)
 
 
 def _settings(subject: Subject, **chosen: object) -> GenerateSection:

@@ -7,7 +7,7 @@ from tfcli.generation.generate import generate, stream
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import Filled, Generated
 from tfcli.verification.cached import require_generation
-from tfcli.verification.check import Finding, at_most, proof, worst
+from tfcli.verification.check import Finding, at_most, proof
 from tfcli.verification.subject import Subject
 
 _PROMPTS = 2
@@ -15,25 +15,21 @@ _NEW_TOKENS = 16
 
 
 @proof("streaming", "The pieces of a text that is printed as it comes join to what all its tokens decode to at once.")
-def streaming(subject: Subject) -> Finding:
+def streaming(subject: Subject) -> Iterator[Finding]:
     """Greedy and drawn, through the run itself; so is the text that is made in one go."""
-
-    def findings() -> Iterator[Finding]:
-        run = subject.run
-        new = max(1, min(_NEW_TOKENS, subject.single_steps))
-        for temperature in (0.0, 1.0):
-            settings = replace(GenerateSection(), temperature=temperature, max_new_tokens=new)
-            for prompt in _prompts(subject):
-                *pieces, streamed = stream(run, prompt, settings, sample=True)
-                made = generate(run, prompt, settings, sample=True)
-                assert isinstance(streamed, Generated) and not isinstance(made, Filled)
-                printed = "".join(piece for piece in pieces if isinstance(piece, str))
-                for text, ids in ((printed, streamed.token_ids), (made[0].text, made[0].token_ids)):
-                    whole = _decoded(subject, prompt, ids)
-                    yield at_most(_apart(text, whole), 0, "characters", f"what follows {prompt!r}")
-
     require_generation(subject)
-    return worst(findings())
+    run = subject.run
+    new = max(1, min(_NEW_TOKENS, subject.single_steps))
+    for temperature in (0.0, 1.0):
+        settings = replace(GenerateSection(), temperature=temperature, max_new_tokens=new)
+        for prompt in _prompts(subject):
+            *pieces, streamed = stream(run, prompt, settings, sample=True)
+            made = generate(run, prompt, settings, sample=True)
+            assert isinstance(streamed, Generated) and not isinstance(made, Filled)
+            printed = "".join(piece for piece in pieces if isinstance(piece, str))
+            for text, ids in ((printed, streamed.token_ids), (made[0].text, made[0].token_ids)):
+                whole = _decoded(subject, prompt, ids)
+                yield at_most(_apart(text, whole), 0, "characters", f"what follows {prompt!r}")
 
 
 def _decoded(subject: Subject, prompt: str, ids: Sequence[int]) -> str:
