@@ -39,6 +39,6 @@ def test_percentiles_lie_between_the_values():
 
 def test_the_ratio_is_of_medians_and_its_spread_of_rounds():
     """Medians 2 and 6: 3. Rounds: 2/1, 6/2, 40/4 = 2, 3, 10; the tenth percentile of those is 2 + 0.2 · 1."""
-    ratio, low, high = ratios([1.0, 2.0, 4.0], [2.0, 6.0, 40.0])
-    assert ratio == 3.0
-    assert (low, high) == pytest.approx((2.2, 3 + 0.8 * 7))
+    found = ratios([1.0, 2.0, 4.0], [2.0, 6.0, 40.0])
+    assert found["ratio"] == 3.0
+    assert (found["ratio_p10"], found["ratio_p90"]) == pytest.approx((2.2, 3 + 0.8 * 7))

@@ -1,6 +1,7 @@
 """One benchmark of a moment: its figures follow from the recipe, and its settings are refused in words."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,7 +71,9 @@ def test_a_share_is_of_the_peak_in_the_side_s_own_precision():
     sizes = train._Sizes(tiny({"model": {"activation": "relu"}}))
     peaks = [MatrixPeak("float32", 1e6, 1, 1, 1), MatrixPeak("bfloat16", 4e6, 1, 1, 1)]
     about = {"model": "Decoder", "precision": "bfloat16", "parameters": 1}
-    side = train._side("tfcli", about, [[2.0, 1.0, 4.0]], 0, 1, sizes, peaks)
+    process: Any = SimpleNamespace(name="tfcli", about=about)
+    taken = [2.0, 1.0, 4.0]
+    side = train._side(process, taken, taken, memory=1, sizes=sizes, peaks=peaks)
     assert (side.tokens_per_second, side.peak_share) == (8.0, 345_600 / 2.0 / 4e6)
 
 

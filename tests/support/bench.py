@@ -26,12 +26,13 @@ class SideHere:
     """In the place of `SideProcess`."""
 
     def __init__(self, name: str, request: Mapping[str, Any], environment: object = None) -> None:
-        self.name = name
+        self.name, self.answers = name, list[Any]()
         self._side = open_side(json.loads(json.dumps(request)))
         self.about = json.loads(json.dumps(self._side.about()))
 
     def step(self) -> Any:
-        return json.loads(json.dumps(self._side.step()))
+        self.answers.append(json.loads(json.dumps(self._side.step())))
+        return self.answers[-1]
 
     def stop(self) -> Any:
         return {"memory": 123_000_000}

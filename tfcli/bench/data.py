@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 
 from tfcli.bench.data_sides import TEXTS, TOKENIZER
 from tfcli.bench.machine import describe_machine, require_cores, require_transformers
@@ -70,11 +71,6 @@ def bench_data(
             sides.append(stack.enter_context(SideProcess(name, request, environment)))
         times, memory = measure(sides, rounds, warmup=WARMUP, tell=tell)
     tokens: int = sides[1].about["tokens"]
-    found = []
-    for number, (side, held) in enumerate(zip(sides, memory, strict=True)):
-        seconds = spread(times[number])
-        ratio = ratios(times[0], times[number]) if number else (None, None, None)
-        found.append(DataSide(side.name, size / seconds.p50, tokens / seconds.p50, seconds, held, *ratio))
     return DataSpeed(
         sources=tuple(sources),
         lines=lines,
@@ -86,7 +82,17 @@ def bench_data(
         rounds=rounds,
         warmup=WARMUP,
         machine=describe_machine("cpu", threads),
-        sides=tuple(found),
+        sides=tuple(
+            DataSide(
+                name=side.name,
+                bytes_per_second=size / median(taken),
+                tokens_per_second=tokens / median(taken),
+                seconds=spread(taken),
+                memory=held,
+                **ratios(times[0], taken),
+            )
+            for side, taken, held in zip(sides, times, memory, strict=True)
+        ),
     )
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any
 
 from tfcli.bench.generation_work import GenerationWork
-from tfcli.bench.machine import describe_machine, require_cores, require_transformers
+from tfcli.bench.machine import describe_machine, describe_model, require_cores, require_transformers
 from tfcli.bench.measure import measure, ratios, spread
 from tfcli.bench.opponent import opponent_of
 from tfcli.bench.process import SideProcess
@@ -18,9 +18,9 @@ from tfcli.errors import UsageError
 from tfcli.interop.exporting import exportable
 from tfcli.models.build import weightless
 from tfcli.processes import temporary_folder
-from tfcli.recipe.model import ModelSection, WeightPrecision
+from tfcli.recipe.model import WeightPrecision
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.bench import Difference, GenerationSide, GenerationSpeed
+from tfcli.records.bench import GenerationSide, GenerationSpeed
 from tfcli.training.assembly import decide_for_machine
 from tfcli.training.memory import memory_of
 from tfcli.training.precision import choose_device
@@ -37,13 +37,6 @@ _OPPOSITE_PRECISION: dict[WeightPrecision, WeightPrecision] = {
     "int8": "float32",
 }
 """What the other library is measured in: it has no int8 for processors of its own."""
-
-
-class _Opposite(NamedTuple):
-    """What the other library can have: the same model, else one with these differences."""
-
-    is_same: bool
-    differences: tuple[Difference, ...]
 
 
 def bench_generation(
@@ -69,25 +62,25 @@ def bench_generation(
         TfcliError: a side failed.
     """
     recipe = _decided(recipe, work, transformers)
-    opposite = _opposite(recipe.model) if transformers else _Opposite(False, ())
+    is_same = transformers and bool(exportable(recipe.model).family)
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder())
         common: Answer = {"recipe": asdict(recipe), "work": asdict(work), "folder": None}
-        if opposite.is_same:
+        if is_same:
             tell("writing the weights")
             with SideProcess("weights", {**common, "open": "weights", "folder": str(folder)}) as writer:
                 writer.step()
             common["folder"] = str(folder)
 
-        def start(name: str, own: Answer) -> "_Kept":
+        def start(name: str, **own: Any) -> SideProcess:
             tell(f"starting {name}")
-            return _Kept(stack.enter_context(SideProcess(name, {**common, **own, "open": name})))
+            return stack.enter_context(SideProcess(name, {**common, **own, "open": name}))
 
-        bandwidth = start("bandwidth", {"device": recipe.train.device, "threads": recipe.train.threads})
+        bandwidth = start("bandwidth", device=recipe.train.device, threads=recipe.train.threads)
         bandwidth.step()
         precisions = {"tfcli": precision, "transformers": _OPPOSITE_PRECISION[precision]}
         names = ("tfcli", "transformers")[: 1 + transformers]
-        sides = [start(name, {"precision": precisions[name]}) for name in names]
+        sides = [start(name, precision=precisions[name]) for name in names]
         times, memory = measure(sides, rounds, warmup=WARMUP, tell=tell)
         tell("bandwidth")
         bandwidth.step()
@@ -98,12 +91,7 @@ def bench_generation(
     weights = weights_of_a_token(weightless(model))
     framed = sum(map(len, prompts)) + (len(prompts) if model.architecture == "encoder-decoder" else 0)
     return GenerationSpeed(
-        recipe=recipe.name,
-        architecture=model.architecture,
-        num_layers=model.num_layers,
-        d_model=model.d_model,
-        num_heads=model.num_heads,
-        vocab_size=model.vocab_size,
+        **describe_model(recipe),
         batch=work.batch,
         prompt_tokens=framed / len(prompts),
         new_tokens=work.new_tokens,
@@ -115,26 +103,12 @@ def bench_generation(
         read_bandwidth=read_bandwidth,
         machine=describe_machine(recipe.train.device, recipe.train.threads),
         sides=tuple(
-            _side(side, work, times, number, held, weights / read_bandwidth)
-            for number, (side, held) in enumerate(zip(sides, memory, strict=True))
+            _side(side, work, times[0], taken, memory=held, reading=weights / read_bandwidth)
+            for side, taken, held in zip(sides, times, memory, strict=True)
         ),
-        same_ids=_same_ids(sides) if opposite.is_same else None,
-        differences=opposite.differences,
+        same_ids=_same_ids(sides) if is_same else None,
+        differences=opponent_of(recipe.model).differences if transformers and not is_same else (),
     )
-
-
-class _Kept:
-    """A side whose answers are kept."""
-
-    def __init__(self, process: SideProcess) -> None:
-        self.process, self.answers = process, list[Answer]()
-
-    def step(self) -> Answer:
-        self.answers.append(self.process.step())
-        return self.answers[-1]
-
-    def stop(self) -> Answer:
-        return self.process.stop()
 
 
 def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe:
@@ -168,13 +142,7 @@ def _with_room(recipe: Recipe, work: GenerationWork) -> Recipe:
     return replace(recipe, model=replace(recipe.model, max_seq_len=longest))
 
 
-def _opposite(section: ModelSection) -> _Opposite:
-    if exportable(section).family:
-        return _Opposite(True, ())
-    return _Opposite(False, opponent_of(section).differences)
-
-
-def _same_ids(sides: Sequence[_Kept]) -> float:
+def _same_ids(sides: Sequence[SideProcess]) -> float:
     """Share of the new ids that are the same at the same place of the same text."""
     ours, theirs = (side.answers[0]["ids"] for side in sides)
     pairs = [pair for here, there in zip(ours, theirs, strict=True) for pair in zip_longest(here, there)]
@@ -182,34 +150,35 @@ def _same_ids(sides: Sequence[_Kept]) -> float:
 
 
 def _side(
-    side: _Kept, work: GenerationWork, times: Sequence[Sequence[float]], number: int, memory: int, reading: float
+    side: SideProcess,
+    work: GenerationWork,
+    ours: Sequence[float],
+    taken: Sequence[float],
+    *,
+    memory: int,
+    reading: float,
 ) -> GenerationSide:
-    """A side's figures.
-
-    Args:
-        reading: of a token's weights, a byte each, in seconds.
-    """
-    about, answers = side.process.about, side.answers[WARMUP:]
+    """A side's figures; `reading` a token's weights takes so many seconds, at a byte each."""
+    answers, precision = side.answers[WARMUP:], side.about["precision"]
     prefill = later = share = None
     if not work.sentences:
         prefill = spread([answer["prefill"] for answer in answers])
         if work.new_tokens > 1:
             left = [answer["seconds"] - answer["prefill"] for answer in answers]
             later = spread([seconds / (work.new_tokens - 1) for seconds in left])
-    if later is not None and work.batch == work.beam == 1:
-        share = _BYTES[about["precision"]] * reading / later.p50
-    ratio = ratios(times[0], times[number]) if number else (None, None, None)
-    seconds = spread(times[number])
+    if later is not None and work.batch == 1 and work.beam == 1:
+        share = _BYTES[precision] * reading / later.p50
+    seconds = spread(taken)
     return GenerationSide(
-        side.process.name,
-        about["model"],
-        about["precision"],
-        about["parameters"],
-        work.texts * work.new_tokens / seconds.p50,
-        seconds,
-        prefill,
-        later,
-        share,
-        memory,
-        *ratio,
+        name=side.name,
+        model=side.about["model"],
+        precision=precision,
+        parameters=side.about["parameters"],
+        tokens_per_second=work.texts * work.new_tokens / seconds.p50,
+        seconds=seconds,
+        prefill_seconds=prefill,
+        token_seconds=later,
+        bandwidth_share=share,
+        memory=memory,
+        **ratios(ours, taken),
     )

@@ -1,12 +1,14 @@
-"""Which machine it is."""
+"""Machine and model of a benchmark, and what is refused before it."""
 
 import importlib.metadata
 import importlib.util
+from typing import Any
 
 import torch
 
 from tfcli.errors import UsageError
 from tfcli.machine import cores, processor
+from tfcli.recipe.recipe import Recipe
 from tfcli.records.bench import Machine
 
 
@@ -21,6 +23,12 @@ def describe_machine(device: str, threads: int) -> Machine:
         torch=torch.__version__,
         transformers=importlib.metadata.version("transformers") if has_transformers else None,
     )
+
+
+def describe_model(recipe: Recipe) -> dict[str, Any]:
+    """The name and the sizes of what is measured, as records of speed begin."""
+    sizes = ("architecture", "num_layers", "d_model", "num_heads", "vocab_size")
+    return {"recipe": recipe.name, **{name: getattr(recipe.model, name) for name in sizes}}
 
 
 def require_cores(threads: int) -> None:

@@ -1,35 +1,20 @@
 """Sides in turns, and what their times come to."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Protocol
 
 import numpy as np
 
-from tfcli.bench.protocol import Answer
+from tfcli.bench.process import SideProcess
 from tfcli.records.bench import Spread
 
 _PAUSE = 0.02
 """Seconds between two sides' steps, in which the idle threads of the first fall asleep."""
 
 
-class Stepping(Protocol):
-    """A side, wherever it runs."""
-
-    def step(self) -> Answer:
-        """Do the work once and say how long it took, under "seconds"."""
-
-
-class Side(Stepping, Protocol):
-    """A side in a process of its own."""
-
-    def stop(self) -> Answer:
-        """End, and say how much memory was held, under "memory"."""
-
-
 def measure(
-    sides: Sequence[Side],
+    sides: Sequence[SideProcess],
     rounds: int,
     *,
     warmup: int,
@@ -43,7 +28,7 @@ def measure(
 
 
 def in_turns(
-    sides: Sequence[Stepping], rounds: int, *, warmup: int, done: Callable[[int], None] = lambda _: None
+    sides: Sequence[SideProcess], rounds: int, *, warmup: int, done: Callable[[int], None] = lambda _: None
 ) -> list[list[float]]:
     """Every side's seconds of every round after the warm-up; in a round each does one step while the others idle.
 
@@ -68,9 +53,10 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(p10, p50, p90)
 
 
-def ratios(ours: Sequence[float], theirs: Sequence[float]) -> Iterator[float]:
-    """How many times as long as ours theirs took: the ratio of the medians, then the 10th and 90th percentile of the
-    ratio in each round."""
-    yield median(theirs) / median(ours)
+def ratios(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
+    """How many times as long as ours theirs took: the `ratio` of the medians, then the 10th and 90th percentile of the
+    ratio in each round. Nothing where both are the same side."""
+    if theirs is ours:
+        return {}
     rounds = spread([there / here for here, there in zip(ours, theirs, strict=True)])
-    yield from (rounds.p10, rounds.p90)
+    return {"ratio": median(theirs) / median(ours), "ratio_p10": rounds.p10, "ratio_p90": rounds.p90}

@@ -24,10 +24,14 @@ class SideProcess:
         name: how it is called in errors.
         request: its "open".
         environment: variables of this side alone.
+
+    Attributes:
+        about: what the side says of itself.
+        answers: those to every step, so far.
     """
 
     def __init__(self, name: str, request: Answer, environment: Mapping[str, str] | None = None) -> None:
-        self.name = name
+        self.name, self.answers = name, list[Answer]()
         self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._stack = ExitStack()
         quiet = {name: os.environ.get(name, value) for name, value in _QUIET_WHEN_IDLE.items()}
@@ -48,7 +52,8 @@ class SideProcess:
 
     def step(self) -> Answer:
         """Have it do its work once."""
-        return self._ask({"do": "step"})
+        self.answers.append(self._ask({"do": "step"}))
+        return self.answers[-1]
 
     def stop(self) -> Answer:
         """Hear what it held, and wait until it has ended."""

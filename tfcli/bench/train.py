@@ -7,7 +7,7 @@ from statistics import median
 
 import numpy as np
 
-from tfcli.bench.machine import describe_machine, require_cores, require_transformers
+from tfcli.bench.machine import describe_machine, describe_model, require_cores, require_transformers
 from tfcli.bench.measure import measure, ratios, spread
 from tfcli.bench.opponent import opponent_of
 from tfcli.bench.process import SideProcess
@@ -43,7 +43,6 @@ def bench_training(
     """
     recipe = _decided(recipe, transformers)
     names = ["tfcli", *(f"transformers {precision}" for precision in _PRECISIONS if transformers)]
-    requests = [_request(recipe, name) for name in names]
     measured = _Sizes(recipe)
     with ExitStack() as stack:
 
@@ -52,19 +51,17 @@ def bench_training(
             return stack.enter_context(SideProcess(name, request))
 
         products = start("matrix products", _products(recipe, measured))
-        rounds = [products.step()]
-        sides = [start(name, request) for name, request in zip(names, requests, strict=True)]
+        products.step()
+        sides = []
+        for name in names:
+            kind, _, precision = name.partition(" ")
+            sides.append(start(name, {"open": kind, "recipe": asdict(recipe), "precision": precision}))
         times, memory = measure(sides, steps, warmup=WARMUP, tell=tell, unit="step")
         tell("matrix products")
-        rounds.append(products.step())
-    peaks = best_peaks(rounds)
+        products.step()
+    peaks = best_peaks(products.answers)
     return TrainingSpeed(
-        recipe=recipe.name,
-        architecture=recipe.model.architecture,
-        num_layers=recipe.model.num_layers,
-        d_model=recipe.model.d_model,
-        num_heads=recipe.model.num_heads,
-        vocab_size=measured.vocab_size,
+        **describe_model(recipe),
         length=measured.length,
         sequences=measured.sequences,
         micro_batches=recipe.train.grad_accumulation,
@@ -77,8 +74,8 @@ def bench_training(
         machine=describe_machine(recipe.train.device, recipe.train.threads),
         peaks=peaks,
         sides=tuple(
-            _side(name, side.about, times, number, held, measured, peaks)
-            for number, (name, side, held) in enumerate(zip(names, sides, memory, strict=True))
+            _side(side, times[0], taken, memory=held, sizes=measured, peaks=peaks)
+            for side, taken, held in zip(sides, times, memory, strict=True)
         ),
         differences=opponent_of(recipe.model).differences if transformers else (),
     )
@@ -102,8 +99,6 @@ class _Sizes:
 
     def __init__(self, recipe: Recipe) -> None:
         model, train = recipe.model, recipe.train
-        assert model.vocab_size is not None
-        self.vocab_size = model.vocab_size
         self.length, self.sequences = train.context or model.max_seq_len, sequences_per_batch(recipe)
         batch = synthetic_batch(
             model, self.sequences, self.length, np.random.default_rng(0), mask_probability=train.mask_probability
@@ -125,31 +120,25 @@ def _products(recipe: Recipe, sizes: _Sizes) -> Answer:
     }
 
 
-def _request(recipe: Recipe, name: str) -> Answer:
-    kind, _, precision = name.partition(" ")
-    return {"open": kind, "recipe": asdict(recipe), "precision": precision}
-
-
 def _side(
-    name: str,
-    about: Answer,
-    times: Sequence[Sequence[float]],
-    number: int,
+    side: SideProcess,
+    ours: Sequence[float],
+    taken: Sequence[float],
+    *,
     memory: int,
     sizes: _Sizes,
     peaks: Sequence[MatrixPeak],
 ) -> TrainingSide:
-    seconds = median(times[number])
-    peak = next(peak for peak in peaks if peak.precision == about["precision"])
-    ratio = ratios(times[0], times[number]) if number else (None, None, None)
+    seconds, precision = median(taken), side.about["precision"]
+    peak = next(peak for peak in peaks if peak.precision == precision)
     return TrainingSide(
-        name,
-        about["model"],
-        about["precision"],
-        about["parameters"],
-        sizes.tokens / seconds,
-        spread(times[number]),
-        sizes.flops / seconds / peak.flops_per_second,
-        memory,
-        *ratio,
+        name=side.name,
+        model=side.about["model"],
+        precision=precision,
+        parameters=side.about["parameters"],
+        tokens_per_second=sizes.tokens / seconds,
+        step_seconds=spread(taken),
+        peak_share=sizes.flops / seconds / peak.flops_per_second,
+        memory=memory,
+        **ratios(ours, taken),
     )
