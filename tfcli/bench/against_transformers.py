@@ -35,7 +35,7 @@ class TransformersLoop:
 
     def about(self) -> Answer:
         """The model's class and its precision."""
-        parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
+        parameters = trained_parameters(self.model)
         return {"model": type(self.model).__name__, "precision": self.precision, "parameters": parameters}
 
     def step(self) -> Answer:
@@ -56,6 +56,11 @@ class TransformersLoop:
         if self.device.type != "cpu":
             getattr(torch, self.device.type).synchronize()
         return {"seconds": time.perf_counter() - began, "loss": loss}
+
+
+def trained_parameters(model: torch.nn.Module) -> int:
+    """How many numbers of a model are trained."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def new_model(config: dict[str, Any]) -> Any:

@@ -1,10 +1,16 @@
-"""What every side of a benchmark of generation is given to do."""
+"""What every side of a benchmark of generation is given to do, and what it measures."""
 
+import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 
+from tfcli.bench.protocol import Answer
+from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
+from tfcli.training.precision import choose_device
 
 ROLES = TokenRoles(pad=0, bos=0, eos=1)
 """Random ids have no special tokens; models and configs want some. The rows of these two are zeros
@@ -51,3 +57,44 @@ class GenerationWork:
             lengths = drawn.clip(1, context - 1).astype(np.int64)
         start = [ROLES.bos] if architecture == "decoder" else []
         return [start + draw.integers(_FIRST, vocab_size, length).tolist() for length in lengths]
+
+
+class GenerationBench:
+    """A side that generates with a model; its subclass has the model, counts its parameters, and says how.
+
+    Raises:
+        UsageError: there is no such device.
+    """
+
+    model: Any
+    parameters: int
+
+    def __init__(self, recipe: Recipe, work: GenerationWork, precision: str) -> None:
+        torch.set_num_threads(recipe.train.threads)
+        self.device, self.work, self.precision = choose_device(recipe.train.device), work, precision
+        model = recipe.model
+        assert model.vocab_size is not None
+        self.prompts = work.prompts(model.architecture, model.vocab_size, model.max_seq_len)
+
+    def about(self) -> Answer:
+        """The model's class and its precision."""
+        return {"model": type(self.model).__name__, "precision": self.precision, "parameters": self.parameters}
+
+    def step(self) -> Answer:
+        """All texts once, under "ids"; before that, how long one new token takes, under "prefill"."""
+        began = time.perf_counter()
+        if self.work.sentences:
+            texts = self.translate()
+            return {"prefill": None, "seconds": time.perf_counter() - began, "ids": texts}
+        self.generate(1)
+        first = time.perf_counter()
+        ids = self.generate(self.work.new_tokens)
+        return {"prefill": first - began, "seconds": time.perf_counter() - first, "ids": ids}
+
+    def generate(self, new_tokens: int) -> list[list[int]]:
+        """So many new ids of every prompt."""
+        raise NotImplementedError
+
+    def translate(self) -> list[list[int]]:
+        """The new ids of every source of a corpus."""
+        raise NotImplementedError

@@ -1,22 +1,19 @@
 """The side of `transformers`: its `generate`, as it is meant to be called."""
 
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tfcli.bench.against_transformers import new_model
-from tfcli.bench.generation_work import ROLES, GenerationWork
+from tfcli.bench.against_transformers import new_model, trained_parameters
+from tfcli.bench.generation_work import ROLES, GenerationBench, GenerationWork
 from tfcli.bench.machine import require_transformers
 from tfcli.bench.opponent import opponent_of
-from tfcli.bench.protocol import Answer
 from tfcli.recipe.recipe import Recipe
-from tfcli.training.precision import choose_device
 
 
-class TransformersGeneration:
+class TransformersGeneration(GenerationBench):
     """Greedy or with beams, keys and values cached, its own choice of attention kernel, in inference mode. A corpus is
     sorted by length and read in padded batches with their mask. No token ends a text.
 
@@ -28,44 +25,27 @@ class TransformersGeneration:
     """
 
     def __init__(self, recipe: Recipe, work: GenerationWork, precision: str, folder: str | None) -> None:
+        super().__init__(recipe, work, precision)
         require_transformers()
-        torch.set_num_threads(recipe.train.threads)
-        self.device, self.work, self.precision = choose_device(recipe.train.device), work, precision
         torch.manual_seed(recipe.train.seed)
         kind = getattr(torch, precision)
         model = _load(Path(folder), kind) if folder else new_model(opponent_of(recipe.model).config).to(kind)
         self.model = model.to(self.device).eval()
-        section = recipe.model
-        self.is_decoder = section.architecture == "decoder"
-        assert section.vocab_size is not None
-        self.prompts = work.prompts(section.architecture, section.vocab_size, section.max_seq_len)
+        self.parameters = trained_parameters(model)
+        self.is_decoder = recipe.model.architecture == "decoder"
+        self._all = self._batch(self.prompts)
 
-    def about(self) -> Answer:
-        """The model's class and its precision."""
-        parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
-        return {"model": type(self.model).__name__, "precision": self.precision, "parameters": parameters}
+    def generate(self, new_tokens: int) -> list[list[int]]:
+        return self._generated(self._all, new_tokens)
 
-    def step(self) -> Answer:
-        """All texts once, under "ids"; before that, how long one new token takes, under "prefill"."""
-        if self.work.sentences:
-            return self._corpus()
-        batch = self._batch(self.prompts)
-        began = time.perf_counter()
-        self._generate(batch, 1)
-        first = time.perf_counter()
-        ids = self._generate(batch, self.work.new_tokens)
-        return {"prefill": first - began, "seconds": time.perf_counter() - first, "ids": ids}
-
-    def _corpus(self) -> Answer:
-        began = time.perf_counter()
+    def translate(self) -> list[list[int]]:
         order = sorted(range(len(self.prompts)), key=lambda number: len(self.prompts[number]), reverse=True)
         found: dict[int, list[int]] = {}
         for first in range(0, len(order), self.work.batch):
             numbers = order[first : first + self.work.batch]
             batch = self._batch([self.prompts[number] for number in numbers])
-            found |= zip(numbers, self._generate(batch, self.work.new_tokens), strict=True)
-        ids = [found[number] for number in range(len(self.prompts))]
-        return {"prefill": None, "seconds": time.perf_counter() - began, "ids": ids}
+            found |= zip(numbers, self._generated(batch, self.work.new_tokens), strict=True)
+        return [found[number] for number in range(len(self.prompts))]
 
     def _batch(self, prompts: list[list[int]]) -> dict[str, Tensor]:
         framed = prompts if self.is_decoder else [ROLES.source(prompt) for prompt in prompts]
@@ -76,7 +56,7 @@ class TransformersGeneration:
         return {name: torch.tensor(array, device=self.device) for name, array in arrays.items()}
 
     @torch.inference_mode()
-    def _generate(self, batch: dict[str, Tensor], new_tokens: int) -> list[list[int]]:
+    def _generated(self, batch: dict[str, Tensor], new_tokens: int) -> list[list[int]]:
         """The new ids alone."""
         from transformers import GenerationConfig
 
