@@ -12,23 +12,23 @@ import pytest
 from tests.verification.trained import train
 from tfcli.verification import verify as checks
 from tfcli.verification.check import Finding, Skipped, at_most, proof
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 from .commands import process, snapshot, tfcli
 
 
 @proof("one", "One is one.")
-def one(subject: Subject) -> Finding:
+def one(subject: VerifiedRun) -> Finding:
     return at_most(0, 0, "numbers")
 
 
 @proof("two", "Two are there.")
-def two(subject: Subject) -> Finding:
+def two(subject: VerifiedRun) -> Finding:
     return at_most(5e-3, 1e-9, "of the largest number", "at the second")
 
 
 @proof("three", "Three do not apply.")
-def three(subject: Subject) -> Finding:
+def three(subject: VerifiedRun) -> Finding:
     raise Skipped("there are two")
 
 

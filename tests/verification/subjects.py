@@ -17,12 +17,12 @@ from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import LoadedRun
 from tfcli.verification.check import Proof
 from tfcli.verification.own_precision import OwnPath
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 _SMALL = {"d_model": 8, "num_layers": 2, "num_heads": 2, "d_ff": 16, "max_seq_len": 24, "init_std": 0.7}
 
 
-def subject(architecture: str = "decoder", algorithm: str = "bpe", **section: Any) -> Subject:
+def subject(architecture: str = "decoder", algorithm: str = "bpe", **section: Any) -> VerifiedRun:
     """A tiny model of an architecture, in float32 as runs are, with made-up text."""
     words = tokenizer(algorithm)
     sizes = {"vocab_size": words.vocab_size, "architecture": architecture, "initialization": "gpt2"}
@@ -30,23 +30,23 @@ def subject(architecture: str = "decoder", algorithm: str = "bpe", **section: An
     return _subject(recipe, algorithm)
 
 
-def subject_of_preset(name: str, **section: Any) -> Subject:
+def subject_of_preset(name: str, **section: Any) -> VerifiedRun:
     """A preset, made tiny."""
     small = {**_SMALL, "num_kv_heads": None, "num_decoder_layers": None, "head_dim": None}
     sizes = {"vocab_size": tokenizer().vocab_size, "initialization": "gpt2"}
     return _subject(build_recipe(preset(name), {"model": {**small, **sizes, **section}}), "bpe")
 
 
-def _subject(recipe: Recipe, algorithm: str) -> Subject:
+def _subject(recipe: Recipe, algorithm: str) -> VerifiedRun:
     words = tokenizer(algorithm)
     settings = {field: getattr(recipe.model, field) for field in recipe.model.__dataclass_fields__}
     model = small_model(**settings).float()
     config = RunConfig(recipe.model, words.roles, words.fingerprint, "test")
     run = LoadedRun(RunDirectory(Path("run")), recipe, config, words, model, torch.device("cpu"))
-    return Subject(run, made_up_because="a test has none")
+    return VerifiedRun(run, made_up_because="a test has none")
 
 
-def verify(subject: Subject, proofs: Iterable[Proof]) -> Iterator[Check]:
+def verify(subject: VerifiedRun, proofs: Iterable[Proof]) -> Iterator[Check]:
     """One check after the other, as the command makes them."""
     own = OwnPath(subject)
     for wanted in proofs:

@@ -9,7 +9,7 @@ import torch
 from tfcli.errors import UsageError
 from tfcli.verification.check import Finding, Proof, Skipped, at_most, difference, proof, worst
 from tfcli.verification.material import dataset
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 from tfcli.verification.verify import PROOFS, verification
 
 from .subjects import subject, verify
@@ -17,7 +17,7 @@ from .subjects import subject, verify
 
 def proof_of(finding: Finding | Exception) -> Proof:
     @proof("a name", "A claim.")
-    def look(_subject: Subject) -> Finding:
+    def look(_subject: VerifiedRun) -> Finding:
         if isinstance(finding, Exception):
             raise finding
         return finding
@@ -103,7 +103,7 @@ def test_a_subject_says_what_it_reads():
 def test_a_run_with_a_dataset_reads_its_validation_part(architecture: str):
     without = subject(architecture)
     with dataset(without) as data:
-        own = Subject(without.run, data)
+        own = VerifiedRun(without.run, data)
         assert own.origin == "its own validation text"
         if architecture == "decoder":
             first = data.text("validation").padded(np.array([0]), np.array([12]), 0)[0].tolist()

@@ -13,14 +13,14 @@ from tfcli.records.verification import Check
 from tfcli.verification.check import Finding, at_most, proof
 from tfcli.verification.own_precision import PATHS, OwnPath
 from tfcli.verification.reading import predict, reading
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 from .subjects import subject, subject_of_preset, verify
 
 PRECISIONS = ["float32", "bfloat16", *(["int8"] if _can_pack(subject().run.model, torch.bfloat16) else [])]
 
 
-def looked_at(found: Subject) -> list[Check]:
+def looked_at(found: VerifiedRun) -> list[Check]:
     return [check for check in verify(found, PATHS) if check.status != "skipped"]
 
 
@@ -79,7 +79,7 @@ def test_a_slip_that_is_in_one_precision_alone_is_found(monkeypatch: pytest.Monk
 
 def test_other_checks_have_one_column():
     @proof("one", "One is one.")
-    def one(subject: Subject) -> Finding:
+    def one(subject: VerifiedRun) -> Finding:
         return at_most(0, 0, "numbers")
 
     assert next(iter(verify(subject(), [one]))).own == ()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tfcli.models import inference
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 from tfcli.verification.verify import OF_MODELS, PROOFS
 
 from . import defects
@@ -82,7 +82,7 @@ PLANTED = {
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_defect_is_caught(name: str, monkeypatch: pytest.MonkeyPatch):
     planted = PLANTED[name]
-    looked_at: Subject = subject(**planted.model)
+    looked_at: VerifiedRun = subject(**planted.model)
     needs_packing = planted.caught_by == ("laid out for prediction",)
     if needs_packing and not inference._can_pack(looked_at.run.model, torch.float32):
         pytest.skip("nothing is joined on this processor")

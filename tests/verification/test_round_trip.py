@@ -14,14 +14,14 @@ from tfcli.tokenization.stream import TokenStream
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.verification.check import Proof
 from tfcli.verification.round_trip import batches, round_trip, special_tokens_apart, stream
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 from tfcli.verification.torture import torture_texts
 from tfcli.verification.verify import verification
 
 PROOFS = (round_trip, special_tokens_apart, batches, stream)
 
 
-def with_tokenizer(algorithm: str, **settings: Any) -> Subject:
+def with_tokenizer(algorithm: str, **settings: Any) -> VerifiedRun:
     """A run with a tokenizer of its own, which a test may spoil."""
     tokenizer, made = train(algorithm, **settings), subject()
     assert made.run.config.model.vocab_size is not None
@@ -30,7 +30,7 @@ def with_tokenizer(algorithm: str, **settings: Any) -> Subject:
     return replace(made, run=replace(made.run, tokenizer=tokenizer, config=config))
 
 
-def found(proof: Proof, made: Subject) -> float:
+def found(proof: Proof, made: VerifiedRun) -> float:
     """How many texts a check fails with."""
     check = proof.check(made)
     assert check.status == "failed" and check.measured and "the first is '" in check.reason, check

@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from tests.models.small import ARCHITECTURES
 from tests.models.strategies import sections
 from tfcli.recipe.model import ModelSection
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 from tfcli.verification.verify import OF_MODELS
 
 from .subjects import subject, subject_of_preset, verify
 
 
-def failed(looked_at: Subject) -> list[Any]:
+def failed(looked_at: VerifiedRun) -> list[Any]:
     return [check for check in verify(looked_at, OF_MODELS) if check.status == "failed"]
 
 

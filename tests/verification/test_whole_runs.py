@@ -26,7 +26,7 @@ from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training import loop, state
 from tfcli.verification import evaluated, exported, resumed, saved
 from tfcli.verification.check import Proof
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 PROOFS = (
     *(saved.saved_and_loaded, saved.files_agree, resumed.resumed_training, resumed.data_order),
@@ -54,11 +54,11 @@ def runs(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
 
 
 @pytest.fixture
-def subject(runs: Callable[[str], Path]) -> Subject:
+def subject(runs: Callable[[str], Path]) -> VerifiedRun:
     return subject_of(runs("decoder"))
 
 
-def failed(proof: Proof, subject: Subject) -> Check:
+def failed(proof: Proof, subject: VerifiedRun) -> Check:
     """What a check says that fails: something, and in which figures."""
     check = proof.check(subject)
     assert check.status == "failed", check
@@ -92,7 +92,7 @@ def test_a_run_without_its_text_or_checkpoints_is_trained_on_made_up_text(runs: 
             assert check.status == "passed", (architecture, check)
 
 
-def test_what_cannot_be_resumed_here_is_skipped_with_its_reason(subject: Subject, tmp_path: Path):
+def test_what_cannot_be_resumed_here_is_skipped_with_its_reason(subject: VerifiedRun, tmp_path: Path):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     train = replace(subject.run.recipe.train, device="cuda")
@@ -115,14 +115,14 @@ LOST = {
 
 
 @pytest.mark.parametrize("what", LOST)
-def test_what_a_resume_forgets_is_found(what: str, subject: Subject, monkeypatch: pytest.MonkeyPatch):
+def test_what_a_resume_forgets_is_found(what: str, subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     """Moments that are forgotten begin to count again, and the next checkpoint is refused for it."""
     monkeypatch.setattr(state, LOST[what], lambda *_: {})
     check = failed(resumed.resumed_training, subject)
     assert check.measured or ("counts another number of updates" in check.reason and what == "moments")
 
 
-def test_a_learning_rate_that_begins_again_is_found(subject: Subject, monkeypatch: pytest.MonkeyPatch):
+def test_a_learning_rate_that_begins_again_is_found(subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     """The schedule counts the steps of this process, not those of the training."""
     true, calls = loop.learning_rate_factor, iter(range(1, 100))
     monkeypatch.setattr(loop, "learning_rate_factor", lambda _, section: true(next(calls), section))
@@ -146,12 +146,12 @@ TRAINING = CausalBatches.training
 
 
 @pytest.mark.parametrize("defect", [from_the_beginning, the_rest_again_and_again])
-def test_data_that_begins_elsewhere_is_found(defect: Any, subject: Subject, monkeypatch: pytest.MonkeyPatch):
+def test_data_that_begins_elsewhere_is_found(defect: Any, subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(CausalBatches, "training", defect)
     failed(resumed.data_order, subject)
 
 
-def test_weights_that_are_rounded_on_the_disk_are_found(subject: Subject, monkeypatch: pytest.MonkeyPatch):
+def test_weights_that_are_rounded_on_the_disk_are_found(subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     true = weights.save_file
 
     def rounded(tensors: dict[str, Tensor], *rest: Any) -> None:
@@ -176,13 +176,13 @@ def test_matrices_that_are_untied_by_loading_are_found(runs: Callable[[str], Pat
     failed(saved.saved_and_loaded, subject_of(runs("decoder")))
 
 
-def test_another_tokenizer_after_loading_is_found(subject: Subject, monkeypatch: pytest.MonkeyPatch):
+def test_another_tokenizer_after_loading_is_found(subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Tokenizer, "save", lambda self, path: path.write_text(self.to_json().replace("Ġthe", "Ġteh")))
     failed(saved.saved_and_loaded, subject)
 
 
 @pytest.mark.parametrize("damage", ["moments of another run", "another step", "no weights"])
-def test_files_that_do_not_belong_together_are_found(damage: str, subject: Subject, tmp_path: Path):
+def test_files_that_do_not_belong_together_are_found(damage: str, subject: VerifiedRun, tmp_path: Path):
     path = shutil.copytree(subject.run.directory.path, tmp_path / "run")
     checkpoint = path / "checkpoints/step-000006"
     if damage == "another step":
@@ -195,12 +195,12 @@ def test_files_that_do_not_belong_together_are_found(damage: str, subject: Subje
     assert failed(saved.files_agree, subject_of(path)).measured == 1
 
 
-def test_dropout_in_an_evaluation_is_found(subject: Subject, monkeypatch: pytest.MonkeyPatch):
+def test_dropout_in_an_evaluation_is_found(subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(subject.run.model, "eval", lambda: subject.run.model)
     assert "training mode" in failed(evaluated.evaluation_twice, subject).reason
 
 
-def test_an_evaluation_that_ends_dropout_for_good_is_found(subject: Subject, monkeypatch: pytest.MonkeyPatch):
+def test_an_evaluation_that_ends_dropout_for_good_is_found(subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     """The training goes on as if it was evaluated."""
     true = evaluated.total_loss
 
@@ -236,7 +236,9 @@ def left_out(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("defect", [transposed, left_out])
-def test_tensors_that_are_exported_wrongly_are_found(defect: Any, subject: Subject, monkeypatch: pytest.MonkeyPatch):
+def test_tensors_that_are_exported_wrongly_are_found(
+    defect: Any, subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch
+):
     pytest.importorskip("transformers")
     true = exporting.give
     monkeypatch.setattr(exporting, "give", lambda *arguments: defect(true(*arguments)))
@@ -246,7 +248,7 @@ def test_tensors_that_are_exported_wrongly_are_found(defect: Any, subject: Subje
 @pytest.mark.parametrize(
     "change", [{"rms_norm_eps": 1e-3}, {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}], ids=str
 )
-def test_a_config_that_is_exported_wrongly_is_found(change: Any, subject: Subject, monkeypatch: pytest.MonkeyPatch):
+def test_a_config_that_is_exported_wrongly_is_found(change: Any, subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("transformers")
     true = exporting._expressed
 
@@ -258,7 +260,7 @@ def test_a_config_that_is_exported_wrongly_is_found(change: Any, subject: Subjec
     assert "logits" in failed(exported.exported, subject).reason
 
 
-def test_without_transformers_the_export_is_skipped(subject: Subject, monkeypatch: pytest.MonkeyPatch):
+def test_without_transformers_the_export_is_skipped(subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(exported.importlib.util, "find_spec", lambda name: None)
     check = exported.exported.check(subject)
     assert check.status == "skipped" and check.reason == "transformers is not installed"

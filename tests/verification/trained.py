@@ -6,7 +6,7 @@ from typing import Any
 from tests.support.runs import ARCHITECTURES, Settings, tiny_recipe, train_tiny
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.runs.load import load_run
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 __all__ = ["ARCHITECTURES", "subject_of", "train"]
 
@@ -25,7 +25,7 @@ def train(out: Path, architecture: str = "decoder", **model: Any) -> Path:
     return out
 
 
-def subject_of(path: Path) -> Subject:
+def subject_of(path: Path) -> VerifiedRun:
     """A run with its own text, as the command has it."""
     run = load_run(path)
-    return Subject(run, dataset_of_run(run.directory, run.recipe, lambda event: None))
+    return VerifiedRun(run, dataset_of_run(run.directory, run.recipe, lambda event: None))

@@ -1,1 +1,1 @@
-"""Measured speed, side by side."""
+"""Benchmarks: throughput and peak memory of training, generation and tokenization, side by side."""

@@ -1,4 +1,4 @@
-"""The side of `transformers`: the same shape, and the loop that people write around it."""
+"""Training benchmark, the side of `transformers`: the same shape, and the loop that people write around it."""
 
 import time
 from typing import Any

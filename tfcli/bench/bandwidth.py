@@ -1,4 +1,4 @@
-"""The machine's read bandwidth: how fast it gets through more numbers than its caches hold."""
+"""Memory bandwidth: how fast this machine reads more numbers than its caches hold."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The doctor: what tfcli runs on here, and what makes it slow. What is missing or broken is told, and stops nothing."""
+"""Environment report (`doctor`): what tfcli runs on here, and what makes it slow. What is missing stops nothing."""
 
 import os
 import platform

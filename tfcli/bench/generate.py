@@ -1,4 +1,4 @@
-"""How fast a recipe's model generates: tokens a second, share of the memory's speed, memory; alone or against another
+"""Generation benchmark: tokens a second, share of the memory bandwidth, peak memory; alone or against another
 library."""
 
 from collections.abc import Callable, Sequence

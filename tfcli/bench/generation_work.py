@@ -1,4 +1,4 @@
-"""What every side of a benchmark of generation is given to do, and what it measures."""
+"""Generation benchmark: what every side is given to do, and what is measured of it."""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Sides in turns, and what their times come to."""
+"""Benchmark measurement: sides in turns, percentiles and ratios of their times."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The model of `transformers` that a recipe's model is compared with: the same one, else one of the same sizes."""
+"""Comparison model: a recipe's model in `transformers`; the same one, else one of the same sizes."""
 
 from collections.abc import Iterator
 from dataclasses import fields, replace

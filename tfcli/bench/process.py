@@ -1,4 +1,4 @@
-"""A side's process, seen from the benchmark."""
+"""Benchmark process: one side, seen from the benchmark."""
 
 import json
 import os

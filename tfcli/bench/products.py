@@ -1,4 +1,4 @@
-"""The machine's peak: its fastest matrix product, of three square ones and the two largest of the model."""
+"""Peak FLOP/s: the machine's fastest matrix product, of three square ones and the two largest of the model."""
 
 import time
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What a benchmark and its sides say to each other: a JSON object a line.
+"""Benchmark protocol: what a benchmark and its sides say to each other: a JSON object a line.
 
     {"open": "tfcli", "recipe": {…}}       → {"model": "decoder", "parameters": 842368, …}
     {"do": "step"}                         → {"seconds": 0.217, "loss": 4.17}

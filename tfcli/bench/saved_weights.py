@@ -1,4 +1,4 @@
-"""The weights that both sides of a benchmark of generation have, in a folder that `transformers` loads."""
+"""Random weights that both sides of a generation benchmark have, in a folder that `transformers` loads."""
 
 import time
 from pathlib import Path

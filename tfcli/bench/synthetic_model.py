@@ -1,4 +1,4 @@
-"""The model whose speed of generation is measured: random weights, of which no token ends a text."""
+"""Synthetic model of a generation benchmark: random weights, of which no token ends a text."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The side of tfcli: the calls that `tfcli generate` and a translated corpus come down to."""
+"""Generation benchmark, the side of tfcli: what `tfcli generate` and a translated corpus come down to."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The side of tfcli: the steps that `tfcli train` takes."""
+"""Training benchmark, the side of tfcli: the steps that `tfcli train` takes."""
 
 import time
 

@@ -1,4 +1,5 @@
-"""How fast a recipe trains: tokens a second, share of the machine's peak, memory; alone or against another library."""
+"""Training benchmark: throughput in tokens a second, share of the peak FLOP/s (MFU), peak memory; alone or against
+another library."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""The side of `transformers`: its `generate`, as it is meant to be called."""
+"""Generation benchmark, the side of `transformers`: its `generate`, as it is meant to be called."""
 
 from pathlib import Path
 from typing import Any

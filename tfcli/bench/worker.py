@@ -1,4 +1,4 @@
-"""One side of a benchmark, in a process of its own: python -m tfcli.bench.worker.
+"""Benchmark worker: one side, in a process of its own: python -m tfcli.bench.worker.
 
 So that every side has its own settings, threads, allocator and peak of memory.
 """

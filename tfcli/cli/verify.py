@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tfcli.records.verification import Check, Verification
-    from tfcli.verification.subject import Subject
+    from tfcli.verification.subject import VerifiedRun
 
 _SMALL = 1 << 20
 """Parameters up to which one thread is faster than several, which then wait for each other."""
@@ -49,23 +49,23 @@ def verify(
         raise TfcliError(f"{what}: {', '.join(failed)}", "trust no figure of this run before the cause is found")
 
 
-def _subject(terminal: Terminal, run: "Path", checkpoint: str, device: str) -> "Subject":
+def _subject(terminal: Terminal, run: "Path", checkpoint: str, device: str) -> "VerifiedRun":
     """The run, and its dataset where it can be had."""
     from tfcli.errors import TfcliError
     from tfcli.pipeline.datasets import dataset_of_run
-    from tfcli.verification.subject import Subject
+    from tfcli.verification.subject import VerifiedRun
 
     with terminal.progress() as say:
         say("loading")
         loaded = open_run(run, checkpoint, device)
         try:
             say("looking for its text")
-            return Subject(loaded, dataset_of_run(loaded.directory, loaded.recipe, lambda event: None))
+            return VerifiedRun(loaded, dataset_of_run(loaded.directory, loaded.recipe, lambda event: None))
         except TfcliError as error:
-            return Subject(loaded, made_up_because=error.problem)
+            return VerifiedRun(loaded, made_up_because=error.problem)
 
 
-def _verified(terminal: Terminal, subject: "Subject", *, shown: bool) -> "Verification":
+def _verified(terminal: Terminal, subject: "VerifiedRun", *, shown: bool) -> "Verification":
     """Every check, shown as soon as it is done."""
     import time
 

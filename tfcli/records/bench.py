@@ -1,4 +1,4 @@
-"""What a benchmark measured, and on which machine. Times are in seconds, memory in bytes."""
+"""Benchmark results: what was measured, and on which machine. Times are in seconds, memory in bytes."""
 
 from dataclasses import dataclass
 

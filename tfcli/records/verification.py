@@ -1,4 +1,4 @@
-"""What was proved on a run, and what not."""
+"""Verification results: what was proved on a run, and what not."""
 
 from dataclasses import dataclass
 from typing import Literal

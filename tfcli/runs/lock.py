@@ -1,4 +1,4 @@
-"""One process trains into a run at a time."""
+"""File lock of a run: one process trains into it at a time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

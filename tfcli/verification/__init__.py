@@ -1,1 +1,1 @@
-"""Proofs, on a given run, of what is otherwise taken on trust."""
+"""Verification: checks, on a given run, of what is otherwise taken on trust."""

@@ -1,4 +1,4 @@
-"""The ways through attention against each other, and the weights against what weights are.
+"""Attention checks: fused attention and row attention against the formula, and weights that sum to one.
 
 Shape legend: B rows, H heads, T queries, S keys.
 """
@@ -13,13 +13,22 @@ from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import AttentionWeights, Transformer
 from tfcli.verification.cached import CHUNKED, chunks, in_pieces
 from tfcli.verification.check import Finding, Skipped, alike, at_most, proof
-from tfcli.verification.reading import Reading, at_text, embedded, kept_outputs, mixed, padded_reading, predict, reading
-from tfcli.verification.subject import Subject
+from tfcli.verification.reading import (
+    ModelInputs,
+    at_text,
+    embedded,
+    kept_outputs,
+    mixed,
+    padded_reading,
+    predict,
+    reading,
+)
+from tfcli.verification.subject import VerifiedRun
 
 
 @proof("fused attention", "The fast kernel gives, in every layer, what softmax(QKᵀ/√Dh)V gives line by line.")
 @torch.inference_mode()
-def fused_attention(subject: Subject) -> Iterator[Finding]:
+def fused_attention(subject: VerifiedRun) -> Iterator[Finding]:
     """Compares what every attention gives, and the logits."""
     _require_kernel(subject)
     for read in _readings(subject):
@@ -29,7 +38,7 @@ def fused_attention(subject: Subject) -> Iterator[Finding]:
 
 
 @proof("row attention", "The attention of training a row at a time gives the values and the gradients of the formula.")
-def row_attention(subject: Subject) -> Iterator[Finding]:
+def row_attention(subject: VerifiedRun) -> Iterator[Finding]:
     """Without dropout; gradients are those of the vectors that enter the stacks."""
     _require_kernel(subject)
     if subject.run.config.model.positions == "t5":
@@ -44,7 +53,7 @@ def row_attention(subject: Subject) -> Iterator[Finding]:
 
 @proof("attention sums to one", "Every row of attention weights sums to 1, and none is below 0.")
 @torch.inference_mode()
-def attention_sums(subject: Subject) -> Iterator[Finding]:
+def attention_sums(subject: VerifiedRun) -> Iterator[Finding]:
     """A query that may attend to nothing, in the padding, has zeros."""
     for weights, allowed, where in _all_weights(subject):
         lost = (weights.sum(-1) - allowed.any(-1).to(weights.dtype)).abs().max()
@@ -54,14 +63,14 @@ def attention_sums(subject: Subject) -> Iterator[Finding]:
 
 @proof("masked weights", "What a query may not attend to — the future, padding, outside the window — has the weight 0.")
 @torch.inference_mode()
-def masked_weights(subject: Subject) -> Iterator[Finding]:
+def masked_weights(subject: VerifiedRun) -> Iterator[Finding]:
     """Who may attend to whom is worked out here from the positions, not taken from the product's masks."""
     for weights, allowed, where in _all_weights(subject):
         outside = weights.masked_fill(allowed, 0.0).abs()
         yield at_most(float(outside.max()), 0.0, "weight", where)
 
 
-def _readings(subject: Subject) -> Iterator[Reading]:
+def _readings(subject: VerifiedRun) -> Iterator[ModelInputs]:
     """Texts of every length, and padded ones."""
     for length in subject.lengths:
         if subject.run.architecture != "encoder-decoder":
@@ -69,7 +78,7 @@ def _readings(subject: Subject) -> Iterator[Reading]:
         yield padded_reading(subject, length)
 
 
-def _outputs(model: Transformer, read: Reading, weights: AttentionWeights | None) -> list[tuple[str, Tensor]]:
+def _outputs(model: Transformer, read: ModelInputs, weights: AttentionWeights | None) -> list[tuple[str, Tensor]]:
     """What every attention gives at real tokens, and the logits there."""
     with kept_outputs(model, MultiHeadAttention) as outputs:
         logits = predict(model, read, weights)
@@ -78,7 +87,7 @@ def _outputs(model: Transformer, read: Reading, weights: AttentionWeights | None
     ]
 
 
-def _with_gradients(model: Transformer, read: Reading, weights: AttentionWeights | None) -> dict[str, Tensor]:
+def _with_gradients(model: Transformer, read: ModelInputs, weights: AttentionWeights | None) -> dict[str, Tensor]:
     """The logits, and the gradient of a mixture of them for every vector that enters a stack."""
     with embedded(model) as entering:
         logits = at_text(predict(model, read, weights), read)
@@ -103,7 +112,7 @@ def _in_rows(model: Transformer) -> Iterator[None]:
             part.training, part.dropout = False, rate
 
 
-def _require_kernel(subject: Subject) -> None:
+def _require_kernel(subject: VerifiedRun) -> None:
     section = subject.run.config.model
     if section.attention_score == "additive":
         raise Skipped("additive scores have no fast kernel: the formula is the only way")
@@ -111,7 +120,7 @@ def _require_kernel(subject: Subject) -> None:
         raise Skipped("scores within a cap have no fast kernel: the formula is the only way")
 
 
-def _all_weights(subject: Subject) -> Iterator[tuple[Tensor, Tensor, str]]:
+def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
     """Every layer's weights of every pass, who may attend to whom, and where that was.
 
     Shape:
@@ -130,7 +139,7 @@ def _all_weights(subject: Subject) -> Iterator[tuple[Tensor, Tensor, str]]:
 
 
 def _layers(
-    subject: Subject, weights: AttentionWeights, mask: Tensor | None, where: str
+    subject: VerifiedRun, weights: AttentionWeights, mask: Tensor | None, where: str
 ) -> Iterator[tuple[Tensor, Tensor, str]]:
     window = subject.run.config.model.sliding_window
     of_source = subject.run.architecture == "encoder-decoder"
@@ -171,6 +180,6 @@ def may_attend(
     return allowed[None, None] if padding_mask is None else allowed & padding_mask[:, None, None, :]
 
 
-def _size(read: Reading) -> str:
+def _size(read: ModelInputs) -> str:
     padding = "" if read.mask is None else ", padded"
     return f"texts of {read.tokens.shape[1]} tokens{padding}"

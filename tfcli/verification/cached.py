@@ -1,4 +1,4 @@
-"""Reading with a cache against reading at once.
+"""KV cache: reading with a cache against reading at once.
 
 Shape legend: B rows, T tokens, Vocab.
 """
@@ -14,8 +14,8 @@ from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.transformer import AttentionWeights, Transformer
 from tfcli.verification.check import Finding, Skipped, alike, proof
-from tfcli.verification.reading import Reading, predict, reading
-from tfcli.verification.subject import Subject
+from tfcli.verification.reading import ModelInputs, predict, reading
+from tfcli.verification.subject import VerifiedRun
 
 CHUNKED = "in chunks"
 """Read a few tokens at a time, behind those before."""
@@ -26,7 +26,7 @@ CHUNKED = "in chunks"
     "Behind a cache, token by token and in chunks, every position is predicted as when the text is read at once.",
 )
 @torch.inference_mode()
-def cached_decoding(subject: Subject) -> Iterator[Finding]:
+def cached_decoding(subject: VerifiedRun) -> Iterator[Finding]:
     """In chunks there are fewer queries than keys, and the mask has to count from the end."""
     require_generation(subject)
     for length in subject.lengths:
@@ -44,7 +44,7 @@ def cached_decoding(subject: Subject) -> Iterator[Finding]:
     "The cross-attention that is kept while a target grows is that of the source itself.",
 )
 @torch.inference_mode()
-def cross_attention_kept(subject: Subject) -> Iterator[Finding]:
+def cross_attention_kept(subject: VerifiedRun) -> Iterator[Finding]:
     """Compares the attention weights of every layer, which follow from the kept keys."""
     if subject.run.architecture != "encoder-decoder":
         raise Skipped(f"cross-attention is for an encoder-decoder, and this is {_a(subject.run.architecture)}")
@@ -59,14 +59,14 @@ def cross_attention_kept(subject: Subject) -> Iterator[Finding]:
                 yield alike(subject, weights, fresh["cross"][layer][:, :, start:end], where)
 
 
-def require_generation(subject: Subject) -> None:
+def require_generation(subject: VerifiedRun) -> None:
     """Skip what only a model that generates can do."""
     if subject.run.architecture == "encoder":
         raise Skipped("an encoder fills masks: it generates nothing token by token")
 
 
 def in_pieces(
-    model: Transformer, read: Reading, cuts: list[int], *, explicit: bool = False
+    model: Transformer, read: ModelInputs, cuts: list[int], *, explicit: bool = False
 ) -> Iterator[tuple[Tensor, AttentionWeights]]:
     """The logits of the tokens from each cut to the next, read behind a cache; by the explicit attention with its
     weights, else by that of generation and without.
@@ -91,7 +91,7 @@ def in_pieces(
         yield model.head(hidden), weights
 
 
-def _singles(subject: Subject, length: int) -> list[int]:
+def _singles(subject: VerifiedRun, length: int) -> list[int]:
     """Cuts around every token; of a text too long for it, around as many at its two ends as are affordable."""
     at_each_end = max(1, subject.single_steps // 2)
     return [place for place in range(length + 1) if place <= at_each_end or place >= length - at_each_end]

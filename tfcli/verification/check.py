@@ -1,25 +1,26 @@
-"""How a check is written.
+"""Checks and their findings: how a check is written.
 
 A function that measures something on a subject and returns a `Finding`, or yields several of which the worst counts,
 under the name and the claim that are shown:
 
     @proof("beam of one", "A beam of 1 finds the text of greedy decoding.")
-    def beam_of_one(subject: Subject) -> Finding:
+    def beam_of_one(subject: VerifiedRun) -> Finding:
         if subject.run.architecture == "encoder":
             raise Skipped("an encoder fills masks: it has no beam")
         ...
         return at_most(different, 0, "tokens")
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
 
 from tfcli.errors import TfcliError, first_lines
 from tfcli.records.verification import Check
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 RELATIVE = "of the largest number"
 """The unit of `difference`."""
@@ -55,9 +56,9 @@ class Proof:
 
     name: str
     claim: str
-    look: Callable[[Subject], Finding | Iterable[Finding]]
+    look: Callable[[VerifiedRun], Finding | Iterable[Finding]]
 
-    def check(self, subject: Subject) -> Check:
+    def check(self, subject: VerifiedRun) -> Check:
         """Look. Whatever goes wrong on the way is a failure of the check, and ends no other."""
         try:
             found = self.look(subject)
@@ -73,7 +74,7 @@ class Proof:
         return Check(self.name, self.claim, status, finding.measured, finding.limit, finding.unit, reason)  # type: ignore[arg-type]
 
 
-def proof(name: str, claim: str) -> Callable[[Callable[[Subject], Finding | Iterable[Finding]]], Proof]:
+def proof(name: str, claim: str) -> Callable[[Callable[[VerifiedRun], Finding | Iterable[Finding]]], Proof]:
     """Make a function a `Proof`."""
     return lambda look: Proof(name, claim, look)
 
@@ -115,10 +116,33 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
     return float(gap / scale)
 
 
-def alike(subject: Subject, ours: Tensor, theirs: Tensor, where: str) -> Finding:
+def alike(subject: VerifiedRun, ours: Tensor, theirs: Tensor, where: str) -> Finding:
     """Two ways to the same numbers.
 
     Shape:
         ours, theirs: the same
     """
     return at_most(difference(ours, theirs), subject.limit, RELATIVE, where)
+
+
+def same_bits(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Finding:
+    """How many numbers differ in any bit: no rounding is forgiven, NaN equals itself, and 0 is not −0.
+
+    A tensor that one side lacks differs in all of its numbers, and so does one of another shape or type.
+    """
+    apart = {name: _apart(ours.get(name), theirs.get(name)) for name in dict.fromkeys(chain(theirs, ours))}
+    first = next((name for name, count in apart.items() if count), "")
+    return at_most(sum(apart.values()), 0, "numbers", f"the first are in {first}" if first else "")
+
+
+def _apart(ours: Tensor | None, theirs: Tensor | None) -> int:
+    if ours is None or theirs is None:
+        present = theirs if ours is None else ours
+        assert present is not None
+        return present.numel()
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return max(ours.numel(), theirs.numel())
+    if not ours.numel():
+        return 0
+    bits, others = (tensor.detach().cpu().contiguous().view(-1).view(torch.uint8) for tensor in (ours, theirs))
+    return int((bits != others).view(ours.numel(), -1).any(-1).sum())

@@ -1,4 +1,4 @@
-"""Evaluation gives one number, whoever asks, however often, and however the texts are put together."""
+"""Evaluation checks: one number, whoever asks, however often, and however the texts are batched."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -8,9 +8,9 @@ import numpy as np
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.evaluation.batches import build_batches
 from tfcli.evaluation.loss import Totals, total_loss
-from tfcli.verification.check import Finding, Skipped, at_most, proof, worst
+from tfcli.verification.check import Finding, Skipped, at_most, proof
 from tfcli.verification.material import dataset, recipe_of, require_head
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 _WORK = 1 << 31
 """Parameters times tokens scored in batches: a second of one core, and longer one by one."""
@@ -23,7 +23,7 @@ _LIMIT = 1e-4
 
 
 @proof("evaluation twice", "Evaluating again gives the same loss to the last bit, even in the middle of a training.")
-def evaluation_twice(subject: Subject) -> Finding:
+def evaluation_twice(subject: VerifiedRun) -> Iterator[Finding]:
     """Once as loaded, and once from a model in training mode, which has to be in it again afterwards."""
     model = subject.run.model
     batches = _batches(subject)
@@ -34,22 +34,14 @@ def evaluation_twice(subject: Subject) -> Finding:
         goes_on = model.training
     finally:
         model.eval()
-    return worst(
-        (
-            at_most(
-                abs(first.nats - again.nats) / first.tokens,
-                0,
-                "nats a token",
-                "in training mode it scores otherwise",
-            ),
-            at_most(abs(first.correct - again.correct), 0, "tokens", "another number of predictions is right"),
-            at_most(not goes_on, 0, "models", "training does not go on in training mode"),
-        )
-    )
+    gap = abs(first.nats - again.nats) / first.tokens
+    yield at_most(gap, 0, "nats a token", "in training mode it scores otherwise")
+    yield at_most(abs(first.correct - again.correct), 0, "tokens", "another number of predictions is right")
+    yield at_most(not goes_on, 0, "models", "training does not go on in training mode")
 
 
 @proof("evaluation by batches", "The loss of texts in one batch is that of the same texts one by one.")
-def evaluation_by_batches(subject: Subject) -> Finding:
+def evaluation_by_batches(subject: VerifiedRun) -> Finding:
     """Padding has no part in the loss, and a token counts the same wherever it stands."""
     batches = _batches(subject)
     together = _scored(subject, batches)
@@ -58,7 +50,7 @@ def evaluation_by_batches(subject: Subject) -> Finding:
     return at_most(gap, _LIMIT, "nats a token", f"loss {together.loss:.6f} in batches, and {alone.loss:.6f} one by one")
 
 
-def _batches(subject: Subject) -> Sequence[Batch]:
+def _batches(subject: VerifiedRun) -> Sequence[Batch]:
     """Of the validation part, as much as is affordable, and one batch at least."""
     run = subject.run
     require_head(run)
@@ -84,7 +76,7 @@ def _up_to(batches: Iterable[Batch], tokens: int) -> Iterator[Batch]:
             return
 
 
-def _scored(subject: Subject, batches: Iterable[Batch]) -> Totals:
+def _scored(subject: VerifiedRun, batches: Iterable[Batch]) -> Totals:
     return total_loss(subject.run.model, batches, subject.run.device)
 
 

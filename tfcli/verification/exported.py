@@ -1,4 +1,4 @@
-"""The run in the hands of another library."""
+"""Export check: the run in the hands of `transformers`."""
 
 import contextlib
 import importlib.util
@@ -16,7 +16,7 @@ from tfcli.errors import UsageError
 from tfcli.interop.exporting import export_run
 from tfcli.processes import temporary_folder
 from tfcli.verification.check import RELATIVE, Finding, Skipped, at_most, difference, proof, worst
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 _LENGTH = 48
 """Tokens of a text."""
@@ -29,7 +29,7 @@ _LIMIT = 2e-5
     "exported = original",
     "Under transformers, the exported run has the same logits and its tokenizer the same ids.",
 )
-def exported(subject: Subject) -> Finding:
+def exported(subject: VerifiedRun) -> Finding:
     """In a temporary folder, with the automatic classes, and no tensor missing or left over."""
     run = subject.run
     if importlib.util.find_spec("transformers") is None:
@@ -61,7 +61,7 @@ def exported(subject: Subject) -> Finding:
 
 
 @torch.inference_mode()
-def _same_logits(subject: Subject, model: Any) -> Finding:
+def _same_logits(subject: VerifiedRun, model: Any) -> Finding:
     run, length = subject.run, min(_LENGTH, subject.longest)
     ids = subject.ids(length)
     if run.architecture == "encoder-decoder":
@@ -74,7 +74,7 @@ def _same_logits(subject: Subject, model: Any) -> Finding:
     return at_most(difference(theirs, ours), _LIMIT, RELATIVE, "the logits are others")
 
 
-def _same_tokens(subject: Subject, tokenizer: Any) -> Finding:
+def _same_tokens(subject: VerifiedRun, tokenizer: Any) -> Finding:
     texts = subject.texts()
     ours = [subject.run.tokenizer.encode(text) for text in texts]
     theirs = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]

@@ -1,4 +1,4 @@
-"""Texts that the run makes: the same by every way that has to lead to them."""
+"""Generation checks: greedy, beam search and sampling find the same texts by every way that has to lead to them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,8 +12,8 @@ from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.recipe.generate import GenerateSection
 from tfcli.verification.cached import require_generation
 from tfcli.verification.check import Finding, Skipped, alike, at_most, proof
-from tfcli.verification.reading import Reading, predict, ragged
-from tfcli.verification.subject import Subject
+from tfcli.verification.reading import ModelInputs, predict, ragged
+from tfcli.verification.subject import VerifiedRun
 
 _NEW_TOKENS = 16
 _BEAM = 3
@@ -22,7 +22,7 @@ _SAMPLES = 2
 
 @proof("beam of one", "Beam search with one beam finds the text of greedy decoding, with the same score.")
 @torch.inference_mode()
-def beam_of_one(subject: Subject) -> Iterator[Finding]:
+def beam_of_one(subject: VerifiedRun) -> Iterator[Finding]:
     """Of several prompts at once."""
     prompts = _prompts(subject)
     settings = _settings(subject, temperature=0.0, beam=1)
@@ -37,7 +37,7 @@ def beam_of_one(subject: Subject) -> Iterator[Finding]:
     "The score of a text, drawn or found by beams, is the sum of ln p of its tokens when it is read at once.",
 )
 @torch.inference_mode()
-def scores(subject: Subject) -> Iterator[Finding]:
+def scores(subject: VerifiedRun) -> Iterator[Finding]:
     """Beams change places while they are found: one that went on from another's cache would have another's score."""
     prompts = _prompts(subject)
     drawn = _decoded(subject, prompts, _settings(subject, num_samples=_SAMPLES))
@@ -51,7 +51,7 @@ def scores(subject: Subject) -> Iterator[Finding]:
 
 @proof("same seed", "The same seed gives the same text, alone and whatever else is in the batch.")
 @torch.inference_mode()
-def same_seed(subject: Subject) -> Iterator[Finding]:
+def same_seed(subject: VerifiedRun) -> Iterator[Finding]:
     """Several prompts, several samples of each."""
     prompts = _prompts(subject)
     settings = _settings(subject, seed=7, num_samples=_SAMPLES)
@@ -63,12 +63,12 @@ def same_seed(subject: Subject) -> Iterator[Finding]:
             yield at_most(text.token_ids != by_itself.token_ids, 0, "texts", where)
 
 
-def _settings(subject: Subject, **chosen: object) -> GenerateSection:
+def _settings(subject: VerifiedRun, **chosen: object) -> GenerateSection:
     new = max(1, min(_NEW_TOKENS, subject.longest // 2, subject.single_steps // _BEAM))
     return replace(GenerateSection(), max_new_tokens=new, **chosen)  # type: ignore[arg-type]
 
 
-def _prompts(subject: Subject) -> list[list[int]]:
+def _prompts(subject: VerifiedRun) -> list[list[int]]:
     """Prompts of different lengths, as a model of this architecture reads them."""
     require_generation(subject)
     room = subject.longest // 2
@@ -81,24 +81,28 @@ def _prompts(subject: Subject) -> list[list[int]]:
     return ragged(subject.ids(min(room, _NEW_TOKENS)))
 
 
-def _decoded(subject: Subject, prompts: Sequence[Sequence[int]], settings: GenerateSection) -> list[list[Continuation]]:
+def _decoded(
+    subject: VerifiedRun, prompts: Sequence[Sequence[int]], settings: GenerateSection
+) -> list[list[Continuation]]:
     """The samples of every prompt."""
     samples = settings.num_samples
     texts = collect(prompt_tokens(_model(subject), prompts, subject.roles, settings), len(prompts) * samples)
     return [texts[first : first + samples] for first in range(0, len(texts), samples)]
 
 
-def _beams(subject: Subject, prompts: Sequence[Sequence[int]], settings: GenerateSection) -> list[list[Continuation]]:
+def _beams(
+    subject: VerifiedRun, prompts: Sequence[Sequence[int]], settings: GenerateSection
+) -> list[list[Continuation]]:
     """The best texts of every prompt."""
     return prompt_beams(_model(subject), prompts, subject.roles, settings)
 
 
-def _model(subject: Subject) -> Decoder | EncoderDecoder:
+def _model(subject: VerifiedRun) -> Decoder | EncoderDecoder:
     assert isinstance(subject.model, Decoder | EncoderDecoder)
     return subject.model
 
 
-def _score(subject: Subject, prompt: Sequence[int], text: Continuation) -> torch.Tensor:
+def _score(subject: VerifiedRun, prompt: Sequence[int], text: Continuation) -> torch.Tensor:
     """The sum of ln p of a text's tokens, from one pass.
 
     Shape:
@@ -109,7 +113,7 @@ def _score(subject: Subject, prompt: Sequence[int], text: Continuation) -> torch
         source = torch.tensor([subject.roles.source(prompt)], device=device)
         before = list(subject.roles.target_prefix)
     ids = torch.tensor([*before, *text.token_ids], device=device)
-    logits = predict(subject.model, Reading(ids[None, :-1], source))[0, len(before) - 1 :]
+    logits = predict(subject.model, ModelInputs(ids[None, :-1], source))[0, len(before) - 1 :]
     new = ids[len(before) :, None]
     return logits.cpu().double().log_softmax(-1).gather(-1, new.cpu()).sum()[None]
 

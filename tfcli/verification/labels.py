@@ -1,4 +1,4 @@
-"""What training and evaluation ask for, against the text itself.
+"""Label checks: what training and evaluation ask for, against the text itself.
 
 Shape legend: B rows, T tokens.
 """
@@ -22,8 +22,8 @@ from tfcli.evaluation.loss import total_loss
 from tfcli.recipe.recipe import Recipe
 from tfcli.verification.check import RELATIVE, Finding, at_most, proof
 from tfcli.verification.material import dataset, recipe_of, require_head
-from tfcli.verification.reading import Reading, predict
-from tfcli.verification.subject import ROWS, Subject
+from tfcli.verification.reading import ModelInputs, predict
+from tfcli.verification.subject import ROWS, VerifiedRun
 
 _BATCHES = 8
 _ROUNDING = 1e-5
@@ -31,7 +31,7 @@ _ROUNDING = 1e-5
 
 
 @proof("labels", "What is to be predicted is the token that comes next; of a masked text, what was hidden and no more.")
-def labels(subject: Subject) -> Finding:
+def labels(subject: VerifiedRun) -> Finding:
     """In batches as the run is trained and scored on, compared with the ids of the dataset."""
     wrong, asked, rows = 0, 0, 0
     with dataset(subject) as data:
@@ -51,7 +51,7 @@ def labels(subject: Subject) -> Finding:
 
 @proof("loss", "The loss of an evaluation is the mean of −ln p of every next token, each text read alone.")
 @torch.inference_mode()
-def loss(subject: Subject) -> Finding:
+def loss(subject: VerifiedRun) -> Finding:
     """One batch; of a text, what comes next is taken from the dataset itself."""
     require_head(subject.run)
     with dataset(subject) as data:
@@ -64,7 +64,7 @@ def loss(subject: Subject) -> Finding:
     return at_most(abs(found / expected - 1), limit, RELATIVE, f"{found:.6g} nats a token, and not {expected:.6g}")
 
 
-def _batches(subject: Subject, data: PreparedDataset) -> tuple[Recipe, Batches]:
+def _batches(subject: VerifiedRun, data: PreparedDataset) -> tuple[Recipe, Batches]:
     """Small ones, as short as the model's size wants them where they are windows of a text."""
     recipe = recipe_of(subject.run, data)
     train = replace(recipe.train, batch_size=ROWS, batch_tokens=None)
@@ -84,7 +84,7 @@ def _texts(data: PreparedDataset, batches: Batches) -> Iterator[list[NDArray[np.
         yield [row[:end] for row, end in zip(view.padded(spans.starts, ends, 0), ends, strict=True)]
 
 
-def _wrong_of_text(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch) -> int:
+def _wrong_of_text(subject: VerifiedRun, texts: list[NDArray[np.int64]], batch: Batch) -> int:
     """Inputs that are not the dataset's, and labels that are not what follows there. The begin token is no news."""
     wrong = 0
     for inputs, asked, text in zip(batch.input_ids, batch.labels, texts, strict=True):
@@ -94,14 +94,14 @@ def _wrong_of_text(subject: Subject, texts: list[NDArray[np.int64]], batch: Batc
     return wrong
 
 
-def _is_news(subject: Subject, tokens: NDArray[np.int64]) -> list[bool]:
+def _is_news(subject: VerifiedRun, tokens: NDArray[np.int64]) -> list[bool]:
     """Of every token but the first: neither begins texts, nor is an end behind an end."""
     roles = subject.roles
     begins, ends = set(roles.text_prefix).difference(roles.end), roles.end if roles.text_start is not None else ()
     return [b not in begins and not (a == b and b in ends) for a, b in pairwise(tokens.tolist())]
 
 
-def _wrong_of_masks(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch, probability: float) -> int:
+def _wrong_of_masks(subject: VerifiedRun, texts: list[NDArray[np.int64]], batch: Batch, probability: float) -> int:
     """Tokens that are not the dataset's, where they are read or asked for; masks that nothing is asked for, special
     tokens that are, and labels beyond twice the share that was wanted."""
     asked = batch.labels != IGNORED
@@ -130,7 +130,7 @@ def _wrong_of_pairs(pairs: PairsView, batch: Batch, numbers: NDArray[np.int64]) 
     return wrong
 
 
-def _nats(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch, row: int) -> Iterator[float]:
+def _nats(subject: VerifiedRun, texts: list[NDArray[np.int64]], batch: Batch, row: int) -> Iterator[float]:
     """−ln p of everything that one row is asked for, read alone."""
     length, device = int(_lengths(batch)[row]), subject.run.device
     asked = batch.labels[row]
@@ -138,10 +138,10 @@ def _nats(subject: Subject, texts: list[NDArray[np.int64]], batch: Batch, row: i
         assert batch.padding_mask is not None
         length = int((asked != IGNORED).sum())
         source = torch.from_numpy(batch.input_ids[row][batch.padding_mask[row]])[None].to(device)
-        read = Reading(torch.from_numpy(batch.decoder_input_ids[row, :length])[None].to(device), source)
+        read = ModelInputs(torch.from_numpy(batch.decoder_input_ids[row, :length])[None].to(device), source)
         after = [*batch.decoder_input_ids[row, 1:length], subject.roles.eos]
     else:
-        read = Reading(torch.from_numpy(batch.input_ids[row, :length])[None].to(device))
+        read = ModelInputs(torch.from_numpy(batch.input_ids[row, :length])[None].to(device))
         is_encoder = subject.run.architecture == "encoder"
         after = [*(asked[:length] if is_encoder else np.where(_is_news(subject, texts[row]), texts[row][1:], IGNORED))]
     scores = predict(subject.model, read)[0].cpu().double().log_softmax(-1)

@@ -1,4 +1,4 @@
-"""The model that generates against the one that was trained."""
+"""Packed weights: the model that generates against the one that was trained."""
 
 import copy
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tfcli.models.inference import ready_to_predict
 from tfcli.verification.cached import CHUNKED, chunks, in_pieces
 from tfcli.verification.check import RELATIVE, Finding, at_most, difference, proof
 from tfcli.verification.reading import padded_reading, predict, reading
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 _LIMIT = 1e-4
 """In float32, which is all that the packed matrices know: rounding differs by a hundredth of it at most."""
@@ -17,7 +17,7 @@ _LIMIT = 1e-4
 
 @proof("laid out for prediction", "The model as generation lays it out predicts what the trained model predicts.")
 @torch.inference_mode()
-def laid_out(subject: Subject) -> Iterator[Finding]:
+def laid_out(subject: VerifiedRun) -> Iterator[Finding]:
     """In float32: its matrices are joined and packed for this machine."""
     ready = copy.deepcopy(subject.run.model)
     ready_to_predict(ready)

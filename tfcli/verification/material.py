@@ -1,4 +1,4 @@
-"""What checks of a run train on and score: its own dataset and recipe, or made-up ones where it has none here.
+"""Text for checks: what they train on and score: its own dataset and recipe, or made-up ones where it has none here.
 
 Made-up documents are random words of the run's own vocabulary, prepared as any corpus is.
 """
@@ -20,7 +20,7 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.runs.load import LoadedRun
 from tfcli.training.job import decide
 from tfcli.verification.check import Skipped
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 _DOCUMENTS = 48
 _LONGEST = 40
@@ -28,7 +28,7 @@ _LONGEST = 40
 
 
 @contextmanager
-def dataset(subject: Subject) -> Iterator[PreparedDataset]:
+def dataset(subject: VerifiedRun) -> Iterator[PreparedDataset]:
     """The run's own dataset where it is there; else a made-up one, in a folder that goes afterwards."""
     if subject.data is not None:
         yield subject.data
@@ -58,7 +58,7 @@ def recipe_of(run: LoadedRun, data: PreparedDataset) -> Recipe:
     return decide(replace(run.recipe, origin=OriginSection(), train=train), run.tokenizer, data)
 
 
-def _source(subject: Subject, seed: int) -> Source:
+def _source(subject: VerifiedRun, seed: int) -> Source:
     pairs = subject.run.architecture == "encoder-decoder"
     kind: Kind = "pairs" if pairs else "text"
     draw = np.random.default_rng(seed)

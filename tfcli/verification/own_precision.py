@@ -1,4 +1,4 @@
-"""The run's own precision and path: the model as it generates, packed and rounded, behind a cache, in batches, padded.
+"""Precision checks (float32, bfloat16, int8): the model as it generates, packed, rounded, behind a cache, padded.
 
 Nothing is equal to the last digits there, and a slip could hide in the rounding; so the rounding is measured first: how
 far one plain pass is from the same weights in float64. No path may be further from that pass than four times as much:
@@ -25,7 +25,7 @@ from tfcli.verification.cached import cached_decoding, chunks, in_pieces
 from tfcli.verification.check import Proof, difference
 from tfcli.verification.padding import padded_batch
 from tfcli.verification.reading import predict, reading
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 PATHS: tuple[Proof, ...] = (cached_decoding, batched_prompts, rows_that_change_places, padded_batch)
 """What is looked at once more: two ways to the same predictions."""
@@ -38,7 +38,7 @@ _LEAST = 1e-6
 
 
 @dataclass(frozen=True)
-class _AsItGenerates(Subject):
+class _AsItGenerates(VerifiedRun):
     """The subject with its model laid out for prediction in a precision."""
 
     ready: Transformer | None = None
@@ -57,7 +57,7 @@ class _AsItGenerates(Subject):
 class OwnPath:
     """The second column of a verification: made when it is first asked for, since it holds a copy a precision."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: VerifiedRun) -> None:
         self._subject = subject
 
     def look(self, proof: Proof, check: Check) -> Check:

@@ -1,9 +1,9 @@
-"""One way to let any of the three architectures read, and to see what it did.
+"""Forward passes for checks: one way to let any of the three architectures read, and to see what it did.
 
 Shape legend: B rows, T tokens, S source tokens, D model, Vocab.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,11 +15,12 @@ from tfcli.models.decoder import Decoder
 from tfcli.models.encoder import Encoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.transformer import AttentionWeights, Transformer
-from tfcli.verification.subject import Subject, padded
+from tfcli.verification.check import Finding, at_most
+from tfcli.verification.subject import VerifiedRun, padded
 
 
 @dataclass(frozen=True)
-class Reading:
+class ModelInputs:
     """What a model reads in one pass. `mask` is the padding mask of what an encoder reads, else of the tokens; None:
     there is no padding.
 
@@ -37,7 +38,7 @@ class Reading:
         return "tokens" if self.source is None else "source"
 
 
-def at_text(output: Tensor, read: Reading, *, of_source: bool = False) -> Tensor:
+def at_text(output: Tensor, read: ModelInputs, *, of_source: bool = False) -> Tensor:
     """The rows of an output that belong to real tokens. The target of an encoder-decoder has no padding here.
 
     Args:
@@ -50,7 +51,7 @@ def at_text(output: Tensor, read: Reading, *, of_source: bool = False) -> Tensor
     return output[read.mask] if is_padded else output.flatten(0, 1)
 
 
-def other_tokens(subject: Subject, ids: Tensor) -> Tensor:
+def other_tokens(subject: VerifiedRun, ids: Tensor) -> Tensor:
     """Another id in every place.
 
     Shape:
@@ -68,21 +69,21 @@ def mixed(logits: Tensor) -> Tensor:
     return (logits * weights.to(logits)).sum()
 
 
-def reading(subject: Subject, length: int) -> Reading:
+def reading(subject: VerifiedRun, length: int) -> ModelInputs:
     """Texts of one length, side by side; the sources of an encoder-decoder have different ones, and padding."""
     tokens = subject.ids(length)
     if subject.run.architecture != "encoder-decoder":
-        return Reading(tokens)
+        return ModelInputs(tokens)
     source, mask = padded(ragged(subject.sources(length)), subject.roles.pad, tokens.device)
-    return Reading(tokens, source, mask)
+    return ModelInputs(tokens, source, mask)
 
 
-def padded_reading(subject: Subject, length: int) -> Reading:
+def padded_reading(subject: VerifiedRun, length: int) -> ModelInputs:
     """As `reading`, and what any encoder reads is padded."""
     if subject.run.architecture == "encoder-decoder":
         return reading(subject, length)
     tokens, mask = padded(ragged(subject.ids(length)), subject.roles.pad, subject.run.device)
-    return Reading(tokens, mask=mask)
+    return ModelInputs(tokens, mask=mask)
 
 
 def ragged(ids: Tensor) -> list[list[int]]:
@@ -97,7 +98,7 @@ def ragged(ids: Tensor) -> list[list[int]]:
     return [row[:end] for row, end in zip(ids.tolist(), kept, strict=True)]
 
 
-def predict(model: Transformer, read: Reading, weights: AttentionWeights | None = None) -> Tensor:
+def predict(model: Transformer, read: ModelInputs, weights: AttentionWeights | None = None) -> Tensor:
     """The logits of a pass; of a model without a head, the last vectors. `weights` takes the explicit attention.
 
     Shape:
@@ -106,6 +107,21 @@ def predict(model: Transformer, read: Reading, weights: AttentionWeights | None 
     inputs = (read.tokens,) if read.source is None else (read.source, read.tokens)
     hidden = model.hidden(*inputs, read.mask, weights=weights)
     return hidden if model.section.head == "none" else model.head(hidden)
+
+
+def unchanged(
+    subject: VerifiedRun, read: ModelInputs, other: ModelInputs, kept: Callable[[Tensor], Tensor], where: str
+) -> Iterator[Finding]:
+    """Reads two texts by both ways through attention; what is `kept` of their logits has to be the same in every bit.
+
+    Args:
+        kept: takes of logits (B, T, Vocab) what may not change.
+    """
+    for how in ("fused attention", "explicit attention"):
+        first, second = (
+            kept(predict(subject.model, one, {} if how == "explicit attention" else None)) for one in (read, other)
+        )
+        yield at_most(float((second - first).abs().max()), 0.0, "logit", f"{where}, {how}")
 
 
 @contextmanager

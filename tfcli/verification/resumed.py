@@ -1,4 +1,4 @@
-"""A training that is broken off and goes on, and the one that nobody touched.
+"""Resume checks: a training that is broken off and goes on, and the one that nobody touched.
 
 Both are in temporary folders: the run is only read.
 """
@@ -28,10 +28,9 @@ from tfcli.training.job import TrainingJob, resume, start
 from tfcli.training.loop import train
 from tfcli.training.precision import choose_device
 from tfcli.training.random_state import random_states
-from tfcli.verification.bits import same_bits
-from tfcli.verification.check import Finding, Skipped, at_most, proof, worst
+from tfcli.verification.check import Finding, Skipped, at_most, proof, same_bits
 from tfcli.verification.material import dataset, recipe_of, require_head
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 _STEPS, _FEWEST = 4, 2
 """Taken in one go, and in two halves; the fewest of a large model."""
@@ -53,7 +52,7 @@ _WINDOW = 6
 
 
 @proof("resumed training", "Steps after a stop and a resume are the same steps unbroken, to the last bit.")
-def resumed_training(subject: Subject) -> Finding:
+def resumed_training(subject: VerifiedRun) -> Finding:
     """Weights, moments, moving average, random numbers and counters, from the run's last checkpoint on. Where that or
     its text is gone, a training begins from its weights."""
     _require_trainable(subject.run)
@@ -69,7 +68,7 @@ def resumed_training(subject: Subject) -> Finding:
 
 
 @proof("data order", "A resumed training reads what an unbroken one reads, into the next epoch.")
-def data_order(subject: Subject) -> Finding:
+def data_order(subject: VerifiedRun) -> Iterator[Finding]:
     """Batch by batch, for starts before, at and after the end of an epoch."""
     _require_trainable(subject.run)
     run = subject.run
@@ -79,12 +78,10 @@ def data_order(subject: Subject) -> Finding:
         epoch = batches.batches_per_epoch
         first = max(0, epoch - _WINDOW)
         unbroken = _digests(batches, first, epoch + _WINDOW)
-        apart = []
         for begin in sorted({first, (first + epoch) // 2, epoch - 1, epoch, epoch + 1}):
             again = _digests(build_batches(recipe, data, "train", run.config.roles), begin, epoch + _WINDOW)
             different = sum(ours != theirs for ours, theirs in zip(again, unbroken[begin - first :], strict=True))
-            apart.append(at_most(different, 0, "batches", f"where it goes on at batch {begin} of {epoch} an epoch"))
-    return worst(apart)
+            yield at_most(different, 0, "batches", f"where it goes on at batch {begin} of {epoch} an epoch")
 
 
 def _require_trainable(run: LoadedRun) -> None:
@@ -96,7 +93,7 @@ def _require_trainable(run: LoadedRun) -> None:
             raise Skipped(f"it was trained on another device: {error.problem}") from error
 
 
-def _begun(subject: Subject, data: PreparedDataset, out: RunDirectory) -> Recipe:
+def _begun(subject: VerifiedRun, data: PreparedDataset, out: RunDirectory) -> Recipe:
     """Make a run that can be gone on with, and what it goes on with."""
     run = subject.run
     if run.model.num_parameters() > _LARGEST:
@@ -160,16 +157,8 @@ def _after(steps: int) -> Callable[[], bool]:
 
 
 def _state(job: TrainingJob) -> dict[str, Tensor]:
-    counters = (
-        "step",
-        "tokens",
-        "skipped",
-        "lines",
-        "pending_targets",
-        "pending_tokens",
-        "pending_loss",
-        "pending_objective",
-    )
+    counters = ["step", "tokens", "skipped", "lines"]
+    counters += [f"pending_{name}" for name in ("targets", "tokens", "loss", "objective")]
     names: dict[Tensor, str] = {parameter: name for name, parameter in job.model.named_parameters()}
     state = {f"weights of {name}": tensor for name, tensor in model_tensors(job.model).items()}
     for optimizer in job.optimizers:

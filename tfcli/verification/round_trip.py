@@ -1,4 +1,4 @@
-"""Text, ids and back: what a tokenizer owes to every text that there is."""
+"""Tokenizer round trip: text, ids and back, for every text that there is."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +9,7 @@ from tokenizers import Tokenizer as Backend
 from tfcli.tokenization.backend import copied
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.verification.check import Finding, at_most, proof
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 from tfcli.verification.torture import framings, torture_texts
 
 _SHOWN = 40
@@ -20,7 +20,7 @@ _SHOWN = 40
     "tokenizer round trip",
     "Text that is encoded and decoded is the same text (byte-level), or encodes to the same ids (others).",
 )
-def round_trip(subject: Subject) -> Finding:
+def round_trip(subject: VerifiedRun) -> Finding:
     """Every plane of Unicode, the torture set, and the run's own text.
 
     What the library alone loses with the same vocabulary is a property of the checkpoint.
@@ -38,7 +38,7 @@ def round_trip(subject: Subject) -> Finding:
 
 
 @proof("special tokens apart", "No text becomes a special token by its spelling.")
-def special_tokens_apart(subject: Subject) -> Finding:
+def special_tokens_apart(subject: VerifiedRun) -> Finding:
     """Every special token's name, alone and within words, in all texts' company."""
     tokenizer = subject.run.tokenizer
     names = tokenizer.labels(sorted(tokenizer.special_ids))
@@ -48,7 +48,7 @@ def special_tokens_apart(subject: Subject) -> Finding:
 
 
 @proof("tokenizer batches", "Texts that are encoded together get the ids that each gets alone.")
-def batches(subject: Subject) -> Finding:
+def batches(subject: VerifiedRun) -> Finding:
     """Batches are encoded by another function of the library, on several threads."""
     tokenizer, texts = subject.run.tokenizer, _texts(subject)
     together = tokenizer.encode_batch(texts)
@@ -56,7 +56,7 @@ def batches(subject: Subject) -> Finding:
 
 
 @proof("tokenizer stream", "Tokens that are decoded one by one give the text of all of them.")
-def stream(subject: Subject) -> Finding:
+def stream(subject: VerifiedRun) -> Finding:
     """The torture set's ids, and ids in no order that any text has: a model may choose them."""
     tokenizer = subject.run.tokenizer
     random = np.random.default_rng(0).integers(tokenizer.vocab_size, size=(8, 64)).tolist()
@@ -65,7 +65,7 @@ def stream(subject: Subject) -> Finding:
     return _count((whole for whole, streamed in texts if streamed != whole), "texts")
 
 
-def _texts(subject: Subject) -> list[str]:
+def _texts(subject: VerifiedRun) -> list[str]:
     return [*torture_texts(), *subject.texts()]
 
 

@@ -1,4 +1,4 @@
-"""What is on the disk: a run that is written and read again, and files that belong together."""
+"""File checks: a run that is written and read again, and files that belong together."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,13 +20,12 @@ from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.runs.parts import ABOUT
 from tfcli.runs.weights import load_tensors, model_tensors, save_tensors
-from tfcli.verification.bits import same_bits
-from tfcli.verification.check import Finding, at_most, proof, worst
-from tfcli.verification.subject import Subject
+from tfcli.verification.check import Finding, at_most, proof, same_bits
+from tfcli.verification.subject import VerifiedRun
 
 
 @proof("saved and loaded", "What is saved and loaded again is the same to the last bit: weights, ties and tokenizer.")
-def saved_and_loaded(subject: Subject) -> Finding:
+def saved_and_loaded(subject: VerifiedRun) -> Iterator[Finding]:
     """The run is written to a temporary folder as any run is written, and read as any run is read."""
     run = subject.run
     with temporary_folder() as folder, torch.random.fork_rng(range(torch.cuda.device_count())):
@@ -36,22 +35,16 @@ def saved_and_loaded(subject: Subject) -> Finding:
         stored, _ = load_tensors(copy.weights)
         names = set(model_tensors(run.model)) ^ set(stored)
         ours, theirs = dict(again.model.state_dict()), dict(run.model.state_dict())
-        return worst(
-            (
-                same_bits(ours, theirs),
-                at_most(len(names), 0, "numbers", f"the file and the model do not both have {min(names, default='')}"),
-                at_most(_untied(run), 0, "numbers", "matrices that are one in the model are two"),
-                at_most(_untied(again), 0, "numbers", "matrices that are one in the model are two after loading"),
-                at_most(
-                    run.tokenizer.fingerprint != again.tokenizer.fingerprint or run.config != again.config,
-                    *(0, "numbers", "the tokenizer or the config is another one after loading"),
-                ),
-            )
-        )
+        yield same_bits(ours, theirs)
+        yield at_most(len(names), 0, "numbers", f"the file and the model do not both have {min(names, default='')}")
+        yield at_most(_untied(run), 0, "numbers", "matrices that are one in the model are two")
+        yield at_most(_untied(again), 0, "numbers", "matrices that are one in the model are two after loading")
+        is_other = run.tokenizer.fingerprint != again.tokenizer.fingerprint or run.config != again.config
+        yield at_most(is_other, 0, "numbers", "the tokenizer or the config is another one after loading")
 
 
 @proof("files agree", "The files of the run, its checkpoints and its dataset belong together.")
-def files_agree(subject: Subject) -> Finding:
+def files_agree(subject: VerifiedRun) -> Finding:
     """Ids, steps and fingerprints; the weights of checkpoints are not read."""
     found = list(_disagreements(subject))
     return at_most(len(found), 0, "files", found[0] if found else "")
@@ -80,7 +73,7 @@ def _ties(model: nn.Module) -> set[frozenset[str]]:
     return {frozenset(group) for group in names.values() if len(group) > 1}
 
 
-def _disagreements(subject: Subject) -> Iterator[str]:
+def _disagreements(subject: VerifiedRun) -> Iterator[str]:
     run, directory = subject.run, subject.run.directory
     data = subject.data
     if data is not None:

@@ -1,4 +1,4 @@
-"""Text that is printed as it comes against the whole."""
+"""Streaming check: text that is printed as it comes against the whole."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,14 +8,14 @@ from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import Filled, Generated
 from tfcli.verification.cached import require_generation
 from tfcli.verification.check import Finding, at_most, proof
-from tfcli.verification.subject import Subject
+from tfcli.verification.subject import VerifiedRun
 
 _PROMPTS = 2
 _NEW_TOKENS = 16
 
 
 @proof("streaming", "The pieces of a text that is printed as it comes join to what all its tokens decode to at once.")
-def streaming(subject: Subject) -> Iterator[Finding]:
+def streaming(subject: VerifiedRun) -> Iterator[Finding]:
     """Greedy and drawn, through the run itself; so is the text that is made in one go."""
     require_generation(subject)
     run = subject.run
@@ -32,14 +32,14 @@ def streaming(subject: Subject) -> Iterator[Finding]:
                 yield at_most(_apart(text, whole), 0, "characters", f"what follows {prompt!r}")
 
 
-def _decoded(subject: Subject, prompt: str, ids: Sequence[int]) -> str:
+def _decoded(subject: VerifiedRun, prompt: str, ids: Sequence[int]) -> str:
     """The text of some tokens; where they continue a prompt, behind it."""
     tokenizer = subject.run.tokenizer
     before = tokenizer.encode(prompt) if subject.run.architecture == "decoder" else []
     return tokenizer.decode([*before, *ids])[len(tokenizer.decode(before)) :]
 
 
-def _prompts(subject: Subject) -> list[str]:
+def _prompts(subject: VerifiedRun) -> list[str]:
     """Pieces of text that leave room for more; a translation needs a source that is not empty."""
     texts = subject.texts(_PROMPTS, tokens=max(1, min(8, subject.longest // 4)))
     return [text for text in texts if 0 < len(subject.run.tokenizer.encode(text)) < subject.longest - 2]

@@ -1,4 +1,4 @@
-"""What checks look at: a run, its model in the precision of proofs, and something to read.
+"""Verified run: a run, its model in the precision of proofs, and something to read.
 
 Shape legend: B rows, T tokens, S source tokens.
 """
@@ -39,7 +39,7 @@ _ENOUGH = 1 << 14
 
 
 @dataclass(frozen=True)
-class Subject:
+class VerifiedRun:
     """A run to be looked at.
 
     Args:

@@ -1,4 +1,4 @@
-"""Texts that tokenizers have stumbled over."""
+"""Unicode torture texts: what tokenizers have stumbled over."""
 
 ZWJ, SKIN = "\u200d", "\U0001f3fd"
 

@@ -1,69 +1,43 @@
-"""All checks of a run, in the order in which they are shown."""
+"""Verification of a run: all checks, in the order in which they are shown."""
 
 from collections.abc import Iterable
 
 from tfcli.records.verification import Check, Verification
-from tfcli.verification import (
-    attention,
-    batched,
-    cached,
-    evaluated,
-    exported,
-    future,
-    generated,
-    labels,
-    laid_out,
-    padding,
-    resumed,
-    round_trip,
-    saved,
-    streaming,
-)
+from tfcli.verification.attention import attention_sums, fused_attention, masked_weights, row_attention
+from tfcli.verification.batched import batched_prompts, rows_that_change_places
+from tfcli.verification.cached import cached_decoding, cross_attention_kept
 from tfcli.verification.check import Proof
+from tfcli.verification.evaluated import evaluation_by_batches, evaluation_twice
+from tfcli.verification.exported import exported
+from tfcli.verification.future import future_gradients, future_values
+from tfcli.verification.generated import beam_of_one, same_seed, scores
+from tfcli.verification.labels import labels, loss
+from tfcli.verification.laid_out import laid_out
 from tfcli.verification.own_precision import OwnPath
-from tfcli.verification.subject import Subject
+from tfcli.verification.padding import padded_batch, padding_gradients, padding_values
+from tfcli.verification.resumed import data_order, resumed_training
+from tfcli.verification.round_trip import batches, round_trip, special_tokens_apart, stream
+from tfcli.verification.saved import files_agree, saved_and_loaded
+from tfcli.verification.streaming import streaming
+from tfcli.verification.subject import VerifiedRun
 
+# fmt: off
 OF_MODELS: tuple[Proof, ...] = (
-    cached.cached_decoding,
-    cached.cross_attention_kept,
-    laid_out.laid_out,
-    batched.batched_prompts,
-    batched.rows_that_change_places,
-    padding.padded_batch,
-    padding.padding_values,
-    padding.padding_gradients,
-    future.future_values,
-    future.future_gradients,
-    attention.fused_attention,
-    attention.row_attention,
-    attention.attention_sums,
-    attention.masked_weights,
-    generated.beam_of_one,
-    generated.scores,
-    generated.same_seed,
-    streaming.streaming,
-    labels.labels,
-    labels.loss,
+    cached_decoding, cross_attention_kept, laid_out, batched_prompts, rows_that_change_places,
+    padded_batch, padding_values, padding_gradients, future_values, future_gradients,
+    fused_attention, row_attention, attention_sums, masked_weights,
+    beam_of_one, scores, same_seed, streaming, labels, loss,
 )
 """Those that need a model and its tokenizer, and no run directory."""
 
 PROOFS: tuple[Proof, ...] = (
-    *OF_MODELS,
-    round_trip.round_trip,
-    round_trip.special_tokens_apart,
-    round_trip.batches,
-    round_trip.stream,
-    saved.saved_and_loaded,
-    saved.files_agree,
-    resumed.resumed_training,
-    resumed.data_order,
-    exported.exported,
-    evaluated.evaluation_twice,
-    evaluated.evaluation_by_batches,
+    *OF_MODELS, round_trip, special_tokens_apart, batches, stream, saved_and_loaded, files_agree,
+    resumed_training, data_order, exported, evaluation_twice, evaluation_by_batches,
 )
+# fmt: on
 
 
-def verification(subject: Subject, checks: Iterable[Check], own: OwnPath | None = None) -> Verification:
+def verification(subject: VerifiedRun, checks: Iterable[Check], own: OwnPath | None = None) -> Verification:
     """The record of checks that were made."""
     run, checks = subject.run, tuple(checks)
     precisions = own.precisions if own is not None and any(check.own for check in checks) else ()
