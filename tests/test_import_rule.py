@@ -32,7 +32,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("corpora", "tokenization", "layers"),
     ("recipe",),
     ("outputs",),
-    ("records", "errors", "files", "locks", "machine", "processes", "windows"),
+    ("records", "errors", "files", "locks", "machine", "processes"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
 
@@ -42,9 +42,8 @@ ALSO = {
     "explorer": {"render"},
     "tokenization": {"corpora"},
     "files": {"errors", "locks"},
-    "locks": {"windows"},
-    "machine": {"windows"},
-    "processes": {"errors", "windows"},
+    "locks": {"machine"},
+    "processes": {"errors"},
     "render": {"records", "errors"},
 }
 SEES_MODEL_SECTION_ALONE = {"layers", "models"}
@@ -55,7 +54,6 @@ TORCH_FREE = {
     "machine",
     "outputs",
     "processes",
-    "windows",
     "records",
     "recipe",
     "corpora",

@@ -69,9 +69,15 @@ class Proof:
             return Check(self.name, self.claim, "failed", reason=error.problem)
         except Exception as error:
             return Check(self.name, self.claim, "failed", reason=f"{type(error).__name__}: {first_lines(error)}")
-        held = ("noted" if finding.note else "passed", finding.note)
-        status, reason = held if finding.holds else ("failed", finding.where)
-        return Check(self.name, self.claim, status, finding.measured, finding.limit, finding.unit, reason)  # type: ignore[arg-type]
+        return Check(
+            self.name,
+            self.claim,
+            "failed" if not finding.holds else "noted" if finding.note else "passed",
+            measured=finding.measured,
+            limit=finding.limit,
+            unit=finding.unit,
+            reason=finding.note if finding.holds else finding.where,
+        )
 
 
 def proof(name: str, claim: str) -> Callable[[Callable[[VerifiedRun], Finding | Iterable[Finding]]], Proof]:

@@ -4,8 +4,9 @@ Shape legend: B rows, T tokens, S source tokens, D model, Vocab.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -128,16 +129,12 @@ def unchanged(
 def kept_outputs(model: Transformer, kind: type[nn.Module]) -> Iterator[list[tuple[str, Tensor]]]:
     """What every module of a kind returns while this is open, in the order in which they run, with their names."""
     found: list[tuple[str, Tensor]] = []
-    hooks = [
-        part.register_forward_hook(lambda _part, _inputs, output, name=name: found.append((name, output)))
-        for name, part in model.named_modules()
-        if isinstance(part, kind)
-    ]
-    try:
+    with ExitStack() as hooks:
+        for name, part in model.named_modules():
+            if isinstance(part, kind):
+                keep = partial(lambda name, _part, _inputs, output: found.append((name, output)), name)
+                hooks.callback(part.register_forward_hook(keep).remove)
         yield found
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @contextmanager
@@ -146,21 +143,15 @@ def embedded(model: Transformer) -> Iterator[dict[str, Tensor]]:
     encoder-decoder's encoder, "tokens" of any other."""
     found: dict[str, Tensor] = {}
 
-    def keep(side: str) -> Any:
-        def hook(_part: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-            found[side] = output.detach().requires_grad_()
-            return found[side]
-
-        return hook
+    def keep(side: str, _part: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+        found[side] = output.detach().requires_grad_()
+        return found[side]
 
     assert isinstance(model, Decoder | Encoder | EncoderDecoder)
     sides: dict[str, nn.Module] = {"tokens": model.embedding}
     if isinstance(model, EncoderDecoder):
         sides = {"source": model.embedding, "tokens": model.target_embedding}
-    hooks = [part.register_forward_hook(keep(side)) for side, part in sides.items()]
-    try:
-        with torch.enable_grad():
-            yield found
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks, torch.enable_grad():
+        for side, part in sides.items():
+            hooks.callback(part.register_forward_hook(partial(keep, side)).remove)
+        yield found
