@@ -1,15 +1,11 @@
 """Evaluation checks: one number, whoever asks, however often, and however the texts are batched."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
-import numpy as np
-
-from tfcli.data.batch import IGNORED, Batch
-from tfcli.evaluation.batches import build_batches
+from tfcli.data.batch import Batch
 from tfcli.evaluation.loss import Totals, total_loss
 from tfcli.verification.check import Finding, Skipped, at_most, proof
-from tfcli.verification.material import dataset, recipe_of, require_head
+from tfcli.verification.material import dataset, require_head, unpadded, validation_batches
 from tfcli.verification.subject import VerifiedRun
 
 _WORK = 1 << 31
@@ -56,13 +52,9 @@ def _batches(subject: VerifiedRun) -> Sequence[Batch]:
     require_head(run)
     affordable = max(64, _WORK // run.model.num_parameters())
     with dataset(subject) as data:
-        recipe = recipe_of(run, data)
-        context = recipe.train.context or run.config.model.max_seq_len
-        if run.architecture != "encoder-decoder":
-            context = min(context, max(16, affordable // _ROWS))
-        train = replace(recipe.train, context=context, batch_size=_ROWS, batch_tokens=None)
-        batches = build_batches(replace(recipe, train=train), data, "validation", run.config.roles)
-        chosen = list(_up_to(batches.whole(), affordable))
+        chosen = list(
+            _up_to(validation_batches(subject, data, _ROWS, max(16, affordable // _ROWS)).whole(), affordable)
+        )
     if not any(batch.target_tokens for batch in chosen):
         raise Skipped("its text has no token that could be scored: all are special or unknown")
     return chosen
@@ -83,20 +75,5 @@ def _scored(subject: VerifiedRun, batches: Iterable[Batch]) -> Totals:
 def _rows(batch: Batch) -> Iterator[Batch]:
     """Each text by itself, without padding."""
     for row in range(len(batch.input_ids)):
-        one = batch.rows(slice(row, row + 1))
-        if one.target_tokens:
-            yield _without_padding(one)
-
-
-def _without_padding(one: Batch) -> Batch:
-    if one.decoder_input_ids is not None:
-        assert one.padding_mask is not None
-        source, target = int(one.padding_mask.sum()), int(np.flatnonzero(one.labels != IGNORED).max()) + 1
-        return Batch(
-            one.input_ids[:, :source],
-            one.labels[:, :target],
-            one.padding_mask[:, :source],
-            one.decoder_input_ids[:, :target],
-        )
-    length = one.tokens
-    return Batch(one.input_ids[:, :length], one.labels[:, :length])
+        if (one := batch.rows(slice(row, row + 1))).target_tokens:
+            yield unpadded(one)

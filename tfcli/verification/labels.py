@@ -4,7 +4,6 @@ Shape legend: B rows, T tokens.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice, pairwise
 
 import numpy as np
@@ -17,11 +16,10 @@ from tfcli.data.dataset import PreparedDataset
 from tfcli.data.masking import MaskedBatches
 from tfcli.data.pairs import PairBatches
 from tfcli.data.views import PairsView
-from tfcli.evaluation.batches import Batches, build_batches
+from tfcli.evaluation.batches import Batches
 from tfcli.evaluation.loss import total_loss
-from tfcli.recipe.recipe import Recipe
 from tfcli.verification.check import RELATIVE, Finding, at_most, proof
-from tfcli.verification.material import dataset, recipe_of, require_head
+from tfcli.verification.material import dataset, recipe_of, require_head, unpadded, validation_batches
 from tfcli.verification.reading import ModelInputs, predict
 from tfcli.verification.subject import ROWS, VerifiedRun
 
@@ -35,13 +33,14 @@ def labels(subject: VerifiedRun) -> Finding:
     """In batches as the run is trained and scored on, compared with the ids of the dataset."""
     wrong, asked, rows = 0, 0, 0
     with dataset(subject) as data:
-        recipe, batches = _batches(subject, data)
+        batches = validation_batches(subject, data, ROWS, subject.longest)
+        probability = recipe_of(subject.run, data).train.mask_probability
         texts = _texts(data, batches)
         for batch in islice(batches.whole(), _BATCHES):
             if isinstance(batches, PairBatches):
                 wrong += _wrong_of_pairs(data.pairs("validation"), batch, batches.order[rows:])
             elif isinstance(batches, MaskedBatches):
-                wrong += _wrong_of_masks(subject, next(texts), batch, recipe.train.mask_probability)
+                wrong += _wrong_of_masks(subject, next(texts), batch, probability)
             else:
                 wrong += _wrong_of_text(subject, next(texts), batch)
             asked += batch.target_tokens
@@ -55,22 +54,13 @@ def loss(subject: VerifiedRun) -> Finding:
     """One batch; of a text, what comes next is taken from the dataset itself."""
     require_head(subject.run)
     with dataset(subject) as data:
-        batches = _batches(subject, data)[1]
+        batches = validation_batches(subject, data, ROWS, subject.longest)
         batch, texts = next(batches.whole()), next(_texts(data, batches), [])
     found = total_loss(subject.model, [batch], subject.run.device).loss
     nats = [one for row in range(len(batch.labels)) for one in _nats(subject, texts, batch, row)]
     expected = sum(nats) / len(nats)
     limit = max(_ROUNDING, subject.limit)
     return at_most(abs(found / expected - 1), limit, RELATIVE, f"{found:.6g} nats a token, and not {expected:.6g}")
-
-
-def _batches(subject: VerifiedRun, data: PreparedDataset) -> tuple[Recipe, Batches]:
-    """Small ones, as short as the model's size wants them where they are windows of a text."""
-    recipe = recipe_of(subject.run, data)
-    train = replace(recipe.train, batch_size=ROWS, batch_tokens=None)
-    if subject.run.architecture != "encoder-decoder":
-        train = replace(train, context=min(train.context or subject.longest, subject.longest))
-    return recipe, build_batches(replace(recipe, train=train), data, "validation", subject.roles)
 
 
 def _texts(data: PreparedDataset, batches: Batches) -> Iterator[list[NDArray[np.int64]]]:
@@ -132,25 +122,16 @@ def _wrong_of_pairs(pairs: PairsView, batch: Batch, numbers: NDArray[np.int64]) 
 
 def _nats(subject: VerifiedRun, texts: list[NDArray[np.int64]], batch: Batch, row: int) -> Iterator[float]:
     """−ln p of everything that one row is asked for, read alone."""
-    length, device = int(_lengths(batch)[row]), subject.run.device
-    asked = batch.labels[row]
-    if batch.decoder_input_ids is not None:
-        assert batch.padding_mask is not None
-        length = int((asked != IGNORED).sum())
-        source = torch.from_numpy(batch.input_ids[row][batch.padding_mask[row]])[None].to(device)
-        read = ModelInputs(torch.from_numpy(batch.decoder_input_ids[row, :length])[None].to(device), source)
-        after = [*batch.decoder_input_ids[row, 1:length], subject.roles.eos]
+    one, device = unpadded(batch.rows(slice(row, row + 1))), subject.run.device
+    inputs = torch.from_numpy(one.input_ids).to(device)
+    if one.decoder_input_ids is not None:
+        read = ModelInputs(torch.from_numpy(one.decoder_input_ids).to(device), inputs)
+        after = [*one.decoder_input_ids[0, 1:], subject.roles.eos]
     else:
-        read = ModelInputs(torch.from_numpy(batch.input_ids[row, :length])[None].to(device))
+        read = ModelInputs(inputs)
         is_encoder = subject.run.architecture == "encoder"
-        after = [*(asked[:length] if is_encoder else np.where(_is_news(subject, texts[row]), texts[row][1:], IGNORED))]
+        after = [*(one.labels[0] if is_encoder else np.where(_is_news(subject, texts[row]), texts[row][1:], IGNORED))]
     scores = predict(subject.model, read)[0].cpu().double().log_softmax(-1)
     for place, token in enumerate(after):
         if token != IGNORED:
             yield -float(scores[place, token])
-
-
-def _lengths(batch: Batch) -> NDArray[np.int64]:
-    """The tokens of each row's inputs, where there is no second side."""
-    assert batch.row_tokens is not None
-    return batch.row_tokens

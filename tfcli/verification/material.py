@@ -11,8 +11,10 @@ import numpy as np
 
 from tfcli.corpora.source import Document, Kind, Pair, Source
 from tfcli.corpora.split import Division
+from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.prepare import prepare
+from tfcli.evaluation.batches import Batches, build_batches
 from tfcli.files import digest
 from tfcli.processes import temporary_folder
 from tfcli.recipe.origin import OriginSection
@@ -56,6 +58,30 @@ def recipe_of(run: LoadedRun, data: PreparedDataset) -> Recipe:
         return run.recipe
     train = replace(run.recipe.train, device=run.device.type)  # type: ignore[arg-type]
     return decide(replace(run.recipe, origin=OriginSection(), train=train), run.tokenizer, data)
+
+
+def validation_batches(subject: VerifiedRun, data: PreparedDataset, rows: int, longest: int) -> Batches:
+    """Batches of the validation part; where they are windows of a text, of `longest` tokens at most."""
+    recipe = recipe_of(subject.run, data)
+    context = recipe.train.context or subject.run.config.model.max_seq_len
+    if subject.run.architecture != "encoder-decoder":
+        context = min(context, longest)
+    train = replace(recipe.train, context=context, batch_size=rows, batch_tokens=None)
+    return build_batches(replace(recipe, train=train), data, "validation", subject.roles)
+
+
+def unpadded(one: Batch) -> Batch:
+    """A batch of one text without its padding."""
+    length = one.tokens
+    if one.decoder_input_ids is not None and one.padding_mask is not None:
+        length, target = int(one.padding_mask.sum()), int(np.flatnonzero(one.labels != IGNORED).max()) + 1
+        return Batch(
+            one.input_ids[:, :length],
+            one.labels[:, :target],
+            one.padding_mask[:, :length],
+            one.decoder_input_ids[:, :target],
+        )
+    return Batch(one.input_ids[:, :length], one.labels[:, :length])
 
 
 def _source(subject: VerifiedRun, seed: int) -> Source:
