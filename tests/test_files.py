@@ -416,8 +416,8 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, environment: dict[s
 WRITES_OTHERWISE = {
     "files.py": "the one way",
     "outputs.py": "inside `replacing`",
+    "bench/data.py": "in a temporary folder, which its own sides read",
     "bench/worker.py": "its own stdout",
-    "runs/lock.py": "opened to be locked",
     "cli/plan.py": "what its child says, in a temporary folder",
     "cli/launching.py": "what launcher and workers tell each other, in a temporary folder",
     "cli/main.py": "a stream that the caller has closed",

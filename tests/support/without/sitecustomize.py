@@ -11,6 +11,9 @@ from contextlib import suppress
 with suppress(ImportError):
     import portalocker  # noqa: F401 (of sacrebleu: it asks for the system's name, and then for that system's modules)
 
+with suppress(ImportError):
+    import psutil  # noqa: F401 (asks in the same way)
+
 for name in os.environ.get("TFCLI_TEST_WITHOUT", "").split():
     module, _, attribute = name.rpartition(".")
     if module:
