@@ -13,7 +13,7 @@ from rich.text import Text
 from tfcli.records.embeddings import EmbeddingsRecord
 from tfcli.render.as_json import to_json
 from tfcli.render.brush import Brush, brush_for
-from tfcli.render.cells import scale_bar
+from tfcli.render.cells import labelled_row, scale_bar
 from tfcli.render.colors import WEIGHTS, levels
 from tfcli.render.heatmap import HeatMap
 from tfcli.render.numbers import plural
@@ -68,10 +68,9 @@ def _table(cosines: NDArray[np.float32], labels: tuple[str, ...], brush: Brush, 
     grid = levels(cosines, low, 1.0)
     yield Text(" " * (gutter + 4) + "".join(f"{number:>{_CELL}}" for number in range(1, len(labels) + 1)), style="dim")
     for number, label in enumerate(labels):
-        yield Segment(f"{number + 1:>2} {fit(label, gutter)} ")
-        for level, cosine in zip(grid[number].tolist(), cosines[number].tolist(), strict=True):
-            style = brush.readable(level) if brush.in_color else None
-            yield Segment(f"{cosine:{_CELL - 1}.2f} ", style)
+        texts = [f"{cosine:.2f} " for cosine in cosines[number].tolist()]
+        name = f"{number + 1:>2} {fit(label, gutter)} "
+        yield from labelled_row(name, texts, grid[number].tolist(), [_CELL] * len(texts), brush)
         yield Segment.line()
     yield from scale_bar(f"{low:.3g}", "1", brush)
     yield Segment("  cosine u·v / ‖u‖‖v‖\n")

@@ -16,8 +16,8 @@ from tfcli.records.attention import AttentionKind
 from tfcli.records.heads import NO_ROLE, HeadsRecord, HeadStatistics, RoleShare
 from tfcli.render.attention.words import KIND_NAMES
 from tfcli.render.brush import Brush, brush_for
-from tfcli.render.cells import scale_bar
-from tfcli.render.colors import LEVELS, WEIGHTS
+from tfcli.render.cells import labelled_row, scale_bar
+from tfcli.render.colors import LEVELS, NO_VALUE, WEIGHTS
 from tfcli.render.numbers import plural
 from tfcli.render.safe import fit, printable, shortened, token_label
 from tfcli.render.table_csv import Table
@@ -119,10 +119,11 @@ class HeadsView:
             heading = fit("", _HEAD) + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
             yield Text(heading, style="dim", no_wrap=True)
             for head in heads:
-                line = Text(fit(_place(head), _HEAD), no_wrap=True)
-                for column in columns:
-                    line.append_text(_cell(_value(head, column), column, brush))
-                yield line
+                cells = [_cell(_value(head, column), column) for column in columns]
+                texts, painted = zip(*cells, strict=True)
+                name, widths = fit(_place(head), _HEAD), [_COLUMN] * len(cells)
+                yield from labelled_row(name, texts, painted, widths, brush, before=1, faint="–")
+                yield Segment.line()
         yield Text("")
         if brush.in_color:
             yield from scale_bar("0", "1", brush)
@@ -346,13 +347,13 @@ def _value(head: HeadStatistics, column: _Column) -> float | None:
     return None if share is None else share.share
 
 
-def _cell(value: float | None, column: _Column, brush: Brush) -> Text:
+def _cell(value: float | None, column: _Column) -> tuple[str, int]:
+    """What stands in it, and the level of its colour."""
     if value is None:
-        return Text(fit("–", _COLUMN, "right"), "dim")
+        return "–", NO_VALUE
     if not column.share:
-        return Text(fit(f"{value:.1f}" if value >= 9.995 else f"{value:.2f}", _COLUMN, "right"))
-    level = round(max(0.0, min(1.0, value)) * (LEVELS - 1))
-    return Text(" ").append(fit(_number(value), _COLUMN - 1, "right"), brush.readable(level) if brush.in_color else "")
+        return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}", NO_VALUE
+    return _number(value), round(max(0.0, min(1.0, value)) * (LEVELS - 1))
 
 
 def _number(value: float) -> str:

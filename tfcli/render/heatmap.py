@@ -1,4 +1,4 @@
-"""A map of numbers as coloured cells, as wide as the console allows, with its scale written over it."""
+"""A heat map: numbers as coloured cells, as wide as the console allows, with the colour scale written over it."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tfcli.render.brush import Brush, brush_for
-from tfcli.render.cells import Line, half_block_lines, scale_bar, whole_cell_lines
+from tfcli.render.cells import Line, half_block_lines, legend, scale_bar, whole_cell_lines
 from tfcli.render.colors import SIGNED, WEIGHTS, levels
 from tfcli.render.headers import beside, ruler, vertical
 from tfcli.render.pooling import max_pool
@@ -131,20 +131,11 @@ class HeatMap:
     def _legend(
         self, brush: Brush, low: float, high: float, layout: Layout, drawn: tuple[int, ...], width: int
     ) -> RenderResult:
-        words = f"  {self.meaning}"
+        words = self.meaning
         if self.empty and np.isnan(self.values).any():
             words += f"  {'empty' if brush.in_color else '·'}: {self.empty}"
         bar = scale_bar(f"{low:.3g}", f"{high:.3g}", brush)
-        taken = sum(segment.cell_length for segment in bar)
-        gutter = " " * layout.gutter if layout.gutter + taken + cell_len(words) <= width else ""
-        yield Segment(gutter)
-        yield from bar
-        if taken + cell_len(words) <= width:
-            yield Segment(words, Style(dim=True))
-            yield Segment.line()
-        else:
-            yield Segment.line()
-            yield Text(words.strip(), style="dim")
+        yield from legend(bar, words, layout.gutter, width)
         if layout.row_factor * layout.column_factor > 1:
             rows, columns = self.values.shape
             chosen = "the furthest from 0" if self.signed else "the largest"
@@ -153,7 +144,8 @@ class HeatMap:
                 f"{rows} × {columns} drawn as {drawn[0]} × {drawn[1]}: "
                 f"a cell is {chosen} of {layout.row_factor} × {layout.column_factor}{apart}"
             )
-            yield Text(gutter + note if layout.gutter + len(note) <= width else note, style="dim")
+            fits = layout.gutter + max(len(note), sum(part.cell_length for part in bar) + cell_len(words) + 2) <= width
+            yield Text(" " * layout.gutter * fits + note, style="dim")
 
 
 def _lines(grid: NDArray[np.intp], layout: Layout, brush: Brush) -> list[Line]:

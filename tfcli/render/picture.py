@@ -111,8 +111,9 @@ def _console_lines(view: Any, width: int) -> list[list[Segment]]:
         file=io.StringIO(),
         force_terminal=True,
         color_system="truecolor",
+        no_color=False,
+        force_jupyter=False,
         legacy_windows=False,
-        _environ={},
     )
     lines = [_trimmed(line) for line in console.render_lines(view, console.options, pad=False)]
     while lines and not lines[-1]:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tfcli.render.attention.matrix import Matrix
 from tfcli.render.brush import Brush, brush_for
-from tfcli.render.cells import Line, scale_bar
+from tfcli.render.cells import labelled_row, legend, scale_bar
 from tfcli.render.colors import SIGNED, WEIGHTS, levels
 from tfcli.render.headers import beside, vertical
 from tfcli.render.heatmap import HeatMap
@@ -105,40 +105,24 @@ class Grid:
             yield Text(" " * gutter + header, no_wrap=True, overflow="crop")
         labels = self._row_labels(width, numbered=matrix.cropped)
         for row, label in enumerate(labels):
-            yield Segment(fit(label, gutter - 1, "right") + " ")
-            yield from self._row(matrix.values[row].tolist(), grid[row].tolist(), columns.widths, brush)
+            texts = ["·" if np.isnan(value) else matrix.text(value) for value in matrix.values[row].tolist()]
+            yield from labelled_row(
+                fit(label, gutter - 1, "right") + " ",
+                texts,
+                grid[row].tolist(),
+                columns.widths,
+                brush,
+                align="center",
+                faint="·",
+                gaps={matrix.kept: _GAP} if matrix.kept else {},
+            )
             if matrix.sums:
                 yield Segment(f"{matrix.sums[row]:{_SUM}.2f}", _DIM)
             yield Segment.line()
-        yield from self._legend(gutter, brush, width)
-
-    def _row(self, values: list[float], row_levels: list[int], widths: list[int], brush: Brush) -> Line:
-        line = []
-        for column, (value, level, width) in enumerate(zip(values, row_levels, widths, strict=True)):
-            if column and column == self.matrix.kept:
-                line.append(Segment(_GAP, _DIM))
-            if np.isnan(value):
-                line.append(Segment(fit("·", width, "center"), _DIM))
-            else:
-                style = brush.readable(level) if brush.in_color else None
-                line.append(Segment(fit(self.matrix.text(value), width, "center"), style))
-        return line
-
-    def _legend(self, gutter: int, brush: Brush, width: int) -> RenderResult:
-        low, high = self.matrix.scale
-        words = self.matrix.meaning
-        if np.isnan(self.matrix.values).any():
-            words += f"  ·: {self.matrix.empty}"
-        bar: Line = []
-        if brush.in_color:
-            bar = [*scale_bar(self.matrix.text(low) if self.matrix.signed else "0", self.matrix.text(high), brush)]
-            bar.append(Segment("  "))
-        used = gutter + sum(segment.cell_length for segment in bar)
-        if used + cell_len(words) <= width:
-            yield from [Segment(" " * gutter), *bar]
-        elif bar:
-            yield from [*bar, Segment.line()]
-        yield Text(words, style="dim")
+        low, high = matrix.scale
+        bar = scale_bar(matrix.text(low) if matrix.signed else "0", matrix.text(high), brush) if brush.in_color else []
+        empty = f"  ·: {matrix.empty}" if np.isnan(matrix.values).any() else ""
+        yield from legend(bar, matrix.meaning + empty, gutter, width)
 
     def _map(self, width: int) -> RenderResult:
         matrix = self.matrix

@@ -18,11 +18,14 @@ from tfcli.render.numbers import plural
 from tfcli.render.pooling import max_pool
 from tfcli.render.safe import fit
 
-Scale = Literal["all", "each"]
-"""Of thumbnails: one colour scale for all heads, which tells strong heads from weak ones, or each head's own."""
-
 _SIDE = 16
 _GAP = 2
+
+Scale = Literal["all", "each"]
+"""Whether the colours of small maps are of one scale for all, so that they can be compared, or of each map's own."""
+
+SCALE_WORDS: dict[Scale, str] = {"all": "one scale for all maps", "each": "each map on its own scale"}
+"""What a picture says of it."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class AttentionOverview:
 class Thumbnails:
     """Small maps of one shape under their names, a line of them a row; those that do not fit go to the next line.
 
-    All share one colour scale, or each has its own. For long texts a cell shows the largest weight of its block.
+    All share one colour scale, or each has its own, from 0 to its largest weight. In long
+    texts a cell shows the largest weight of its block.
 
     Shape:
         rows: a name and (T, S) each, NaN where a query may not look
@@ -66,8 +70,7 @@ class Thumbnails:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, WEIGHTS)
         every = [one for row in self.rows for one in row]
-        highest = max(_largest(weights) for _, weights in every)
-        one_scale = self.scale == "all"
+        highest = max(_highest(weights) for _, weights in every)
         rows, columns = every[0][1].shape
         shape = _shape(rows, columns, brush)
         drawn = -(-columns // shape.factor) * shape.growth * shape.cell_width
@@ -77,11 +80,16 @@ class Thumbnails:
             for first in range(0, len(row), per_line):
                 line = row[first : first + per_line]
                 yield Text((" " * _GAP).join(fit(name, width) for name, _ in line), no_wrap=True)
-                drawn_to = [(weights, highest if one_scale else _largest(weights)) for _, weights in line]
-                yield from _side_by_side([_thumbnail(*one, shape, brush) for one in drawn_to], width)
-        yield from scale_bar("0", f"{highest:.2g}" if one_scale else "its largest", brush)
-        what = "attention weight" if one_scale else "attention weight, each head by itself"
-        yield Text(f"  {what}{_pooled(shape)}", style="dim")
+                tops = [highest if self.scale == "all" else _highest(weights) for _, weights in line]
+                small = [_thumbnail(weights, top, shape, brush) for (_, weights), top in zip(line, tops, strict=True)]
+                yield from _side_by_side(small, width)
+        yield from scale_bar("0", f"{highest:.2g}" if self.scale == "all" else "its largest", brush)
+        pooled = f"; a cell shows the largest of {shape.factor} × {shape.factor}" if shape.factor > 1 else ""
+        yield Text(f"  attention weight, {SCALE_WORDS[self.scale]}{pooled}", style="dim")
+
+
+def _highest(weights: NDArray[np.float32]) -> float:
+    return float(np.nanmax(weights, initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -113,11 +121,3 @@ def _side_by_side(thumbnails: list[list[Line]], width: int) -> RenderResult:
             if number + 1 < len(lines):
                 yield Segment(" " * (_GAP + width - sum(segment.cell_length for segment in line)))
         yield Segment.line()
-
-
-def _largest(weights: NDArray[np.float32]) -> float:
-    return float(np.nanmax(weights, initial=0.0))
-
-
-def _pooled(shape: _Shape) -> str:
-    return f"; a cell shows the largest of {shape.factor} × {shape.factor}" if shape.factor > 1 else ""

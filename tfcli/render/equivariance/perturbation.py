@@ -12,7 +12,8 @@ from rich.text import Text
 
 from tfcli.records.equivariance import PerturbationRecord
 from tfcli.render.brush import Brush, brush_for
-from tfcli.render.colors import WEIGHTS, levels
+from tfcli.render.cells import labelled_row
+from tfcli.render.colors import NO_VALUE, WEIGHTS, levels
 from tfcli.render.heatmap import HeatMap
 from tfcli.render.safe import fit, token_label
 from tfcli.render.table_csv import Table
@@ -56,12 +57,12 @@ class PerturbationView:
         """A number a cell, on its colour; "·" where a row has not moved at all."""
         for header in zip(*self._stages(), strict=True):
             yield Text(" " * _GUTTER + "".join(fit(word, _CELL, "right") for word in header), style="dim")
-        grid = levels(self.record.moved, 0.0, 1.0)
-        for label, numbers, row_levels in zip(self._labels(), self.record.moved.tolist(), grid.tolist(), strict=True):
-            yield Segment(fit(label, _GUTTER))
-            for number, level in zip(numbers, row_levels, strict=True):
-                style = brush.readable(level) if brush.in_color and number > 0 else None
-                yield Segment(fit(_share(number), _CELL, "right"), style)
+        moved = self.record.moved
+        grid = np.where(moved > 0, levels(moved, 0.0, 1.0), NO_VALUE)
+        for label, numbers, row_levels in zip(self._labels(), moved.tolist(), grid.tolist(), strict=True):
+            yield from labelled_row(
+                fit(label, _GUTTER), [*map(_share, numbers)], row_levels, [_CELL] * len(numbers), brush
+            )
             yield Segment.line()
         yield Text("· has not moved at all", style="dim")
 

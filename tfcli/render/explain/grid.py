@@ -10,8 +10,8 @@ from rich.style import Style
 
 from tfcli.records.explain import Matrix
 from tfcli.render.brush import Brush
-from tfcli.render.cells import Line
-from tfcli.render.colors import levels
+from tfcli.render.cells import Line, labelled_row
+from tfcli.render.colors import NO_VALUE, levels
 from tfcli.render.explain.crop import GAP, Kept, kept_columns, kept_rows
 from tfcli.render.explain.numbers import HIDDEN, formatter
 from tfcli.render.safe import fit, printable, token_label, widest
@@ -92,14 +92,15 @@ class _Grid:
         texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
         widths = self._widths(columns, list(texts.values()))
         across = kept_columns(widths, room - gutter - tail)
-        grid = levels(self._colored(values), *self.scale)
+        painted = levels(self._colored(values), *self.scale).tolist()
         lines: list[Line] = [self._caption(), self._header(columns, widths, across, gutter)]
         for row in down:
             if row is None:
                 lines.append([Segment(" " * gutter + "⋮".rjust(widths[0]), _DIM)])
                 continue
-            line: Line = [Segment(fit(labels[row], gutter - 1, "right") + " ")] if gutter else []
-            line += self._row(texts[row], grid[row].tolist(), widths, across)
+            cells = [("…", NO_VALUE, GAP) if i is None else (texts[row][i], painted[row][i], widths[i]) for i in across]
+            label = fit(labels[row], gutter - 1, "right") + " " if gutter else ""
+            line = labelled_row(label, *zip(*cells, strict=True), self.brush, faint=(HIDDEN, "·", "…"))
             if tail:
                 line.append(Segment(f"{self._sum(self.matrix.values[row]):{_SUM}.2f}", _DIM))
             lines.append(line)
@@ -128,20 +129,6 @@ class _Grid:
         cells = "".join("…".rjust(GAP) if i is None else fit(columns[i], widths[i], "right") for i in across)
         total = "sum".rjust(_SUM) if self.matrix.sums == "rows" else ""
         return [Segment(" " * gutter + cells + total, _DIM)]
-
-    def _row(self, texts: list[str], row_levels: list[int], widths: list[int], across: Kept) -> Line:
-        line: Line = []
-        for index in across:
-            if index is None:
-                line.append(Segment("…".rjust(GAP), _DIM))
-                continue
-            text = fit(texts[index], widths[index], "right")
-            if texts[index] in (HIDDEN, "·"):
-                line.append(Segment(text, _DIM))
-            else:
-                paint = self.brush.in_color and self.matrix.kind != "mask"
-                line.append(Segment(text, self.brush.readable(row_levels[index]) if paint else None))
-        return line
 
     def _column_sums(self, values: NDArray[np.float32], widths: list[int], across: Kept, gutter: int) -> Line:
         cells = ("…".rjust(GAP) if i is None else f"{self._sum(values[:, i]):.2f}".rjust(widths[i]) for i in across)

@@ -14,8 +14,8 @@ from rich.text import Text
 from tfcli.records.attribution import Attribution, Contribution, Part
 from tfcli.render.bars import bar
 from tfcli.render.brush import Brush, brush_for
-from tfcli.render.cells import scale_bar
-from tfcli.render.colors import NO_VALUE, SIGNED, levels
+from tfcli.render.cells import labelled_row, scale_bar
+from tfcli.render.colors import SIGNED, levels
 from tfcli.render.heatmap import HeatMap
 from tfcli.render.numbers import percent
 from tfcli.render.safe import fit, token_label, widest
@@ -118,9 +118,9 @@ def _numbers(
         yield Segment(" " * _GUTTER + line.rstrip() + "\n", _DIM)
     painted = levels(grid, -highest, highest).tolist()
     for layer, row in enumerate(grid):
-        yield Segment(fit(f"layer {layer}", _GUTTER))
-        for value, level in zip(row.tolist(), painted[layer], strict=True):
-            yield from _cell(value, level, brush, cell)
+        texts = ["" if np.isnan(value) else _signed(value) for value in row.tolist()]
+        name, widths = fit(f"layer {layer}", _GUTTER), [cell] * len(texts)
+        yield from labelled_row(name, texts, painted[layer], widths, brush, before=1)
         yield Segment(f"{_signed(float(np.nansum(row))):>{cell}}\n", Style(bold=True))
     if brush.in_color:
         yield Segment(" " * _GUTTER)
@@ -146,19 +146,11 @@ def _header(columns: tuple[str, ...], cell: int) -> tuple[str, str]:
     return above, below
 
 
-def _cell(value: float, level: int, brush: Brush, cell: int) -> Iterator[Segment]:
-    if level == NO_VALUE:
-        yield Segment(" " * cell)
-        return
-    yield Segment(" ")
-    yield Segment(f"{_signed(value):>{cell - 1}}", brush.readable(level) if brush.in_color else None)
-
-
 def _outside(parts: list[Contribution], highest: float, brush: Brush) -> Iterator[Segment]:
     for one in parts:
-        yield Segment(f"{_OUTSIDE[one.part.kind]:<16}")
         level = int(levels(np.array([one.value], np.float32), -highest, highest)[0])
-        yield from _cell(one.value, level, brush, 8)
+        name = f"{_OUTSIDE[one.part.kind]:<16}"
+        yield from labelled_row(name, [_signed(one.value)], [level], [8], brush, before=1)
         yield Segment.line()
 
 

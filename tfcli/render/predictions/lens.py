@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tfcli.records.lens import Lens
 from tfcli.render.brush import Brush, brush_for
-from tfcli.render.cells import scale_bar
+from tfcli.render.cells import labelled_row, scale_bar
 from tfcli.render.colors import WEIGHTS, levels
 from tfcli.render.numbers import percent_in_four, plural
 from tfcli.render.predictions.candidates import append_candidates, row_layout, sign
@@ -65,9 +65,12 @@ def _block(record: Lens, brush: Brush, cell: int, columns: range) -> Iterator[Se
     yield from _words("read", [token_label(record.tokens[column]) for column in columns], cell, _BOLD)
     for depth, row in enumerate(record.top):
         grid = levels(record.probabilities[depth], 0.0, 1.0).tolist()
-        yield Segment(f"{layer_name(depth):>{_GUTTER - 1}} ")
-        for column in columns:
-            yield from _cell(token_label(row[column]), grid[column], cell, brush)
+        painted = [grid[column] for column in columns]
+        texts = [token_label(row[column]) for column in columns]
+        if not brush.in_color:
+            texts = [fit(text, cell - 2) + brush.glyph(level) for text, level in zip(texts, painted, strict=True)]
+        name, widths = f"{layer_name(depth):>{_GUTTER - 1}} ", [cell] * len(texts)
+        yield from labelled_row(name, texts, painted, widths, brush, align="left", behind=1)
         yield Segment.line()
     answers = [record.answers[column] for column in columns]
     if record.kind == "next":
@@ -80,14 +83,6 @@ def _words(name: str, words: list[str], cell: int, style: Style) -> Iterator[Seg
     line = "".join(fit(word, cell - 1) + " " for word in words)
     yield Segment(f"{name:>{_GUTTER - 1}} ", _DIM)
     yield Segment(line.rstrip() + "\n", style)
-
-
-def _cell(label: str, level: int, cell: int, brush: Brush) -> Iterator[Segment]:
-    if brush.in_color:
-        yield Segment(fit(label, cell - 1), brush.readable(level))
-        yield Segment(" ")
-    else:
-        yield Segment(fit(label, cell - 2) + brush.glyph(level) + " ")
 
 
 def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
