@@ -110,6 +110,18 @@ def test_overview_labels_every_head_and_wraps() -> None:
     assert lines[-1] == "0 [  ░░▒▒▓▓██] 1  attention weight"
 
 
+def test_overview_says_whether_heads_share_one_scale() -> None:
+    """Head 1 has a tenth of head 0's weights: nearly the lowest shade on the common scale, the highest on its own."""
+    weights = frozen(np.stack([np.full((3, 3), 1.0), np.full((3, 3), 0.1)])[None])
+    seen = AttentionRecord("encoder_self", TOKENS, TOKENS, weights)
+    shared = printed(AttentionOverview(seen)).splitlines()
+    own = printed(AttentionOverview(seen, "each")).splitlines()
+    assert shared[3] == "█" * 12
+    assert own[3] == "█" * 12 + "  " + "█" * 12
+    assert shared[-2:] == ["colours: one scale for all maps", "0 [  ░░▒▒▓▓██] 1  attention weight"]
+    assert own[-2:] == ["colours: each map on its own scale", "0 [  ░░▒▒▓▓██] its largest  attention weight"]
+
+
 def test_overview_pools_by_the_largest() -> None:
     weights = np.full((1, 1, 32, 32), 0.01, dtype=np.float32)
     weights[0, 0, 31, 0] = 1.0

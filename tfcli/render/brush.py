@@ -1,4 +1,4 @@
-"""A colour map on one console: its styles, made once, or glyph shades where there is no colour."""
+"""A colour scale on one console: its styles, made once, or glyph shades where there is no colour."""
 
 from weakref import WeakKeyDictionary
 

@@ -1,4 +1,4 @@
-"""Colour maps: a few colours with straight lines between them, and what can be read on them."""
+"""Colour scales: a few colours with straight lines between them, and what can be read on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from html import escape
 
 from tfcli.render.curve import Plot, Series, nice_ticks
+from tfcli.render.svg import svg_document
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 720, 72, 24, 40
 _LINE = 20  # pixels for a line of the plot in a terminal
 _GAP = 56  # under a plot: its axis and its names
-_FONT = "font-family='ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace'"
 _INKS = {"cyan": "#0e7490", "yellow": "#b45309", "green": "#15803d", "red": "#b91c1c"}
 
 
@@ -19,14 +19,8 @@ def curve_svg(title: str, plots: Sequence[Plot]) -> str:
     for plot in plots:
         parts += _plot(plot, top)
         top += plot.height * _LINE + _GAP
-    head = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{top}' viewBox='0 0 {_WIDTH} {top}' "
-        f"{_FONT} font-size='13'>",
-        f"<title>{escape(title)}</title>",
-        f"<rect width='{_WIDTH}' height='{top}' fill='#ffffff'/>",
-        f"<text x='16' y='24' font-size='15' font-weight='bold'>{escape(title)}</text>",
-    ]
-    return "\n".join([*head, *parts, "</svg>"]) + "\n"
+    words = f"<text x='16' y='24' font-size='15' font-weight='bold'>{escape(title)}</text>"
+    return svg_document(title, _WIDTH, top, [words, *parts])
 
 
 def _plot(plot: Plot, top: int) -> list[str]:

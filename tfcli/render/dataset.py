@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts
 from tfcli.render.numbers import duration, exact, percent, short
 from tfcli.render.safe import printable
-from tfcli.render.tables import grid
+from tfcli.render.tables import figure_table, grid
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,10 @@ class DatasetView:
         state = "reused, nothing changed" if record.reused else "prepared"
         yield Text(f"Dataset · {record.kind} · {state}", style="bold")
         yield Text(f"from {', '.join(map(printable, record.sources))}", style="dim")
-        table = Table.grid(padding=(0, 3))
-        table.add_column(no_wrap=True)
         both = {"training": record.train, "validation": record.validation}
         parts = {record.only: record.validation} if record.only else both
-        for _ in parts:
-            table.add_column(no_wrap=True, justify="right")
-        table.add_row("", *(Text(part, "bold") for part in parts))
+        table = figure_table(*parts, style="bold")
+        table.padding = (0, 3)
         unit, side = ("pairs", "target ") if record.kind == "pairs" else ("documents", "")
         for name, field in (
             (unit, "documents"),

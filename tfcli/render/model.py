@@ -190,12 +190,7 @@ def _matrices(matrices: tuple[Matrix, ...], width: int) -> Lines:
 
 
 def _sums(r: ModelRecord, *, with_bars: bool, ascii_only: bool) -> RichTable:
-    table = grid()
-    table.add_column("part", no_wrap=True)
-    for name in ("×", "parameters", "share"):
-        table.add_column(name, justify="right", no_wrap=True)
-    if with_bars:
-        table.add_column("", no_wrap=True)
+    table = grid("part", ">×", ">parameters", ">share", *([""] if with_bars else []))
     for group in r.groups:
         share = group.parameters / r.parameters
         bars = [Text(bar(share, _BAR, ascii_only=ascii_only), "cyan")] if with_bars else []

@@ -18,14 +18,13 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 
-from tfcli.render.box import box_lines, is_box
 from tfcli.render.colors import RGB, hexadecimal
 from tfcli.render.safe import printable, shortened
+from tfcli.render.svg import svg_document
 
 WIDTH = 120
 _NARROW = 44  # columns, in 384 pixels
-_CELL, _LINE, _MARGIN, _FONT_SIZE = 8, 18, 16, 13
-_FONT = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace"
+_CELL, _LINE, _MARGIN = 8, 18, 16
 _INK, _PAPER, _DIM = (26, 26, 26), (255, 255, 255), (102, 102, 102)
 # The sixteen colours of a terminal, dark enough to be read on white.
 _SIXTEEN: list[RGB] = [
@@ -44,6 +43,13 @@ _BLOCKS = {
     **{letter: (0.0, 1.0 - n / 8, 1.0, 1.0) for n, letter in enumerate("▁▂▃", start=1)},
     **{letter: (0.0, 1.0 - n / 8, 1.0, 1.0) for n, letter in enumerate("▅▆▇", start=5)},
 }
+# Lines of frames and axes (Unicode block U+2500): each sign with the arms it has: up, right, down, left.
+_BOX_SIGNS = (
+    "│ud ─lr ┌rd ┐ld └ur ┘ul ├urd ┤uld ┬lrd ┴ulr ┼ulrd ╭rd ╮ld ╰ur ╯ul ╷d ╵u ╶r ╴l "
+    "┃ud ━lr ┏rd ┓ld ┗ur ┛ul ┡urd ┩uld ╇ulrd ┳lrd"
+)
+_ARMS = {sign[0]: sign[1:] for sign in _BOX_SIGNS.split()}
+_HEAVY = "┃━┏┓┗┛┡┩╇┳"
 # A Braille cell's dots as (column, row), by bit (Unicode block U+2800).
 _DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
 
@@ -54,16 +60,9 @@ def picture_svg(view: Any, width: int = WIDTH) -> str:
     columns = max((sum(segment.cell_length for segment in line) for line in lines), default=0)
     wide, high = 2 * _MARGIN + _CELL * columns, 2 * _MARGIN + _LINE * len(lines)
     title = "".join(segment.text for segment in lines[0]).strip() if lines else ""
+    parts = [part for number, line in enumerate(lines) for part in _line(line, _MARGIN + _LINE * number)]
     # Crisp edges leave no seam between neighbouring rectangles.
-    parts = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{wide}' height='{high}' viewBox='0 0 {wide} {high}' "
-        f"font-family='{_FONT}' font-size='{_FONT_SIZE}' fill='{hexadecimal(_INK)}' shape-rendering='crispEdges'>",
-        f"<title>{escape(title)}</title>",
-        f"<rect width='{wide}' height='{high}' fill='{hexadecimal(_PAPER)}'/>",
-    ]
-    for number, line in enumerate(lines):
-        parts += _line(line, _MARGIN + _LINE * number)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return svg_document(title, wide, high, parts, f" fill='{hexadecimal(_INK)}' shape-rendering='crispEdges'")
 
 
 def picture_html(view: Any, width: int = WIDTH) -> str:
@@ -173,7 +172,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _is_sign(character: str) -> bool:
-    return character in _BLOCKS or is_box(character) or "\u2800" < character <= "\u28ff"
+    return character in _BLOCKS or character in _ARMS or "\u2800" < character <= "\u28ff"
 
 
 def _piece(piece: str, left: int, top: int, look: _Look) -> Iterator[str]:
@@ -187,9 +186,9 @@ def _piece(piece: str, left: int, top: int, look: _Look) -> Iterator[str]:
             at = left + _CELL * cell
             right = at + _CELL * (cells if whole else x1)
             yield _rectangle(at + _CELL * x0, top + _LINE * y0, right, top + _LINE * y1, look.ink)
-    elif is_box(first):
+    elif first in _ARMS:
         for cell in range(cells):
-            yield box_lines(first, left + _CELL * cell, top, _CELL, _LINE, hexadecimal(look.ink))
+            yield _box_lines(first, left + _CELL * cell, top, _CELL, _LINE, hexadecimal(look.ink))
     elif "\u2800" < first <= "\u28ff":
         for cell in range(cells):
             yield from _dots(ord(first) - 0x2800, left + _CELL * cell, top, look.ink)
@@ -199,6 +198,14 @@ def _piece(piece: str, left: int, top: int, look: _Look) -> Iterator[str]:
             f"<text x='{left}' y='{top + 13}' textLength='{_CELL * cells}' lengthAdjust='spacingAndGlyphs'"
             f"{fill}{look.attributes}>{escape(piece)}</text>"
         )
+
+
+def _box_lines(sign: str, left: float, top: float, width: float, height: float, color: str) -> str:
+    """A path from the middle of a cell to the edges that the sign reaches."""
+    x, y = left + width / 2, top + height / 2
+    ends = {"u": (x, top), "d": (x, top + height), "l": (left, y), "r": (left + width, y)}
+    path = "".join(f"M{x:g} {y:g}L{ends[arm][0]:g} {ends[arm][1]:g}" for arm in _ARMS[sign])
+    return f"<path d='{path}' stroke='{color}' stroke-width='{2 if sign in _HEAVY else 1}' fill='none'/>"
 
 
 def _dots(bits: int, left: int, top: int, ink: RGB) -> Iterator[str]:

@@ -11,6 +11,7 @@ from tfcli.records.model import ParameterGroup
 from tfcli.records.planning import Candidate, MemoryRecord, Plan, TrainingOutline
 from tfcli.render.bars import bar
 from tfcli.render.numbers import duration, exact, percent, plural, short
+from tfcli.render.tables import grid
 
 _MEMORY = {
     "process": "interpreter and libraries",
@@ -138,10 +139,7 @@ def _memory(memory: MemoryRecord, *, ascii_only: bool) -> Table:
 
 
 def _candidates(candidates: Sequence[Candidate]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1), header_style="dim")
-    table.add_column("  size", no_wrap=True)
-    for name in ("N", "batch", "tokens/s", "steps", "epochs", "tokens/N", "time", "memory"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = grid("  size", ">N", ">batch", ">tokens/s", ">steps", ">epochs", ">tokens/N", ">time", ">memory")
     for c in candidates:
         found = (
             short(c.parameters),
@@ -182,12 +180,12 @@ def _checked(plan: Plan) -> Table:
 
 
 def _facts(facts: dict[str, str]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
     for name, value in facts.items():
-        grid.add_row(name, value)
-    return grid
+        table.add_row(name, value)
+    return table
 
 
 def _table() -> Table:

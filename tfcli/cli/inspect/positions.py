@@ -86,7 +86,7 @@ def positions(
 
     from tfcli.inspection.positions.comparison import compared, sized_formula
     from tfcli.inspection.positions.shift import shift as compute
-    from tfcli.render.positions.as_json import comparison_json, positions_json
+    from tfcli.render.as_json import comparison_json, positions_json
     from tfcli.render.positions.beyond_context import BeyondContextView
     from tfcli.render.positions.requirements import PositionComparisonView, RequirementsView, requirements_table
     from tfcli.render.positions.shift import ShiftView, shift_table

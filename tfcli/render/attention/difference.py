@@ -12,6 +12,7 @@ from tfcli.render.attention.matrix import difference_matrix, paired
 from tfcli.render.numbers import weight
 from tfcli.render.safe import shortened
 from tfcli.render.table_csv import Table as CsvTable
+from tfcli.render.tables import bare
 
 _LONGEST = 24
 
@@ -34,11 +35,8 @@ class AttentionDifferenceView:
         one = self.difference
         if not one.largest:
             return Text("No difference: both sides are the same, cell by cell.")
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table = bare("query → key", ">first", ">second", ">difference")
         table.title, table.title_justify, table.title_style = "Largest differences", "left", "bold"
-        table.add_column("query → key", no_wrap=True)
-        for name in ("first", "second", "difference"):
-            table.add_column(name, justify="right", no_wrap=True)
         queries = paired(one.query_tokens, one.other_query_tokens)
         keys = paired(one.key_tokens, one.other_key_tokens)
         longest = min(_LONGEST, (width - 46) // 2)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from tfcli.records.attention import AttentionEdges
@@ -12,6 +11,7 @@ from tfcli.render.bars import bar
 from tfcli.render.numbers import percent, plural
 from tfcli.render.safe import shortened
 from tfcli.render.table_csv import Table as CsvTable
+from tfcli.render.tables import bare
 
 _LONGEST = 24
 _BAR = 20
@@ -29,12 +29,7 @@ class AttentionEdgeList:
         masked = f"; {plural(one.masked, 'cell')} masked, and not counted" if one.masked else ""
         share = f"they hold {percent(one.share)} of all weight"
         yield Text(f"{len(one.edges)} of {plural(one.possible, 'weight')}; {share}{masked}", style="dim")
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for name in ("query", "key"):
-            table.add_column("", justify="right", no_wrap=True)
-            table.add_column(name, no_wrap=True)
-        table.add_column("weight", justify="right", no_wrap=True)
-        table.add_column("", no_wrap=True)
+        table = bare(">", "query", ">", "key", ">weight", "")
         longest = min(_LONGEST, max(4, (options.max_width - 40) // 2))
         room = min(_BAR, max(4, options.max_width - 2 * longest - 36))
         for edge in one.edges:

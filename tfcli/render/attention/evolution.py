@@ -13,6 +13,7 @@ from tfcli.render.attention.overview import Thumbnails
 from tfcli.render.attention.words import HABITS, KIND_NAMES, SIDES, token_at
 from tfcli.render.numbers import exact, weight
 from tfcli.render.table_csv import Table as CsvTable
+from tfcli.render.tables import bare
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,7 @@ class AttentionEvolutionView:
 
     def _figures(self) -> Table:
         one = self.evolution
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for name in ("step", "entropy, nats", "strongest"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("query → key", no_wrap=True)
+        table = bare(">step", ">entropy, nats", ">strongest", "query → key")
         for step in one.steps:
             query = token_at(one.query_tokens, range(len(one.query_tokens)), step.row)
             key = token_at(one.key_tokens, range(len(one.key_tokens)), step.column)

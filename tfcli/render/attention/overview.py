@@ -83,9 +83,10 @@ class Thumbnails:
                 tops = [highest if self.scale == "all" else _highest(weights) for _, weights in line]
                 small = [_thumbnail(weights, top, shape, brush) for (_, weights), top in zip(line, tops, strict=True)]
                 yield from _side_by_side(small, width)
+        yield Text(f"colours: {SCALE_WORDS[self.scale]}", style="dim")
         yield from scale_bar("0", f"{highest:.2g}" if self.scale == "all" else "its largest", brush)
         pooled = f"; a cell shows the largest of {shape.factor} × {shape.factor}" if shape.factor > 1 else ""
-        yield Text(f"  attention weight, {SCALE_WORDS[self.scale]}{pooled}", style="dim")
+        yield Text(f"  attention weight{pooled}", style="dim")
 
 
 def _highest(weights: NDArray[np.float32]) -> float:

@@ -12,6 +12,7 @@ from tfcli.records.attention import AttentionRecord
 from tfcli.render.attention.matrix import Matrix, pooled, weights_matrix
 from tfcli.render.colors import NO_VALUE, SIGNED, WEIGHTS, Colormap, hexadecimal, levels, readable_on
 from tfcli.render.safe import shortened, widest
+from tfcli.render.svg import svg_document
 
 _CELL = 34
 _SIGNED_CELL = 48
@@ -23,7 +24,6 @@ _MAP_SIDE = 1200  # of a map without numbers
 _LINE = 20
 _GAP = 6
 _SCALE_STEPS = 16
-_FONT = "font-family='ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace'"
 
 
 def attention_svg(record: AttentionRecord, layer: int, head: int, kept: int = 0) -> str:
@@ -49,21 +49,7 @@ def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") 
         width = max(width, panel.width)
     title = heading or matrices[0].title
     head = [_line(text, 24 + _LINE * n, bold=n == 0 and bool(heading)) for n, text in enumerate(above)]
-    return (
-        "\n".join(
-            [
-                f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{y}' "
-                f"viewBox='0 0 {width} {y}' {_FONT} font-size='13' "
-                "shape-rendering='crispEdges'>",
-                f"<title>{escape(title)}</title>",
-                f"<rect width='{width}' height='{y}' fill='#ffffff'/>",
-                *head,
-                *parts,
-                "</svg>",
-            ]
-        )
-        + "\n"
-    )
+    return svg_document(title, width, y, [*head, *parts], " shape-rendering='crispEdges'")
 
 
 @dataclass(frozen=True)

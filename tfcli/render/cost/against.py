@@ -43,12 +43,7 @@ class AgainstView:
         yield Text(f"Self-attention beside a {_NAMES[r.other]} layer", style="bold")
         yield Text(f"N tokens of size D = {r.d_model}, {plural(r.num_heads, 'head')}", style="dim")
         yield Text(_FORMULAS[r.other], style="dim")
-        table = grid()
-        table.add_column("N", justify="right", no_wrap=True)
-        table.add_column("layer", no_wrap=True)
-        for name in ("params", "FLOPs", "steps", "path"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("N + 1", no_wrap=True)
+        table = grid(">N", "layer", ">params", ">FLOPs", ">steps", ">path", "N + 1")
         for at in r.lengths:
             table.add_row(exact(at.length), "attention", *_cells(at.attention), style="cyan")
             table.add_row("", _SHORT[r.other], *_cells(at.other), style="yellow")

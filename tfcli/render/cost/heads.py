@@ -28,9 +28,7 @@ class HeadsView:
         where = f"{plural(r.sequences, 'sequence')} of N = {exact(r.length)} tokens, explicit path, no mask"
         formula = "8 N D² + 4 N² D" if first.parameters else "4 N² D"
         yield Text(f"a sequence: {formula} FLOPs whatever k is, k N² exponentials · {where}", style="dim")
-        table = grid()
-        for name in ("k", "D / k", "parameters", "FLOPs", "exponentials", "measured"):
-            table.add_column(name, justify="right", no_wrap=True)
+        table = grid(">k", ">D / k", ">parameters", ">FLOPs", ">exponentials", ">measured")
         table.add_column("")
         slowest = max(one.seconds for one in r.counts)
         write = exact if options.max_width >= _EXACT_FROM else short

@@ -99,13 +99,10 @@ def _checked(r: CostRecord) -> str:
 
 
 def _lengths(r: CostRecord, width: int) -> RichTable:
-    table = grid()
     hides = any(at.visible_flops != at.flops for at in r.lengths)
     caches = any(at.cache_bytes for at in r.lengths) and width >= _EXACT_FROM
     heads = ["N", "FLOPs", "made", *(["KV cache"] if caches else []), *(["masked"] if hides else [])]
-    for name in heads:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("FLOPs by part", no_wrap=True)
+    table = grid(*(f">{head}" for head in heads), "FLOPs by part")
     cells = max(13, min(60, width - 10 * len(heads) - 1))
     for at in r.lengths:
         numbers = [exact(at.length), short(at.flops), short(at.bytes_made, "B")]
@@ -196,9 +193,7 @@ def _measured(r: CostRecord, *, ascii_only: bool) -> RenderResult:
     yield Text("Measured beside predicted", style="bold")
     rate = short(r.products_a_second, "FLOP/s")
     yield Text(f"predicted: FLOPs over {rate}, a product of 1024 × 1024 matrices here", style="dim")
-    table = grid()
-    for name in ("N", "predicted", "measured", "ratio"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = grid(">N", ">predicted", ">measured", ">ratio")
     table.add_column("")
     known = [(at, at.seconds, at.predicted_seconds) for at in r.lengths]
     largest = max(seconds / predicted for _, seconds, predicted in known if seconds and predicted)

@@ -98,9 +98,11 @@ class _Grid:
             if row is None:
                 lines.append([Segment(" " * gutter + "⋮".rjust(widths[0]), _DIM)])
                 continue
-            cells = [("…", NO_VALUE, GAP) if i is None else (texts[row][i], painted[row][i], widths[i]) for i in across]
+            words = ["…" if at is None else texts[row][at] for at in across]
+            colors = [NO_VALUE if at is None else painted[row][at] for at in across]
+            across_widths = [GAP if at is None else widths[at] for at in across]
             label = fit(labels[row], gutter - 1, "right") + " " if gutter else ""
-            line = labelled_row(label, *zip(*cells, strict=True), self.brush, faint=(HIDDEN, "·", "…"))
+            line = labelled_row(label, words, colors, across_widths, self.brush, faint=(HIDDEN, "·", "…"))
             if tail:
                 line.append(Segment(f"{self._sum(self.matrix.values[row]):{_SUM}.2f}", _DIM))
             lines.append(line)

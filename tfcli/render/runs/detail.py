@@ -55,9 +55,7 @@ def _grid(rows: Any) -> Table:
 
 
 def _settings(run: RunDetail) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = _grid(())
     grid.add_column(no_wrap=True)
     for setting in run.settings:
         default = Text(f"not {value_text(setting.default)}" if setting.default is not None else "", "dim")
