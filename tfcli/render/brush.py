@@ -79,5 +79,5 @@ def brush_for(console: Console, colormap: Colormap) -> Brush:
 
 
 def has_colors(console: Console) -> bool:
-    """Whether a colour map can be told apart on `console`."""
+    """Whether a colour scale can be told apart on `console`."""
     return console.color_system in _ENOUGH and not console.no_color

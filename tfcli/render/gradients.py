@@ -90,8 +90,7 @@ def _lowest(profiles: Sequence[GradientProfile], stack: int) -> float:
 
 
 def _table(profiles: Sequence[GradientProfile], stack: int) -> RichTable:
-    table = grid()
-    table.add_column("layer", justify="right", no_wrap=True)
+    table = grid(">layer")
     for letter, style in zip(_LETTERS, _STYLES[: len(profiles)], strict=False):
         table.add_column(letter, justify="right", no_wrap=True, style=style)
     layers = len(profiles[0].stacks[stack].parameters)

@@ -1,9 +1,12 @@
 """Text made safe and aligned: nothing that steers a terminal gets through; cells are counted, not letters."""
 
 import re
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Literal, TypeVar
 
 from rich.cells import cell_len
+
+T = TypeVar("T")
 
 # What moves the cursor, changes colours or direction, or takes no room: C0, DEL, C1, soft hyphen, zero-width
 # spaces, bidirectional controls, line separators, fillers, interlinear marks, surrogates, tags and the like.
@@ -66,6 +69,19 @@ def shortened(label: str, longest: int) -> str:
     ('bank', 'river…')
     """
     return fit(label, min(cell_len(label), longest))
+
+
+def broken(items: Iterable[T], width: int, cells: Callable[[T], int], ends_line: Callable[[T], bool]) -> list[list[T]]:
+    """Items in lines of at most `width` cells, one cell behind each; one that ends its line is the last there."""
+    lines: list[list[T]] = []
+    used = width
+    for one in items:
+        if used + cells(one) + 1 > width or (lines and ends_line(lines[-1][-1])):
+            lines.append([])
+            used = 0
+        lines[-1].append(one)
+        used += cells(one) + 1
+    return lines
 
 
 def widest(labels: tuple[str, ...]) -> int:

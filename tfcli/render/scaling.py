@@ -64,9 +64,7 @@ def _numbers(state: SoftmaxState) -> list[float]:
 
 def _table(r: ScalingRecord, width: int, *, ascii_only: bool) -> RichTable:
     with_bars, is_narrow = width >= _BARS_FROM, width < _WHOLE_FROM
-    table = grid()
-    table.add_column("D_k", justify="right", no_wrap=True)
-    table.add_column("var(qᵀk)", justify="right", no_wrap=True)
+    table = grid(">D_k", ">var(qᵀk)")
     if not is_narrow:
         table.add_column("±", justify="right", no_wrap=True, style="dim")
     for name in ("max w", "grad", "entr") if is_narrow else ("largest w", "gradient", "entropy"):

@@ -71,8 +71,7 @@ def _shape(r: CostRecord) -> str:
 
 
 def _parts(r: CostRecord, *, is_exact: bool) -> RichTable:
-    table = grid()
-    table.add_column("part", no_wrap=True)
+    table = grid("part")
     if is_exact:
         table.add_column("grows as", no_wrap=True, style="dim")
     for name in ("FLOPs", "share", "parameters" if is_exact else "params", "made"):

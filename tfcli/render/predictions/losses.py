@@ -16,7 +16,7 @@ from tfcli.render.cells import scale_bar
 from tfcli.render.colors import WEIGHTS, levels
 from tfcli.render.facts import Fact, Facts
 from tfcli.render.numbers import percent, percent_in_four, plural, short
-from tfcli.render.safe import fit, printable, token_label, widest
+from tfcli.render.safe import broken, fit, printable, token_label, widest
 from tfcli.render.table_csv import Table
 
 _WORST = 8
@@ -68,25 +68,13 @@ def _visible(text: str) -> str:
 
 def _numbered(tokens: tuple[ScoredToken, ...], width: int) -> Iterator[Segment]:
     """Tokens side by side, each over its loss."""
-    for line in _lines(tokens, width):
+    for line in broken(tokens, width, _width, lambda one: one.text.endswith("\n")):
         labels = [token_label(one.token) for one in line]
         numbers = ["" if one.loss is None else f"{one.loss:.1f}" for one in line]
         widths = [_width(one) for one in line]
         yield Segment("".join(fit(label, w) + "│" for label, w in zip(labels, widths, strict=True)) + "\n")
         below = "".join(fit(number, w) + " " for number, w in zip(numbers, widths, strict=True))
         yield Segment(below.rstrip() + "\n", _DIM)
-
-
-def _lines(tokens: tuple[ScoredToken, ...], width: int) -> list[list[ScoredToken]]:
-    lines: list[list[ScoredToken]] = []
-    used = width
-    for one in tokens:
-        if used + _width(one) + 1 > width or (lines and lines[-1][-1].text.endswith("\n")):
-            lines.append([])
-            used = 0
-        lines[-1].append(one)
-        used += _width(one) + 1
-    return lines
 
 
 def _width(one: ScoredToken) -> int:

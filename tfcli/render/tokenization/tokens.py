@@ -12,7 +12,7 @@ from tfcli.records.tokenization import Encoding, TokenizerReport
 from tfcli.render.brush import has_colors
 from tfcli.render.facts import Fact, Facts
 from tfcli.render.numbers import exact, percent, plural
-from tfcli.render.safe import fit, token_label
+from tfcli.render.safe import broken, fit, token_label
 
 _PAPERS = ("#1f4e79", "#5b3a72")
 
@@ -30,7 +30,7 @@ class EncodingView:
             for number, (token, token_id) in enumerate(zip(encoding.tokens, encoding.token_ids, strict=True))
         ]
         in_color = has_colors(console)
-        for line in _lines(blocks, options.max_width):
+        for line in broken(blocks, options.max_width, lambda one: one.width, lambda one: one.ends_line):
             for block in line:
                 yield block.token(in_color)
             yield Segment.line()
@@ -61,19 +61,6 @@ class _Block:
             return Segment(fit(self.label, self.width) + "│")
         style = Style(color="#ffffff", bgcolor=_PAPERS[self.number % 2])
         return Segment(fit(self.label, self.width) + " ", style)
-
-
-def _lines(blocks: list[_Block], width: int) -> list[list[_Block]]:
-    """Blocks broken into lines of at most `width` cells; a line feed ends its line."""
-    lines: list[list[_Block]] = []
-    used = width
-    for block in blocks:
-        if used + block.width + 1 > width or (lines and lines[-1][-1].ends_line):
-            lines.append([])
-            used = 0
-        lines[-1].append(block)
-        used += block.width + 1
-    return lines
 
 
 def tokenizer_view(report: TokenizerReport) -> Facts:
