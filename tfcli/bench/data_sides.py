@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.bench.protocol import Answer
-from tfcli.corpora.division import open_division
+from tfcli.corpora.split import open_division
 from tfcli.data.prepare import prepare
 from tfcli.processes import temporary_folder
 from tfcli.recipe.data import DataSection

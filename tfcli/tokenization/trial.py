@@ -15,7 +15,6 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from tfcli.errors import TfcliError
-from tfcli.machine import of_unix
 from tfcli.processes import PIPE, TimeoutExpired, child
 from tfcli.tokenization.chat import limit_process
 from tfcli.tokenization.checks import components
