@@ -42,11 +42,11 @@ def require_same_model(model: ModelSection, initial: StoredRun) -> None:
         ours = replace(ours, vocab_size=theirs.vocab_size)
     if theirs.head == "none":
         ours = replace(ours, head="none", head_bias=False, scale_logits=False, tie_embeddings=theirs.tie_embeddings)
-    for field in fields(ModelSection):
-        here, there = getattr(ours, field.name), getattr(theirs, field.name)
+    for setting in fields(ModelSection):
+        here, there = getattr(ours, setting.name), getattr(theirs, setting.name)
         if here != there:
             raise UsageError(
-                f"The run {initial.directory.path} is another model: its model.{field.name} is {there!r}, not {here!r}",
+                f"The run {initial.directory.path} is another model: its model.{setting.name} is {there!r}, not {here!r}",
                 f"use its settings: --recipe {initial.directory.recipe}",
             )
 
