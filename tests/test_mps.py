@@ -11,15 +11,15 @@ from torch.utils._pytree import tree_leaves
 from tests.generation.small import ROLES, small_model
 from tests.support.fake_mps import MPS, PretendedMps, moved
 from tests.training.test_step import batch, small
-from tfcli.evaluation.loss import total_loss
-from tfcli.generation.decode import collect, prompt_tokens
+from tfcli.evaluation.measure import total_loss
+from tfcli.generation.decoding import collect, prompt_tokens
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.train import TrainSection
+from tfcli.training.metrics import UpdateSizes
 from tfcli.training.objective import TrainingLoss
 from tfcli.training.optimizer import build_optimizers
 from tfcli.training.schedule import learning_rate_factor
 from tfcli.training.step import optimizer_step
-from tfcli.training.update_sizes import UpdateSizes
 
 KINDS = ["decoder", "encoder", "encoder-decoder"]
 SAMPLED = GenerateSection(temperature=0.9, top_k=6, top_p=0.95, num_samples=4, max_new_tokens=6, seed=3)

@@ -10,13 +10,12 @@ from tests.support.story_judge import is_story
 from tfcli.corpora.stories import stories
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.generation.generate import generate
-from tfcli.inspection.heads.find_alignment import find_alignment
-from tfcli.inspection.heads.find_bank import find_bank
+from tfcli.inspection.heads import BankFound
+from tfcli.inspection.heads.find import find_alignment, find_bank
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.loading import build_recipe, generation_settings, read_recipe
 from tfcli.records.evaluation import Scores
-from tfcli.records.find import BankFound
 from tfcli.records.generation import Generated
 from tfcli.runs.load import LoadedRun, load_run
 

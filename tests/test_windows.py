@@ -39,7 +39,7 @@ import sys, time
 from pathlib import Path
 from tfcli.errors import TfcliError
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.lock import held, is_held
+from tfcli.runs.directory import held, is_held
 run = RunDirectory(Path(sys.argv[1]))
 print(is_held(run))
 try:
@@ -100,7 +100,7 @@ def test_a_signal_that_waits_for_a_library_comes_once_more():
     """As the handler sends it, where there is no alarm."""
     code = """
 import signal, time
-from tfcli.cli.signals import _again, stop_on_signals, Stopped
+from tfcli.console.signals import _again, stop_on_signals, Stopped
 try:
     with stop_on_signals():
         _again(signal.SIGINT)

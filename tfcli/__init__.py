@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from tfcli.inspection.attention import AttentionRecord
     from tfcli.recipe.model import WeightPrecision
-    from tfcli.records.attention import AttentionRecord
     from tfcli.records.generation import Filled, Generated
     from tfcli.runs.load import LoadedRun
 
@@ -69,9 +69,9 @@ def attention(run: "LoadedRun", text: str, target: "str | None" = None, **choice
             model that takes none.
     """
     from tfcli.errors import UsageError
-    from tfcli.inspection.attention.attention import inspect_attention
+    from tfcli.inspection.attention import AttentionHeads
     from tfcli.inspection.attention.choice import AttentionChoice
-    from tfcli.records.attention import AttentionHeads
+    from tfcli.inspection.attention.compute import inspect_attention
 
     found = inspect_attention(run, text, AttentionChoice(target=target, **choice))
     if not isinstance(found, AttentionHeads):

@@ -17,7 +17,7 @@ def main() -> None:
 
         return answer(os.environ["_TFCLI_COMPLETE"], *sys.argv[1:2])
     os.environ["PYTHONSAFEPATH"] = "1"  # nor are they for processes that a library starts
-    from tfcli.cli.signals import leave_on_signals
+    from tfcli.console.signals import leave_on_signals
 
     leave_on_signals()
     from tfcli.cli.main import main as run

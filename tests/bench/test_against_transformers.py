@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from tests.support.bench import TINY
-from tfcli.bench.against_transformers import TransformersLoop
+from tfcli.bench.transformers_side import TransformersLoop
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
-from tfcli.training.synthetic import synthetic_batches
+from tfcli.training.memory import synthetic_batches
 
 pytest.importorskip("transformers")
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tfcli.bench import bandwidth
-from tfcli.bench.bandwidth import Bandwidth
+from tfcli.bench import machine
+from tfcli.bench.machine import Bandwidth
 
 
 def test_what_is_read_is_larger_than_caches():
-    assert bandwidth._ROWS * bandwidth._COLUMNS * 4 > 256e6
+    assert machine._ROWS * machine._COLUMNS * 4 > 256e6
 
 
 def test_the_best_of_both_ways(monkeypatch: pytest.MonkeyPatch):
@@ -16,8 +16,8 @@ def test_the_best_of_both_ways(monkeypatch: pytest.MonkeyPatch):
     taken = [0.1, 9, 9, 2, 9, 9, 0.1, 8, 1, 8, 8, 8]
     looks = [time for seconds in taken for time in (100.0, 100.0 + seconds)]
     clock = iter(looks)
-    monkeypatch.setattr("tfcli.bench.bandwidth.time.perf_counter", lambda: next(clock))
-    monkeypatch.setattr(bandwidth, "_ROWS", 2)
+    monkeypatch.setattr("tfcli.bench.machine.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr(machine, "_ROWS", 2)
     side = Bandwidth("cpu", 1)
     assert side.about() == {"bytes": 32_768}
     assert side.step()["bytes_per_second"] == pytest.approx(32_768)

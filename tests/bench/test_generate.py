@@ -9,7 +9,7 @@ import pytest
 from tests.support.bench import TINY
 from tfcli.bench import generate, machine
 from tfcli.bench.generate import WARMUP, bench_generation
-from tfcli.bench.generation_work import GenerationWork
+from tfcli.bench.work import GenerationWork
 from tfcli.errors import UsageError
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe

@@ -6,11 +6,9 @@ import pytest
 import torch
 
 from tests.support.bench import TINY
-from tfcli.bench.generation_work import ROLES, GenerationWork
-from tfcli.bench.saved_weights import SavedWeights
-from tfcli.bench.synthetic_model import synthetic_model
-from tfcli.bench.tfcli_generation import TfcliGeneration
-from tfcli.bench.transformers_generation import TransformersGeneration
+from tfcli.bench.tfcli_side import TfcliGeneration
+from tfcli.bench.transformers_side import TransformersGeneration
+from tfcli.bench.work import ROLES, GenerationWork, SavedWeights, synthetic_model
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe

@@ -2,7 +2,7 @@
 
 from statistics import mean, median
 
-from tfcli.bench.generation_work import ROLES, GenerationWork
+from tfcli.bench.work import ROLES, GenerationWork
 
 
 def test_prompts_hold_as_many_tokens_as_they_say_with_what_frames_them():

@@ -3,10 +3,9 @@
 import pytest
 
 from tests.support.bench import TINY
-from tfcli.bench.against_transformers import TransformersLoop
-from tfcli.bench.opponent import opponent_of
+from tfcli.bench.transformers_side import TransformersLoop, opponent_of
 from tfcli.errors import UsageError
-from tfcli.models.build import weightless
+from tfcli.models.build import meta_model
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
@@ -32,7 +31,7 @@ def test_a_preset_of_a_family_is_trained_as_the_same_model(name: str, model: str
     assert loop.about() == {
         "model": model,
         "precision": "float32",
-        "parameters": weightless(recipe.model).num_parameters(),
+        "parameters": meta_model(recipe.model).num_parameters(),
     }
     opponent = opponent_of(recipe.model)
     assert (opponent.model, opponent.section, opponent.differences) == (model, recipe.model, ())

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tfcli.bench.products import Products, best_peaks, largest_products
+from tfcli.bench import MatrixPeak
+from tfcli.bench.machine import Products, best_peaks, largest_products
 from tfcli.recipe.model import ModelSection
-from tfcli.records.bench import MatrixPeak
 
 SIZES = {"d_model": 8, "num_layers": 1, "num_heads": 2, "max_seq_len": 4}
 
@@ -25,7 +25,7 @@ def test_a_head_that_reads_few_positions_is_small():
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_round_names_the_fastest_of_its_shapes(monkeypatch: pytest.MonkeyPatch, precision: str):
     """A product of 1 × 1 matrices is all overhead: hundreds of times slower than one of 64 × 64."""
-    monkeypatch.setattr("tfcli.bench.products._SECONDS", 0.0)
+    monkeypatch.setattr("tfcli.bench.machine._SECONDS", 0.0)
     products = Products([(1, 1, 1), (64, 64, 64)], [precision], "cpu", 1)
     ((named, speed, shape),) = products.step()["peaks"]
     assert (named, shape) == (precision, (64, 64, 64))
@@ -35,7 +35,7 @@ def test_a_round_names_the_fastest_of_its_shapes(monkeypatch: pytest.MonkeyPatch
 def test_the_seconds_of_a_product_are_those_of_one(monkeypatch: pytest.MonkeyPatch):
     """A clock that moves 0.5 s at every look: each product takes 0.5 s, so (2, 3, 4) reaches 2 · 24 / 0.5."""
     ticks = iter(range(1000))
-    monkeypatch.setattr("tfcli.bench.products.time.perf_counter", lambda: next(ticks) * 0.5)
+    monkeypatch.setattr("tfcli.bench.machine.time.perf_counter", lambda: next(ticks) * 0.5)
     ((_, speed, _),) = Products([(2, 3, 4)], ["float32"], "cpu", 1).step()["peaks"]
     assert speed == 96.0
 

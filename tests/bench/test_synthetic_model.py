@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tfcli.bench.synthetic_model import synthetic_model, weights_of_a_token
-from tfcli.models.build import weightless
+from tfcli.bench.work import synthetic_model, weights_of_a_token
+from tfcli.models.build import meta_model
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
@@ -40,11 +40,11 @@ def test_a_token_of_a_decoder_reads_every_matrix_once():
     """D 8, F 32, Vocab 100: attention 4 · 8², feed-forward 2 · 8 · 32, head 8 · 100: 1,568 numbers. The table of
     embeddings is read as the head where they are one, and not at all where they are two."""
     for tied in (True, False):
-        model = weightless(ModelSection(**SIZES, activation="relu", vocab_size=100, tie_embeddings=tied))
+        model = meta_model(ModelSection(**SIZES, activation="relu", vocab_size=100, tie_embeddings=tied))
         assert weights_of_a_token(model) == 1568
 
 
 def test_a_token_of_a_translation_reads_no_encoder():
     """Self-attention 4 · 8², of cross-attention the query and the output 2 · 8², feed-forward 512, head 800."""
-    model = weightless(ModelSection(**SIZES, architecture="encoder-decoder", activation="relu", vocab_size=100))
+    model = meta_model(ModelSection(**SIZES, architecture="encoder-decoder", activation="relu", vocab_size=100))
     assert weights_of_a_token(model) == 256 + 128 + 512 + 800

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from tests.support.bench import TINY
-from tfcli.bench import machine, train
+from tfcli.bench import MatrixPeak, machine, train
 from tfcli.bench.train import WARMUP, bench_training
 from tfcli.errors import UsageError
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.bench import MatrixPeak
 
 
 def tiny(*settings: Any) -> Recipe:

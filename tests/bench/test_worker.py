@@ -10,11 +10,11 @@ import pytest
 
 from tests.support.bench import TINY
 from tfcli.bench import worker
-from tfcli.bench.process import SideProcess
+from tfcli.bench.measure import SideProcess
 from tfcli.errors import TfcliError, UsageError
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
-from tfcli.training.step_benchmark import open_step_benchmark
+from tfcli.training.job import open_step_benchmark
 
 RECIPE = build_recipe(TINY).resolved()
 PRODUCTS = {"open": "products", "shapes": [[2, 2, 2]], "precisions": ["float32"], "device": "cpu", "threads": 1}

@@ -14,7 +14,7 @@ import torch
 
 from tests.cli.commands import tfcli
 from tfcli import machine
-from tfcli.bench import doctor
+from tfcli.doctor import compute as doctor
 
 GIB = 1 << 30
 

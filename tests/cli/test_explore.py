@@ -18,13 +18,12 @@ import pytest
 from tests.cli.commands import tfcli
 from tests.support.explorer import explore_headless
 from tfcli.errors import TfcliError
-from tfcli.explorer import reading as reading_module
+from tfcli.explorer import scene as reading_module
 from tfcli.explorer.export import export, folded, plain_command, plain_words
-from tfcli.explorer.reading import ReadText, TextReader
-from tfcli.explorer.scene import Scene
+from tfcli.explorer.scene import ReadText, Scene, TextReader
 from tfcli.explorer.state import Place, View
 from tfcli.inspection import reading as inputs_module
-from tfcli.inspection.heads import copies as copies_module
+from tfcli.inspection.heads import statistics as copies_module
 from tfcli.inspection.heads.material import given
 from tfcli.inspection.heads.roles import heads
 from tfcli.runs.load import load_run
@@ -191,14 +190,14 @@ def test_without_a_terminal_it_is_a_sentence(trained: Callable[[str], Path]):
 
 
 def test_stderr_that_is_no_terminal_is_a_sentence(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tfcli.cli.explore.is_terminal", lambda stream=None: stream is not sys.stderr)
+    monkeypatch.setattr("tfcli.explorer.command.is_terminal", lambda stream=None: stream is not sys.stderr)
     result = tfcli("explore", trained("decoder"))
     assert (result.exit_code, result.stdout) == (2, "")
     assert "draws on stderr, which is no terminal here" in result.stderr
 
 
 def test_without_textual_it_says_how_to_install_it(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tfcli.cli.explore.is_terminal", lambda stream=None: True)
+    monkeypatch.setattr("tfcli.explorer.command.is_terminal", lambda stream=None: True)
     for name in [name for name in sys.modules if name.split(".")[0] == "textual" or name.startswith("tfcli.explorer")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "textual", None)

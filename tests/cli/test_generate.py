@@ -19,9 +19,9 @@ from safetensors.torch import load_file, save_file
 
 from tests.cli.commands import hears_signals, tfcli
 from tests.support.checkpoints import save_checkpoint
-from tfcli.cli.generate import _stop_text
-from tfcli.cli.lines import LONGEST, lines_as_they_come
+from tfcli.console.stdin import LONGEST, lines_as_they_come
 from tfcli.errors import BrokenInputError
+from tfcli.generation.command import _stop_text
 
 SHORT = ("--max-new-tokens", "3", "--json", "--quiet")
 
@@ -198,7 +198,7 @@ def test_the_beams_that_are_shown_are_those_of_the_texts(architecture: str, trai
 
 @pytest.mark.parametrize("how", [["--trace"], ["--beam", "2", "--show-beams"], ["--num-samples", "2"]], ids=" ".join)
 def test_no_picture_lets_control_characters_through(how: list[str], decoder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tfcli.cli.terminal.is_terminal", lambda stream=None: True)
+    monkeypatch.setattr("tfcli.console.terminal.is_terminal", lambda stream=None: True)
     shown = tfcli("generate", decoder, "a\x1b[31mb\x07\x9b", *how, "--max-new-tokens", "2").stdout
     assert r"\x1b[31mb\x07\x9b" in shown
     assert not {"\x1b", "\x07", "\x9b"} & set(shown)

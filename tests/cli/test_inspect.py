@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.cli.commands import tfcli
-from tfcli.inspection.attention.focus import focused
-from tfcli.inspection.attention.weights import attention
+from tfcli.inspection.attention.choice import focused
+from tfcli.inspection.attention.compute import attention
 from tfcli.runs.load import load_run
 
 
@@ -46,7 +46,7 @@ def test_more_numbers_than_json_should_hold_are_refused_and_nothing_written(
     trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """ "Tom" is 4 tokens with <s>, so 2 layers × 2 heads × 4 × 4 = 64 numbers."""
-    monkeypatch.setattr("tfcli.render.attention.forms.MOST_NUMBERS", 63)
+    monkeypatch.setattr("tfcli.inspection.attention.view.MOST_NUMBERS", 63)
     command = ("inspect", "attention", trained("decoder"), "Tom", "--json", "--svg", tmp_path / "x.svg")
     refused = tfcli(*command)
     assert refused.exit_code == 2
@@ -70,7 +70,7 @@ def test_a_page_holds_every_head_while_it_can_and_else_those_that_are_chosen(
 
     assert tfcli(*command).exit_code == 0
     assert held() == (2, 2, 0)
-    monkeypatch.setattr("tfcli.render.attention.forms.MOST_NUMBERS", 63)
+    monkeypatch.setattr("tfcli.inspection.attention.view.MOST_NUMBERS", 63)
     assert tfcli(*command).exit_code == 0
     assert held() == (1, 1, 1)
     refused = tfcli("inspect", "attention", trained("decoder"), "Tom", "--html", page)

@@ -14,12 +14,11 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tests.support.runs import tiny_recipe, train_tiny
-from tfcli.inspection.attention.choice import AttentionChoice
-from tfcli.inspection.attention.rollout import rollout
-from tfcli.inspection.attention.weights import attention
-from tfcli.inspection.predictions.predictions import predictions
+from tfcli.inspection.attention import AttentionDifference
+from tfcli.inspection.attention.choice import AttentionChoice, rollout
+from tfcli.inspection.attention.compute import attention
+from tfcli.inspection.predictions.compute import predictions
 from tfcli.inspection.reading import Inputs, read_text
-from tfcli.records.attention import AttentionDifference
 from tfcli.runs.load import LoadedRun, load_run
 
 TEXT = "Tom swam"
@@ -144,7 +143,7 @@ def test_the_other_text_is_read_with_the_same_target_or_beam(trained: Trained, o
 
 
 def test_a_run_of_another_tokenizer_reads_with_the_same_beam(trained: Trained, monkeypatch: pytest.MonkeyPatch):
-    from tfcli.inspection.attention import attention as module
+    from tfcli.inspection.attention import compute as module
 
     ours, theirs = load_run(trained("encoder-decoder")), load_run(trained("encoder-decoder"))
     theirs = replace(theirs, config=replace(theirs.config, tokenizer_fingerprint="another"))

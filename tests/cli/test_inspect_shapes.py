@@ -64,7 +64,7 @@ def test_the_cost_of_a_preset_is_what_pytorch_counts():
 
 @pytest.fixture
 def in_haste(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfcli.inspection.cost.stopwatch._BUDGET", 0.0)
+    monkeypatch.setattr("tfcli.inspection.cost.compute._BUDGET", 0.0)
 
 
 @pytest.mark.usefixtures("in_haste")

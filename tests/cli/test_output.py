@@ -18,9 +18,9 @@ import typer
 
 from tests.cli.commands import SHRUNK, process, snapshot, tfcli
 from tfcli.cli.main import app
-from tfcli.cli.terminal import Terminal
-from tfcli.render.numbers import short
-from tfcli.tokenization.load import load_tokenizer
+from tfcli.console.terminal import Terminal
+from tfcli.draw.numbers import short
+from tfcli.tokenization.tokenizer import load_tokenizer
 
 ESCAPE = "\x1b[31mred\x07\x9b"
 
@@ -170,7 +170,7 @@ def test_a_terminal_never_gets_control_characters_raw(decoder: Path, monkeypatch
     assert "\x9b" not in tfcli(*short, "--json").stdout
     assert json.loads(tfcli(*short, "--json").stdout)["prompt"] == ESCAPE
 
-    monkeypatch.setattr("tfcli.cli.terminal.is_terminal", lambda stream=None: True)
+    monkeypatch.setattr("tfcli.console.terminal.is_terminal", lambda stream=None: True)
     shown = tfcli(*short).stdout
     assert r"\x1b[31mred\x07\x9b" in shown
     assert not {"\x1b", "\x07", "\x9b"} & set(shown)
@@ -197,8 +197,8 @@ def test_color_is_the_users_choice(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    from tfcli.inspection.positions.tables import positions_table
-    from tfcli.render.positions.view import PositionsView
+    from tfcli.inspection.positions.compute import positions_table
+    from tfcli.inspection.positions.view import PositionsView
 
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)

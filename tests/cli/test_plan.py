@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfcli.cli import plan
+from tfcli.planning import Candidate
+from tfcli.planning import command as plan
 from tfcli.recipe.loading import build_recipe, read_toml
-from tfcli.records.planning import Candidate
 
 from .commands import tfcli
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import process, tfcli
-from tfcli.cli.signals import Stopped, StopRequest, stop_on_signals, stopped
+from tfcli.console.signals import Stopped, StopRequest, stop_on_signals, stopped
 from tfcli.runs.checkpoint import last_checkpoint
 from tfcli.runs.directory import RunDirectory
 
@@ -260,7 +260,7 @@ def test_a_stop_that_a_library_has_swallowed_is_not_what_a_later_fault_is_called
         with suppress(Stopped):
             os.kill(os.getpid(), signal.SIGINT)
         assert stopped()
-        monkeypatch.setattr("tfcli.cli.signals._PATIENCE", 0.0)
+        monkeypatch.setattr("tfcli.console.signals._PATIENCE", 0.0)
         assert not stopped()
 
 

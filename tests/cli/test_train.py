@@ -14,7 +14,7 @@ import typer
 from tests.cli.commands import snapshot, tfcli
 from tests.support.runs import tiny_recipe, train_tiny
 from tfcli.cli.main import app
-from tfcli.cli.settings import LENGTH, MACHINE, PACE, SHAPE, SIZES, Asked, recipe_from
+from tfcli.console.settings import LENGTH, MACHINE, PACE, SHAPE, SIZES, Asked, recipe_from
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import Remark, UsageError
 from tfcli.models.presets import PRESETS

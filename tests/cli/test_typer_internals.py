@@ -6,7 +6,7 @@ import sys
 import typer
 
 from tests.cli.commands import tfcli
-from tfcli.cli.typer_internals import mistake
+from tfcli.console.typer_internals import mistake
 
 
 def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +43,7 @@ def test_an_error_without_anything_but_its_message_is_one_sentence():
 
 
 def test_an_unknown_option_whose_error_names_nothing_is_still_refused(monkeypatch):
-    monkeypatch.setattr("tfcli.cli.usage.mistake", lambda error: mistake(error)._replace(option="", parameters=[]))
+    monkeypatch.setattr("tfcli.console.usage.mistake", lambda error: mistake(error)._replace(option="", parameters=[]))
     result = tfcli("train", "--siz", "tiny")
     assert result.exit_code == 2
     assert result.stderr.startswith("tfcli: No such option: --siz")

@@ -9,10 +9,10 @@ import typer
 
 from tests.cli.commands import tfcli
 from tfcli.cli.main import app
-from tfcli.cli.usage import ways_to_write
+from tfcli.console.usage import ways_to_write
+from tfcli.recipe.keys import SYNONYMS, Meant
 from tfcli.recipe.loading import build_recipe, parse_assignments
 from tfcli.recipe.recipe import known_keys
-from tfcli.recipe.synonyms import SYNONYMS, Meant
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from tests.corpora.helpers import read, refusal, write
 from tfcli.corpora.open import open_source
 from tfcli.corpora.reading import Spool, standard_input
 from tfcli.corpora.source import LongText, Pair, is_blank
-from tfcli.corpora.split import open_division
+from tfcli.corpora.split import open_split
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.recipe.data import DataSection
-from tfcli.tokenization.pieces import pieces
+from tfcli.tokenization.tokenizer import pieces
 
 COMPRESSIONS = ["", ".gz", ".zst"]
 
@@ -135,7 +135,7 @@ def test_a_long_text_is_divided_as_a_short_one(tmp_path, long, monkeypatch):
         write(tmp_path / f"{number}.txt", f"{number} {LONG}")
 
     def divided(split):
-        parts = open_division(DataSection(source=f"{tmp_path}/*.txt", split=split, validation_fraction=0.3), "text")
+        parts = open_split(DataSection(source=f"{tmp_path}/*.txt", split=split, validation_fraction=0.3), "text")
         return parts.fingerprint, [(part, "".join(text)) for part, text in parts.parts()]
 
     long_ones = [divided(split) for split in ("hash", "tail")]

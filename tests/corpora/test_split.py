@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.corpora.helpers import write
 from tfcli.corpora.source import Document, Kind, Pair, Part, Source
-from tfcli.corpora.split import Division, divide, open_division
+from tfcli.corpora.split import TrainValidationSplit, open_split, split_source
 from tfcli.errors import UsageError
 from tfcli.recipe.data import DataSection
 
@@ -27,7 +27,7 @@ def parts_of(documents: list, split, fraction: float) -> list[tuple[Part, Docume
     kind: Kind = "pairs" if documents and isinstance(documents[0], Pair) else "text"
     parts = []
     try:
-        for item in Division(source_of(documents, kind), split, fraction).parts():
+        for item in TrainValidationSplit(source_of(documents, kind), split, fraction).parts():
             parts.append(item)
     except UsageError:
         assert {part for part, _ in parts} != {"train", "validation"} or any_part_is_blank(parts)
@@ -133,7 +133,7 @@ def test_tail_cuts_inside_the_document_where_it_falls():
 
 
 def test_one_part_is_the_parts_documents():
-    division = Division(source_of([f"text {number}" for number in range(300)]), "hash", 0.2)
+    division = TrainValidationSplit(source_of([f"text {number}" for number in range(300)]), "hash", 0.2)
     for part in ("train", "validation"):
         assert list(division.only(part)) == [document for its, document in division.parts() if its == part]
 
@@ -142,12 +142,12 @@ def test_a_file_division_reads_both_sources(tmp_path):
     train = write(tmp_path / "train.txt", "training")
     held_out = write(tmp_path / "held-out.txt", "validation")
     section = DataSection(source=str(train), validation=str(held_out))
-    division = open_division(section, "text")
+    division = open_split(section, "text")
     assert division.split == "file"
     assert list(division.parts()) == [("train", "training"), ("validation", "validation")]
     assert list(division.only("train")) == ["training"]
     assert list(division.only("validation")) == ["validation"]
-    assert open_division(dataclasses.replace(section, split="file"), "text").fingerprint == division.fingerprint
+    assert open_split(dataclasses.replace(section, split="file"), "text").fingerprint == division.fingerprint
 
 
 def own(documents: list[str]) -> Source:
@@ -159,22 +159,22 @@ def own(documents: list[str]) -> Source:
 
 def test_a_sources_own_division_is_used_unless_another_is_chosen():
     source = own(["t1", "v1", "t2"])
-    division = divide(source, DataSection(), "text")
+    division = split_source(source, DataSection(), "text")
     assert division.split == "own"
     assert list(division.parts()) == [("train", "t1"), ("validation", "v1"), ("train", "t2")]
-    assert divide(source, DataSection(split="tail"), "text").split == "tail"
+    assert split_source(source, DataSection(split="tail"), "text").split == "tail"
 
 
 @pytest.mark.parametrize(("count", "split"), [(1, "tail"), (99, "tail"), (100, "hash"), (500, "hash")])
 def test_few_documents_are_divided_by_tail(count, split):
     source = source_of([f"text {number}" for number in range(count)])
-    assert divide(source, DataSection(), "text").split == split
+    assert split_source(source, DataSection(), "text").split == split
 
 
 def test_the_default_sources_are_built_in():
-    text = open_division(DataSection(max_documents=200), "text")
+    text = open_split(DataSection(max_documents=200), "text")
     assert (text.source.names, text.split) == (("builtin:stories",), "hash")
-    pairs = open_division(DataSection(max_documents=200), "pairs")
+    pairs = open_split(DataSection(max_documents=200), "pairs")
     assert (pairs.source.names, pairs.split) == (("builtin:pt-en",), "own")
     training, held_out = ({pair.source for pair in pairs.only(part)} for part in ("train", "validation"))
     assert training and held_out and not training & held_out
@@ -187,14 +187,14 @@ def test_the_fingerprint_knows_how_the_source_is_divided():
         DataSection(split="hash"),
         DataSection(split="tail", validation_fraction=0.2),
     ]
-    assert len({divide(source, section, "text").fingerprint for section in [*sections, DataSection()]}) == 4
+    assert len({split_source(source, section, "text").fingerprint for section in [*sections, DataSection()]}) == 4
     unused = DataSection(validation_fraction=0.2)
-    assert divide(source, unused, "text").fingerprint == divide(source, DataSection(), "text").fingerprint
+    assert split_source(source, unused, "text").fingerprint == split_source(source, DataSection(), "text").fingerprint
 
 
 @pytest.mark.parametrize("split", ["hash", "tail"])
 def test_an_empty_part_is_refused_when_the_parts_end(split):
-    division = Division(source_of(["a"]), split, 0.0001)
+    division = TrainValidationSplit(source_of(["a"]), split, 0.0001)
     for read in (division.parts, lambda: division.only("train"), lambda: division.only("validation")):
         with pytest.raises(
             UsageError, match=rf"Dividing memory by {split} .* = 0.0001 leaves the \w+ part empty; give"
@@ -204,12 +204,12 @@ def test_an_empty_part_is_refused_when_the_parts_end(split):
 
 def test_a_part_of_white_space_alone_is_empty():
     with pytest.raises(UsageError, match="leaves the validation part empty"):
-        list(Division(source_of(["a" * 90 + "\n" * 10]), "tail", 0.1).parts())
+        list(TrainValidationSplit(source_of(["a" * 90 + "\n" * 10]), "tail", 0.1).parts())
 
 
 def test_an_empty_part_of_the_sources_own_division_is_refused():
     with pytest.raises(UsageError, match=r"The validation part of memory is empty; .*data\.split"):
-        list(divide(own(["t1"]), DataSection(), "text").parts())
+        list(split_source(own(["t1"]), DataSection(), "text").parts())
 
 
 @pytest.mark.parametrize(
@@ -230,17 +230,17 @@ def test_an_empty_part_of_the_sources_own_division_is_refused():
 )
 def test_contradictions_are_refused(section, sentence):
     with pytest.raises(UsageError) as caught:
-        divide(source_of(["a", "b"]), section, "text")
+        split_source(source_of(["a", "b"]), section, "text")
     assert sentence in str(caught.value) and caught.value.remedy and caught.value.exit_code == 2
 
 
 def test_the_most_documents_are_counted_before_dividing(tmp_path):
     path = write(tmp_path / "a.jsonl", "".join(f'{{"text": "{number}"}}\n' for number in range(1000)))
-    division = open_division(DataSection(source=str(path), max_documents=200), "text")
+    division = open_split(DataSection(source=str(path), max_documents=200), "text")
     assert [document for _, document in division.parts()] == [str(number) for number in range(200)]
 
 
 @given(TEXTS)
 def test_an_automatic_division_needs_no_choice(documents):
     assume(sum(len(text.strip()) for text in documents) > 20)
-    assert divide(source_of(documents), DataSection(), "text").split == "tail"
+    assert split_source(source_of(documents), DataSection(), "text").split == "tail"

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from tests.support.fakes import FakeDivision, FakeTokenizer, as_any, pairs
 from tfcli.corpora.source import PARTS
 from tfcli.data import shards
-from tfcli.data.dataset import PreparedDataset
+from tfcli.data.dataset import PreparedDataset, TokenStreamView
 from tfcli.data.prepare import prepare
-from tfcli.data.views import TokenStreamView
 from tfcli.errors import BrokenInputError, UsageError
 
 

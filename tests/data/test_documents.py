@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import ROLES
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.causal import CausalBatches
-from tfcli.data.documents import DocumentPlan, document_windows
-from tfcli.data.masking import MaskedBatches
-from tfcli.data.views import TokenStreamView
+from tfcli.data.causal_lm import CausalBatches
+from tfcli.data.dataset import TokenStreamView
+from tfcli.data.masked_lm import MaskedBatches
+from tfcli.data.windows import DocumentPlan, document_windows
 from tfcli.errors import UsageError
 
 FIRST = 5  # the first id that is no special token

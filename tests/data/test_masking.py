@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes import ROLES
-from tfcli.data.batch import IGNORED
-from tfcli.data.draws import generator
-from tfcli.data.masking import MaskedBatches, Masker
-from tfcli.data.views import TokenStreamView
+from tfcli.data.batch import IGNORED, generator
+from tfcli.data.dataset import TokenStreamView
+from tfcli.data.masked_lm import MaskedBatches, Masker
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
 

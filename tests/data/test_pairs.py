@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import ROLES
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.buckets import BucketPlan
-from tfcli.data.pairs import PairBatches
-from tfcli.data.views import PairsView, SequencesView
+from tfcli.data.bucketing import BucketPlan
+from tfcli.data.dataset import PairsView, SequencesView
+from tfcli.data.seq2seq import PairBatches
 from tfcli.errors import UsageError
 
 BOS, EOS, PAD = ROLES.bos, ROLES.eos, ROLES.pad

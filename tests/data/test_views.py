@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfcli.data.views import TokenStreamView
+from tfcli.data.dataset import TokenStreamView
 
 
 def test_offsets_of_a_shard_follow_those_of_the_one_before() -> None:

@@ -14,12 +14,11 @@ from tests.docs.generate import DOCS, ROOT
 from tests.docs.pages import PAGES, blocks, commands, links
 from tfcli.cli.main import app
 from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PATTERNS, pairs
-from tfcli.corpora.split import open_division
+from tfcli.corpora.split import open_split
 from tfcli.corpora.stories import PLOTS, stories
 from tfcli.data.prepare import prepare
-from tfcli.recipe.data import DataSection
+from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.loading import build_recipe, parse_assignments
-from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.runs.directory import RunDirectory
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.train import train_tokenizer
@@ -32,7 +31,7 @@ SENTENCE = "Tom swam across the river."
 def tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tokenizer:
     """A tokenizer.json and a dataset `prepared` in an empty working directory, as the pages assume them."""
     monkeypatch.chdir(tmp_path)
-    division = open_division(STORIES, "text")
+    division = open_split(STORIES, "text")
     made, _ = train_tokenizer(lambda: map(str, division.only("train")), TokenizerSection(vocab_size=500))
     made.save(tmp_path / "tokenizer.json")
     prepare(division, made, tmp_path / "prepared")
@@ -48,7 +47,7 @@ def output_of(code: str) -> str:
 
 def test_the_prepared_dataset_is_read_as_the_page_says(tokenizer: Tokenizer) -> None:
     [code] = blocks(DOCS / "data.md", "python")
-    first = next(iter(open_division(STORIES, "text").only("train")))
+    first = next(iter(open_split(STORIES, "text").only("train")))
     assert output_of(code) == f"{first}\n"
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tfcli.data.views import TokenStreamView
-from tfcli.evaluation.cells import FEWEST_DOCUMENTS, extent, text_cells
+from tfcli.data.dataset import TokenStreamView
 from tfcli.evaluation.evaluate import bucket_of
+from tfcli.evaluation.windows import FEWEST_DOCUMENTS, extent, text_cells
 from tfcli.records.dataset import PartCounts
 
 

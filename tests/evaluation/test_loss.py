@@ -12,10 +12,9 @@ from torch.nn import functional as F
 
 from tests.models.small import ARCHITECTURES, model
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.evaluation.loss import Totals, total_loss
-from tfcli.evaluation.objective import AT_A_TIME, targets_of
-from tfcli.evaluation.placed import Placed
-from tfcli.evaluation.sums import sum_cells
+from tfcli.evaluation.measure import Totals, sum_cells, total_loss
+from tfcli.evaluation.windows import Placed
+from tfcli.models.objective import AT_A_TIME, targets_of
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 

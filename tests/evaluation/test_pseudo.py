@@ -11,11 +11,11 @@ import torch
 
 from tests.pipeline.corpora import WORDS
 from tests.support.fakes import ROLES
-from tfcli.data.masking import MaskedBatches
-from tfcli.data.views import TokenStreamView
-from tfcli.evaluation import pseudo as module
+from tfcli.data.dataset import TokenStreamView
+from tfcli.data.masked_lm import MaskedBatches
+from tfcli.evaluation import pseudo_perplexity as module
 from tfcli.evaluation.evaluate import evaluate
-from tfcli.evaluation.settings import EvaluationSettings
+from tfcli.evaluation.windows import EvaluationSettings
 from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run
 from tfcli.runs.load import load_run
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.checkpoints import save_checkpoint
 from tfcli.data.batch import IGNORED
-from tfcli.data.views import TokenStreamView
+from tfcli.data.dataset import TokenStreamView
 from tfcli.evaluation.evaluate import evaluate
-from tfcli.evaluation.settings import EvaluationSettings
-from tfcli.evaluation.sliding import SlidingWindows
+from tfcli.evaluation.windows import EvaluationSettings, SlidingWindows
 from tfcli.interop.importing import import_run
 from tfcli.pipeline.datasets import dataset_for_evaluation
 from tfcli.records.roles import TokenRoles

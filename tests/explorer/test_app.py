@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.render.test_pooling_and_colors import contrast
+from tests.draw.test_pooling_and_colors import contrast
 from tests.support.explorer import decoder_reading, explorer, play, translation_reading, watch
 from tfcli.errors import UsageError
 from tfcli.explorer.app import Explorer
 from tfcli.explorer.keys import KEYS
-from tfcli.explorer.map_widget import AttentionMap
-from tfcli.explorer.paint import CURSOR
-from tfcli.explorer.reading import ReadText
+from tfcli.explorer.map import AttentionMap
+from tfcli.explorer.scene import CURSOR, ReadText
 from tfcli.explorer.state import Place
 
 

@@ -5,14 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.support.explorer import decoder_reading
-from tfcli.explorer.bars import RowBars
-from tfcli.explorer.grid import lay_out
-from tfcli.explorer.map_widget import MapPicture, cell_number
-from tfcli.explorer.paint import CURSOR, map_brush
-from tfcli.explorer.scene import Scene
-from tfcli.explorer.thumbnails import Thumbnails, thumbnail_layout
-from tfcli.explorer.token_strip import TokenStrip
-from tfcli.render.cells import Line
+from tfcli.draw.heatmap import Line
+from tfcli.explorer.map import MapPicture, Thumbnails, cell_number, lay_out, thumbnail_layout
+from tfcli.explorer.panels import RowBars, TokenStrip
+from tfcli.explorer.scene import CURSOR, Scene, map_brush
 
 TOKENS = ("<s>", *(f"w{index}" for index in range(29)))
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfcli.explorer.grid import lay_out
+from tfcli.explorer.map import lay_out
 
 
 def labels(count: int) -> tuple[str, ...]:

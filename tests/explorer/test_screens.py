@@ -6,9 +6,8 @@ import time
 import pytest
 
 from tests.support.explorer import decoder_reading, explorer, play, record, translation_reading
-from tfcli.explorer.map_widget import AttentionMap
-from tfcli.explorer.reading import ReadText
-from tfcli.explorer.scene import Scene
+from tfcli.explorer.map import AttentionMap
+from tfcli.explorer.scene import ReadText, Scene
 from tfcli.explorer.state import Place, View
 
 SMALL = """\

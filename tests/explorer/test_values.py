@@ -6,11 +6,10 @@ from typing import cast
 import numpy as np
 import pytest
 
-from tfcli.explorer.reading import ReadText
-from tfcli.explorer.scene import map_values
+from tfcli.explorer.scene import ReadText, map_values
 from tfcli.explorer.state import Combined, Place, View
+from tfcli.inspection.attention import AttentionRecord
 from tfcli.records.arrays import frozen
-from tfcli.records.attention import AttentionRecord
 
 # One layer, two heads; the first query of a decoder may look at itself alone.
 WEIGHTS = np.array([[[[1, 0], [0.75, 0.25]], [[1, 0], [0.25, 0.75]]]], dtype=np.float32)

@@ -11,9 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
-from tfcli.generation.beam import beam_search, prompt_beams
-from tfcli.generation.beam_groups import length_penalty
-from tfcli.generation.decode import Continuation, collect, prompt_tokens
+from tfcli.generation.beam_search import beam_search, length_penalty, prompt_beams
+from tfcli.generation.decoding import Continuation, collect, prompt_tokens
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.generate import GenerateSection

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfcli.generation.beam import best_tokens
+from tfcli.generation.beam_search import best_tokens
 
 
 @settings(max_examples=60, deadline=None)

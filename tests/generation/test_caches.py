@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.generation.small import FIRST, ROLES, small_model
-from tfcli.generation.caches import DecodingCache
-from tfcli.generation.reader import Reader, read_prompts, read_sources
+from tfcli.generation.decoding import DecodingState, prefill_prompts, prefill_sources
+from tfcli.generation.kv_cache import DecodingCache
 
 VARIANTS = st.fixed_dictionaries(
     {
@@ -99,11 +99,11 @@ def test_keys_and_values_are_views_of_memory_allocated_once():
         own.keys_values(lambda: (twos, twos))
 
 
-def reading(model: torch.nn.Module, sources: list[list[int]] | None, ids: torch.Tensor, rows: int) -> Reader:
+def reading(model: torch.nn.Module, sources: list[list[int]] | None, ids: torch.Tensor, rows: int) -> DecodingState:
     """A reader behind the texts `ids`: of a decoder, or at some sources."""
     if sources is None:
-        return Reader(model, ids, rows=rows, limits=[8] * len(ids))
-    reader = read_sources(model, sources, ROLES, rows=rows, max_new_tokens=12)
+        return DecodingState(model, ids, rows=rows, limits=[8] * len(ids))
+    reader = prefill_sources(model, sources, ROLES, rows=rows, max_new_tokens=12)
     if len(sources) < len(ids):
         reader.select([0] * len(ids))
     for column in ids.T:
@@ -143,7 +143,7 @@ def test_the_source_is_projected_once():
     model = small_model(architecture="encoder-decoder", num_layers=1)
     calls = []
     model.decoder.layers[0].cross_attention.key.register_forward_hook(lambda *_: calls.append(1))
-    reader = read_sources(model, [[5, 6]], ROLES, rows=1, max_new_tokens=4)
+    reader = prefill_sources(model, [[5, 6]], ROLES, rows=1, max_new_tokens=4)
     for token in (7, 8):
         reader.read(torch.tensor([token]))
     assert len(calls) == 1
@@ -180,7 +180,7 @@ def test_texts_behind_padding_are_read_as_if_alone(variant: dict[str, Any], left
     model = small_model(seed, **variant)
     texts = [random_ids(1, 8 - padded, seed + row)[0].tolist() for row, padded in enumerate(left)]
     prompts = [text[:-3] for text in texts]
-    reader = read_prompts(model, prompts, rows=len(texts), max_new_tokens=4)
+    reader = prefill_prompts(model, prompts, rows=len(texts), max_new_tokens=4)
     for column in (-3, -2, -1):
         reader.read(torch.tensor([text[column] for text in texts]))
     for row, text in enumerate(texts):
@@ -190,7 +190,7 @@ def test_texts_behind_padding_are_read_as_if_alone(variant: dict[str, Any], left
 @torch.inference_mode()
 def test_room_grows_with_the_text(monkeypatch: pytest.MonkeyPatch):
     """From 2 columns beyond the first 3 to 10, and never beyond what was asked for."""
-    monkeypatch.setattr("tfcli.generation.caches._ROOM", 2)
+    monkeypatch.setattr("tfcli.generation.kv_cache._ROOM", 2)
     model, ids = small_model(), random_ids(2, 12)
     cache = DecodingCache(model, rows=2, capacity=12, first=3)
     cached = torch.cat([model(chunk, cache=cache) for chunk in (ids[:, :3], *ids[:, 3:].split(1, dim=1))], dim=1)

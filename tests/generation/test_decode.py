@@ -9,10 +9,17 @@ import torch
 
 from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
 from tfcli.errors import UsageError
-from tfcli.generation.beam import beam_search, prompt_beams
-from tfcli.generation.decode import DecodingStages, NewToken, collect, decode, finish_of, prompt_tokens
-from tfcli.generation.reader import read_sources
-from tfcli.generation.trace import trace_step
+from tfcli.generation.beam_search import beam_search, prompt_beams
+from tfcli.generation.decoding import (
+    DecodingStages,
+    NewToken,
+    collect,
+    decode,
+    finish_of,
+    prefill_sources,
+    prompt_tokens,
+)
+from tfcli.generation.generate import trace_step
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import TraceStep
 from tfcli.records.roles import TokenRoles
@@ -138,8 +145,8 @@ def test_prompt_and_text_stay_within_the_context(prompt_length: int, max_new_tok
 
 def test_a_translation_may_end_with_what_the_last_place_of_the_context_predicts():
     model = small_model(architecture="encoder-decoder")
-    assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=99).limits == [16]
-    assert read_sources(model, [[5]], ROLES, rows=1, max_new_tokens=9).limits == [9]
+    assert prefill_sources(model, [[5]], ROLES, rows=1, max_new_tokens=99).limits == [16]
+    assert prefill_sources(model, [[5]], ROLES, rows=1, max_new_tokens=9).limits == [9]
 
 
 def test_the_end_token_is_a_reason_of_its_own():

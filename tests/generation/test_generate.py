@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from tests.generation.runs import run, tokenizer
 from tfcli.errors import UsageError
-from tfcli.generation.batch import GrowingText, PromptBatch
-from tfcli.generation.decode import NewToken
-from tfcli.generation.generate import _pieces, generate, generate_all, stream
+from tfcli.generation.decoding import NewToken
+from tfcli.generation.generate import GrowingText, PromptBatch, _pieces, generate, generate_all, stream
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import Filled, Generated
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.generation.small import ROLES, small_model
-from tfcli.generation.decode import collect, prompt_tokens
-from tfcli.generation.repetition import forbid_repeated_ngrams, penalise_repetition
+from tfcli.generation.decoding import collect, prompt_tokens
+from tfcli.generation.sampling import forbid_repeated_ngrams, penalise_repetition
 from tfcli.recipe.generate import GenerateSection
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfcli.generation.caches import least_moves, shared_sources
+from tfcli.generation.kv_cache import least_moves, shared_sources
 
 ROWS = st.lists(st.integers(0, 9), min_size=1, max_size=8)
 

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.generation.runs import tokenizer
-from tfcli.generation import stop
-from tfcli.generation.stop import StopTexts, stop_finder
+from tfcli.generation import stopping
+from tfcli.generation.stopping import StopTexts, stop_finder
 
 FEW = st.text("ab.", max_size=12)
 STOPS = st.lists(st.text("ab.", min_size=1, max_size=4), max_size=3)
 
 
 def test_the_example_is_true():
-    assert doctest.testmod(stop).failed == 0
+    assert doctest.testmod(stopping).failed == 0
 
 
 def first_end(text: str, stops: list[str]) -> tuple[int, int] | None:

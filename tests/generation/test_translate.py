@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.generation.small import FIRST, ROLES, small_model
-from tfcli.generation.beam import prompt_beams
-from tfcli.generation.decode import collect, prompt_tokens
-from tfcli.generation.translate import translate
+from tfcli.generation.beam_search import prompt_beams
+from tfcli.generation.decoding import collect, prompt_tokens
+from tfcli.generation.generate import translate
 from tfcli.recipe.generate import GenerateSection
 
 MAX_NEW = GenerateSection(max_new_tokens=10)

@@ -35,7 +35,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.cli.commands import snapshot
-from tfcli.render.safe import UNSAFE
+from tfcli.draw.safe import UNSAFE
 
 Step = Callable[[Path], object]
 Stdin = bytes | Literal["closed"]

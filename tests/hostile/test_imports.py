@@ -8,20 +8,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from tests.hostile.harness import (
-    Case,
-    Place,
-    Step,
-    case,
-    check,
-    cut,
-    edit,
-    every,
-    fifo,
-    folder,
-    gone,
-    write,
-)
+from tests.hostile.harness import Case, Place, Step, case, check, cut, edit, every, fifo, folder, gone, write
 
 IMPORT = "import hf --out run"
 WEIGHTS = "hf/model.safetensors"

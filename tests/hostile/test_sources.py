@@ -7,20 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from tests.hostile.harness import (
-    TINY,
-    Case,
-    Place,
-    case,
-    check,
-    cut,
-    every,
-    fifo,
-    folder,
-    link,
-    locked,
-    write,
-)
+from tests.hostile.harness import TINY, Case, Place, case, check, cut, every, fifo, folder, link, locked, write
 
 LEARN = "tokenize train {} --out t.json"
 TRAIN = f"train --data {{}} --out run {TINY}"

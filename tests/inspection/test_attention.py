@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from tests.support.runs import ARCHITECTURES, tiny_recipe, train_tiny
 from tfcli.errors import Remark, UsageError
-from tfcli.generation.beam import prompt_beams
-from tfcli.generation.translate import translate
-from tfcli.inspection.attention.weights import attention
+from tfcli.generation.beam_search import prompt_beams
+from tfcli.generation.generate import translate
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.attention.compute import attention
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.records.attention import AttentionRecord
 from tfcli.runs.load import LoadedRun, load_run
 
 TEXTS: dict[str, tuple[str, str | None]] = {

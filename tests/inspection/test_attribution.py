@@ -9,10 +9,10 @@ import torch
 from tests.support.checkpoints import save_checkpoint
 from tests.support.runs import ARCHITECTURES
 from tfcli.errors import UsageError
-from tfcli.inspection.predictions.attribution import attribution
+from tfcli.inspection.attribution import Part
+from tfcli.inspection.attribution.compute import attribution
 from tfcli.inspection.reading import read_text
 from tfcli.interop.importing import import_run
-from tfcli.records.attribution import Part
 from tfcli.runs.load import load_run
 
 TEXTS = {"decoder": ("the cat s", None), "encoder": ("the c<mask>t", None), "encoder-decoder": ("o gato", "the cat")}

@@ -13,13 +13,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.models.small import ARCHITECTURES, section
 from tests.models.strategies import CONTEXT, sections
-from tfcli.inspection.cost.model_cost import FLOAT, model_cost, part_parameters, run_explicitly
-from tfcli.models.build import build_model, weightless
+from tfcli.inspection.cost import CostRecord
+from tfcli.inspection.cost.compute import FLOAT, model_cost, part_parameters, run_explicitly
+from tfcli.models.build import build_model, meta_model
 from tfcli.models.flops import flops_by_part
 from tfcli.models.presets import PRESETS, preset, size
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
-from tfcli.records.cost import CostRecord
 
 
 def of_preset(name: str, *sizes: dict[str, Any]) -> ModelSection:
@@ -47,7 +47,7 @@ class Products(TorchDispatchMode):
 def numbers_made(wanted: ModelSection, length: int) -> int:
     """Of the products, as they are made, and of the embedded tokens of both sides."""
     with Products() as products, torch.device("meta"):
-        run_explicitly(weightless(wanted), torch.zeros(2, length, dtype=torch.long))
+        run_explicitly(meta_model(wanted), torch.zeros(2, length, dtype=torch.long))
     sides = 2 if wanted.architecture == "encoder-decoder" else 1
     return products.numbers + sides * 2 * length * wanted.d_model
 
@@ -117,7 +117,7 @@ def test_whatever_the_variant(wanted: ModelSection):
     assert wanted.max_seq_len == CONTEXT
     record = model_cost(wanted, 7, 2)
     assert record.flops == record.counted_flops
-    assert sum(part.parameters for part in record.parts) == record.parameters == weightless(wanted).num_parameters()
+    assert sum(part.parameters for part in record.parts) == record.parameters == meta_model(wanted).num_parameters()
     made = sum(part.bytes_made for part in record.parts)
     assert made == FLOAT * numbers_made(wanted, 7)
     [at] = [one for one in record.lengths if one.length == 7]
@@ -127,7 +127,7 @@ def test_whatever_the_variant(wanted: ModelSection):
 def test_longer_than_the_context_is_counted_too():
     learned = section(positions="learned", max_seq_len=4)
     assert model_cost(learned, 9).flops == model_cost(learned, 9).counted_flops
-    assert model_cost(learned, 9).parameters == weightless(learned).num_parameters()
+    assert model_cost(learned, 9).parameters == meta_model(learned).num_parameters()
 
 
 def test_scores_and_mixing_overtake_at_six_times_d():
@@ -157,7 +157,7 @@ def keys_and_values(model: torch.nn.Module) -> Iterator[list[int]]:
 def test_the_cache_holds_the_keys_and_values_of_a_decoder(architecture: str):
     wanted = section(architecture, num_kv_heads=1)
     [at] = [one for one in model_cost(wanted, 7, 2).lengths if one.length == 7]
-    model = weightless(wanted)
+    model = meta_model(wanted)
     with keys_and_values(model) as found, torch.device("meta"):
         run_explicitly(model, torch.zeros(2, 7, dtype=torch.long))
     assert at.cache_bytes == (0 if architecture == "encoder" else FLOAT * sum(found))

@@ -4,10 +4,8 @@ import pytest
 
 from tests.models.small import section
 from tfcli.errors import UsageError
-from tfcli.inspection.cost import measured as cost_measured
-from tfcli.inspection.cost.against import cost_against
-from tfcli.inspection.cost.heads import heads_cost
-from tfcli.inspection.cost.measured import measured_cost, require_measurable
+from tfcli.inspection.cost import compute as cost_measured
+from tfcli.inspection.cost.compute import cost_against, heads_cost, measured_cost, require_measurable
 
 
 def test_heads_cost_the_same_products_and_more_exponentials():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attention.crop import cropped, positions_of
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.attention.choice import cropped, positions_of
 from tfcli.records.arrays import frozen
-from tfcli.records.attention import AttentionRecord
 
 TOKENS = tuple("abcdef")
 

@@ -8,12 +8,11 @@ from torch import Tensor
 
 from tests.models.small import VOCAB, inputs, lively, model
 from tests.models.strategies import sections
+from tfcli.inspection.attribution import Part
+from tfcli.inspection.attribution.compute import contributions, decomposed
 from tfcli.inspection.passes import record_model
-from tfcli.inspection.predictions.attribution import contributions
-from tfcli.inspection.predictions.decomposition import decomposed
 from tfcli.models.head import Head
 from tfcli.models.transformer import Transformer
-from tfcli.records.attribution import Part
 
 LAST = 4  # of every side
 

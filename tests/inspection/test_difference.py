@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attention.difference import difference, require_same_tokens
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.attention.compute import difference, require_same_tokens
 from tfcli.records.arrays import frozen
-from tfcli.records.attention import AttentionRecord
 
 FIRST = [[1, 0], [0.75, 0.25]]
 SECOND = [[1, 0], [0.125, 0.875]]

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from tfcli.inspection.attention.crop import cropped
-from tfcli.inspection.attention.edges import strongest_edges
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.attention.choice import cropped, strongest_edges
 from tfcli.records.arrays import frozen
-from tfcli.records.attention import AttentionRecord
 
 HEAD = [[1, 0, 0], [0.25, 0.75, 0], [0.125, 0.5, 0.375]]
 RECORD = AttentionRecord("decoder_self", ("a", "b", "c"), ("a", "b", "c"), frozen([[HEAD]]))

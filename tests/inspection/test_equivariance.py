@@ -9,14 +9,19 @@ from hypothesis import strategies as st
 
 from tests.models.small import ARCHITECTURES, model, section
 from tfcli.errors import UsageError
-from tfcli.inspection.equivariance.across_tokens import across_tokens
-from tfcli.inspection.equivariance.changed_model import altered, norms_across_tokens
-from tfcli.inspection.equivariance.permutations import equivariance
-from tfcli.inspection.equivariance.perturbation import layer_halves, perturbation
-from tfcli.inspection.equivariance.two_orders import matched, order
-from tfcli.inspection.tower import tower
+from tfcli.inspection.equivariance import EquivarianceRecord
+from tfcli.inspection.equivariance.compute import (
+    across_tokens,
+    altered,
+    equivariance,
+    layer_halves,
+    matched,
+    norms_across_tokens,
+    order,
+    perturbation,
+)
+from tfcli.inspection.reading import tower
 from tfcli.models.build import build_model
-from tfcli.records.equivariance import EquivarianceRecord
 
 IDS = (3, 1, 4, 1, 5)
 TOKENS = tuple("abcbd")

@@ -7,9 +7,8 @@ import pytest
 
 from tests.support.runs import tiny_recipe, train_tiny
 from tfcli.errors import UsageError
-from tfcli.inspection.attention.evolution import evolution
-from tfcli.inspection.attention.focus import focused
-from tfcli.inspection.attention.weights import attention
+from tfcli.inspection.attention.choice import focused
+from tfcli.inspection.attention.compute import attention, evolution
 from tfcli.inspection.reading import read_text
 from tfcli.runs.load import load_run
 

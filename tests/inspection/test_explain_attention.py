@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attention.weights import attention
+from tfcli.inspection.attention.compute import attention
+from tfcli.inspection.explain import Explanation, Matrix, NotationName
 from tfcli.inspection.explain.attention import explain_attention
-from tfcli.inspection.explain.layer import explain_layer
-from tfcli.inspection.explain.run_layer import of_run
-from tfcli.inspection.explain.shapes import trace_shapes
-from tfcli.inspection.explain.toy import drawn, toy
+from tfcli.inspection.explain.layer import explain_layer, trace_shapes
+from tfcli.inspection.explain.subject import drawn, of_run, toy
 from tfcli.models.build import build_model
 from tfcli.recipe.model import ModelSection
-from tfcli.records.explain import Explanation, Matrix, NotationName
 from tfcli.runs.load import load_run
 
 NOTATIONS: tuple[NotationName, ...] = ("bishop", "udl", "cs224n", "inf721")

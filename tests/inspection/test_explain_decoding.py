@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.support.consoles import printed
+from tfcli.draw.tables import to_json
 from tfcli.errors import UsageError
-from tfcli.generation.generate import generate
+from tfcli.generation.generate import generate, trace
 from tfcli.generation.sampling import FILTERS
-from tfcli.generation.trace import trace
+from tfcli.inspection.explain import DecodingCandidate
 from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding, run_settings
+from tfcli.inspection.explain.decoding_view import DecodingView, decoding_table
 from tfcli.recipe.generate import GenerateSection
-from tfcli.records.decoding import DecodingCandidate
 from tfcli.records.generation import Generated
-from tfcli.render.as_json import to_json
-from tfcli.render.explain.decoding import DecodingView, decoding_table
 from tfcli.runs.load import load_run
 
 TOY = GenerateSection(temperature=0.5, top_k=3, top_p=0.9, beam=2, max_new_tokens=4)

@@ -10,10 +10,8 @@ import torch
 from tests.inspection.test_explain_attention import NOTATIONS, close, in_order, matrices
 from tfcli.errors import UsageError
 from tfcli.inspection.explain.attention import explain_attention
-from tfcli.inspection.explain.layer import explain_layer
-from tfcli.inspection.explain.run_layer import of_run
-from tfcli.inspection.explain.shapes import trace_shapes
-from tfcli.inspection.explain.toy import toy
+from tfcli.inspection.explain.layer import explain_layer, trace_shapes
+from tfcli.inspection.explain.subject import of_run, toy
 from tfcli.recipe.model import NormPlacement
 from tfcli.runs.load import load_run
 

@@ -12,11 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.models.small import model
-from tfcli.inspection.explain.position_notations import SPELLINGS, from_one, from_zero, undefined_dimensions, worked
-from tfcli.inspection.explain.positions import explain_positions, toy_embeddings
-from tfcli.inspection.explain.run_embeddings import embedded_by_run
-from tfcli.records.explain import Matrix, Step
-from tfcli.records.position_notations import PositionExplanation
+from tfcli.inspection.explain import Matrix, PositionExplanation, Step
+from tfcli.inspection.explain.positions import (
+    SPELLINGS,
+    embedded_by_run,
+    explain_positions,
+    from_one,
+    from_zero,
+    toy_embeddings,
+    undefined_dimensions,
+    worked,
+)
 from tfcli.runs.load import load_run
 
 

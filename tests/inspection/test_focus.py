@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attention.focus import focused, telling_head
-from tfcli.records.attention import AttentionKind, AttentionRecord
+from tfcli.inspection.attention import AttentionKind, AttentionRecord
+from tfcli.inspection.attention.choice import focused, telling_head
 
 
 def telling(kind: AttentionKind, weights: NDArray[np.float32]) -> tuple[int, int]:

@@ -11,14 +11,14 @@ from torch.nn import functional as F
 
 from tests.models.small import ARCHITECTURES, section
 from tfcli.errors import UsageError
-from tfcli.inspection.gradients import WithoutResidual, initial_gradients, run_gradients, without_residuals
+from tfcli.inspection.gradients import GradientProfile, GradientsRecord
+from tfcli.inspection.gradients.compute import WithoutResidual, initial_gradients, run_gradients, without_residuals
 from tfcli.inspection.reading import read_text
 from tfcli.layers.layer import Residual, TransformerLayer
 from tfcli.models.build import build_model
 from tfcli.recipe.model import ModelSection
-from tfcli.records.gradients import GradientProfile, GradientsRecord
 from tfcli.runs.load import load_run
-from tfcli.training.synthetic import synthetic_batch
+from tfcli.training.memory import synthetic_batch
 
 DEEP: ModelSection = section(
     num_layers=6, d_ff=32, activation="relu", positions="none", initialization="vaswani2017", norm="layernorm"

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from tfcli.errors import UsageError
-from tfcli.inspection.kinds import chosen_kinds, key_ids, query_ids
-from tfcli.inspection.reading import Inputs
-from tfcli.records.attention import AttentionKind
+from tfcli.inspection.attention import AttentionKind
+from tfcli.inspection.reading import Inputs, chosen_kinds, key_ids, query_ids
 from tfcli.runs.load import load_run
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tests.support.runs import ARCHITECTURES
-from tfcli.inspection.predictions.lens import _settled, lens
-from tfcli.inspection.predictions.predictions import predictions
+from tfcli.inspection.lens.compute import _settled, lens
+from tfcli.inspection.predictions.compute import predictions
 from tfcli.inspection.reading import read_text
 from tfcli.runs.load import LoadedRun, load_run
 

@@ -11,12 +11,12 @@ from torch.nn import functional as F
 from tests.support.checkpoints import save_checkpoint
 from tfcli.errors import UsageError
 from tfcli.evaluation.evaluate import evaluate
-from tfcli.evaluation.settings import EvaluationSettings
-from tfcli.inspection.predictions.losses import losses
+from tfcli.evaluation.windows import EvaluationSettings
+from tfcli.inspection.losses import Losses
+from tfcli.inspection.losses.compute import losses
 from tfcli.interop.importing import import_run
 from tfcli.pipeline.datasets import dataset_for_evaluation
 from tfcli.records.evaluation import Scores
-from tfcli.records.losses import Losses
 from tfcli.runs.load import LoadedRun, load_run
 
 SHORT = "the cat sat"

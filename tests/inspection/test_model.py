@@ -5,12 +5,12 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.models.small import section
 from tests.models.strategies import sections
-from tfcli.inspection.model import model_diagram
-from tfcli.models.build import weightless
+from tfcli.inspection.model import Block, ModelRecord
+from tfcli.inspection.model.compute import model_diagram
+from tfcli.models.build import meta_model
 from tfcli.models.presets import PRESETS, preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
-from tfcli.records.model import Block, ModelRecord
 
 
 def shapes(block: Block) -> dict[str, tuple[int, ...]]:
@@ -27,7 +27,7 @@ def in_boxes(record: ModelRecord) -> int:
 @given(sections())
 def test_the_boxes_hold_every_parameter_once(wanted: ModelSection):
     record = model_diagram(wanted)
-    assert in_boxes(record) == record.parameters == weightless(wanted).num_parameters()
+    assert in_boxes(record) == record.parameters == meta_model(wanted).num_parameters()
     assert sum(group.parameters for group in record.groups) == record.parameters
 
 

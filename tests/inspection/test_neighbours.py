@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tfcli.errors import UsageError
-from tfcli.inspection.neighbours import neighbours, token_of
-from tfcli.recipe.tokenizer import TokenizerSection
+from tfcli.inspection.embeddings.compute import neighbours, token_of
+from tfcli.recipe.data import TokenizerSection
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.tokenization.train import train_tokenizer
 

@@ -11,7 +11,7 @@ from tests.models.strategies import sections
 from tfcli.inspection.passes import AttentionPass, LayerPass, StackPass, record_attention, record_model
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.models.inference import ready_to_predict
+from tfcli.models.inference import prepare_for_inference
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 
@@ -85,7 +85,7 @@ def test_a_model_made_ready_to_predict_gives_the_same(architecture: str) -> None
     model = lively(section(architecture)).float()
     ids = first(model)
     before = record_model(model, ids).last.layers[1].attention
-    ready_to_predict(model, "float32")
+    prepare_for_inference(model, "float32")
     after = record_model(model, ids).last.layers[1].attention
     for name in ("x", "memory", "value_source", "query", "key", "value", "scores", "weights", "mixed", "output"):
         assert_close(getattr(after, name), getattr(before, name), rtol=1e-4, atol=1e-4)

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from tests.models.small import model
 from tfcli.errors import UsageError
-from tfcli.inspection.positions.beyond_context import beyond_context
+from tfcli.inspection.positions import BeyondContext, LossBand, PositionRequirements
 from tfcli.inspection.positions.comparison import compared, formula, of_run, sized_formula
-from tfcli.inspection.positions.shift import fitted, shift
-from tfcli.inspection.positions.tables import positions_table, run_positions
+from tfcli.inspection.positions.compute import positions_table, run_positions
+from tfcli.inspection.positions.shift import beyond_context, fitted, shift
 from tfcli.pipeline.datasets import dataset_of_run
-from tfcli.records.positions import BeyondContext, LossBand, PositionRequirements
 from tfcli.runs.load import load_run
 
 
@@ -88,7 +87,7 @@ def test_numbers_by_hand():
 
 
 def test_a_bias_that_depends_on_more_than_the_distance_is_found():
-    from tfcli.inspection.positions.requirements import requirements
+    from tfcli.inspection.positions.comparison import requirements
 
     record = positions_table("alibi", 4, 1)
     biases = np.zeros((1, 4, 4), dtype=np.float32)

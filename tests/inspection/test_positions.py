@@ -13,11 +13,11 @@ from tests.layers.references import whole_rotation
 from tests.models.small import model
 from tests.support.runs import weights
 from tfcli.errors import UsageError
-from tfcli.inspection.positions.requirements import requirements
+from tfcli.inspection.positions.comparison import requirements
+from tfcli.inspection.positions.compute import positions_table, run_positions, similarity_by_distance
 from tfcli.inspection.positions.shift import shift
-from tfcli.inspection.positions.tables import positions_table, run_positions, similarity_by_distance
+from tfcli.layers.masks import Span
 from tfcli.layers.rotary import rotate
-from tfcli.layers.span import Span
 from tfcli.runs.load import load_run
 
 

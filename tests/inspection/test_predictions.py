@@ -11,7 +11,7 @@ import torch
 from tests.support.checkpoints import UNUSED_ROWS, save_checkpoint
 from tfcli.errors import UsageError
 from tfcli.generation.fill_mask import fill_all
-from tfcli.inspection.predictions.predictions import predictions
+from tfcli.inspection.predictions.compute import predictions
 from tfcli.interop.importing import import_run
 from tfcli.models.encoder import Encoder
 from tfcli.runs.load import load_run

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attention.rollout import layer_means, mean_of_all, rollout
+from tfcli.inspection.attention import AttentionKind, AttentionRecord
+from tfcli.inspection.attention.choice import layer_means, mean_of_all, rollout
 from tfcli.records.arrays import frozen
-from tfcli.records.attention import AttentionKind, AttentionRecord
 
 # Layer 0: one head looks at itself, the other half and half; layer 1: both look at the first token alone.
 WEIGHTS = [

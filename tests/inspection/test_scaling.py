@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from tfcli.inspection.scaling import measured_scaling, scores_of, softmax_state
-from tfcli.records.scaling import ScalingRecord
+from tfcli.inspection.scaling import ScalingRecord
+from tfcli.inspection.scaling.compute import measured_scaling, scores_of, softmax_state
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_equal_and_certain_weights_by_hand():
 
 
 def test_draws_in_pieces_are_all_there(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tfcli.inspection.scaling._AT_ONCE", 3 * 4 * 8)
+    monkeypatch.setattr("tfcli.inspection.scaling.compute._AT_ONCE", 3 * 4 * 8)
     assert scores_of(8, 10, 4, torch.Generator().manual_seed(0)).shape == (10, 4)
 
 

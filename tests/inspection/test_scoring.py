@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.runs import tiny_recipe, train_tiny
-from tfcli.inspection.attention.weights import attention, score_formula
+from tfcli.inspection.attention.compute import attention, score_formula
 from tfcli.recipe.model import ModelSection
 from tfcli.runs.load import load_run
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tfcli.inspection.embeddings.compute import tokens
 from tfcli.inspection.passes import record_model
 from tfcli.inspection.reading import read_text
-from tfcli.inspection.tokens import tokens
-from tfcli.recipe.tokenizer import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.runs.load import load_run
 from tfcli.tokenization.train import train_tokenizer
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tfcli.errors import UsageError
-from tfcli.inspection.training_curves import training_curves
 from tfcli.runs.directory import RunDirectory
+from tfcli.runs.metrics import training_curves
 
 
 def written(folder: Path, *lines: dict[str, object]) -> RunDirectory:

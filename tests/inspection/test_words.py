@@ -5,18 +5,18 @@ from pathlib import Path
 
 import numpy as np
 
-from tfcli.inspection.attention.weights import attention
-from tfcli.inspection.heads.word_weights import on_words, spelled
-from tfcli.inspection.predictions.lens import lens
-from tfcli.inspection.predictions.losses import losses
-from tfcli.inspection.predictions.predictions import predictions
-from tfcli.inspection.tokens import tokens
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.attention.compute import attention
+from tfcli.inspection.embeddings import Word
+from tfcli.inspection.embeddings.compute import tokens
+from tfcli.inspection.heads.statistics import on_words, spelled
+from tfcli.inspection.lens.compute import lens
+from tfcli.inspection.losses import ScoredToken
+from tfcli.inspection.losses.compute import losses
+from tfcli.inspection.predictions.compute import predictions
 from tfcli.inspection.words import attention_in_words, losses_in_words
 from tfcli.records.arrays import frozen
-from tfcli.records.attention import AttentionRecord
 from tfcli.records.generation import Candidate
-from tfcli.records.losses import ScoredToken
-from tfcli.records.tokens import Word
 from tfcli.runs.load import load_run
 
 

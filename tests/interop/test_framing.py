@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from tests.cli.commands import tfcli
 from tests.support.checkpoints import edit_json, save_checkpoint
 from tfcli.evaluation.evaluate import evaluate
-from tfcli.evaluation.settings import EvaluationSettings
+from tfcli.evaluation.windows import EvaluationSettings
 from tfcli.interop.exporting import export_run
 from tfcli.interop.importing import import_run
 from tfcli.pipeline.datasets import dataset_for_evaluation

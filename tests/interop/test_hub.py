@@ -16,7 +16,7 @@ from huggingface_hub.errors import (
 )
 
 from tfcli.errors import TfcliError, UsageError
-from tfcli.interop.hub import fetch, is_hub_name, needed
+from tfcli.interop.importing import fetch, is_hub_name, needed
 
 SMALL = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 FILES = [

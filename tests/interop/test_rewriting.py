@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.models.small import ARCHITECTURES, inputs, model
-from tfcli.interop.rewriting import (
+from tfcli.interop.tensors import (
     Rewriting,
     fold_scale,
     fold_score_scale,

@@ -12,7 +12,7 @@ import pytest
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.interop.tokenizer_files import read_tokenizer
-from tfcli.tokenization.load import load_tokenizer
+from tfcli.tokenization.tokenizer import load_tokenizer
 
 sentencepiece = pytest.importorskip("sentencepiece", reason="the dev extra brings sentencepiece")
 

@@ -13,8 +13,7 @@ from tests.support.checkpoints import edit_json
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.interop.tokenizer_files import any_tokenizer, read_roles, read_tokenizer
 from tfcli.records.roles import TokenRoles
-from tfcli.tokenization.load import load_tokenizer
-from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 STORIES = Path(__file__).parents[3] / "shared/weights/stories260K"
 TEXT = "The cat can't sit\n\n  on the mat, é 日本 ΞX."

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from tfcli.layers.attention import explicit_attention, fused_attention
+from tfcli.layers.attention import dot_scores, explicit_attention, fused_attention
 from tfcli.layers.masks import causal_mask
-from tfcli.layers.scores import dot_scores
 
 Tensor = torch.Tensor
 

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from tfcli.layers.embedding import TokenEmbedding
+from tfcli.layers.masks import Span
 from tfcli.layers.sinusoidal import sinusoidal_encoding
-from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection
 
 from .references import randomize

@@ -10,10 +10,9 @@ from tests.models.test_inference import lively, predicted
 from tests.support.runs import tiny_recipe
 from tfcli.layers import kernels
 from tfcli.layers.linear import Int8Linear, PrepackedLinear
-from tfcli.models.inference import ready_to_predict
-from tfcli.training.assembly import decide_for_machine
+from tfcli.models.inference import prepare_for_inference
+from tfcli.training.job import open_step_benchmark, resolve_for_machine
 from tfcli.training.memory import predict_memory
-from tfcli.training.step_benchmark import open_step_benchmark
 
 PRIVATE = (
     "linear_pointwise",
@@ -88,7 +87,7 @@ def test_layers_for_prediction_are_the_same_without_any(monkeypatch: pytest.Monk
         monkeypatch.setattr(kernels, name, None)
     torch.testing.assert_close(PrepackedLinear(weight, bias)(x), F.linear(x, weight, bias))
     torch.testing.assert_close(Int8Linear(weight, bias)(x), rounded, atol=2e-2, rtol=2**-6)
-    ready_to_predict(model)
+    prepare_for_inference(model)
     torch.testing.assert_close(predicted(model), expected, atol=1e-4, rtol=1e-4)
 
 
@@ -116,7 +115,7 @@ def test_without_fake_tensors_memory_is_estimated_by_a_formula(monkeypatch: pyte
     """Gradients and moments to the byte; what the backward pass needs, between half and twice as much."""
     recipe = tiny_recipe("decoder", {"model": {"vocab_size": 50, "num_layers": 3}, "train": {"device": "cpu"}})
     recipe = recipe.resolved()
-    recipe = replace(recipe, train=decide_for_machine(recipe.model, recipe.train))
+    recipe = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
     exact = predict_memory(recipe)
 
     def gone(name: str) -> None:

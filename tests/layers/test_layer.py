@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from tfcli.layers.layer import Residual, TransformerLayer
-from tfcli.models.stack import Stack
+from tfcli.models.transformer import Stack
 from tfcli.recipe.model import ModelSection
 
 from .references import draw, layer_reference, randomize

@@ -10,9 +10,9 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tfcli.errors import UsageError
+from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import KeysValues, MultiHeadAttention
 from tfcli.layers.positions import PositionSignal, attention_positions
-from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection
 
 from .references import attention_by_definition, attention_reference, draw, randomize, whole_rotation

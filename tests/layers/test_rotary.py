@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tfcli.layers.masks import Span
 from tfcli.layers.rotary import Rotation, rotary_frequencies, rotate, rotation
-from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection, PositionLayout
 
 from .references import whole_rotation

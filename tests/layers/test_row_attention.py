@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.models.small import model
-from tfcli.layers import row_attention as module
-from tfcli.layers.attention import explicit_attention, masked, without_blind_rows
+from tfcli.layers import attention as module
+from tfcli.layers.attention import dot_scores, explicit_attention, masked, row_attention, without_blind_rows
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.layers.row_attention import row_attention
-from tfcli.layers.scores import dot_scores
 
 
 def drawn(batch: int, heads: int, target: int, source: int, seed: int = 0) -> list[Tensor]:

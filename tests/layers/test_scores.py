@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tfcli.layers.attention import explicit_attention
+from tfcli.layers.attention import Score, dot_scores, explicit_attention
 from tfcli.layers.masks import causal_mask
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.layers.scores import Score, dot_scores
 from tfcli.recipe.model import ModelSection
 
 from .references import draw, randomize

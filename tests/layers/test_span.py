@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from tfcli.layers.masks import Span
 from tfcli.layers.rotary import Rotation
-from tfcli.layers.span import Span
 
 TABLE = torch.arange(10)
 

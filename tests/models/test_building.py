@@ -8,7 +8,7 @@ import torch
 
 from tfcli.errors import UsageError
 from tfcli.layers import positions
-from tfcli.models.build import build_model, weightless
+from tfcli.models.build import build_model, meta_model
 from tfcli.models.presets import PRESETS, SIZES, preset, size
 from tfcli.recipe.loading import build_recipe
 
@@ -22,7 +22,7 @@ def test_gpt2_has_the_published_number_of_parameters():
     38,597,376 + 786,432 + 12 · 7,087,872 + 1,536 = 124,439,808.
     """
     wanted = replace(build_recipe(preset("gpt2")).model, vocab_size=50_257)
-    assert weightless(wanted).num_parameters() == 124_439_808
+    assert meta_model(wanted).num_parameters() == 124_439_808
 
 
 def test_vaswani2017_has_the_parameters_of_the_paper():
@@ -34,7 +34,7 @@ def test_vaswani2017_has_the_parameters_of_the_paper():
     numbers.
     """
     wanted = replace(build_recipe(preset("vaswani2017")).model, vocab_size=37_000)
-    assert weightless(wanted).num_parameters() == 63_045_632
+    assert meta_model(wanted).num_parameters() == 63_045_632
 
 
 PUBLISHED = {
@@ -47,17 +47,17 @@ PUBLISHED = {
 @pytest.mark.parametrize(("name", "vocab_size", "count"), [(*key, count) for key, count in PUBLISHED.items()])
 def test_presets_have_the_published_number_of_parameters(name: str, vocab_size: int, count: int):
     wanted = replace(build_recipe(preset(name)).model, vocab_size=vocab_size)
-    assert weightless(wanted).num_parameters() == count
+    assert meta_model(wanted).num_parameters() == count
 
 
 def test_bert_has_the_published_number_of_parameters_with_and_without_its_pooler():
     """Without its head (transform D² + D, norm 2 D, a bias a token): 108,891,648. The pooler, which tfcli does not
     have, is one more D² + D: 109,482,240. D = 768."""
     wanted = replace(build_recipe(preset("bert")).model, vocab_size=30_522)
-    bare = weightless(replace(wanted, head="none", head_bias=False)).num_parameters()
+    bare = meta_model(replace(wanted, head="none", head_bias=False)).num_parameters()
     assert bare == 108_891_648
     assert bare + 768**2 + 768 == 109_482_240
-    assert weightless(wanted).num_parameters() == bare + 768**2 + 768 + 2 * 768 + 30_522
+    assert meta_model(wanted).num_parameters() == bare + 768**2 + 768 + 2 * 768 + 30_522
 
 
 def test_a_size_takes_back_what_a_preset_says_of_its_own():
@@ -115,7 +115,7 @@ SETTINGS = {f"preset {name}": settings for name, settings in PRESETS.items()} | 
 def test_every_preset_and_size_is_a_valid_recipe_that_builds(settings):
     wanted = build_recipe(settings).model
     for architecture in {wanted.architecture} if "architecture" in settings.get("model", {}) else ARCHITECTURES:
-        built = weightless(replace(wanted, architecture=architecture, vocab_size=100))
+        built = meta_model(replace(wanted, architecture=architecture, vocab_size=100))
         assert built.num_parameters() > 0
 
 
@@ -131,7 +131,7 @@ def test_a_preset_still_runs_when_a_size_shrinks_it(settings):
 
 
 def test_sizes_grow():
-    counts = [weightless(replace(build_recipe(s).model, vocab_size=2048)).num_parameters() for s in SIZES.values()]
+    counts = [meta_model(replace(build_recipe(s).model, vocab_size=2048)).num_parameters() for s in SIZES.values()]
     assert counts == sorted(set(counts))
 
 

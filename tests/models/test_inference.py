@@ -9,7 +9,7 @@ from tests.layers.test_inference_linear import needs_kernels
 from tfcli.errors import UsageError
 from tfcli.models import inference
 from tfcli.models.build import build_model
-from tfcli.models.inference import ready_to_predict
+from tfcli.models.inference import prepare_for_inference
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 
@@ -41,7 +41,7 @@ def test_a_prepared_model_predicts_the_same(settings: dict[str, Any], large: int
     monkeypatch.setattr(inference, "_LARGE", large)
     model = lively(**settings)
     expected = predicted(model)
-    ready_to_predict(model)
+    prepare_for_inference(model)
     torch.testing.assert_close(predicted(model), expected, atol=1e-4, rtol=1e-4)
 
 
@@ -51,7 +51,7 @@ def test_a_prepared_model_predicts_the_same(settings: dict[str, Any], large: int
 def test_rounded_weights_predict_nearly_the_same(settings: dict[str, Any], precision: Any):
     model = lively(**settings)
     expected = predicted(model).log_softmax(-1)
-    ready_to_predict(model, precision)
+    prepare_for_inference(model, precision)
     actual = predicted(model).float().log_softmax(-1)
     assert not torch.equal(actual, expected)
     assert (actual - expected).abs().mean() < 0.15 * expected.std()
@@ -60,19 +60,19 @@ def test_rounded_weights_predict_nearly_the_same(settings: dict[str, Any], preci
 @needs_kernels
 def test_a_matrix_that_is_not_shared_is_let_go():
     model = lively(tie_embeddings=False)
-    ready_to_predict(model, "int8")
+    prepare_for_inference(model, "int8")
     assert [name for name, p in model.named_parameters() if p.dim() > 1] == ["embedding.weight"]
 
 
 def test_int8_without_a_kernel_is_refused_in_words(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(UsageError, match="int8 weights need an x86 processor"):
-        ready_to_predict(lively(), "int8")
+        prepare_for_inference(lively(), "int8")
 
 
 def test_elsewhere_a_model_stays_as_it_is(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     model = lively()
     names = [name for name, _ in model.named_parameters()]
-    ready_to_predict(model)
+    prepare_for_inference(model)
     assert [name for name, _ in model.named_parameters()] == names

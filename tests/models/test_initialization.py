@@ -8,8 +8,7 @@ from torch import Tensor
 
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.build import ARCHITECTURES as CLASSES
-from tfcli.models.build import build_model
-from tfcli.models.initialization import initialize
+from tfcli.models.build import build_model, initialize
 from tfcli.recipe.model import ModelSection
 
 from .small import ARCHITECTURES, section

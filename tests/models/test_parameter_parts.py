@@ -5,19 +5,19 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.models.small import section
 from tests.models.strategies import sections
-from tfcli.inspection.cost.model_cost import part_parameters
-from tfcli.inspection.parameter_groups import parameter_groups
-from tfcli.models.build import weightless
-from tfcli.models.parameter_parts import part_of
+from tfcli.inspection.cost.compute import part_parameters
+from tfcli.inspection.model.compute import parameter_groups
+from tfcli.models.build import meta_model
+from tfcli.models.transformer import part_of_parameter
 from tfcli.recipe.model import ModelSection
-from tfcli.training.update_sizes import weight_groups
+from tfcli.training.metrics import weight_groups
 
 
 def count(wanted: ModelSection) -> dict[str, int]:
     """Numbers in each part."""
     found: dict[str, int] = {}
-    for name, parameter in weightless(wanted).named_parameters():
-        found[part_of(name)] = found.get(part_of(name), 0) + parameter.numel()
+    for name, parameter in meta_model(wanted).named_parameters():
+        found[part_of_parameter(name)] = found.get(part_of_parameter(name), 0) + parameter.numel()
     return found
 
 
@@ -38,20 +38,20 @@ def count(wanted: ModelSection) -> dict[str, int]:
     ],
 )
 def test_a_part_by_name(name: str, part: str):
-    assert part_of(name) == part
+    assert part_of_parameter(name) == part
 
 
 def test_a_table_of_queries_and_keys_is_an_embedding_for_everyone():
     """16 positions of 16 numbers; 11 · 16 of the tokens."""
     wanted = section(positions="learned", position_merge="query_key", query_key_norm=True)
-    groups = {name: sum(p.numel() for p in group) for name, group in weight_groups(weightless(wanted)).items()}
+    groups = {name: sum(p.numel() for p in group) for name, group in weight_groups(meta_model(wanted)).items()}
     assert groups["embeddings"] == part_parameters(wanted)["embeddings"] == count(wanted)["embeddings"] == 432
 
 
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(sections())
 def test_all_who_count_parameters_agree(wanted: ModelSection):
-    parts, cost, model = count(wanted), part_parameters(wanted), weightless(wanted)
+    parts, cost, model = count(wanted), part_parameters(wanted), meta_model(wanted)
     groups = {name: sum(p.numel() for p in group) for name, group in weight_groups(model).items()}
     for name in ("embeddings", "feed_forward", "norms", "head"):
         assert parts.get(name, 0) == cost.get(name, 0) == groups.get(name, 0), name

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import tfcli
-from tfcli.cli.settings import Asked, recipe_from
+from tfcli.console.settings import Asked, recipe_from
 from tfcli.models.presets import APART, PRESETS, SIZES, preset
-from tfcli.recipe.loading import build_recipe
+from tfcli.recipe.loading import build_recipe, to_toml
 from tfcli.recipe.recipe import Recipe
-from tfcli.recipe.saving import to_toml
 
 SEQUENCES = "sequences of a batch"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tfcli.errors import UsageError
-from tfcli.generation.caches import DecodingCache
+from tfcli.generation.kv_cache import DecodingCache
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection

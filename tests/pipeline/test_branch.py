@@ -17,8 +17,8 @@ from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.train import TrainSection
 from tfcli.records.training import StepsDone, TrainingStarted
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.history import read_history
-from tfcli.training.checkpoints import checkpoints_to_keep
+from tfcli.runs.metrics import read_history
+from tfcli.training.checkpoint import checkpoints_to_keep
 from tfcli.training.schedule import learning_rate
 
 WSD: Settings = {

@@ -15,10 +15,10 @@ from tfcli.recipe.changes import CHANGEABLE
 from tfcli.recipe.loading import build_recipe, load_recorded
 from tfcli.recipe.recipe import known_keys
 from tfcli.records.training import SettingChanged, StepsDone, TrainingFinished, TrainingStarted
-from tfcli.render.training import event_line
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.overview import summarize
 from tfcli.training.schedule import learning_rate
+from tfcli.training.view import event_line
 
 
 def resumed(run: Path, **train: object) -> tuple[TrainingFinished, Events]:

@@ -27,8 +27,8 @@ from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.data import DataSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.dataset import DatasetRecord
-from tfcli.records.pipeline import StageProgress, StageStarted
 from tfcli.records.tokenization import TokenizerReport
+from tfcli.records.training import StageProgress, StageStarted
 from tfcli.runs.load import load_run
 from tfcli.tokenization.tokenizer import Tokenizer
 

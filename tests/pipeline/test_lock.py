@@ -11,15 +11,14 @@ import pytest
 from tests.cli.commands import SHRUNK, snapshot, tfcli
 from tests.support.runs import resume_tiny, same, stop_after, tiny_recipe, train_tiny, weights
 from tfcli.errors import UsageError
-from tfcli.runs.directory import RunDirectory
+from tfcli.runs.directory import RunDirectory, held
 from tfcli.runs.load import load_run
-from tfcli.runs.lock import held
 
 HOLDER = """
 import sys, time
 from pathlib import Path
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.lock import held
+from tfcli.runs.directory import held
 
 with held(RunDirectory(Path(sys.argv[1]))):
     print("held", flush=True)

@@ -10,14 +10,13 @@ import pytest
 from tests.support.runs import ARCHITECTURES, Events, never, stop_after, tiny_recipe
 from tfcli.errors import UsageError
 from tfcli.files import digest, read_json, write_json
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.positions import PositionsRecord
 from tfcli.pipeline.recipe import check_results, run_recipe
-from tfcli.recipe.check import CheckSection
-from tfcli.records.attention import AttentionRecord
+from tfcli.recipe.recipe import CheckSection
 from tfcli.records.evaluation import Scores
 from tfcli.records.generation import Filled, Generated
-from tfcli.records.pipeline import CheckResult, StageStarted
-from tfcli.records.positions import PositionsRecord
-from tfcli.records.training import Evaluated, TrainingFinished
+from tfcli.records.training import CheckResult, Evaluated, StageStarted, TrainingFinished
 
 SHOWN: dict[str, dict[str, Any]] = {
     "decoder": {

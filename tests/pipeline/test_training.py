@@ -21,13 +21,12 @@ from tests.support.runs import (
     weights,
 )
 from tfcli.errors import BrokenInputError, UsageError
-from tfcli.evaluation.loss import total_loss
+from tfcli.evaluation.measure import total_loss
 from tfcli.pipeline.datasets import obtain_data
 from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.pipeline import StageStarted
-from tfcli.records.training import Evaluated, StepsDone, TrainingStarted
+from tfcli.records.training import Evaluated, StageStarted, StepsDone, TrainingStarted
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run, read_run
 from tfcli.runs.weights import StoredTensors, model_tensors

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from tfcli.models.presets import SIZES
-from tfcli.planning import propose
-from tfcli.planning.propose import candidates, choose, least_minutes, settings_of, worth
+from tfcli.planning import Candidate, StepMeasurement, plan
+from tfcli.planning.plan import candidates, choose, least_minutes, settings_of, worth
 from tfcli.recipe.loading import build_recipe
-from tfcli.records.planning import Candidate, StepMeasurement
 from tfcli.training import memory
 
 HERE = Path()
@@ -31,7 +30,7 @@ def probed(patch: pytest.MonkeyPatch, **values: float) -> None:
         "steps_per_epoch": 1e9,
         "memory": 10**8,
     }
-    patch.setattr(propose, "measure_steps", lambda *arguments: StepMeasurement(**{**answer, **values}))
+    patch.setattr(plan, "measure_steps", lambda *arguments: StepMeasurement(**{**answer, **values}))
 
 
 def found(minutes: float, sizes: tuple[str, ...] = ("tiny",)) -> list[Candidate]:
@@ -103,9 +102,9 @@ def test_a_batch_shrinks_until_it_fits_and_what_never_does_is_told(monkeypatch: 
     whole = found(10, ("mini",))[0]
     assert whole.batch_tokens == 4096
     room = memory.process_memory() + 60_000_000
-    monkeypatch.setattr(propose, "memory_of", lambda device: room / propose.SHARE_OF_MEMORY)
+    monkeypatch.setattr(plan, "memory_of", lambda device: room / plan.SHARE_OF_MEMORY)
     assert found(10, ("mini",))[0].batch_tokens < whole.batch_tokens
-    monkeypatch.setattr(propose, "memory_of", lambda device: 1000)
+    monkeypatch.setattr(plan, "memory_of", lambda device: 1000)
     assert [(c.fits, c.steps) for c in found(10, ("mini",))] == [(False, 0)]
 
 
@@ -113,5 +112,5 @@ def test_the_least_time_is_that_of_twenty_steps(monkeypatch: pytest.MonkeyPatch)
     """2 s to start, 20 steps of a second and one evaluation of 2 s: 24 s, which are 0.95 of 25.3 s."""
     probed(monkeypatch)
     (candidate,) = found(0.1)
-    assert candidate.steps < propose.FEWEST_STEPS
+    assert candidate.steps < plan.FEWEST_STEPS
     assert least_minutes(candidate) * 60 == pytest.approx(25.3, abs=0.1)

@@ -12,9 +12,9 @@ from tfcli.errors import BrokenInputError, UsageError
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.records.training import Evaluated
-from tfcli.render.runs.comparison import ComparisonView
-from tfcli.runs.detail import compare, read_detail
 from tfcli.runs.load import load_run
+from tfcli.runs.overview import compare, read_detail
+from tfcli.runs.view import ComparisonView
 
 
 def test_only_settings_that_are_not_the_default_are_told(tmp_path: Path):

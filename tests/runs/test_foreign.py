@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import tfcli
-from tfcli.inspection.predictions.losses import losses
-from tfcli.runs.data import read_run_data
+from tfcli.inspection.losses.compute import losses
+from tfcli.runs.config import read_run_data
 from tfcli.runs.foreign import remark_if_foreign, usual
 from tfcli.runs.load import LoadedRun, load_run
 

@@ -11,12 +11,11 @@ import pytest
 from tests.support.run_folders import PARAMETERS, falling, write_run
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import read_json, write_json
-from tfcli.runs.directory import RunDirectory
+from tfcli.runs.directory import RunDirectory, held, is_held
 from tfcli.runs.finding import find_runs
 from tfcli.runs.header import count_numbers
-from tfcli.runs.history import read_history, read_landmarks
 from tfcli.runs.load import load_run
-from tfcli.runs.lock import held, is_held
+from tfcli.runs.metrics import read_evaluations, read_history
 from tfcli.runs.overview import summarize
 
 STATE = "checkpoints/step-000040/state.json"
@@ -164,14 +163,14 @@ def test_a_header_that_lies_is_refused(tmp_path: Path):
 
 def test_landmarks_are_those_of_the_whole_history(tmp_path: Path):
     run = write_run(tmp_path / "run", falling(300))
-    whole, quick = read_history(run / "metrics.jsonl"), read_landmarks(run / "metrics.jsonl")
+    whole, quick = read_history(run / "metrics.jsonl"), read_evaluations(run / "metrics.jsonl")
     assert quick.training == whole.training[-1:]
     assert [(p.step, p.loss) for p in quick.validation] == [(p.step, p.loss) for p in whole.validation]
     assert quick.best is not None and whole.best is not None
     assert quick.best.step == whole.best.step
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"event": "step", "step": 31')  # a kill
-    assert read_landmarks(run / "metrics.jsonl") == quick
+    assert read_evaluations(run / "metrics.jsonl") == quick
 
 
 def test_a_history_by_hand(tmp_path: Path):

@@ -48,6 +48,6 @@ def measure_here(patch: pytest.MonkeyPatch) -> None:
     """Sides take their steps in this process, and the machine's limits are those of tiny products."""
     for bench in ("train", "generate", "data"):
         patch.setattr(f"tfcli.bench.{bench}.SideProcess", SideHere)
-    patch.setattr("tfcli.bench.bandwidth._ROWS", 16)
+    patch.setattr("tfcli.bench.machine._ROWS", 16)
     patch.setattr("tfcli.bench.train.SQUARES", ((8, 8, 8),))
-    patch.setattr("tfcli.bench.products._SECONDS", 0.0)
+    patch.setattr("tfcli.bench.machine._SECONDS", 0.0)

@@ -10,9 +10,9 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from tfcli.explorer.app import Explorer, Read
-from tfcli.explorer.reading import ReadText
-from tfcli.records.attention import AttentionKind, AttentionRecord
-from tfcli.records.heads import HeadExample, HeadStatistics, RoleShare
+from tfcli.explorer.scene import ReadText
+from tfcli.inspection.attention import AttentionKind, AttentionRecord
+from tfcli.inspection.heads import HeadExample, HeadStatistics, RoleShare
 
 
 def record(kind: AttentionKind, queries: tuple[str, ...], keys: tuple[str, ...], seed: int = 0) -> AttentionRecord:
@@ -100,5 +100,5 @@ def explore_headless(monkeypatch: pytest.MonkeyPatch, *keys: str) -> None:
         await pilot.press(*keys, "q")
 
     run = Explorer.run
-    monkeypatch.setattr("tfcli.cli.explore.is_terminal", lambda stream=None: True)
+    monkeypatch.setattr("tfcli.explorer.command.is_terminal", lambda stream=None: True)
     monkeypatch.setattr(Explorer, "run", lambda self: run(self, headless=True, size=(80, 24), auto_pilot=press))

@@ -11,7 +11,6 @@ import sys
 import tempfile
 
 from tfcli.__main__ import main
-from tfcli.cli.main import app as app  # loaded once
 
 
 def _unwritable(how: str) -> int:

@@ -42,7 +42,7 @@ def _work(
 ) -> None:
     import torch
 
-    from tfcli.training.workers import joined
+    from tfcli.training.distributed import process_group
 
     torch.set_num_threads(1)
     place = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size}
@@ -50,7 +50,7 @@ def _work(
     os.environ.update(environment)
     os.environ.update({name: str(value) for name, value in {**place, **where}.items()})
     try:
-        with joined() as workers:
+        with process_group() as workers:
             result = function(workers, *arguments)
     except Exception as error:
         result = error

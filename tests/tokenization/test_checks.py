@@ -22,11 +22,10 @@ import tfcli
 from tests.cli.commands import process
 from tests.cli.commands import tfcli as command
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.tokenization import backend as backend_module
-from tfcli.tokenization import trial as trial_module
-from tfcli.tokenization.checks import doubts, require_sound
-from tfcli.tokenization.load import load_tokenizer
-from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization import tokenizer_json as backend_module
+from tfcli.tokenization import tokenizer_json as trial_module
+from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
+from tfcli.tokenization.tokenizer_json import suspicious_patterns, validate_tokenizer
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (
@@ -231,13 +230,13 @@ def test_padding_and_truncation_of_a_file_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("expression", OF_FAMILIES.values(), ids=OF_FAMILIES)
 def test_what_the_families_have_needs_no_trial(expression: str) -> None:
-    assert not doubts(word_level(pre_tokenizer=split(expression)))
+    assert not suspicious_patterns(word_level(pre_tokenizer=split(expression)))
 
 
 def test_nor_does_what_is_made_here(tokenizer: Tokenizer) -> None:
     state = json.loads(tokenizer.to_json())
-    require_sound(state)
-    assert not doubts(state)
+    validate_tokenizer(state)
+    assert not suspicious_patterns(state)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +253,7 @@ def test_nor_does_what_is_made_here(tokenizer: Tokenizer) -> None:
     ids=str,
 )
 def test_usual_normalizers_need_no_trial(component: dict[str, Any]) -> None:
-    assert not doubts(word_level(normalizer=many(component, 3)))
+    assert not suspicious_patterns(word_level(normalizer=many(component, 3)))
 
 
 def test_an_unusual_expression_that_is_harmless_is_tried_and_taken(tmp_path: Path, monkeypatch: Any) -> None:
@@ -278,7 +277,7 @@ def test_a_charsmap_as_sentencepiece_writes_it_is_sound() -> None:
     nodes[256 ^ ord("a") ^ ord("b")] = ord("b") | 1 << 8 | 7 << 10
     nodes[256 ^ ord("a") ^ ord("b") ^ 7] = 1 << 31
     content = b"".join(one.to_bytes(4, "little") for one in nodes)
-    require_sound(charsmap(len(content).to_bytes(4, "little") + content + b"c\0"))
+    validate_tokenizer(charsmap(len(content).to_bytes(4, "little") + content + b"c\0"))
 
 
 @given(content=st.binary(max_size=64), nodes=st.lists(st.integers(0, 2**32 - 1), min_size=256, max_size=256))
@@ -288,7 +287,7 @@ def test_no_map_is_read_beyond_its_ends(content: bytes, nodes: list[int]) -> Non
 
     state = charsmap((1024).to_bytes(4, "little") + b"".join(n.to_bytes(4, "little") for n in nodes) + content)
     try:
-        require_sound(state)
+        validate_tokenizer(state)
     except ValueError:
         return
     encoded = base64.b64decode(state["normalizer"]["precompiled_charsmap"])
@@ -383,8 +382,8 @@ def test_long_words_are_the_file_s_choice(tmp_path: Path) -> None:
 def test_checks_change_nothing() -> None:
     state = word_level(normalizer=many(replace("a", "b"), 2))
     before = deepcopy(state)
-    require_sound(state)
-    doubts(state)
+    validate_tokenizer(state)
+    suspicious_patterns(state)
     assert state == before
 
 

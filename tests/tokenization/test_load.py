@@ -11,10 +11,8 @@ from tokenizers.models import WordLevel
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.records.roles import TokenRoles
-from tfcli.tokenization.fingerprint import fingerprint
-from tfcli.tokenization.load import load_tokenizer
 from tfcli.tokenization.roles import find_roles
-from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization.tokenizer import Tokenizer, fingerprint, load_tokenizer
 
 TEXT = "The cat sat on\n\nthe mat, <s> é."
 

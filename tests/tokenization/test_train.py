@@ -13,18 +13,17 @@ import pytest
 
 from tfcli import machine
 from tfcli.errors import UsageError
-from tfcli.recipe.tokenizer import TokenizerSection
-from tfcli.tokenization import learn
+from tfcli.recipe.data import TokenizerSection
+from tfcli.tokenization import train as learn
 from tfcli.tokenization import train as trained_by
-from tfcli.tokenization.learn import canonical_scores
-from tfcli.tokenization.pieces import pieces
-from tfcli.tokenization.train import train_tokenizer
+from tfcli.tokenization.tokenizer import pieces
+from tfcli.tokenization.train import canonical_scores, train_tokenizer
 
 from .conftest import ALGORITHMS, TEXT, train
 
 SCRIPT = """
 import hashlib, random
-from tfcli.recipe.tokenizer import TokenizerSection
+from tfcli.recipe.data import TokenizerSection
 from tfcli.tokenization.train import train_tokenizer
 draw = random.Random(7)
 words = ["".join(draw.choices("abcdefgéß", k=draw.randint(1, 7))) for _ in range(900)]
@@ -143,7 +142,7 @@ def test_text_without_spaces_is_learned_from_in_part(algorithm: str, monkeypatch
     learned: list[int] = []
     true = learn.LEARNERS[algorithm]  # type: ignore[index]
 
-    def counting(backend: Any, text: learn.Texts, section: TokenizerSection) -> Any:
+    def counting(backend: Any, text: learn.TextsLearn, section: TokenizerSection) -> Any:
         learned.append(sum(len(piece.encode()) for piece in text()))
         return true(backend, text, section)
 

@@ -5,7 +5,7 @@ import torch
 
 from tests.models.small import model
 from tfcli.layers import multi_head
-from tfcli.training.attention_path import choose_attention
+from tfcli.training.precision import choose_attention
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tests.support.runs import Events, same, tiny_recipe, train_tiny, weights
 from tests.training.test_loop import job, scripted
 from tfcli.errors import BrokenInputError, UsageError
-from tfcli.evaluation.loss import total_loss
+from tfcli.evaluation.measure import total_loss
 from tfcli.recipe.train import TrainSection
 from tfcli.records.training import CheckpointSaved, Evaluated
 from tfcli.runs.directory import RunDirectory
@@ -17,7 +17,7 @@ from tfcli.runs.load import load_run
 from tfcli.runs.weights import load_tensors, model_tensors, save_tensors
 from tfcli.training import loop
 from tfcli.training.averaging import MovingAverage, exchanged
-from tfcli.training.checkpoints import checkpoints_to_keep
+from tfcli.training.checkpoint import checkpoints_to_keep
 
 
 def one_weight(value: float) -> nn.Module:

@@ -20,17 +20,17 @@ from tests.support.runs import (
     train_tiny,
     weights,
 )
-from tfcli.data.pairs import PairBatches
+from tfcli.data.loader import build_batches
+from tfcli.data.seq2seq import PairBatches
 from tfcli.errors import UsageError
-from tfcli.evaluation.batches import build_batches
 from tfcli.evaluation.evaluate import evaluate
-from tfcli.evaluation.loss import total_loss
+from tfcli.evaluation.measure import total_loss
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.training import TrainingStarted
-from tfcli.render.training import event_line
 from tfcli.runs.load import load_run
+from tfcli.training.view import event_line
 
 BUSY = {"model": {"dropout": 0.1}, "train": {"batch_tokens": 96, "grad_accumulation": 2, "windows": "documents"}}
 PAIRS = {"train": {"windows": None}}

@@ -13,13 +13,13 @@ from torch._dynamo.utils import counters
 from tests.models.small import VOCAB, ids, model
 from tests.support.runs import tiny_recipe
 from tfcli.errors import UsageError
-from tfcli.evaluation.loss import total_loss
+from tfcli.evaluation.measure import total_loss
 from tfcli.recipe.train import TrainSection
-from tfcli.training import compilation
-from tfcli.training.assembly import assemble, decide_for_machine
-from tfcli.training.compilation import choose_compile, compile_layers
+from tfcli.training import precision
+from tfcli.training.job import assemble, resolve_for_machine
+from tfcli.training.memory import synthetic_batch, synthetic_batches
 from tfcli.training.objective import TrainingLoss
-from tfcli.training.synthetic import synthetic_batch, synthetic_batches
+from tfcli.training.precision import choose_compile, compile_layers
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -31,12 +31,12 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 def test_auto_translates_for_a_gpu_and_a_training_that_is_long_enough(
     monkeypatch: pytest.MonkeyPatch, device: torch.device, steps: int, triton: bool, chosen: str
 ):
-    monkeypatch.setattr(compilation.importlib.util, "find_spec", lambda name: triton or None)
+    monkeypatch.setattr(precision.importlib.util, "find_spec", lambda name: triton or None)
     assert choose_compile("auto", device, steps) == chosen
 
 
 def test_without_a_compiler_the_wish_is_refused_in_words(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compilation.shutil, "which", lambda name: None)
+    monkeypatch.setattr(precision.shutil, "which", lambda name: None)
     with pytest.raises(UsageError, match=r"train\.compile = 'on' needs a C\+\+ compiler"):
         choose_compile("on", CPU, 1000)
     assert choose_compile("off", CPU, 1000) == "off"
@@ -67,7 +67,7 @@ def test_layers_whose_activations_are_forgotten_are_translated(graphs: Callable[
     found = []
     for compile in ("on", "off"):
         settings = {"compile": compile, "activation_checkpointing": True}
-        parts = assemble(recipe.model, replace(decide_for_machine(recipe.model, recipe.train), **settings))
+        parts = assemble(recipe.model, replace(resolve_for_machine(recipe.model, recipe.train), **settings))
         parts.objective(next(synthetic_batches(recipe)))[1].backward()
         found.append([parameter.grad for parameter in parts.model.parameters()])
     assert graphs() >= 1, "nothing was translated"

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tfcli.data.batch import IGNORED
-from tfcli.training import cross_entropy
-from tfcli.training.cross_entropy import linear_cross_entropy
+from tfcli.training import objective
+from tfcli.training.objective import linear_cross_entropy
 
 
 def plain(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float) -> Tensor:
@@ -78,10 +78,10 @@ def test_blocks_and_portions_of_any_size_give_pytorch_s_loss_and_gradients(
     """Also with columns behind the vocabulary, and with all of it in one block as torch.compile gets it."""
     inputs = drawn(tokens, 5, words, with_bias, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cross_entropy, "BLOCK", {"cpu": 64 * at_a_time})
-        patch.setattr(cross_entropy, "MOST_TOKENS", at_a_time)
-        patch.setattr(cross_entropy, "MULTIPLE", {"cpu": multiple})
-        patch.setattr(cross_entropy, "_translated", lambda function: function)
+        patch.setattr(objective, "BLOCK", {"cpu": 64 * at_a_time})
+        patch.setattr(objective, "MOST_TOKENS", at_a_time)
+        patch.setattr(objective, "MULTIPLE", {"cpu": multiple})
+        patch.setattr(objective, "_translated", lambda function: function)
         ours = results(partial(linear_cross_entropy, translated=translated), *inputs, smoothing)
     for found, expected in zip(ours, results(plain, *inputs, smoothing), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

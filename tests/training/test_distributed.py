@@ -142,9 +142,9 @@ def test_a_run_goes_on_in_the_other_way(tmp_path: Path, alone: dict[str, Path], 
 
 
 def train_among_alone(recipe: Recipe, run: Path, steps: int) -> None:
-    from tfcli.training.workers import ALONE
+    from tfcli.training.distributed import SINGLE_PROCESS
 
-    train_among(ALONE, recipe, run, steps)
+    train_among(SINGLE_PROCESS, recipe, run, steps)
 
 
 def test_nothing_in_a_divided_checkpoint_is_pickled(tmp_path: Path, cache: Path):
@@ -193,14 +193,14 @@ def test_a_folder_that_cannot_be_written_ends_all_with_the_same_sentence(tmp_pat
 
 def _without_room(workers: Any, run: Path) -> Any:
     """The first process fails in the middle of the next checkpoint."""
-    from tfcli.training import state
+    from tfcli.training import checkpoint
 
     if workers.is_first:
 
         def full(*_: Any) -> None:
             raise TfcliError("Cannot write it: No space left on device")
 
-        state.write_json = full  # type: ignore[assignment]
+        checkpoint.write_json = full  # type: ignore[assignment]
     return resume_among(workers, run)
 
 

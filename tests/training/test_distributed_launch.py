@@ -15,7 +15,7 @@ from tests.cli.commands import process, tfcli
 from tests.support.runs import same, weights
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
-from tfcli.training.workers import OWN_STORE
+from tfcli.training.distributed import OWN_STORE
 
 SMALL = [
     *("--arch", "decoder", "--device", "cpu", "--threads", "1"),

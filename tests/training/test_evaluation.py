@@ -25,17 +25,17 @@ from tests.support.runs import (
 )
 from tests.training.test_loop import job, scripted
 from tfcli.data.batch import Batch
-from tfcli.data.buckets import evenly
+from tfcli.data.bucketing import evenly
 from tfcli.evaluation.evaluate import evaluate
-from tfcli.evaluation.loss import Totals
+from tfcli.evaluation.measure import Totals
 from tfcli.files import read_json
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.loading import load_recorded
 from tfcli.records.training import Evaluated, StepsDone
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.history import read_history
 from tfcli.runs.load import load_run
+from tfcli.runs.metrics import read_history
 from tfcli.training import loop
 
 SAMPLED: Settings = {

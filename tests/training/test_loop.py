@@ -12,18 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.support.runs import (
-    ARCHITECTURES,
-    Events,
-    Settings,
-    resume_tiny,
-    same,
-    tiny_recipe,
-    train_tiny,
-    weights,
-)
+from tests.support.runs import ARCHITECTURES, Events, Settings, resume_tiny, same, tiny_recipe, train_tiny, weights
 from tfcli.errors import TfcliError
-from tfcli.evaluation.loss import Totals
+from tfcli.evaluation.measure import Totals
 from tfcli.pipeline.datasets import obtain_data
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.training import CheckpointSaved, Evaluated, StepsDone, TrainingFinished, TrainingStarted

@@ -12,11 +12,11 @@ from tfcli.errors import UsageError
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
-from tfcli.training import memory, memory_estimate
-from tfcli.training.assembly import decide_for_machine
+from tfcli.training import memory
+from tfcli.training import memory as memory_estimate
+from tfcli.training.job import open_step_benchmark, resolve_for_machine
+from tfcli.training.memory import synthetic_batches
 from tfcli.training.objective import TrainingLoss
-from tfcli.training.step_benchmark import open_step_benchmark
-from tfcli.training.synthetic import synthetic_batches
 
 CPU = torch.device("cpu")
 ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")
@@ -25,7 +25,7 @@ ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")
 def decided(*settings: dict, architecture: str = "decoder") -> Recipe:
     """A tiny recipe over 50 ids, as a run would have it."""
     recipe = tiny_recipe(architecture, {"model": {"vocab_size": 50}}, *settings).resolved()
-    return replace(recipe, train=decide_for_machine(recipe.model, recipe.train))
+    return replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
 
 
 def test_what_fits_to_the_byte_passes_and_one_byte_less_does_not(monkeypatch: pytest.MonkeyPatch):
@@ -126,10 +126,10 @@ def test_checkpointing_of_activations_leaves_little_of_them():
 MEASURE = """
 import sys, torch
 from tests.training.test_memory import measured_recipe
-from tfcli.evaluation.loss import total_loss
+from tfcli.evaluation.measure import total_loss
 from tfcli.training.memory import peak_memory, predict_memory
-from tfcli.training.synthetic import synthetic_batches
-from tfcli.training.step_benchmark import open_step_benchmark
+from tfcli.training.memory import synthetic_batches
+from tfcli.training.job import open_step_benchmark
 recipe = measured_recipe(*sys.argv[1:])
 predicted = predict_memory(recipe).peak
 trial = open_step_benchmark(recipe)

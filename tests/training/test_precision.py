@@ -5,9 +5,10 @@ import torch
 
 from tfcli import machine as hardware
 from tfcli.errors import UsageError
+from tfcli.models.device import choose_device
 from tfcli.recipe.model import ModelSection
 from tfcli.training import precision
-from tfcli.training.precision import choose_device, choose_precision
+from tfcli.training.precision import choose_precision
 
 CPU, CUDA, MPS = torch.device("cpu"), torch.device("cuda"), torch.device("mps")
 SMALL, LARGE = ModelSection(d_model=126, num_heads=2, head_dim=64), ModelSection(d_model=128)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tfcli.training.prefetch import ahead, prefetched
+from tfcli.training.loop import ahead, prefetched
 
 
 def makers() -> list[threading.Thread]:

@@ -29,7 +29,7 @@ from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
 from tfcli.runs.metrics import read_metrics
 from tfcli.runs.weights import load_tensors, save_tensors
-from tfcli.training import assembly
+from tfcli.training import job
 from tfcli.training.job import start
 
 BUSY: Settings = {
@@ -182,11 +182,11 @@ def test_seconds_go_on_from_where_they_were(tmp_path: Path):
 
 def test_precision_is_decided_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A run that began in bfloat16 goes on in it, on a machine whose own rule would say something else."""
-    monkeypatch.setattr(assembly, "choose_precision", lambda *_: "bfloat16")
+    monkeypatch.setattr(job, "choose_precision", lambda *_: "bfloat16")
     run = tmp_path / "run"
     train_tiny(tiny_recipe("decoder", {"train": {"steps": 4}}), run, stop=stop_after(2))
     assert load_run(run).recipe.train.precision == "bfloat16"
-    monkeypatch.setattr(assembly, "choose_precision", lambda *_: pytest.fail("decided again"))
+    monkeypatch.setattr(job, "choose_precision", lambda *_: pytest.fail("decided again"))
     _, events = resume_tiny(run)
     assert events.of(TrainingStarted)[0].precision == "bfloat16"
 

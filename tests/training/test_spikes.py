@@ -12,7 +12,7 @@ from torch import Tensor
 from tests.support.runs import resume_tiny, stop_after, tiny_recipe, train_tiny
 from tfcli.runs.metrics import read_metrics
 from tfcli.training import loop
-from tfcli.training.spikes import RECENT, SpikeWatch
+from tfcli.training.loop import RECENT, SpikeWatch
 
 
 def marked(losses: list[float]) -> list[int]:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.runs import same, tiny_recipe, train_tiny, weights
-from tfcli.evaluation.batches import build_batches
+from tfcli.data.loader import build_batches
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.records.training import StepsDone
 from tfcli.runs.load import load_run
 from tfcli.runs.weights import model_tensors
-from tfcli.training.step_benchmark import open_step_benchmark
+from tfcli.training.job import open_step_benchmark
 
 
 @pytest.mark.parametrize("architecture", ["decoder", "encoder", "encoder-decoder"])

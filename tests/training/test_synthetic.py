@@ -7,7 +7,7 @@ from tfcli.data.batch import IGNORED
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
-from tfcli.training.synthetic import sequences_per_batch, synthetic_batch, synthetic_batches
+from tfcli.training.memory import sequences_per_batch, synthetic_batch, synthetic_batches
 
 
 def recipe(architecture: str = "decoder", **train: object) -> Recipe:

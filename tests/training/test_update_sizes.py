@@ -8,10 +8,9 @@ import torch
 
 from tests.models.small import ARCHITECTURES, model
 from tests.support.runs import Settings, tiny_recipe, train_tiny
-from tfcli.runs.history import read_history
 from tfcli.runs.load import load_run
-from tfcli.runs.metrics import read_metrics
-from tfcli.training.update_sizes import UpdateSizes, weight_groups
+from tfcli.runs.metrics import read_history, read_metrics
+from tfcli.training.metrics import UpdateSizes, weight_groups
 
 
 def test_a_step_by_hand():

@@ -12,16 +12,16 @@ from tfcli.data.batch import IGNORED, Batch
 from tfcli.errors import TfcliError, UsageError
 from tfcli.models.build import build_model
 from tfcli.recipe.train import TrainSection
-from tfcli.training.objective import TrainingLoss
-from tfcli.training.workers import (
-    ALONE,
+from tfcli.training.distributed import (
     OWN_STORE,
+    SINGLE_PROCESS,
     WorkerFailed,
     Workers,
-    joined,
     one_of_several,
+    process_group,
     require_work_for_all,
 )
+from tfcli.training.objective import TrainingLoss
 
 
 def batch(rows: int) -> Batch:
@@ -36,7 +36,7 @@ def test_every_row_is_the_share_of_one_worker():
     assert first.input_ids[:, 0].tolist() == [0, 2, 4]
     assert second.labels[:, 0].tolist() == [10, 30]
     whole = batch(5)
-    assert ALONE.share(whole) is whole
+    assert SINGLE_PROCESS.share(whole) is whole
 
 
 def test_a_worker_without_a_row_scores_nothing():
@@ -50,14 +50,14 @@ def test_batches_are_dealt_out_and_all_get_as_many():
     dealt = [[*Workers(rank, 3).shares(iter([batch(n) for n in range(1, 6)]))] for rank in range(3)]
     assert [[len(one.labels) for one in ours] for ours in dealt] == [[1, 4], [2, 5], [3, 1]]
     assert [sum(one.target_tokens for one in ours) for ours in dealt] == [5, 7, 3]
-    assert [len([*ALONE.shares(iter([batch(1)] * 4))])] == [4]
+    assert [len([*SINGLE_PROCESS.shares(iter([batch(1)] * 4))])] == [4]
 
 
 def test_workers_draw_differently_and_one_alone_draws_as_the_recipe_says():
-    assert ALONE.seed(7) == 7
+    assert SINGLE_PROCESS.seed(7) == 7
     seeds = {Workers(rank, size).seed(7, step) for size in (2, 4) for rank in range(size) for step in (0, 5)}
     assert len(seeds) == 12
-    assert ALONE.seed(7, 5) not in {7, *seeds}
+    assert SINGLE_PROCESS.seed(7, 5) not in {7, *seeds}
 
 
 def test_threads_of_a_machine_are_divided():
@@ -75,7 +75,7 @@ def test_every_worker_needs_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for device in ("cpu", "cuda"):
         Workers(1, 4, 1, 2).require_device(torch.device(device))
-    ALONE.require_device(torch.device("mps"))
+    SINGLE_PROCESS.require_device(torch.device("mps"))
     with pytest.raises(UsageError, match=r"fewer GPUs \(2\) than processes \(4\); use --nproc 2"):
         Workers(0, 4, 0, 4).require_device(torch.device("cuda"))
     with pytest.raises(UsageError, match="MPS"):
@@ -116,7 +116,7 @@ def test_torchrun_must_give_restarted_workers_a_new_store(monkeypatch: pytest.Mo
     for name, value in {**place, "TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_MAX_RESTARTS": 3}.items():
         monkeypatch.setenv(name, str(value))
     assert one_of_several()
-    with pytest.raises(UsageError, match=f"set {OWN_STORE}=1"), joined():
+    with pytest.raises(UsageError, match=f"set {OWN_STORE}=1"), process_group():
         pass
 
 

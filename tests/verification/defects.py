@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from tfcli.data import causal, masking, pairs
+from tfcli.data import causal_lm, masked_lm, seq2seq
 from tfcli.data.batch import Batch
-from tfcli.evaluation import objective
-from tfcli.generation import beam, beam_groups, caches, decode
-from tfcli.layers import masks, multi_head, row_attention
-from tfcli.layers.span import Span
-from tfcli.tokenization.stream import TokenStream
+from tfcli.generation import beam_search, decoding, kv_cache
+from tfcli.layers import attention, masks, multi_head
+from tfcli.layers.masks import Span
+from tfcli.models import objective
+from tfcli.tokenization.labels import TokenStream
 
 explicit, attention_mask, fused = multi_head.explicit_attention, multi_head.attention_mask, multi_head.fused_attention
 
@@ -23,11 +23,11 @@ explicit, attention_mask, fused = multi_head.explicit_attention, multi_head.atte
 def off_by_one(patch: pytest.MonkeyPatch) -> None:
     """A new token stands one place too early."""
 
-    def span(self: caches.DecodingCache, tokens: int) -> Span:
+    def span(self: kv_cache.DecodingCache, tokens: int) -> Span:
         start = max(0, self.length - 1)
         return Span(start, start + tokens, self.left)
 
-    patch.setattr(caches.DecodingCache, "span", span)
+    patch.setattr(kv_cache.DecodingCache, "span", span)
 
 
 def no_offset(patch: pytest.MonkeyPatch) -> None:
@@ -98,36 +98,36 @@ def unscaled(patch: pytest.MonkeyPatch) -> None:
 
 def half_gradient(patch: pytest.MonkeyPatch) -> None:
     """The row attention's keys have a gradient without the scale."""
-    backward = row_attention._RowAttention.backward
+    backward = attention._RowAttention.backward
 
     def wrong(ctx: Any, gradient: Tensor) -> Any:
         query, key, *rest = backward(ctx, gradient)
         return query, key / ctx.scale, *rest
 
-    patch.setattr(row_attention._RowAttention, "backward", staticmethod(wrong))
+    patch.setattr(attention._RowAttention, "backward", staticmethod(wrong))
 
 
 def stale_cross_attention(patch: pytest.MonkeyPatch) -> None:
     """When texts change places, their sources do not."""
-    show = caches.CrossAttentionCache.show
-    patch.setattr(caches.CrossAttentionCache, "show", lambda self, sources: show(self, sources.sort().values))
+    show = kv_cache.CrossAttentionCache.show
+    patch.setattr(kv_cache.CrossAttentionCache, "show", lambda self, sources: show(self, sources.sort().values))
 
 
 def cross_attention_of_before(patch: pytest.MonkeyPatch) -> None:
     """The keys and values of the first source are kept for all that come after it."""
     kept: list[Any] = []
 
-    def keys_values(_self: caches.CrossAttentionCache, project: Callable[[], Any]) -> Any:
+    def keys_values(_self: kv_cache.CrossAttentionCache, project: Callable[[], Any]) -> Any:
         key, value = project()
         kept.append((key, value))
         return next(earlier for earlier in kept if (earlier[0].shape, earlier[0].dtype) == (key.shape, key.dtype))
 
-    patch.setattr(caches.CrossAttentionCache, "keys_values", keys_values)
+    patch.setattr(kv_cache.CrossAttentionCache, "keys_values", keys_values)
 
 
 def stale_rows(patch: pytest.MonkeyPatch) -> None:
     """When texts change places, what was kept of them does not."""
-    patch.setattr(caches.DecodingCache, "select", lambda _self, _rows: None)
+    patch.setattr(kv_cache.DecodingCache, "select", lambda _self, _rows: None)
 
 
 def changed_batches(patch: pytest.MonkeyPatch, kind: type, change: Callable[[Batch], Batch]) -> None:
@@ -137,12 +137,14 @@ def changed_batches(patch: pytest.MonkeyPatch, kind: type, change: Callable[[Bat
 
 def shifted_labels(patch: pytest.MonkeyPatch) -> None:
     """Each token is asked for where it is read."""
-    changed_batches(patch, causal.CausalBatches, lambda batch: replace(batch, labels=batch.input_ids))
+    changed_batches(patch, causal_lm.CausalBatches, lambda batch: replace(batch, labels=batch.input_ids))
 
 
 def shifted_twice(patch: pytest.MonkeyPatch) -> None:
     """The token after the next one is asked for."""
-    changed_batches(patch, causal.CausalBatches, lambda batch: replace(batch, labels=np.roll(batch.labels, -1, axis=1)))
+    changed_batches(
+        patch, causal_lm.CausalBatches, lambda batch: replace(batch, labels=np.roll(batch.labels, -1, axis=1))
+    )
 
 
 def last_label_wrong(patch: pytest.MonkeyPatch) -> None:
@@ -154,7 +156,7 @@ def last_label_wrong(patch: pytest.MonkeyPatch) -> None:
         labels[rows, batch.row_tokens - 1] = batch.input_ids[rows, batch.row_tokens // 2]
         return replace(batch, labels=labels)
 
-    changed_batches(patch, causal.CausalBatches, wrong)
+    changed_batches(patch, causal_lm.CausalBatches, wrong)
 
 
 def hidden_for_another(patch: pytest.MonkeyPatch) -> None:
@@ -165,7 +167,7 @@ def hidden_for_another(patch: pytest.MonkeyPatch) -> None:
         labels[labels != -100] = labels[labels != -100][::-1]
         return replace(batch, labels=labels)
 
-    changed_batches(patch, masking.MaskedBatches, exchanged)
+    changed_batches(patch, masked_lm.MaskedBatches, exchanged)
 
 
 def labels_everywhere(patch: pytest.MonkeyPatch) -> None:
@@ -174,7 +176,7 @@ def labels_everywhere(patch: pytest.MonkeyPatch) -> None:
     def everywhere(batch: Batch) -> Batch:
         return replace(batch, labels=np.where(batch.labels == -100, batch.input_ids, batch.labels))
 
-    changed_batches(patch, masking.MaskedBatches, everywhere)
+    changed_batches(patch, masked_lm.MaskedBatches, everywhere)
 
 
 def target_not_shifted(patch: pytest.MonkeyPatch) -> None:
@@ -183,7 +185,7 @@ def target_not_shifted(patch: pytest.MonkeyPatch) -> None:
     def same(batch: Batch) -> Batch:
         return replace(batch, decoder_input_ids=np.where(batch.labels == -100, 0, batch.labels))
 
-    changed_batches(patch, pairs.PairBatches, same)
+    changed_batches(patch, seq2seq.PairBatches, same)
 
 
 def loss_of_neighbours(patch: pytest.MonkeyPatch) -> None:
@@ -222,35 +224,35 @@ def laid_out_wrong_behind_a_cache(patch: pytest.MonkeyPatch) -> None:
 def one_random_stream(patch: pytest.MonkeyPatch) -> None:
     """All texts draw from the same random numbers, in the order in which they come."""
     shared = np.random.default_rng(0)
-    patch.setattr(decode, "generator", lambda *_seeds: shared)
+    patch.setattr(decoding, "generator", lambda *_seeds: shared)
 
 
 def scores_not_summed(patch: pytest.MonkeyPatch) -> None:
     """A beam forgets the log-probabilities of its earlier tokens."""
-    extended = beam_groups.Hypothesis.extended
+    extended = beam_search.Hypothesis.extended
 
     def forgetful(self: Any, *step: Any) -> Any:
         text = extended(self, *step)
         return replace(text, log_probabilities=text.log_probabilities[-1:])
 
-    patch.setattr(beam_groups.Hypothesis, "extended", forgetful)
+    patch.setattr(beam_search.Hypothesis, "extended", forgetful)
 
 
 def wrong_parents(patch: pytest.MonkeyPatch) -> None:
     """Beams go on in the order in which they came, whoever's cache that is."""
-    read = beam._read
+    read = beam_search._read
 
     def unmoved(reader: Any, searches: Any) -> None:
         for row, text in enumerate(text for search in searches for text in search.live):
             text.row = min(row, len(reader.logits) - 1)
         read(reader, searches)
 
-    patch.setattr(beam, "_read", unmoved)
+    patch.setattr(beam_search, "_read", unmoved)
 
 
 def positions_from_padding(patch: pytest.MonkeyPatch) -> None:
     """A shorter prompt counts its positions from the padding on."""
-    patch.setattr(caches.DecodingCache, "span", lambda self, tokens: Span(self.length, self.length + tokens))
+    patch.setattr(kv_cache.DecodingCache, "span", lambda self, tokens: Span(self.length, self.length + tokens))
 
 
 def last_piece_lost(patch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,12 @@ from tests.generation.small import small_model
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.verification import Check
 from tfcli.runs.config import RunConfig
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import LoadedRun
+from tfcli.verification import Check
+from tfcli.verification.cache import OwnPath
 from tfcli.verification.check import Proof
-from tfcli.verification.own_precision import OwnPath
 from tfcli.verification.subject import VerifiedRun
 
 _SMALL = {"d_model": 8, "num_layers": 2, "num_heads": 2, "d_ff": 16, "max_seq_len": 24, "init_std": 0.7}

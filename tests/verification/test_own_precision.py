@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from tests.models.small import ARCHITECTURES
-from tfcli.generation.caches import SelfAttentionCache
-from tfcli.models.inference import _can_pack, ready_to_predict
-from tfcli.records.verification import Check
-from tfcli.verification.check import Finding, at_most, proof
-from tfcli.verification.own_precision import PATHS, OwnPath
-from tfcli.verification.reading import predict, reading
+from tfcli.generation.kv_cache import SelfAttentionCache
+from tfcli.models.inference import _can_pack, prepare_for_inference
+from tfcli.verification import Check
+from tfcli.verification.cache import PATHS, OwnPath
+from tfcli.verification.check import Finding, at_most, predict, proof, reading
 from tfcli.verification.subject import VerifiedRun
 
 from .subjects import subject, subject_of_preset, verify
@@ -49,7 +48,7 @@ def test_what_is_not_invariant_is_counted(architecture: str):
     found = subject(architecture)
     read = reading(found, found.longest)
     model = copy.deepcopy(found.run.model)
-    ready_to_predict(model, "bfloat16")
+    prepare_for_inference(model, "bfloat16")
     with torch.inference_mode():
         exact, rounded = predict(found.model, read), predict(model, read).double()
     [own] = [one for one in OwnPath(found).precisions if one.precision == "bfloat16"]

@@ -10,12 +10,11 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from tests.tokenization.conftest import ALGORITHMS, train
 from tests.verification.subjects import subject
-from tfcli.tokenization.stream import TokenStream
+from tfcli.tokenization.labels import TokenStream
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.verification.check import Proof
-from tfcli.verification.round_trip import batches, round_trip, special_tokens_apart, stream
 from tfcli.verification.subject import VerifiedRun
-from tfcli.verification.torture import torture_texts
+from tfcli.verification.tokenizer import batches, round_trip, special_tokens_apart, stream, torture_texts
 from tfcli.verification.verify import verification
 
 PROOFS = (round_trip, special_tokens_apart, batches, stream)

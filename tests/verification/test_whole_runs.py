@@ -15,22 +15,24 @@ from tests.cli.commands import snapshot
 from tests.support.runs import one_thread
 from tests.verification.trained import ARCHITECTURES, subject_of, train
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.causal import CausalBatches
-from tfcli.evaluation import objective
+from tfcli.data.causal_lm import CausalBatches
 from tfcli.files import read_json, write_json
 from tfcli.interop import exporting
-from tfcli.records.verification import Check
+from tfcli.models import objective
 from tfcli.runs import load, weights
 from tfcli.runs.weights import load_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
-from tfcli.training import loop, state
-from tfcli.verification import evaluated, exported, resumed, saved
+from tfcli.training import checkpoint as state
+from tfcli.training import loop
+from tfcli.verification import Check, export, labels
+from tfcli.verification import checkpoint as resumed
+from tfcli.verification import checkpoint as saved
 from tfcli.verification.check import Proof
 from tfcli.verification.subject import VerifiedRun
 
 PROOFS = (
     *(saved.saved_and_loaded, saved.files_agree, resumed.resumed_training, resumed.data_order),
-    *(exported.exported, evaluated.evaluation_twice, evaluated.evaluation_by_batches),
+    *(export.exported, labels.evaluation_twice, labels.evaluation_by_batches),
 )
 LLAMA = {"norm": "rmsnorm", "query_key_norm": False, "scale_embeddings": False}
 
@@ -87,7 +89,7 @@ def test_a_run_without_its_text_or_checkpoints_is_trained_on_made_up_text(runs: 
         path = shutil.copytree(runs(architecture), tmp_path / architecture)
         shutil.rmtree(path / "checkpoints")
         without = replace(subject_of(path), data=None, made_up_because="it is gone")
-        for proof in (resumed.resumed_training, resumed.data_order, evaluated.evaluation_by_batches):
+        for proof in (resumed.resumed_training, resumed.data_order, labels.evaluation_by_batches):
             check = proof.check(without)
             assert check.status == "passed", (architecture, check)
 
@@ -197,20 +199,20 @@ def test_files_that_do_not_belong_together_are_found(damage: str, subject: Verif
 
 def test_dropout_in_an_evaluation_is_found(subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(subject.run.model, "eval", lambda: subject.run.model)
-    assert "training mode" in failed(evaluated.evaluation_twice, subject).reason
+    assert "training mode" in failed(labels.evaluation_twice, subject).reason
 
 
 def test_an_evaluation_that_ends_dropout_for_good_is_found(subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     """The training goes on as if it was evaluated."""
-    true = evaluated.total_loss
+    true = labels.total_loss
 
     def forgetful(model: Any, *rest: Any) -> Any:
         totals = true(model, *rest)
         model.eval()
         return totals
 
-    monkeypatch.setattr(evaluated, "total_loss", forgetful)
-    assert failed(evaluated.evaluation_twice, subject).measured == 1
+    monkeypatch.setattr(labels, "total_loss", forgetful)
+    assert failed(labels.evaluation_twice, subject).measured == 1
 
 
 @pytest.mark.parametrize("architecture", ["decoder", "encoder-decoder"])
@@ -224,7 +226,7 @@ def test_padding_that_counts_in_the_loss_is_found(
             yield target._replace(labels=target.labels.where(target.labels != IGNORED, 0))
 
     monkeypatch.setattr(objective, "targets_of", counting)
-    assert failed(evaluated.evaluation_by_batches, subject).measured
+    assert failed(labels.evaluation_by_batches, subject).measured
 
 
 def transposed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -240,9 +242,9 @@ def test_tensors_that_are_exported_wrongly_are_found(
     defect: Any, subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch
 ):
     pytest.importorskip("transformers")
-    true = exporting.give
+    true = exporting.checkpoint_of_parameters
     monkeypatch.setattr(exporting, "give", lambda *arguments: defect(true(*arguments)))
-    failed(exported.exported, subject)
+    failed(export.exported, subject)
 
 
 @pytest.mark.parametrize(
@@ -257,10 +259,10 @@ def test_a_config_that_is_exported_wrongly_is_found(change: Any, subject: Verifi
         return expressed._replace(config={**expressed.config, **change})
 
     monkeypatch.setattr(exporting, "_expressed", wrong)
-    assert "logits" in failed(exported.exported, subject).reason
+    assert "logits" in failed(export.exported, subject).reason
 
 
 def test_without_transformers_the_export_is_skipped(subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(exported.importlib.util, "find_spec", lambda name: None)
-    check = exported.exported.check(subject)
+    monkeypatch.setattr(export.importlib.util, "find_spec", lambda name: None)
+    check = export.exported.check(subject)
     assert check.status == "skipped" and check.reason == "transformers is not installed"

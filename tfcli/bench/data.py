@@ -6,19 +6,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
+from tfcli.bench import DataSide, DataSpeed
 from tfcli.bench.data_sides import TEXTS, TOKENIZER
 from tfcli.bench.machine import describe_machine, require_cores, require_transformers
-from tfcli.bench.measure import measure, ratios, spread
-from tfcli.bench.process import SideProcess
+from tfcli.bench.measure import SideProcess, measure, ratios, spread
 from tfcli.corpora.open import open_source
 from tfcli.corpora.source import Source, Text, texts
 from tfcli.machine import cores
 from tfcli.processes import temporary_folder
-from tfcli.recipe.tokenizer import TokenizerSection
-from tfcli.records.bench import DataSide, DataSpeed
-from tfcli.tokenization.load import load_tokenizer
-from tfcli.tokenization.pieces import pieces
-from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.recipe.data import TokenizerSection
+from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer, pieces
 from tfcli.tokenization.train import train_tokenizer
 
 WARMUP = 1

@@ -7,12 +7,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tfcli.bench.protocol import Answer
-from tfcli.corpora.split import open_division
+from tfcli.bench.measure import Answer
+from tfcli.corpora.split import open_split
 from tfcli.data.prepare import prepare
 from tfcli.processes import temporary_folder
 from tfcli.recipe.data import DataSection
-from tfcli.tokenization.load import load_tokenizer
+from tfcli.tokenization.tokenizer import load_tokenizer
 
 TEXTS, TOKENIZER = "texts.jsonl", "tokenizer.json"
 """What all sides read, in one folder."""
@@ -49,7 +49,7 @@ def prepared(folder: Path) -> DataWork:
     """`tfcli prepare`: text is read, divided, encoded, counted and written, and is on the disk."""
 
     def work(out: Path) -> None:
-        division = open_division(DataSection(source=str(folder / TEXTS)), "text")
+        division = open_split(DataSection(source=str(folder / TEXTS)), "text")
         prepare(division, load_tokenizer(folder / TOKENIZER), out / "dataset")
 
     return DataWork({}, work)

@@ -7,23 +7,20 @@ from dataclasses import asdict, replace
 from itertools import zip_longest
 from typing import Any
 
-from tfcli.bench.generation_work import GenerationWork
+from tfcli.bench import GenerationSide, GenerationSpeed
 from tfcli.bench.machine import describe_machine, describe_model, require_cores, require_transformers
-from tfcli.bench.measure import measure, ratios, spread
-from tfcli.bench.opponent import opponent_of
-from tfcli.bench.process import SideProcess
-from tfcli.bench.protocol import Answer
-from tfcli.bench.synthetic_model import weights_of_a_token
+from tfcli.bench.measure import Answer, SideProcess, measure, ratios, spread
+from tfcli.bench.transformers_side import opponent_of
+from tfcli.bench.work import GenerationWork, weights_of_a_token
 from tfcli.errors import UsageError
 from tfcli.interop.exporting import exportable
-from tfcli.models.build import weightless
+from tfcli.models.build import meta_model
+from tfcli.models.device import choose_device
 from tfcli.processes import temporary_folder
 from tfcli.recipe.model import WeightPrecision
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.bench import GenerationSide, GenerationSpeed
-from tfcli.training.assembly import decide_for_machine
+from tfcli.training.job import resolve_for_machine
 from tfcli.training.memory import memory_of
-from tfcli.training.precision import choose_device
 
 WARMUP = 1
 """Rounds that do not count. Their ids are those that are compared."""
@@ -88,7 +85,7 @@ def bench_generation(
     model = recipe.model
     assert model.vocab_size is not None
     prompts = work.prompts(model.architecture, model.vocab_size, model.max_seq_len)
-    weights = weights_of_a_token(weightless(model))
+    weights = weights_of_a_token(meta_model(model))
     framed = sum(map(len, prompts)) + (len(prompts) if model.architecture == "encoder-decoder" else 0)
     return GenerationSpeed(
         **describe_model(recipe),
@@ -122,9 +119,9 @@ def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe
         raise UsageError("A decoder translates no sentences", "choose --arch encoder-decoder, or leave out --sentences")
     if transformers:
         require_transformers()
-    recipe = replace(recipe, train=decide_for_machine(model, recipe.train))
+    recipe = replace(recipe, train=resolve_for_machine(model, recipe.train))
     there = memory_of(choose_device(recipe.train.device))
-    parameters = weightless(model).num_parameters()
+    parameters = meta_model(model).num_parameters()
     needed = _BYTES["float32"] * parameters * (1 + transformers)
     if needed > there:
         raise UsageError(

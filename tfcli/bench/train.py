@@ -8,19 +8,23 @@ from statistics import median
 
 import numpy as np
 
-from tfcli.bench.machine import describe_machine, describe_model, require_cores, require_transformers
-from tfcli.bench.measure import measure, ratios, spread
-from tfcli.bench.opponent import opponent_of
-from tfcli.bench.process import SideProcess
-from tfcli.bench.products import SQUARES, best_peaks, largest_products
-from tfcli.bench.protocol import Answer
+from tfcli.bench import MatrixPeak, TrainingSide, TrainingSpeed
+from tfcli.bench.machine import (
+    SQUARES,
+    best_peaks,
+    describe_machine,
+    describe_model,
+    largest_products,
+    require_cores,
+    require_transformers,
+)
+from tfcli.bench.measure import Answer, SideProcess, measure, ratios, spread
+from tfcli.bench.transformers_side import opponent_of
 from tfcli.models.flops import training_flops
 from tfcli.models.head import require_head
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.bench import MatrixPeak, TrainingSide, TrainingSpeed
-from tfcli.training.assembly import decide_for_machine
-from tfcli.training.memory import require_memory
-from tfcli.training.synthetic import sequences_per_batch, synthetic_batch
+from tfcli.training.job import resolve_for_machine
+from tfcli.training.memory import require_memory, sequences_per_batch, synthetic_batch
 
 WARMUP = 3
 """Steps that do not count: they allocate, choose kernels and compile."""
@@ -90,7 +94,7 @@ def _decided(recipe: Recipe, transformers: bool) -> Recipe:
         require_transformers()
         opponent_of(recipe.model)
     recipe = recipe.resolved()
-    recipe = replace(recipe, train=decide_for_machine(recipe.model, recipe.train))
+    recipe = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
     require_memory(recipe)
     return recipe
 

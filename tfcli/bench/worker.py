@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from tfcli.bench.protocol import Answer, Side
+from tfcli.bench.measure import Answer, Side
 from tfcli.errors import TfcliError, first_lines
 from tfcli.machine import peak_process_memory
 
@@ -51,14 +51,10 @@ def open_side(request: Answer) -> Side:
             return mapped(folder, request["context"])
         return prepared(folder) if kind == "prepare" else encoded(folder)
 
-    from tfcli.bench.against_transformers import TransformersLoop
-    from tfcli.bench.bandwidth import Bandwidth
-    from tfcli.bench.generation_work import GenerationWork
-    from tfcli.bench.products import Products
-    from tfcli.bench.saved_weights import SavedWeights
-    from tfcli.bench.tfcli_generation import TfcliGeneration
-    from tfcli.bench.tfcli_steps import TfcliSteps
-    from tfcli.bench.transformers_generation import TransformersGeneration
+    from tfcli.bench.machine import Bandwidth, Products
+    from tfcli.bench.tfcli_side import TfcliGeneration, TfcliSteps
+    from tfcli.bench.transformers_side import TransformersGeneration, TransformersLoop
+    from tfcli.bench.work import GenerationWork, SavedWeights
     from tfcli.recipe.loading import build_recipe
 
     if kind == "products":

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from tfcli.cli.options import command
-from tfcli.cli.terminal import Terminal
+from tfcli.console.options import command
+from tfcli.console.terminal import Terminal
 
 # The shell asks `tfcli` with the line up to the cursor; __main__.py answers before it loads the commands.
 _SCRIPTS = {

@@ -7,22 +7,21 @@ import sys
 import typer
 
 from tfcli.cli.completion import completion
-from tfcli.cli.doctor import doctor
-from tfcli.cli.embed import embed
-from tfcli.cli.evaluate import evaluate
-from tfcli.cli.exits import exit_codes
-from tfcli.cli.explore import explore
-from tfcli.cli.generate import generate
-from tfcli.cli.interop import export, import_
-from tfcli.cli.plan import plan
-from tfcli.cli.prepare import prepare
 from tfcli.cli.run import run
-from tfcli.cli.streams import Lossy, Named
-from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import train
-from tfcli.cli.typer_internals import group, leave_out_markdown
-from tfcli.cli.usage import Commands
-from tfcli.cli.verify import verify
+from tfcli.console.signals import exit_codes
+from tfcli.console.terminal import Lossy, Named, Terminal
+from tfcli.console.typer_internals import group, leave_out_markdown
+from tfcli.console.usage import Commands
+from tfcli.data.command import prepare
+from tfcli.doctor.command import doctor
+from tfcli.evaluation.command import evaluate
+from tfcli.explorer.command import explore
+from tfcli.generation.command import generate
+from tfcli.inspection.embeddings.command import embed
+from tfcli.interop.command import export, import_
+from tfcli.planning.command import plan
+from tfcli.verification.command import verify
 
 _HELP = """Transformers from the terminal: train, generate, score and look inside.
 
@@ -61,10 +60,13 @@ def _root(
 
 
 app.command("run")(run)
-app.add_typer(group("tfcli.cli.recipes:recipes_app", "List and show the shipped recipes."), name="recipes")
-app.add_typer(group("tfcli.cli.runs:runs_app", "List runs, show one with its curves, compare several."), name="runs")
+app.add_typer(group("tfcli.recipe.command:recipes_app", "List and show the shipped recipes."), name="recipes")
 app.add_typer(
-    group("tfcli.cli.tokenize:tokenize_app", "Train a tokenizer; turn text into token ids and back."), name="tokenize"
+    group("tfcli.runs.command:runs_app", "List runs, show one with its curves, compare several."), name="runs"
+)
+app.add_typer(
+    group("tfcli.tokenization.command:tokenize_app", "Train a tokenizer; turn text into token ids and back."),
+    name="tokenize",
 )
 app.command("prepare")(prepare)
 app.command("train")(train)
@@ -72,18 +74,18 @@ app.command("plan")(plan)
 app.command("generate")(generate)
 app.command("evaluate")(evaluate)
 app.command("embed")(embed)
-app.add_typer(group("tfcli.cli.inspect.app:inspect_app", "Look inside a model, with or without a run."), name="inspect")
+app.add_typer(group("tfcli.cli.inspect:inspect_app", "Look inside a model, with or without a run."), name="inspect")
 app.add_typer(
-    group("tfcli.cli.explain.app:explain_app", "Go through a computation step by step, with every matrix."),
+    group("tfcli.cli.explain:explain_app", "Go through a computation step by step, with every matrix."),
     name="explain",
 )
 app.command("explore")(explore)
 app.command("doctor")(doctor)
 app.add_typer(
-    group("tfcli.cli.cache:cache_app", "Prepared datasets and tokenizers that runs share: list them, remove them."),
+    group("tfcli.data.command:cache_app", "Prepared datasets and tokenizers that runs share: list them, remove them."),
     name="cache",
 )
-app.add_typer(group("tfcli.cli.bench:bench_app", "Measure speed on this machine."), name="bench")
+app.add_typer(group("tfcli.bench.command:bench_app", "Measure speed on this machine."), name="bench")
 app.command("verify")(verify)
 app.command("import")(import_)
 app.command("export")(export)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfcli.cli.options import Json, command
-from tfcli.cli.settings import LENGTH, MACHINE, Asked, recipe_from, require_own_text
-from tfcli.cli.terminal import Terminal
 from tfcli.cli.train import DryRun, Log, Out
+from tfcli.console.options import Json, command
+from tfcli.console.settings import LENGTH, MACHINE, Asked, recipe_from, require_own_text
+from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 from tfcli.machine import wait_asleep_if_busy
 
@@ -50,11 +50,11 @@ def run(
       tfcli run pt-en --steps 500 --out runs/short
       tfcli run quickstart --again --seed 2
     """
-    from tfcli.cli.reporting import reporting
-    from tfcli.recipe.check import CheckSection
-    from tfcli.recipe.saving import to_toml
+    from tfcli.console.reporting import reporting
+    from tfcli.recipe.loading import to_toml
+    from tfcli.recipe.recipe import CheckSection
     from tfcli.runs.directory import RunDirectory
-    from tfcli.tracking.tracking import tracking
+    from tfcli.training.tracking import tracking
 
     settings = recipe_from(asked, recipe)
     if check and settings.check == CheckSection():
@@ -65,9 +65,9 @@ def run(
     if again and out is not None and RunDirectory(out).holds_run():
         raise UsageError(f"--again trains anew, and {str(out)!r} holds a run already", "choose another --out")
     wait_asleep_if_busy(settings.train.threads)
+    from tfcli.inspection.attention import AttentionRecord
     from tfcli.pipeline.recipe import run_recipe
     from tfcli.pipeline.training import earlier_run
-    from tfcli.records.attention import AttentionRecord
     from tfcli.records.evaluation import Scores
     from tfcli.records.generation import Filled
 
@@ -84,7 +84,7 @@ def run(
         elif dry_run:
             terminal.note(f"{out} is of this recipe, and would be shown; {anew}")
     if dry_run:
-        from tfcli.cli.dry_run import show_plan
+        from tfcli.planning.command import show_plan
 
         show_plan(terminal, settings, out=out, json=json)
         return
@@ -119,7 +119,7 @@ def _following(settings: "Recipe", shown: dict[type, Any]) -> list[list[str]]:
     Args:
         shown: the first scores, texts and attention of the run, by their kinds.
     """
-    from tfcli.records.attention import AttentionRecord
+    from tfcli.inspection.attention import AttentionRecord
     from tfcli.records.evaluation import Scores
     from tfcli.records.generation import Filled
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tfcli.cli.options import Json, command, first_given
-from tfcli.cli.settings import (
+from tfcli.console.options import Json, command, first_given
+from tfcli.console.settings import (
     LENGTH,
     MACHINE,
     OUTPUT,
@@ -21,7 +21,7 @@ from tfcli.cli.settings import (
     recipe_from,
     require_own_text,
 )
-from tfcli.cli.terminal import Terminal
+from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError, UsageError
 from tfcli.machine import wait_asleep_if_busy
 
@@ -113,7 +113,7 @@ def train(
     if checkpoint is not None and resume is None:
         raise UsageError("--checkpoint says where a run is resumed, and none is", "name it: --resume RUN")
     if log is not None and nproc > 1:  # before any of the processes begins
-        from tfcli.tracking.tracking import require_installed
+        from tfcli.training.tracking import require_installed
 
         require_installed(log)
     if resume is not None:
@@ -133,15 +133,15 @@ def train(
     settings = recipe_from(asked, init=init)
     require_own_text(asked.given.get("recipe"), settings)
     if dry_run:
-        from tfcli.cli.dry_run import show_plan
+        from tfcli.planning.command import show_plan
 
         preset, size = asked.given.get("preset"), asked.given.get("size")
         show_plan(terminal, settings, out=out, json=json, init=init, preset=preset, size=size)
         return
     wait_asleep_if_busy(settings.train.threads)
-    from tfcli.cli.reporting import reporting
+    from tfcli.console.reporting import reporting
     from tfcli.pipeline.training import begin_run, train_recipe
-    from tfcli.recipe.saving import to_toml
+    from tfcli.recipe.loading import to_toml
 
     terminal.detail(to_toml(settings.resolved()))
     if nproc > 1:
@@ -188,9 +188,9 @@ def _resume(terminal: Terminal, path: Path, asked: Asked, log: Log, json: bool) 
 
 def _drive(terminal: Terminal, log: Log, json: bool, job: Callable[[Any, Callable[[], bool], Any], Any]) -> None:
     """Run a training, show and log its events, and say at the end where the run is."""
-    from tfcli.cli.launching import working
-    from tfcli.cli.reporting import reporting
-    from tfcli.tracking.tracking import tracking
+    from tfcli.console.launching import working
+    from tfcli.console.reporting import reporting
+    from tfcli.training.tracking import tracking
 
     with (
         working(terminal) as workers,
@@ -202,7 +202,7 @@ def _drive(terminal: Terminal, log: Log, json: bool, job: Callable[[Any, Callabl
 
 def _launch(terminal: Terminal, run: Path, nproc: int, words: list[str], log: Log, json: bool) -> None:
     """Go on with a run in several processes, which say what they would say alone."""
-    from tfcli.cli.launching import launch
+    from tfcli.console.launching import launch
 
     command = ["train", "--resume", str(run), *words, "--color", terminal.color]
     command += ["--log", log] if log else []

@@ -15,7 +15,7 @@ from tfcli.errors import UsageError
 from tfcli.files import digest
 from tfcli.recipe.data import DataSection
 
-DivisionSplit = Literal["hash", "tail", "file", "own"]
+SplitMethod = Literal["hash", "tail", "file", "own"]
 
 FEWEST_FOR_HASH = 100
 """Below this many documents, an automatic split is `tail`, so that one text file has a validation part."""
@@ -25,7 +25,7 @@ _HASH_BYTES = 8
 
 
 @dataclass(frozen=True)
-class Division:
+class TrainValidationSplit:
     """A source divided into a training part and a validation part.
 
     hash: by the content of the document (of a pair, its source side), so that adding documents moves none.
@@ -34,7 +34,7 @@ class Division:
     """
 
     source: Source
-    split: DivisionSplit
+    split: SplitMethod
     validation_fraction: float
     validation: Source | None = None
     """The validation part, where `split` is "file"."""
@@ -97,12 +97,12 @@ class Division:
         return UsageError(problem, f"give more text, another fraction, or data.split = {other}")
 
 
-def undivided(source: Source) -> Division:
+def evaluation_only(source: Source) -> TrainValidationSplit:
     """A source whose documents are all there to be evaluated on: nothing trains on it."""
-    return Division(source, "file", 0.5, validation=source)
+    return TrainValidationSplit(source, "file", 0.5, validation=source)
 
 
-def open_division(section: DataSection, kind: Kind) -> Division:
+def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
     """Open the source of a recipe's data section, or the built-in one of that kind, and divide it.
 
     Raises:
@@ -115,10 +115,10 @@ def open_division(section: DataSection, kind: Kind) -> Division:
         max_documents=section.max_documents,
         seed=section.seed,
     )
-    return divide(source, section, kind)
+    return split_source(source, section, kind)
 
 
-def divide(source: Source, section: DataSection, kind: Kind) -> Division:
+def split_source(source: Source, section: DataSection, kind: Kind) -> TrainValidationSplit:
     """Divide a source as a recipe's data section says.
 
     Without a choice: `file` where a validation source is given, else the source's own division where it has
@@ -127,7 +127,7 @@ def divide(source: Source, section: DataSection, kind: Kind) -> Division:
     Raises:
         UsageError: the split and the validation source contradict each other, or it cannot be opened.
     """
-    split: DivisionSplit
+    split: SplitMethod
     if section.split:
         split = section.split
     elif section.validation is not None:
@@ -141,7 +141,7 @@ def divide(source: Source, section: DataSection, kind: Kind) -> Division:
         if section.validation is not None:
             problem = f"data.split is {split}, but data.validation names {section.validation}"
             raise UsageError(problem, "leave one of them out, or set data.split to file")
-        return Division(source, split, section.validation_fraction)
+        return TrainValidationSplit(source, split, section.validation_fraction)
     if section.validation is None:
         problem = "data.split is file, but data.validation names no source"
         raise UsageError(problem, "name the source of the validation part")
@@ -149,7 +149,7 @@ def divide(source: Source, section: DataSection, kind: Kind) -> Division:
         problem = f"{section.validation} is both data.source and data.validation"
         raise UsageError(problem, "name another validation source")
     validation = open_source(section.validation, kind, columns=section.columns, seed=section.seed)
-    return Division(source, split, section.validation_fraction, validation)
+    return TrainValidationSplit(source, split, section.validation_fraction, validation)
 
 
 def _by_hash(documents: Callable[[], Iterator[Document]], fraction: Fraction) -> Iterator[tuple[Part, Document]]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
-from tfcli.data.manifest import MANIFEST_NAME, read_manifest
+from tfcli.data.shards import MANIFEST_NAME, read_manifest
 from tfcli.errors import TfcliError
 from tfcli.files import cache_folder, read_json
 from tfcli.locks import Lock, is_locked, patient_lock

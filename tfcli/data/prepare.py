@@ -3,24 +3,89 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfcli.corpora.source import PARTS, Part
+from tfcli.corpora.source import PARTS, Document, Pair, Part, Text
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.manifest import MANIFEST_NAME, SIDES, Manifest, PartManifest, write_manifest
-from tfcli.data.pieces import Piece, batched, document_pieces
-from tfcli.data.shards import SHARD_TOKENS, PartWriter, token_dtype
+from tfcli.data.shards import (
+    MANIFEST_NAME,
+    SHARD_TOKENS,
+    SIDES,
+    Manifest,
+    PartManifest,
+    PartWriter,
+    token_dtype,
+    write_manifest,
+)
 from tfcli.errors import TfcliError, UsageError
 from tfcli.files import digest, replacing_folder, require_writable
 from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.roles import TokenRoles
+from tfcli.tokenization.tokenizer import PIECE_CHARACTERS, pieces
 
 if TYPE_CHECKING:
-    from tfcli.corpora.split import Division
+    from tfcli.corpora.split import TrainValidationSplit
     from tfcli.tokenization.tokenizer import Tokenizer
+
+
+BATCH_CHARACTERS = 2**20
+"""Pieces are encoded together until they hold so many characters: work for all cores in some 100 MB."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of one side of a document; `side` is "" for text, else "source" or "target"."""
+
+    part: Part
+    side: str
+    text: str
+    first: bool
+    last: bool
+
+
+def document_pieces(documents: Iterable[tuple[Part, Document]], limit: int = PIECE_CHARACTERS) -> Iterator[Piece]:
+    """The pieces of every document in order; of a pair the source before the target.
+
+    A document of more than `limit` characters is cut where a line ends, as in training a tokenizer.
+    """
+    for part, document in documents:
+        if isinstance(document, Pair):
+            yield from _side_pieces(part, "source", document.source, limit)
+            yield from _side_pieces(part, "target", document.target, limit)
+        else:
+            yield from _side_pieces(part, "", document, limit)
+
+
+def batched(stream: Iterable[Piece], characters: int = BATCH_CHARACTERS) -> Iterator[list[Piece]]:
+    """Group pieces into lists of about `characters`, at most one piece over."""
+    batch: list[Piece] = []
+    held = 0
+    for piece in stream:
+        batch.append(piece)
+        # An empty text counts as well: a list of them must end, too.
+        held += len(piece.text) + 1
+        if held >= characters:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
+
+
+def _side_pieces(part: Part, side: str, text: Text, limit: int) -> Iterator[Piece]:
+    before: str | None = None
+    first = True
+    for piece in pieces(text, limit):
+        if before is not None:
+            yield Piece(part, side, before, first=first, last=False)
+            first = False
+        before = piece
+    assert before is not None
+    yield Piece(part, side, before, first=first, last=True)
+
 
 TOKENIZER_NAME = "tokenizer.json"
 _VERSION = 1
@@ -28,7 +93,7 @@ _VERSION = 1
 
 
 def prepare(
-    division: Division,
+    division: TrainValidationSplit,
     tokenizer: Tokenizer,
     out: Path,
     *,
@@ -64,12 +129,12 @@ def prepare(
     return manifest.record(out)
 
 
-def dataset_fingerprint(division: Division, tokenizer: Tokenizer) -> str:
+def dataset_fingerprint(division: TrainValidationSplit, tokenizer: Tokenizer) -> str:
     """What a dataset of this text, this division and this tokenizer is known by."""
     return digest("prepared dataset", _VERSION, division.fingerprint, tokenizer.fingerprint)
 
 
-def _existing(division: Division, tokenizer: Tokenizer, out: Path) -> DatasetRecord | None:
+def _existing(division: TrainValidationSplit, tokenizer: Tokenizer, out: Path) -> DatasetRecord | None:
     """The record of the same dataset in `out`; None where `out` is free."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
@@ -85,7 +150,7 @@ def _existing(division: Division, tokenizer: Tokenizer, out: Path) -> DatasetRec
     )
 
 
-def _difference(manifest: Manifest, division: Division, tokenizer: Tokenizer) -> str:
+def _difference(manifest: Manifest, division: TrainValidationSplit, tokenizer: Tokenizer) -> str:
     compared = {
         "tokenizer": (manifest.tokenizer_fingerprint, tokenizer.fingerprint),
         "kind": (manifest.kind, division.source.kind),
@@ -99,7 +164,7 @@ def _difference(manifest: Manifest, division: Division, tokenizer: Tokenizer) ->
 
 
 def _write(
-    division: Division,
+    division: TrainValidationSplit,
     tokenizer: Tokenizer,
     folder: Path,
     progress: Callable[[int, int], None] | None,
@@ -123,7 +188,7 @@ def _write(
 
 
 def _write_parts(
-    division: Division,
+    division: TrainValidationSplit,
     tokenizer: Tokenizer,
     folder: Path,
     progress: Callable[[int, int], None] | None,
@@ -182,7 +247,7 @@ class _Tally:
         deviations = self.squares - 2 * mean * self.products + mean**2 * self.word_squares
         return PartCounts(*texts, self.words, round(math.sqrt(max(0.0, deviations) / self.words), 4))
 
-    def require_text(self, part: str, division: Division) -> None:
+    def require_text(self, part: str, division: TrainValidationSplit) -> None:
         if self.characters == 0:
             raise UsageError(
                 f"The {part} part of {', '.join(division.source.names)} has no text (split {division.split},"

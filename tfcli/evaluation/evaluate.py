@@ -1,20 +1,80 @@
-"""Evaluation of a run on the whole of a prepared part: loss, perplexity, bits per byte, BLEU, by length too."""
+"""Evaluation of a run on the whole of a prepared part: loss, perplexity, bits per byte, BLEU, by length too.
+
+Shape legend: U units, K sums of a unit.
+"""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.data.dataset import PreparedDataset
-from tfcli.evaluation.bootstrap import FEWEST_UNITS, interval, resampled
+from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, Score, interval, resampled
 from tfcli.evaluation.measure import Measured, Report, Targets, measure
-from tfcli.evaluation.scoring import perplexity
-from tfcli.evaluation.settings import AS_IT_IS, EvaluationSettings
-from tfcli.evaluation.table import score_table
+from tfcli.evaluation.translation import bleu_of, chrf_of
+from tfcli.evaluation.windows import AS_IT_IS, EvaluationSettings, perplexity
 from tfcli.records.evaluation import Bucket, Intervals, Scores
 from tfcli.runs.foreign import Usual, ends_of, usual
 from tfcli.runs.load import LoadedRun
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Sums of each unit, and the scores that they give, by name.
+
+    Shape: sums (U, K)
+    """
+
+    sums: Array
+    scores: dict[str, Score]
+
+
+def score_table(measured: Measured) -> ScoreTable:
+    """The table of one run on one text."""
+    columns, scores = zip(*_parts(measured), strict=True)
+    named: dict[str, Score] = {}
+    end = 0
+    for column, given in zip(columns, scores, strict=True):
+        start, end = end, end + column.shape[1]
+        named |= {name: partial(_of_columns, score, slice(start, end)) for name, score in given.items()}
+    return ScoreTable(np.concatenate(columns, axis=1), named)
+
+
+def _of_columns(score: Score, columns: slice, sums: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return score(sums[..., columns])
+
+
+def _parts(measured: Measured) -> Iterator[tuple[Array, dict[str, Score]]]:
+    """Columns, and the scores of these columns."""
+    cells, sums = measured.cells, measured.sums
+
+    def by_unit(*columns: NDArray[np.number]) -> Array:
+        return np.stack([np.bincount(cells.unit, column, cells.units) for column in columns], axis=1)
+
+    yield by_unit(sums.nats, sums.tokens), {"loss": _ratio, "perplexity": lambda s: np.exp(_ratio(s))}
+    yield by_unit(sums.correct, sums.tokens), {"accuracy": _ratio}
+    if measured.extent is not None:
+        bits = sums.nats / np.log(2)
+        scored = sums.tokens > 0
+        yield by_unit(bits, measured.extent.bytes * scored), {"bits_per_byte": _ratio}
+        yield by_unit(bits, measured.extent.characters * scored), {"bits_per_character": _ratio}
+    if measured.pseudo is not None:
+        pseudo = by_unit(measured.pseudo.nats, measured.pseudo.tokens)
+        yield pseudo, {"pseudo_perplexity": lambda s: np.exp(_ratio(s))}
+    if measured.translated is not None:
+        counts = measured.translated.statistics
+        yield counts.bleu, {"bleu": bleu_of}
+        yield counts.chrf, {"chrf": chrf_of}
+        yield np.stack([counts.exact, np.ones_like(counts.exact)], axis=1), {"exact_match": _ratio}
+
+
+def _ratio(sums: Array) -> Array:
+    ratio: Array = sums[..., 0] / sums[..., 1]
+    return ratio
+
 
 _LAST = np.array([factor << power for power in range(2, 40) for factor in (2, 3)])
 """The longest of each bucket of lengths: 8, 12, 16, 24, 32, 48 tokens, and so on."""

@@ -1,29 +1,128 @@
-"""One scoring pass of a run over a text, with all that its scores are computed from."""
+"""One scoring pass of a run over a text, with all that its scores are computed from.
 
-from collections.abc import Callable, Iterator
+Shape legend: N labels of a batch, C cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from tfcli.data.dataset import PreparedDataset
-from tfcli.data.masking import MaskedBatches
-from tfcli.data.pairs import PairBatches
-from tfcli.data.views import TokenStreamView
+from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.dataset import PreparedDataset, TokenStreamView
+from tfcli.data.loader import build_batches
+from tfcli.data.masked_lm import MaskedBatches
+from tfcli.data.seq2seq import PairBatches
 from tfcli.errors import UsageError
-from tfcli.evaluation.batches import build_batches
-from tfcli.evaluation.cells import Cells, Extent, extent, pair_cells, text_cells, text_extent, without_frame
-from tfcli.evaluation.placed import Placed
-from tfcli.evaluation.pseudo import lone_masks
-from tfcli.evaluation.settings import AS_IT_IS, EvaluationSettings
-from tfcli.evaluation.sliding import SlidingWindows
-from tfcli.evaluation.sums import Sums, sum_cells
+from tfcli.evaluation.pseudo_perplexity import lone_masks
 from tfcli.evaluation.translation import Translated, translated
+from tfcli.evaluation.windows import (
+    AS_IT_IS,
+    Cells,
+    EvaluationSettings,
+    Extent,
+    Placed,
+    SlidingWindows,
+    extent,
+    pair_cells,
+    perplexity,
+    require_tokens,
+    scoring,
+    text_cells,
+    text_extent,
+    without_frame,
+)
+from tfcli.models.objective import scores_of_labels
+from tfcli.models.transformer import Transformer
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.pipeline import StageStarted
 from tfcli.records.roles import TokenRoles
+from tfcli.records.training import StageStarted
 from tfcli.runs.load import LoadedRun
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Of each cell: `nats` of −log p of its right tokens, `tokens` labelled, `correct` predicted first, and those of
+    its labels that are the `unknown` token; `nameless` is the probability that went to ids without a token.
+
+    Shape: each (C,)
+    """
+
+    nats: NDArray[np.float64]
+    tokens: NDArray[np.int64]
+    correct: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+    nameless: NDArray[np.float64]
+
+    def grouped(self, group: NDArray[np.int64], number: int) -> Sums:
+        """The sums of `number` groups, cell c belonging to ``group[c]``."""
+        sums = _nothing(number)
+        for name, values in vars(self).items():
+            np.add.at(getattr(sums, name), group, values)
+        return sums
+
+    @property
+    def loss(self) -> float:
+        """Nats a token, over all cells."""
+        return float(self.nats.sum() / self.tokens.sum())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of tokens whose most probable prediction was right."""
+        return float(self.correct.sum() / self.tokens.sum())
+
+
+def _nothing(cells: int) -> Sums:
+    (nats, nameless), (tokens, correct, unknown) = np.zeros((2, cells)), np.zeros((3, cells), np.int64)
+    return Sums(nats, tokens, correct, unknown, nameless)
+
+
+@torch.inference_mode()
+def sum_cells(
+    model: Transformer,
+    batches: Iterable[Placed],
+    cell_of: NDArray[np.int64] | None,
+    cells: int,
+    unknown: int | None,
+    device: torch.device,
+    nameless: Sequence[int] = (),
+) -> Sums:
+    """Score every labelled token once, in float32 and without dropout, in one pass.
+
+    Args:
+        cell_of: the first place of each cell, ascending; None: a place is the number of its cell.
+        unknown: the id of the unknown token.
+        nameless: the model's ids that no token has. They are in its softmax as the others are.
+
+    Raises:
+        UsageError: there is no label.
+    """
+    sums = _nothing(cells)
+    with scoring(model):
+        for placed in batches:
+            labels = placed.batch.labels
+            scored = (labels != IGNORED).ravel()
+            if not scored.any():
+                continue
+            found = scores_of_labels(model, placed.batch, device, nameless)
+            kept = found.labels != IGNORED
+            places = np.broadcast_to(placed.places, labels.shape).ravel()[scored]
+            where = places if cell_of is None else np.searchsorted(cell_of, places, side="right") - 1
+            np.add.at(sums.nats, where, found.nats[kept].cpu().double().numpy())
+            np.add.at(sums.correct, where, found.correct[kept].cpu().numpy())
+            np.add.at(sums.tokens, where, 1)
+            np.add.at(sums.nameless, where, found.nameless[kept].cpu().double().numpy())
+            if unknown is not None:
+                np.add.at(sums.unknown, where, labels.ravel()[scored] == unknown)
+    require_tokens(int(sums.tokens.sum()))
+    return sums
+
 
 Report = Callable[[Any], None]
 """Receives what is about to be done."""
@@ -203,3 +302,55 @@ def _tokens_at_a_time(run: LoadedRun) -> int:
 def _scored(run: LoadedRun) -> Recipe:
     """The run's recipe with batches for scoring."""
     return replace(run.recipe, train=replace(run.recipe.train, batch_tokens=_tokens_at_a_time(run)))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over a set: `nats` of −log p of the right tokens, `tokens` labelled, `correct` predicted first."""
+
+    nats: float
+    tokens: int
+    correct: int
+
+    @property
+    def loss(self) -> float:
+        """Nats a token."""
+        return self.nats / self.tokens
+
+    @property
+    def accuracy(self) -> float:
+        """Share of tokens whose most probable prediction was right."""
+        return self.correct / self.tokens
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss)."""
+        return perplexity(self.loss)
+
+
+@torch.inference_mode()
+def total_loss(
+    model: Transformer,
+    batches: Iterable[Batch],
+    device: torch.device,
+    combined: Callable[[Tensor], Tensor] = lambda sums: sums,
+) -> Totals:
+    """Score every labelled token of the batches once, in float32 and without dropout.
+
+    Args:
+        combined: adds what other processes have scored; takes and returns three sums, (3,).
+
+    Raises:
+        UsageError: there is none.
+    """
+    nats, tokens, correct = 0.0, 0, 0
+    with scoring(model):
+        for batch in batches:
+            of_each, right, *_ = scores_of_labels(model, batch, device)
+            nats += of_each.cpu().double().sum().item()
+            correct += int(right.sum())
+            tokens += batch.target_tokens
+    sums = combined(torch.tensor([nats, tokens, correct], dtype=torch.float64))
+    nats, tokens, correct = float(sums[0]), int(sums[1]), int(sums[2])
+    require_tokens(tokens)
+    return Totals(nats, tokens, correct)

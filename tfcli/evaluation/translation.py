@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.views import PairsView
+from tfcli.data.dataset import PairsView
 from tfcli.evaluation.bootstrap import Array
-from tfcli.evaluation.cells import without_frame
-from tfcli.generation.batch import GrowingText
+from tfcli.evaluation.windows import without_frame
+from tfcli.generation.generate import GrowingText, translate
 from tfcli.generation.prompts import prefix_ids
-from tfcli.generation.stop import stop_finder
-from tfcli.generation.translate import translate
+from tfcli.generation.stopping import stop_finder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.runs.load import LoadedRun
 

@@ -11,12 +11,10 @@ from textual.binding import Binding, BindingType
 from textual.worker import get_current_worker
 
 from tfcli.errors import TfcliError
-from tfcli.explorer.drawn import Look
 from tfcli.explorer.export import export, plain_command
 from tfcli.explorer.keys import KEYS, HelpScreen
 from tfcli.explorer.panels import CSS, THEMES, Panels, Prompt
-from tfcli.explorer.reading import ReadText
-from tfcli.explorer.scene import Scene
+from tfcli.explorer.scene import Look, ReadText, Scene
 from tfcli.explorer.state import View, following
 
 Read = Callable[[str, str | None], ReadText]

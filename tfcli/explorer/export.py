@@ -5,11 +5,11 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
+from tfcli.draw.svg import captioned
 from tfcli.errors import TfcliError, UsageError
 from tfcli.explorer.scene import Scene
+from tfcli.inspection.attention.view import AttentionForms
 from tfcli.outputs import require_output, with_tilde, write_output
-from tfcli.render.attention.forms import AttentionForms
-from tfcli.render.picture import captioned
 
 ENDINGS = ".svg .html .csv or .json"
 

@@ -3,8 +3,14 @@
 On a small screen they shrink, then go.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar, Literal
 
+import numpy as np
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -14,16 +20,243 @@ from textual.message import Message
 from textual.theme import Theme
 from textual.widgets import Input
 
-from tfcli.explorer.bar_lines import CommandLine, HeaderLine, HintLine, command_lines
-from tfcli.explorer.bars import MOST, HeadFacts, RowBars
-from tfcli.explorer.drawn import Drawn
-from tfcli.explorer.map_widget import AttentionMap
-from tfcli.explorer.paint import CURSOR
-from tfcli.explorer.scene import Scene
-from tfcli.explorer.thumbnails import Thumbnails
-from tfcli.explorer.token_strip import TokenStrip
-from tfcli.render.colors import hexadecimal
-from tfcli.render.safe import printable
+from tfcli.draw.colors import LEVELS, NO_VALUE, SIGNED, Brush, hexadecimal, levels
+from tfcli.draw.heatmap import Line
+from tfcli.draw.numbers import weight
+from tfcli.draw.safe import fit, printable, widest
+from tfcli.explorer.export import folded, plain_words
+from tfcli.explorer.keys import hints
+from tfcli.explorer.map import AttentionMap, Thumbnails, around, cell_number
+from tfcli.explorer.scene import BOLD, CURSOR, DIM, Drawn, Scene, cursor_style, map_brush, mark_style
+from tfcli.explorer.state import View
+from tfcli.inspection.attention.matrix_view import KIND_NAMES
+from tfcli.inspection.heads import HeadStatistics
+
+
+class HeaderLine(Drawn):
+    """The run and the head."""
+
+    def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
+        """On the left where we are, on the right how it is shown."""
+        view, place = scene.view, scene.view.place
+        layers, heads = scene.record.weights.shape[:2]
+        where = [KIND_NAMES[place.kind], f"layer {place.layer} of {layers}"]
+        if view.combined == "head":
+            where.append(f"head {place.head} of {heads}")
+        else:
+            where.append("mean of its heads" if view.combined == "mean" else "rollout")
+        how = ["row by row" if view.scale == "row" else view.scale, "blue to red" if view.signed else view.palette]
+        if view.marked is not None:
+            how.insert(0, f"marked: layer {view.marked.layer}, head {view.marked.head}")
+        left = f"{printable(Path(scene.run).name)}  {' · '.join(where)}"
+        right = ", ".join(how) if width >= 100 else ""
+        room = width - 8 - cell_len(right)
+        return [
+            [Segment(" tfcli ", mark_style(scene.color_system)), Segment(fit(left, room), BOLD), Segment(right, DIM)]
+        ]
+
+
+class CommandLine(Drawn):
+    """The command that prints what is looked at."""
+
+    def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
+        """On as many lines as the layout gives; what is longer is cut, and printed whole at the end."""
+        lines = command_lines(scene, width)
+        if len(lines) > height:
+            lines = [*lines[: height - 1], f"{lines[height - 1]} …"]
+        mark = mark_style(scene.color_system)
+        return [
+            [Segment("  " if number else "$ ", mark), Segment(fit(line, width - 2), BOLD)]
+            for number, line in enumerate(lines)
+        ]
+
+
+def command_lines(scene: Scene, width: int) -> list[str]:
+    """The plain command for a terminal of that width; nothing in it can steer the terminal."""
+    return folded([printable(word) for word in plain_words(scene)], width - 2)
+
+
+class HintLine(Drawn):
+    """The keys; in their place, until something else is done, what went wrong or is going on."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._message = ""
+        self._is_error = False
+
+    def say(self, message: str, *, is_error: bool = False) -> None:
+        """Show a sentence; "" shows the keys again."""
+        self._message, self._is_error = message, is_error
+        self.redraw()
+
+    def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
+        """The sentence, or as many keys as fit."""
+        if self._message:
+            in_color = scene.color_system is not None
+            style = Style(bold=True, color="rgb(229,50,50)" if self._is_error and in_color else None)
+            return [[Segment(fit(printable(self._message), width), style)]]
+        line: Line = []
+        left = width
+        for key, word in hints():
+            length = cell_len(key) + len(word) + 3
+            if length > left:
+                break
+            line += [Segment(key, BOLD), Segment(f" {word}  ", DIM)]
+            left -= length
+        return [line]
+
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_NUMBER = 5
+_ROLES = ("first token", "itself", "previous token", "next token", "same place")
+_SCORES = (("induction", "induction"), ("duplicate", "duplicate"), ("in order", "in_order"))
+MOST = len(_ROLES) + len(_SCORES) + 2  # no kind has all
+
+
+class RowBars(Drawn):
+    """Where one query looks: a bar a key, in the order of the keys or with the largest first."""
+
+    def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
+        """As many bars as fit, the cursor's among them."""
+        row = scene.values.numbers[scene.view.row]
+        order = _order(row, largest_first=scene.view.sorted)
+        at = order.index(scene.view.column) if scene.view.column in order else 0
+        shown = min(len(order), height if len(order) <= height else height - 1)
+        first = around(at, shown, len(order))
+        label_width = min(widest(scene.keys), max(4, width // 3))
+        room = max(1, width - label_width - _NUMBER - 3)
+        brush = map_brush(scene.view, scene.color_system)
+        grid = levels(scene.values.shades[scene.view.row], scene.values.low, scene.values.high).tolist()
+        largest = float(np.nanmax(np.abs(row), initial=0.0)) if not np.isnan(row).all() else 0.0
+        lines = []
+        for key in order[first : first + shown]:
+            number = float(row[key])
+            share = abs(number) / largest if largest and not np.isnan(number) else 0.0
+            lines.append(
+                [
+                    *_label(scene, key, label_width),
+                    *_bar(share, room, grid[key], brush, light=scene.light),
+                    Segment(_number(number, signed=scene.values.signed), DIM if np.isnan(number) else None),
+                ]
+            )
+        if shown < len(order):
+            lines.append([Segment(f"{len(order) - shown} more keys", DIM)])
+        return lines
+
+
+def _order(row: np.ndarray, *, largest_first: bool) -> list[int]:
+    """Keys as they come, or with the largest first; what may not be looked at stays behind."""
+    keys = list(range(len(row)))
+    if not largest_first:
+        return keys
+    return sorted(keys, key=lambda key: (np.isnan(row[key]), -abs(row[key])))
+
+
+def _label(scene: Scene, key: int, width: int) -> Line:
+    text = fit(scene.keys[key], width, "right")
+    if key == scene.view.column:
+        return [Segment(f"▸{text} ", mark_style(scene.color_system))]
+    return [Segment(f" {text} ")]
+
+
+def _bar(share: float, room: int, level: int, brush: Brush, *, light: bool) -> Line:
+    """A bar of eighths of a column."""
+    eighths = round(share * room * 8)
+    text = ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()) if eighths else ""
+    if brush.colormap is not SIGNED:
+        # What is nearest to the screen's own colour would not be seen on it.
+        level = min(level, LEVELS * 2 // 3) if light else max(level, LEVELS // 3)
+    style = brush.style(level) if brush.in_color and level != NO_VALUE else None
+    return [Segment(text, style), Segment(" " * (room - len(text)))]
+
+
+def _number(value: float, *, signed: bool) -> str:
+    return "·".rjust(_NUMBER) if np.isnan(value) else cell_number(value, signed=signed).rjust(_NUMBER)
+
+
+class HeadFacts(Drawn):
+    """A name and a number a line; the role is the panel's title."""
+
+    def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
+        """Those that fit."""
+        statistics = scene.reading.statistics_of(scene.view.place)
+        if statistics is None:
+            return [[Segment("one token alone", DIM)]]
+        return [
+            [Segment(fit(name, max(0, width - len(value) - 1)) + " ", DIM), Segment(value, BOLD)]
+            for name, value in head_facts(statistics)[:height]
+        ]
+
+
+def head_facts(statistics: HeadStatistics) -> list[tuple[str, str]]:
+    """Names and numbers of a head; what its kind of attention does not have is left out."""
+    facts = [("entropy", f"{statistics.entropy:.2f} nats")]
+    if statistics.distance is not None:
+        facts.append(("distance", f"{statistics.distance:.1f}"))
+    shares = [("largest", statistics.sharpness)]
+    shares += [(role, one.share) for role in _ROLES if (one := statistics.of(role)) is not None]
+    scores = [(name, getattr(statistics, field)) for name, field in _SCORES]
+    return [*facts, *((name, weight(share)) for name, share in [*shares, *scores] if share is not None)]
+
+
+_NAMES = ("query ", "keys  ")
+
+
+class TokenStrip(Drawn):
+    """Two lines of tokens, moved so that the cursor's are in sight. A click chooses a query or a key."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._spans: list[list[tuple[int, int, int]]] = []
+
+    def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
+        """Queries above, keys below."""
+        brush = map_brush(scene.view, scene.color_system)
+        shades = levels(scene.values.shades[scene.view.row], scene.values.low, scene.values.high).tolist()
+        mark = cursor_style(scene.color_system)
+        queries = [mark if row == scene.view.row else DIM for row in range(len(scene.queries))]
+        keys = [
+            DIM if level == NO_VALUE else brush.readable(level) if brush.in_color else Style.null() for level in shades
+        ]
+        keys[scene.view.column] += Style(underline=True, bold=True)
+        self._spans, lines = [], []
+        for name, tokens, styles, at in (
+            (_NAMES[0], scene.queries, queries, scene.view.row),
+            (_NAMES[1], scene.keys, keys, scene.view.column),
+        ):
+            line, spans = _strip(tokens, styles, at, width - len(name))
+            lines.append([Segment(name, mark_style(scene.color_system)), *line])
+            self._spans.append([(start + len(name), end + len(name), index) for start, end, index in spans])
+        return lines
+
+    def clicked(self, scene: Scene, x: int, y: int) -> View | None:
+        """The query or the key under a point; the other of the two stays as it is."""
+        row, column = scene.cursor
+        for start, end, index in self._spans[y] if y < len(self._spans) else []:
+            if start <= x < end:
+                return scene.view.at(scene.record, *((index, column) if y == 0 else (row, index)))
+        return None
+
+
+def _strip(
+    tokens: Sequence[str], styles: Sequence[Style], at: int, room: int
+) -> tuple[Line, list[tuple[int, int, int]]]:
+    """Tokens from the first one that leaves token `at` in sight, and where on the line each of them is."""
+    first, used = at, cell_len(tokens[at]) + 2
+    while first > 0 and used + cell_len(tokens[first - 1]) + 2 <= room - 2 * (first > 1):
+        first -= 1
+        used += cell_len(tokens[first]) + 2
+    line: Line = [Segment("… ", DIM)] if first else []
+    start, spans = 2 * bool(first), []
+    for index in range(first, len(tokens)):
+        length = cell_len(tokens[index]) + 2
+        line.append(Segment(f" {tokens[index]} ", styles[index]))
+        spans.append((start, start + length, index))
+        start += length
+        if start >= room:
+            break
+    return line, spans
+
 
 THEMES = tuple(
     Theme(

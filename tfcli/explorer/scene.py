@@ -1,15 +1,128 @@
 """All that a moment's picture is drawn from, and the numbers of its map with the shades that they are painted in."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
 
-from tfcli.explorer.reading import ReadText
-from tfcli.explorer.state import View
-from tfcli.records.attention import AttentionDifference, AttentionRecord
-from tfcli.render.attention.words import head_sums, labels
+from tfcli.draw.colors import SIGNED, VIRIDIS, WEIGHTS, Brush
+from tfcli.draw.heatmap import Line
+from tfcli.explorer.state import Place, View
+from tfcli.inspection.attention import (
+    AttentionDifference,
+    AttentionEdges,
+    AttentionHeads,
+    AttentionKind,
+    AttentionRecord,
+)
+from tfcli.inspection.attention.choice import AttentionChoice
+from tfcli.inspection.attention.compute import attention_record, chosen_attention
+from tfcli.inspection.attention.matrix_view import head_sums, labels
+from tfcli.inspection.heads import HeadStatistics
+from tfcli.inspection.heads.material import Material
+from tfcli.inspection.heads.roles import heads_on
+from tfcli.inspection.heads.statistics import Copies, copies
+from tfcli.inspection.passes import record_model
+from tfcli.inspection.reading import KINDS, read_text
+from tfcli.runs.load import LoadedRun
+
+FIRST_TEXTS = {
+    "decoder": "Tom swam to the bank",
+    "encoder": "Tom swam to the bank",
+    "encoder-decoder": "O livro está em cima da mesa.",
+}
+"""What is shown before anybody has typed a text, by architecture."""
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """A text, its target where one was given, and a record for every kind of attention that the model has.
+
+    Args:
+        statistics: of every head, on this text; none for a text of one token.
+    """
+
+    text: str
+    target: str | None
+    records: tuple[AttentionRecord, ...]
+    statistics: tuple[HeadStatistics, ...]
+
+    def record(self, kind: AttentionKind) -> AttentionRecord:
+        """The record of a kind."""
+        [found] = [record for record in self.records if record.kind == kind]
+        return found
+
+    def found(self, view: View) -> AttentionHeads | AttentionDifference:
+        """What a view looks at: a head, a mean, a rollout or a difference. The last one is kept."""
+        asked = view.place.kind, view.choice
+        if asked not in self._found:
+            found = chosen_attention([self.record(view.place.kind)], view.choice)
+            assert not isinstance(found, AttentionEdges)
+            self._found.clear()
+            self._found[asked] = found
+        return self._found[asked]
+
+    @cached_property
+    def _found(self) -> dict[tuple[AttentionKind, AttentionChoice], AttentionHeads | AttentionDifference]:
+        return {}
+
+    def kinds(self) -> tuple[AttentionKind, ...]:
+        """The kinds, in the order in which they are shown."""
+        return tuple(record.kind for record in self.records)
+
+    def statistics_of(self, place: Place) -> HeadStatistics | None:
+        """What a head does."""
+        found = [one for one in self.statistics if Place(one.kind, one.layer, one.head) == place]
+        return found[0] if found else None
+
+    def first_view(self) -> View:
+        """The head that says most, of the cross-attention where there is one; the cursor on its strongest weight in
+        the last row."""
+        record = self.records[-1]
+        layer, head = record.focus
+        rows = record.weights[layer, head]
+        return View(Place(record.kind, layer, head), row=len(rows) - 1, column=int(rows[-1].argmax()))
+
+    def kept_view(self, view: View) -> View:
+        """A view of another text, moved to where this one has something to show."""
+        return view.at(self.record(view.place.kind), view.row, view.column)
+
+
+class TextReader:
+    """A run that reads one text after another; what does not depend on the text is measured once."""
+
+    def __init__(self, run: LoadedRun) -> None:
+        self._run = run
+
+    @cached_property
+    def _copies(self) -> Copies:
+        return copies(self._run)
+
+    def read(self, text: str, target: str | None = None) -> ReadText:
+        """Run the model on a text.
+
+        Raises:
+            UsageError: the text is longer than the context, or a target is given to a model that takes none.
+        """
+        run = self._run
+        kinds, inputs = KINDS[run.architecture], read_text(run, text, target, remark=False)
+        with torch.inference_mode():
+            passed = record_model(run.model, inputs.tensors(run.device))
+        records = tuple(attention_record(run, kind, inputs, passed) for kind in kinds)
+        is_measurable = all(len(record.key_tokens) > 1 and len(record.query_tokens) > 1 for record in records)
+        alone = Material("the text", (inputs,), False, {})
+        statistics = heads_on(run, kinds, alone, lambda _: passed, self._copies) if is_measurable else ()
+        return ReadText(text, target, records, statistics)
+
 
 Map = NDArray[np.float32]
 
@@ -131,3 +244,92 @@ def _by_row(numbers: Map, meaning: str, signed: bool) -> MapValues:
     shades: Map = np.divide(numbers, np.where(largest == 0.0, 1.0, largest), dtype=np.float32)
     low, ends = (-1.0, ("-row's largest", "row's largest")) if signed else (0.0, ("0", "row's largest"))
     return MapValues(numbers, shades, low, 1.0, ends, meaning, signed)
+
+
+CURSOR = (224, 36, 130)
+"""A pink that is in none of the maps, and can be read on black and on white."""
+DIM = Style(dim=True)
+BOLD = Style(bold=True)
+
+_COLORMAPS = {"cividis": WEIGHTS, "viridis": VIRIDIS}
+
+
+@cache
+def _brush(name: str, color_system: str | None) -> Brush:
+    return Brush(SIGNED if name == "signed" else _COLORMAPS[name], color_system)
+
+
+def map_brush(view: View, color_system: str | None) -> Brush:
+    """The brush of the main map: of two sides for what is signed."""
+    return _brush("signed" if view.signed else view.palette, color_system)
+
+
+def weights_brush(view: View, color_system: str | None) -> Brush:
+    """The brush of weights."""
+    return _brush(view.palette, color_system)
+
+
+@cache
+def cursor_style(color_system: str | None) -> Style:
+    """The cursor's own mark, unlike any colour of the maps; without colour, reversed."""
+    if color_system is None:
+        return Style(bold=True, reverse=True)
+    return Style(bold=True, color=Color.from_rgb(0, 0, 0), bgcolor=Color.from_rgb(*CURSOR))
+
+
+@cache
+def mark_style(color_system: str | None) -> Style:
+    """Words and lines in the cursor's colour."""
+    return Style(bold=True) if color_system is None else Style(bold=True, color=Color.from_rgb(*CURSOR))
+
+
+class Look(Message):
+    """Somebody has clicked on something, and wants this view."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self.view = view
+
+
+class Drawn(Widget):
+    """Shows a scene: whoever has drawn for it says how with `draw`."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self.scene: Scene | None = None
+        self._lines: list[Line] | None = None
+
+    def show(self, scene: Scene) -> None:
+        """Draw this scene from now on."""
+        self.scene = scene
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw once more: what it depends on has changed."""
+        self._lines = None
+        self.refresh()
+
+    def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
+        """The lines of a scene in an area."""
+        raise NotImplementedError
+
+    def clicked(self, scene: Scene, x: int, y: int) -> View | None:
+        """What a click on a point of the content chooses; None: nothing."""
+        return None
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        view = None if offset is None or self.scene is None else self.clicked(self.scene, *offset)
+        if view is not None:
+            self.post_message(Look(view))
+
+    def on_resize(self) -> None:
+        self.redraw()
+
+    def render_line(self, y: int) -> Strip:
+        """What Textual asks for: a line of the content."""
+        style = self.visual_style.rich_style
+        if self._lines is None:
+            self._lines = [] if self.scene is None else self.draw(self.scene, *self.size)
+        line = self._lines[y] if y < len(self._lines) else [Segment("")]
+        return Strip(line).apply_style(style).adjust_cell_length(self.size.width, style)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from tfcli.inspection.attention import AttentionKind, AttentionRecord
 from tfcli.inspection.attention.choice import AttentionChoice
-from tfcli.records.attention import AttentionKind, AttentionRecord
 
 Scale = Literal["linear", "log", "row"]
 Palette = Literal["cividis", "viridis"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError, shortened
-from tfcli.generation.padding import padded
+from tfcli.generation.decoding import padded
 from tfcli.generation.sampling import ruled_out
 from tfcli.models.encoder import Encoder
 from tfcli.records.generation import Candidate, Filled

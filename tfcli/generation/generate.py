@@ -1,18 +1,175 @@
 """Text generation from a run, whole or streaming: prompts are continued, translated, or get their masks
 filled, whichever the run was trained for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
-from tfcli.generation.batch import GrowingText, PromptBatch
-from tfcli.generation.decode import NewToken
+from tfcli.errors import UsageError
+from tfcli.generation.beam_search import ObserveNode, prompt_beams
+from tfcli.generation.decoding import (
+    Continuation,
+    DecodingStages,
+    NewToken,
+    Observe,
+    StoppingCriterion,
+    collect,
+    continued,
+    finish_of,
+    prompt_tokens,
+)
 from tfcli.generation.fill_mask import CANDIDATES, fill_all
-from tfcli.generation.settings import settled
+from tfcli.generation.prompts import prefix_ids, prompt_ids
+from tfcli.generation.sampling import ruled_out
+from tfcli.generation.stopping import StopTexts, stop_finder
+from tfcli.models.decoder import Decoder
 from tfcli.models.encoder import Encoder
+from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.transformer import Transformer
 from tfcli.recipe.generate import GenerateSection
-from tfcli.records.generation import Filled, Generated
+from tfcli.records.generation import BeamNode, BeamTree, Filled, Generated, Option, Trace, TraceStep
+from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
+from tfcli.tokenization.tokenizer import Tokenizer
+
+
+def settled(
+    model: Transformer, tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None
+) -> GenerateSection:
+    """The settings once it is clear whether to sample: where not, the temperature is 0.
+
+    Args:
+        sample: whether to; None: a decoder does, an encoder-decoder not.
+
+    Raises:
+        UsageError: they contradict each other or the vocabulary; says which, and what would fit.
+    """
+    _check(tokenizer, settings, sample)
+    prefix_ids(model, tokenizer, settings)
+    samples = isinstance(model, Decoder) if sample is None else sample
+    if settings.beyond_context == "slide":
+        settings = replace(settings, batch_size=1)  # what is read again would depend on the longest text of a batch
+    return settings if samples else replace(settings, temperature=0.0)
+
+
+def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None) -> None:
+    if settings.top_k > tokenizer.vocab_size:
+        raise UsageError(
+            f"top_k = {settings.top_k} is above the vocabulary's {tokenizer.vocab_size} tokens",
+            f"choose {tokenizer.vocab_size} at most, or 0 for all",
+        )
+    if settings.chat and tokenizer.chat is None:
+        raise UsageError(
+            "The run has no chat template, as imported chat models bring along",
+            "leave --chat out, or import it again",
+        )
+    if settings.system and not settings.chat:
+        raise UsageError("--system is a part of a chat, and there is none", "add --chat")
+    if settings.beam > 1 and sample and settings.temperature > 0:
+        raise UsageError(
+            f"A beam of {settings.beam} draws no samples, as temperature = {settings.temperature:g} asks",
+            "give one of the two",
+        )
+    if 1 < settings.beam < settings.num_samples:
+        raise UsageError(
+            f"A beam of {settings.beam} cannot give {settings.num_samples} texts",
+            "raise the beam to their number",
+        )
+
+
+class PromptBatch:
+    """Prompts for a decoder or an encoder-decoder.
+
+    Args:
+        settings: once they are settled.
+
+    Raises:
+        UsageError: a prompt is empty where there must be something to translate.
+    """
+
+    def __init__(
+        self, model: Transformer, tokenizer: Tokenizer, prompts: Sequence[str], settings: GenerateSection
+    ) -> None:
+        assert isinstance(model, Decoder | EncoderDecoder)
+        self.prompts, self.model = prompts, model
+        self.ids = [prompt_ids(model, tokenizer, prompt, settings) for prompt in prompts]
+        self._tokenizer, self._settings = tokenizer, settings
+        self._continued = continued(model, self.ids, tokenizer.roles)
+        self.how: dict[str, Any] = {
+            "prefix": prefix_ids(model, tokenizer, settings),
+            "ends": stop_finder(tokenizer, settings.stop, self._continued),
+        }
+        """`prefix` and `ends` as `decode` and `beam_search` take them."""
+
+    def tokens(self, observe: Observe | None = None) -> Iterator[NewToken]:
+        """As `prompt_tokens`: new tokens, `num_samples` texts a prompt."""
+        return prompt_tokens(self.model, self.ids, self._tokenizer.roles, self._settings, **self.how, observe=observe)
+
+    def beams(self, observe: ObserveNode | None = None) -> list[list[Continuation]]:
+        """As `prompt_beams`: the best texts of every prompt."""
+        return prompt_beams(self.model, self.ids, self._tokenizer.roles, self._settings, **self.how, observe=observe)
+
+    def text(self, number: int) -> "GrowingText":
+        """A text of a prompt, to grow."""
+        return GrowingText(self._tokenizer, self.prompts[number], self._continued[number], self._settings)
+
+    def record(self, number: int, found: Continuation) -> Generated:
+        """A text that has been found as a whole."""
+        text = self.text(number)
+        for token_id, log_probability in zip(found.token_ids, found.log_probabilities, strict=True):
+            text.push(token_id, log_probability)
+        return text.finished()
+
+
+class GrowingText:
+    """One text behind a prompt, streamed: what `push` and `finish` return is together the text of the record.
+
+    Args:
+        before: the ids of what is continued; empty for a translation.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, prompt: str, before: Sequence[int], settings: GenerateSection) -> None:
+        self._tokenizer, self._prompt, self._settings = tokenizer, prompt, settings
+        self._stream, self._stops = tokenizer.stream(before), StopTexts(settings.stop)
+        self._ids: list[int] = []
+        self._log_probabilities: list[float] = []
+        self._text = ""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop text has appeared: the text is whole, and later tokens do not belong to it."""
+        return self._stops.stopped
+
+    def push(self, token_id: int, log_probability: float) -> str:
+        """The text that a token brings: never half a character, and nothing that may become a stop text; nothing at all
+        once the text has stopped."""
+        if self.stopped:
+            return ""
+        self._ids.append(token_id)
+        self._log_probabilities.append(log_probability)
+        if token_id in self._tokenizer.roles.ends:
+            return ""  # nothing of the text, even where it has letters
+        return self._kept(self._stops.push(self._stream.push(token_id)))
+
+    def finish(self) -> str:
+        """What has been held back."""
+        return self._kept(self._stops.push(self._stream.finish()) + self._stops.finish())
+
+    def finished(self) -> Generated:
+        """The record, what has been held back included."""
+        self.finish()
+        return self.record()
+
+    def record(self) -> Generated:
+        """The whole, once it is finished."""
+        ids, log_probabilities = tuple(self._ids), tuple(self._log_probabilities)
+        finish = finish_of(ids, self._tokenizer.roles, self._settings.max_new_tokens, stopped=self.stopped)
+        return Generated(self._prompt, self._text, ids, sum(log_probabilities), log_probabilities, finish)
+
+    def _kept(self, piece: str) -> str:
+        self._text += piece
+        return piece
 
 
 def generate(
@@ -89,3 +246,125 @@ def _texts(batch: PromptBatch, settings: GenerateSection) -> Iterator[list[Gener
         texts[token.row].push(token.token_id, token.log_probability)
     for first in range(0, len(texts), samples):
         yield [text.finished() for text in texts[first : first + samples]]
+
+
+def translate(
+    model: EncoderDecoder,
+    sources: Sequence[Sequence[int]],
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    prefix: Sequence[int] = (),
+    ends: StoppingCriterion | None = None,
+    batch_size: int = 64,
+) -> list[list[int]]:
+    """The best text of a beam search for every source, or with a beam of 1 the most probable token at every step, in
+    the order of `sources`.
+
+    Args:
+        sources: token ids without bos and eos.
+        settings: nothing is sampled, whatever its temperature; its `num_samples` is 1.
+        prefix: what every text begins with.
+        ends: is asked with a text's new tokens after each of them, whether the text ends there.
+        batch_size: hypotheses that are read side by side.
+
+    Returns:
+        Token ids without bos and eos.
+
+    Raises:
+        UsageError: a source is longer than the context.
+    """
+    settings = replace(settings, temperature=0.0, num_samples=1)
+    found: list[list[int]] = [[] for _ in sources]
+    longest_first = sorted(range(len(sources)), key=lambda number: len(sources[number]), reverse=True)
+    size = max(1, batch_size // settings.beam)
+    for first in range(0, len(sources), size):
+        numbers = longest_first[first : first + size]
+        batch = [sources[number] for number in numbers]
+        if settings.beam == 1:
+            texts = collect(prompt_tokens(model, batch, roles, settings, prefix=prefix, ends=ends), len(batch))
+        else:
+            texts = [best for [best] in prompt_beams(model, batch, roles, settings, prefix=prefix, ends=ends)]
+        for number, text in zip(numbers, texts, strict=True):
+            found[number] = [token for token in text.token_ids if token not in roles.ends]
+    return found
+
+
+OPTIONS = 8
+"""Candidates of every step; the more of them, the wider the terminal that shows them all."""
+
+Labels = Callable[[Sequence[int]], list[str]]
+"""A tokenizer's labels of token ids."""
+
+
+def trace(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None) -> Trace:
+    """The first text that `generate` makes without beams, with what else could have come at each of its steps.
+
+    Raises:
+        UsageError: as `generate`.
+    """
+    settings = replace(settled(run.model, run.tokenizer, settings, sample), num_samples=1, beam=1, beam_groups=1)
+    batch = PromptBatch(run.model, run.tokenizer, [prompt], settings)
+    roles, labels = run.tokenizer.roles, run.tokenizer.labels
+    text, steps = batch.text(0), list[TraceStep]()
+    for token in batch.tokens(lambda stages: steps.append(trace_step(stages, roles, labels))):
+        text.push(token.token_id, token.log_probability)
+        if text.stopped:
+            break
+    return Trace(text.finished(), tuple(steps))
+
+
+def trace_step(stages: DecodingStages, roles: TokenRoles, labels: Labels, options: int = OPTIONS) -> TraceStep:
+    """A step of one text: its likeliest tokens under the model itself, the chosen one in the last place if it is none
+    of them. Ids that no token has are left out."""
+    logits, probabilities, chosen = stages.logits[0], stages.logits.softmax(-1)[0], int(stages.token_ids[0])
+    nameless = roles.without_token(len(logits))
+    best = (logits + ruled_out(nameless, logits)).topk(min(options, len(logits) - len({*nameless}))).indices.tolist()
+    if chosen not in best:
+        best[-1] = chosen
+    found = zip(best, labels(best), probabilities[best].tolist(), stages.probabilities[0, best].tolist(), strict=True)
+    shown = {token_id: Option(token_id, *of_it) for token_id, *of_it in found}
+    taken = shown[chosen]
+    return TraceStep(chosen, taken.token, taken.probability, taken.chance, tuple(shown.values()))
+
+
+def beams(run: LoadedRun, prompt: str, settings: GenerateSection) -> BeamTree:
+    """The beam search that `generate` makes its texts with.
+
+    Raises:
+        UsageError: as `generate`.
+    """
+    settings = settled(run.model, run.tokenizer, settings, sample=False)
+    batch = PromptBatch(run.model, run.tokenizer, [prompt], settings)
+    nodes: list[BeamNode] = []
+    [found] = batch.beams(lambda _, node: nodes.append(node))
+    texts = [batch.record(0, continuation) for continuation in found]
+    return beam_tree(prompt, nodes, texts, run.tokenizer.labels, settings)
+
+
+def beam_tree(
+    prompt: str, nodes: Sequence[BeamNode], texts: Sequence[Generated], labels: Labels, settings: GenerateSection
+) -> BeamTree:
+    """The whole tree with its tokens' labels and the way to the best text: to its best end, where two groups have found
+    the same.
+
+    Args:
+        nodes: in the order in which `beam_search` gave them to its `observe`.
+        texts: what the search found, the best first.
+    """
+    ids = [*texts[0].token_ids]
+    ways = [_ancestry(nodes, number) for number, node in enumerate(nodes) if node.step == len(ids) - 1]
+    best = [way for way in ways if [nodes[n].token_id for n in reversed(way)] == ids]
+    chosen = max(best, key=lambda way: (nodes[way[0]].fate == "ended", nodes[way[0]].ranking), default=[])
+    named = zip(nodes, labels([node.token_id for node in nodes]), strict=True)
+    drawn = tuple(replace(node, token=label, chosen=n in chosen) for n, (node, label) in enumerate(named))
+    return BeamTree(prompt, settings.beam, settings.length_penalty, drawn, tuple(texts))
+
+
+def _ancestry(nodes: Sequence[BeamNode], number: int | None) -> list[int]:
+    """The numbers of a node and of all that lead to it, itself first."""
+    ancestry = []
+    while number is not None:
+        ancestry.append(number)
+        number = nodes[number].parent
+    return ancestry

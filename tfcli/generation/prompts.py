@@ -3,7 +3,7 @@
 import re
 
 from tfcli.errors import UsageError
-from tfcli.generation.context import read_of, read_of_source, token_limits
+from tfcli.generation.decoding import read_of, read_of_source, token_limits
 from tfcli.generation.fill_mask import masked
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder import Encoder

@@ -12,14 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfcli.inspection.attention import AttentionKind
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.masks import attention_mask
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.stack import Stack
-from tfcli.models.transformer import Transformer
-from tfcli.records.attention import AttentionKind
+from tfcli.models.transformer import Stack, Transformer
 
 
 @dataclass(frozen=True)

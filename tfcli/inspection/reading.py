@@ -8,10 +8,15 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import Remark, UsageError
-from tfcli.generation.beam import prompt_beams
-from tfcli.generation.translate import translate
+from tfcli.generation.beam_search import prompt_beams
+from tfcli.generation.generate import translate
+from tfcli.inspection.attention import AttentionKind
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.decoder import Decoder
+from tfcli.models.encoder import Encoder
 from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.transformer import Stack, Transformer
 from tfcli.runs.foreign import remark_if_foreign
 from tfcli.runs.load import LoadedRun
 
@@ -157,3 +162,81 @@ def _best(run: LoadedRun, ids: list[int], beam: int, max_new_tokens: int | None)
     )
     [[best]] = prompt_beams(run.model, [ids], run.config.roles, settings)
     return [token for token in best.token_ids if token not in run.config.roles.ends]
+
+
+@dataclass(frozen=True)
+class Tower:
+    """The embedding and the stack that read a text; an encoder-decoder's encoder."""
+
+    embedding: TokenEmbedding
+    stack: Stack
+
+    def hidden(self, ids: Tensor) -> Tensor:
+        """Shape: ids (1, T); returns (T, D)."""
+        hidden: Tensor = self.stack(self.embedding(ids))
+        return hidden[0]
+
+    @property
+    def masked(self) -> bool:
+        """Whether a token is kept from seeing those after it."""
+        return any(attention.causal for attention in self.attentions())
+
+    def attentions(self) -> list[MultiHeadAttention]:
+        """The self-attention of every layer."""
+        return [module for module in self.stack.modules() if isinstance(module, MultiHeadAttention)]
+
+
+def tower(model: Transformer) -> Tower:
+    """What of a model reads a text."""
+    assert isinstance(model, Decoder | Encoder | EncoderDecoder)
+    return Tower(model.embedding, model.encoder if isinstance(model, EncoderDecoder) else model.stack)
+
+
+KINDS: dict[str, tuple[AttentionKind, ...]] = {
+    "decoder": ("decoder_self",),
+    "encoder": ("encoder_self",),
+    "encoder-decoder": ("encoder_self", "decoder_self", "cross"),
+}
+"""By architecture, in the order in which they are shown."""
+
+
+def chosen_kinds(
+    run: LoadedRun, kind: AttentionKind | None, place: tuple[int, int | None] | None = None
+) -> tuple[AttentionKind, ...]:
+    """The kind that is asked for, or all that the model has.
+
+    Args:
+        place: a layer and a head, or a layer alone, that one of them has to have.
+
+    Raises:
+        UsageError: the model has no attention of that kind, or no such head; naming those it has.
+    """
+    kinds = KINDS[run.architecture]
+    if kind is not None:
+        if kind not in kinds:
+            raise UsageError(f"This {run.architecture} has no {kind} attention", f"choose {' or '.join(kinds)}")
+        kinds = (kind,)
+    if place is not None:
+        model, decodes = run.config.model, run.architecture == "encoder-decoder"
+        layers = max(model.decoder_layers if decodes and one != "encoder_self" else model.num_layers for one in kinds)
+        if place[0] >= layers or (place[1] or 0) >= model.num_heads:
+            raise UsageError(
+                f"{run.directory.path} has no head {place[0]}.{place[1] or 0}",
+                f"name LAYER.HEAD, both from 0: layers to {layers - 1}, heads to {model.num_heads - 1}",
+            )
+    return kinds
+
+
+def query_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
+    """The ids that look."""
+    return _there(inputs.encoder if kind == "encoder_self" else inputs.decoder)
+
+
+def key_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
+    """The ids that are looked at."""
+    return _there(inputs.decoder if kind == "decoder_self" else inputs.encoder)
+
+
+def _there(ids: tuple[int, ...] | None) -> tuple[int, ...]:
+    assert ids is not None, "a kind of attention reads sides that its model has"
+    return ids

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.embeddings import TokenRow, Word
+from tfcli.inspection.losses import ScoredToken
 from tfcli.records.arrays import frozen
-from tfcli.records.attention import AttentionRecord
-from tfcli.records.losses import ScoredToken
-from tfcli.records.tokens import TokenRow, Word
 
 
 def merged(

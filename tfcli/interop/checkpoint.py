@@ -1,6 +1,5 @@
 """A Hugging Face checkpoint folder: ``config.json`` and the weights, in safetensors or a PyTorch pickle (nothing but
-tensors is read of it), in one file or sharded, with an index that says which tensor is in which.
-"""
+tensors is read of it), in one file or sharded, with an index that says which tensor is in which."""
 
 import pickle
 import warnings

@@ -1,32 +1,86 @@
-"""Export of a run: a folder that `transformers` loads, with its tokenizer."""
+"""Export of a run: a folder that `transformers` loads, with its tokenizer.
 
+It frames texts as the run was trained on them; the tokenizer of an imported run frames them as it came.
+"""
+
+import json
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from tokenizers import Tokenizer as Backend
 
 from tfcli.errors import UsageError
-from tfcli.files import claimed, replacing_folder, write_json
+from tfcli.files import claimed, replacing_folder, write_json, write_text
 from tfcli.generation.sampling import never_generated
-from tfcli.interop.families import LAYOUTS
-from tfcli.interop.layout import Inexpressible, Layout, written_tokens
-from tfcli.interop.rewriting import Parameters, same_functions
-from tfcli.interop.tensors import give, precision_of
-from tfcli.interop.tokenizer_export import write_tokenizer
-from tfcli.models.build import weightless
+from tfcli.interop import Exportable, ExportedRun
+from tfcli.interop.families.known import KNOWN_FAMILIES
+from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariant, written_tokens
+from tfcli.interop.tensors import Parameters, checkpoint_of_parameters, precision_of, same_functions
+from tfcli.interop.token_roles import framing_template, prefix_token_ids
+from tfcli.interop.tokenizer_files import CHAT_FILE, CHAT_FOLDER
+from tfcli.models.build import meta_model
 from tfcli.recipe.model import ModelSection
-from tfcli.records.interop import Exportable, ExportedRun
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun
 from tfcli.runs.weights import model_tensors, save_tensors
+from tfcli.tokenization.tokenizer_json import copy_backend
+
+_ROLES = ("pad", "bos", "eos", "mask", "unk")
+
+
+def write_tokenizer(folder: Path, run: LoadedRun) -> None:
+    """Write tokenizer.json, tokenizer_config.json, special_tokens_map.json, and the chat templates."""
+    backend = _backend(run)
+    write_text(folder / "tokenizer.json", backend.to_str(pretty=True) + "\n")
+    roles = run.config.roles
+    ids: dict[str, int | None] = {role: getattr(roles, role) for role in _ROLES}
+    if roles.endless:  # their ids are those of ordinary tokens
+        ids |= {"pad": None, "eos": None, "bos": next(iter(roles.text_prefix), None)}
+    names = {f"{role}_token": backend.id_to_token(token) for role, token in ids.items() if token is not None}
+    if "eos_token" in names:  # CTranslate2 wants a name; GPT-2's, too, knows every byte and says its end
+        names.setdefault("unk_token", names["eos_token"])
+    if run.architecture == "encoder" and not roles.endless:  # what BERT calls them
+        names |= {"cls_token": names["bos_token"], "sep_token": names["eos_token"]}
+    write_json(folder / "special_tokens_map.json", names)
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": run.config.model.max_seq_len,
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
+    }
+    write_json(folder / "tokenizer_config.json", {**settings, **names})
+    for name, template in run.tokenizer.chat.templates.items() if run.tokenizer.chat else ():
+        file = folder / (CHAT_FILE if name == "default" else f"{CHAT_FOLDER}/{name}.jinja")
+        file.parent.mkdir(exist_ok=True)
+        write_text(file, template)
+
+
+def _backend(run: LoadedRun) -> Backend:
+    state = json.loads(run.tokenizer.to_json())
+    for token in state["added_tokens"]:
+        # As `Tokenizer.encode_masked` has it: where words carry the space before them, so does the mask.
+        if token["id"] == run.config.roles.mask and run.tokenizer.words_carry_spaces:
+            token["lstrip"] = True
+    backend = copy_backend(json.dumps(state))
+    backend.encode_special_tokens = False
+    roles = run.config.roles
+    front = roles.source_start if run.architecture == "encoder-decoder" else roles.text_prefix
+    if not run.recipe.is_imported or prefix_token_ids(backend) != front:
+        # ``<s> text`` for a decoder, ``<s> text </s>`` for an encoder, ``text </s>`` for a source.
+        sides = front, () if run.architecture == "decoder" else roles.end
+        before, after = ([str(backend.id_to_token(token)) for token in side] for side in sides)
+        pair = [*before, "$A", *after, "$B", *after]
+        backend.post_processor = framing_template(backend, before, after, pair=pair)
+    return backend
 
 
 class Expressed(NamedTuple):
     """A model as a family has it."""
 
-    layout: Layout
+    layout: CheckpointFamily
     config: dict[str, Any]
     section: ModelSection
     parameters: Parameters
@@ -64,7 +118,7 @@ def export_run(run: LoadedRun, out: Path) -> ExportedRun:
                 f"train with a preset of a family, as --preset {_WITH_A_FAMILY[run.architecture]} with a --size",
             )
         layout, config, section, parameters = found
-        tensors = give(layout, section, parameters)
+        tensors = checkpoint_of_parameters(layout, section, parameters)
         stored = _stored_precision(run)
         if stored is not None and all(torch.equal(one, one.to(stored).float()) for one in tensors.values()):
             tensors = {name: tensor.to(stored) for name, tensor in tensors.items()}
@@ -103,16 +157,16 @@ def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, 
     Args:
         own: the family that it was imported from, which comes first.
     """
-    layouts = sorted(LAYOUTS, key=lambda layout: layout.name != own)
+    layouts = sorted(KNOWN_FAMILIES, key=lambda layout: layout.name != own)
     last = [layout for layout in layouts if layout.name in _OWN_TOKENIZER and layout.name != own]
-    obstacles: dict[str, Inexpressible] = {}
+    obstacles: dict[str, UnsupportedVariant] = {}
     for tried in ([layout for layout in layouts if layout not in last], last):
         # Made again rather than kept: each way is a model, and the first that serves is the last that is made.
         for way, rewritten in same_functions(section, parameters):
             for layout in tried:
                 try:
                     return Expressed(layout, layout.write(way, roles) | _no_ends(roles), way, rewritten)
-                except Inexpressible as obstacle:
+                except UnsupportedVariant as obstacle:
                     obstacles.setdefault(layout.name, obstacle)
     families: dict[str, list[str]] = {}
     for name, inexpressible in obstacles.items():
@@ -127,7 +181,7 @@ def exportable(section: ModelSection, roles: TokenRoles | None = None) -> Export
     Args:
         roles: None: a tokenizer is yet to be trained.
     """
-    shapes = model_tensors(weightless(section))
+    shapes = model_tensors(meta_model(section))
     found = expressed(section, shapes, roles or TokenRoles(pad=0, bos=1, eos=2))
     if isinstance(found, str):
         return Exportable(None, (), found)

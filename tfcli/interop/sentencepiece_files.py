@@ -13,8 +13,8 @@ from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import read_object, require_size
 from tfcli.interop.config import LARGEST_FILE, read_optional
 from tfcli.interop.token_roles import framing_template
-from tfcli.tokenization.checks import require_sound
-from tfcli.tokenization.spelling import first_characters
+from tfcli.tokenization.tokenizer import first_characters
+from tfcli.tokenization.tokenizer_json import validate_tokenizer
 
 ENDINGS = (".model", ".spm")
 REMEDY = "give a tokenizer.json of the same vocabulary with --tokenizer FILE"
@@ -70,7 +70,7 @@ def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, 
     strip = [decoders.Strip(" ", 1, 0)] if model.normalizer_spec.add_dummy_prefix else []
     backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip])
     _require_same_normalization(model, backend, file)
-    require_sound(json.loads(backend.to_str()))
+    validate_tokenizer(json.loads(backend.to_str()))
     return backend, special
 
 

@@ -1,16 +1,21 @@
-"""Tensors of a checkpoint as parameters of a model, and back: names, shapes, transposed and joined matrices."""
+"""Tensors of a checkpoint as parameters of a model, and back: names, shapes, transposed and joined matrices.
+
+A rewriting maps a section and its parameters to others with the same logits, or to None where it does not apply.
+"""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError, shortened
-from tfcli.interop.layout import Layout, TensorMap
-from tfcli.models.build import weightless
+from tfcli.interop.families.layout import CheckpointFamily, TensorMap
+from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.models.build import meta_model
 from tfcli.recipe.model import ModelSection
 
 _REMEDY = "the file is damaged, or config.json belongs to another checkpoint"
@@ -24,7 +29,7 @@ class Taken:
     left_over: list[str]
 
 
-def canonical_names(layout: Layout, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def canonical_names(layout: CheckpointFamily, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors under the names of today's class with a language-model head.
 
     Old endings are renamed, and base-model checkpoints, which leave the prefix out, get it.
@@ -35,7 +40,7 @@ def canonical_names(layout: Layout, tensors: Mapping[str, Tensor]) -> dict[str, 
     return {layout.prefix + name: tensor for name, tensor in renamed.items()}
 
 
-def _new_name(layout: Layout, name: str, tensors: Mapping[str, Tensor]) -> str:
+def _new_name(layout: CheckpointFamily, name: str, tensors: Mapping[str, Tensor]) -> str:
     """Today's name of a tensor; where another tensor has it, the old one stays, and `take` refuses it."""
     for old, new in layout.renames.items():
         if name.endswith(old) and name.removesuffix(old) + new not in tensors:
@@ -43,7 +48,7 @@ def _new_name(layout: Layout, name: str, tensors: Mapping[str, Tensor]) -> str:
     return name
 
 
-def settled_section(layout: Layout, section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSection:
+def settled_section(layout: CheckpointFamily, section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSection:
     """The section with what config.json leaves to the tensors: whether there is a head, and whether it is tied.
 
     Args:
@@ -58,8 +63,12 @@ def settled_section(layout: Layout, section: ModelSection, tensors: Mapping[str,
     return layout.settle(section, tensors)
 
 
-def take(
-    layout: Layout, section: ModelSection, tensors: Mapping[str, Tensor], where: Path, names: Collection[str] = ()
+def parameters_of_checkpoint(
+    layout: CheckpointFamily,
+    section: ModelSection,
+    tensors: Mapping[str, Tensor],
+    where: Path,
+    names: Collection[str] = (),
 ) -> Taken:
     """Read a checkpoint's tensors as the parameters of a model of this section.
 
@@ -114,7 +123,7 @@ def multiplied(
     return section, result
 
 
-def _part(layout: Layout, name: str) -> str:
+def _part(layout: CheckpointFamily, name: str) -> str:
     """The part of the model that has a tensor: its layers, its embeddings, its head."""
     return name.removeprefix(layout.prefix).partition(".")[0]
 
@@ -146,7 +155,9 @@ def _require_layers(section: ModelSection, tensors: Mapping[str, Tensor], where:
         )
 
 
-def give(layout: Layout, section: ModelSection, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def checkpoint_of_parameters(
+    layout: CheckpointFamily, section: ModelSection, parameters: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """A model's parameters under a checkpoint's names."""
     theirs = {}
     for one in layout.tensors(section):
@@ -169,7 +180,7 @@ def precision_of(tensors: Mapping[str, Tensor]) -> str:
 
 def parameter_shapes(section: ModelSection) -> dict[str, torch.Size]:
     """The shape of every parameter of a model of this section, at no cost."""
-    return {name: parameter.shape for name, parameter in weightless(section).named_parameters()}
+    return {name: parameter.shape for name, parameter in meta_model(section).named_parameters()}
 
 
 def _their_shape(one: TensorMap, shapes: Mapping[str, torch.Size]) -> tuple[int, ...]:
@@ -185,3 +196,122 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+Parameters = Mapping[str, Tensor]
+Written = tuple[ModelSection, Parameters]
+Rewriting = Callable[[ModelSection, Parameters], Written | None]
+
+
+def same_functions(section: ModelSection, parameters: Parameters) -> Iterator[Written]:
+    """The model as it is, and then written otherwise: in one respect, in two, and so on."""
+    for number in range(len(_REWRITINGS) + 1):
+        for chosen in combinations(_REWRITINGS, number):
+            written: Written | None = (section, parameters)
+            for rewriting in chosen:
+                written = rewriting(*written) if written is not None else None
+            if written is not None:
+                yield written
+
+
+def fold_scale(section: ModelSection, parameters: Parameters) -> Written | None:
+    """√d_model is multiplied into the embedding matrices, and the head gets the matrix as it was. An encoder-decoder's
+    head goes on sharing it, and divides what it reads by √d_model, as T5's does."""
+    scale = section.embedding_scale
+    if scale == 1.0:
+        return None
+    folded = {name: parameters[name] * scale for name in _EMBEDDINGS if name in parameters}
+    if section.architecture != "encoder-decoder":
+        kept = {"head.weight": parameters["embedding.weight"]}
+        return replace(section, scale_embeddings=False, tie_embeddings=False), {**kept, **parameters, **folded}
+    if section.tie_embeddings and section.scale_logits:
+        return None
+    scaled = section.scale_logits or section.tie_embeddings
+    return replace(section, scale_embeddings=False, scale_logits=scaled), {**parameters, **folded}
+
+
+def zero_output_biases(section: ModelSection, parameters: Parameters) -> Written | None:
+    """Where queries, keys and values have biases and the output has none, it gets zeros."""
+    if not section.attention_bias or section.has_output_bias:
+        return None
+    outputs = [name for name in parameters if name.endswith("attention.output.weight")]
+    zeros = {name.replace("weight", "bias"): torch.zeros(len(parameters[name])) for name in outputs}
+    return replace(section, attention_output_bias=True), {**parameters, **zeros}
+
+
+def sort_sinusoids(section: ModelSection, parameters: Parameters) -> Written | None:
+    """All sines before all cosines: the dimensions of the residual stream change their order, and with them the rows
+    and columns of every parameter that writes to it or reads from it. Norms do not see the order."""
+    added = section.positions == "sinusoidal" and section.position_merge == "add"
+    if not added or section.layout != "interleaved" or section.d_model % 2:
+        return None
+    if section.attention_score == "parameter_free":
+        return None  # its heads are cut from the residual stream itself
+    even = torch.arange(0, section.d_model, 2)
+    order = torch.cat((even, even + 1))
+    sorted_ = {name: _sorted(name, tensor, order) for name, tensor in parameters.items()}
+    return replace(section, position_layout="halves"), sorted_
+
+
+def write_out_positions(section: ModelSection, parameters: Parameters) -> Written | None:
+    """Sines and cosines that are added, or no positions at all, as a table that could have been learned."""
+    is_none = section.positions == "none"
+    if not is_none and (section.positions != "sinusoidal" or section.position_merge != "add"):
+        return None
+    if section.architecture == "encoder-decoder":
+        return None
+    length, size = section.max_seq_len, section.d_model
+    table = sinusoidal_encoding(
+        length,
+        size,
+        section.position_base,
+        layout=section.layout,
+        offset=section.position_offset,
+        scaling=section.position_scaling,
+    )
+    learned = replace(
+        section,
+        positions="learned",
+        position_merge="add",
+        position_layout=None,
+        position_offset=0,
+        position_scaling=1.0,
+        scale_embeddings=section.embedding_scale != 1,
+    )
+    table = (table * (not is_none)).to(parameters["embedding.weight"])
+    return learned, {**parameters, "embedding.positions": table}
+
+
+def fold_score_scale(section: ModelSection, parameters: Parameters) -> Written | None:
+    """1/√Dh is multiplied into the queries, whose dot products with the keys are then the scores."""
+    if section.attention_score != "scaled_dot" or section.query_key_norm:
+        return None
+    scale = section.size_per_head**-0.5
+    folded = {name: tensor * scale for name, tensor in parameters.items() if "attention.query." in name}
+    return replace(section, attention_score="dot"), {**parameters, **folded}
+
+
+_REWRITINGS: tuple[Rewriting, ...] = (
+    fold_scale,
+    zero_output_biases,
+    sort_sinusoids,
+    write_out_positions,
+    fold_score_scale,
+)
+
+_EMBEDDINGS = ("embedding.weight", "target_embedding.weight")
+_INSIDE = ("attention.query", "attention.key", "attention.value", "feed_forward.up", "feed_forward.gate")
+_HEAD_WIDE = ("query_norm", "key_norm", "score.weight", "head.bias")
+
+
+def _sorted(name: str, tensor: Tensor, order: Tensor) -> Tensor:
+    """The parameter with the dimensions of the residual stream in another order."""
+    if any(part in name for part in _HEAD_WIDE):
+        return tensor
+    if any(part in name for part in _INSIDE):  # from the residual stream to the inside of a sublayer
+        return tensor[:, order] if tensor.ndim == 2 else tensor
+    if "transform.weight" in name:
+        return tensor[order][:, order]
+    if "output.weight" in name:  # and back to it
+        return tensor[order]
+    return tensor[..., order]  # embeddings, head, and what is added to the residual stream or scales it

@@ -85,7 +85,7 @@ def checkpoint_roles(backend: Backend, folder: Path, values: Mapping[str, Any], 
     is_pair = values.get("is_encoder_decoder") is True or family in ENCODER_DECODERS
     roles = find_roles(backend.token_to_id, where, ids, may_be_endless=not is_pair)
     more_ends = [token for token in dict.fromkeys(all_of("eos")) if token != roles.eos]
-    front = put_in_front(backend)
+    front = prefix_token_ids(backend)
     is_plain = front == (roles.bos,) and roles.bos != roles.eos and not roles.endless
     roles = replace(roles, more_ends=tuple(more_ends), text_start=None if is_plain else front)
     if not is_pair:
@@ -109,7 +109,7 @@ def _ids(files: list[tuple[Path, Mapping[str, Any]]], setting: str) -> Iterator[
             yield token
 
 
-def put_in_front(backend: Backend) -> tuple[int, ...]:
+def prefix_token_ids(backend: Backend) -> tuple[int, ...]:
     """What the tokenizer puts before a text: ``<s>`` for Llama and BART, nothing for GPT-2 and T5."""
     backend.no_truncation()
     backend.no_padding()

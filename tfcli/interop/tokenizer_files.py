@@ -14,12 +14,10 @@ from tfcli.files import read_object, require_size
 from tfcli.interop.config import LARGEST_FILE, read_optional
 from tfcli.interop.sentencepiece_files import ENDINGS, REMEDY, add_sentinels, framed, sentencepiece_backend
 from tfcli.interop.token_roles import checkpoint_roles, framing_template, special_names
-from tfcli.tokenization.backend import copied, library_refusals, read_backend, tried
 from tfcli.tokenization.chat import ChatTemplates
-from tfcli.tokenization.checks import require_ids
-from tfcli.tokenization.load import FILE_NAME, load_tokenizer
 from tfcli.tokenization.roles import ROLE_NAMES
-from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
+from tfcli.tokenization.tokenizer_json import copy_backend, library_refusals, read_backend, require_ids, tried
 
 CHAT_FILE, CHAT_FOLDER = "chat_template.jinja", "additional_chat_templates"
 _READINGS = 4
@@ -60,7 +58,7 @@ def read_roles(tokenizer: Tokenizer, folder: Path, values: Mapping[str, Any]) ->
     Raises:
         BrokenInputError: a file of the checkpoint is damaged.
     """
-    backend = copied(tokenizer.to_json())
+    backend = copy_backend(tokenizer.to_json())
     return tokenizer.with_roles(checkpoint_roles(backend, folder, values, "The tokenizer"))
 
 
@@ -118,7 +116,7 @@ def _sentencepiece(files: list[Path], family: str) -> Backend:
         _declare(backend, folder, backend.get_vocab())
         framed(backend, family, special_names(folder), folder)
         for _ in range(_READINGS):  # the library reads some scores an ulp beside what it writes
-            backend = copied(backend.to_str())
+            backend = copy_backend(backend.to_str())
         return tried(backend)
 
 

@@ -1,12 +1,24 @@
-"""Scaled dot-product attention, softmax(scores) V (Vaswani et al. 2017, equation 1), on two paths.
+"""Scaled dot-product attention: softmax(Q Kᵀ / √D_k) V (Vaswani et al. 2017, equation 1), on three paths.
 
 The explicit path is the formula line by line and gives the weights; the fused path is PyTorch's kernel and is fast. A
 test holds them equal. Shape legend: B batch, H heads, T queries, S keys, Dh size of a head.
+
+Shape legend: B batch, H heads, T queries, S keys, Dh size of a head.
+
+The scores of one sequence fit into the cache where those of a batch do not, and each of the matrix products runs at the
+speed of a plain one. Shape legend: H heads, T queries, S keys, Dh size of a head; B sequences of a batch.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from tfcli.layers.kernels import dropped_out, softmax_gradient
+from tfcli.recipe.model import ModelSection
 
 
 def explicit_attention(
@@ -78,3 +90,126 @@ def without_blind_rows(output: Tensor, mask: Tensor) -> Tensor:
         output: (B, H, T, Dh); mask: broadcastable to (B, H, T, S)
     """
     return output.masked_fill(~mask.any(-1, keepdim=True), 0.0)
+
+
+class Score(nn.Module):
+    """One number for every query and key.
+
+    scaled_dot: q · k / √Dh (Vaswani et al. 2017, equation 1). dot: q · k (Luong et al. 2015, 3.1). additive:
+    v · tanh(q + k), with a learned v a head (Bahdanau et al. 2015, A.1.2; its W and U are the query and key
+    projections). A cap c makes it c · tanh(score / c) (Gemma Team 2024, section 2).
+
+    Shape:
+        query: (B, H, T, Dh)
+        key: (B, H, S, Dh)
+        returns: (B, H, T, S)
+    """
+
+    def __init__(self, model: ModelSection) -> None:
+        super().__init__()
+        self.scale = model.size_per_head**-0.5 if model.attention_score == "scaled_dot" else 1.0
+        self.cap = model.attention_softcap
+        additive = model.attention_score == "additive"
+        self.weight = nn.Parameter(torch.empty(model.num_heads, model.size_per_head)) if additive else None
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether PyTorch's fused kernel computes this score."""
+        return self.weight is None and self.cap is None
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        if self.weight is None:
+            scores = dot_scores(query, key, self.scale)
+        else:
+            meetings = torch.tanh(query[..., :, None, :] + key[..., None, :, :])  # (B, H, T, S, Dh)
+            scores = torch.einsum("bhtsd,hd->bhts", meetings, self.weight)
+        return scores if self.cap is None else self.cap * torch.tanh(scores / self.cap)
+
+
+def dot_scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
+    """Q Kᵀ · scale.
+
+    Shape:
+        query: (B, H, T, Dh); key: (B, H, S, Dh)
+        returns: (B, H, T, S)
+    """
+    return query @ key.transpose(-2, -1) * scale
+
+
+CACHED_SCORES = 1 << 20
+"""Scores worked on at a time: two megabytes of bfloat16, what stays in reach of two cores."""
+
+
+def row_attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, *, scale: float, dropout: float) -> Tensor:
+    """The attention of each sequence after the other. The bias gets no gradient.
+
+    Shape:
+        query: (B, H, T, Dh)
+        key, value: (B, H, S, Dh)
+        bias: (B or 1, H or 1, T, S), added to the scores; a mask is a bias of −∞
+        returns: (B, H, T, Dh)
+    """
+    return _RowAttention.apply(query, key, value, bias, scale, dropout)
+
+
+class _RowAttention(torch.autograd.Function):
+    """With P = softmax(A), O = P V and a gradient G of O: dV = Pᵀ G, dP = G Vᵀ, dA = P ⊙ (dP − rowsum(P ⊙ dP)),
+    dQ = dA K · scale, dK = dAᵀ Q · scale (the chain rule; Dao et al. 2022, appendix B.2)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scale: float, dropout: float
+    ) -> Tensor:
+        output = _heads_last(query)
+        kept: list[Tensor] = []
+        for some in _portions(query, key):
+            weights = torch.baddbmm(_portion(bias, some), query[some], key[some].transpose(1, 2), alpha=scale)
+            weights = torch.softmax(weights, dim=-1, dtype=weights.dtype)  # on a GPU, autocast would make it float32
+            kept.append(weights)
+            if dropout:
+                weights, survivors = dropped_out(weights, dropout)
+                kept.append(survivors)
+            output[some] = torch.bmm(weights, value[some])
+        ctx.save_for_backward(query, key, value, *kept)
+        ctx.scale, ctx.dropout = scale, dropout
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, *saved = ctx.saved_tensors
+        kept = iter(saved)
+        d_query, d_key, d_value = _heads_last(query), _heads_last(key), _heads_last(value)
+        for some in _portions(query, key):
+            weights = mixed = next(kept)
+            d_weights = torch.bmm(gradient[some], value[some].transpose(1, 2))
+            if ctx.dropout:
+                survivors = next(kept).to(weights.dtype).div_(1 - ctx.dropout)
+                mixed, d_weights = weights * survivors, d_weights * survivors
+            d_value[some] = torch.bmm(mixed.transpose(1, 2), gradient[some])
+            d_scores = softmax_gradient(d_weights, weights).mul_(ctx.scale)
+            d_query[some] = torch.bmm(d_scores, key[some])
+            d_key[some] = torch.bmm(d_scores.transpose(1, 2), query[some])
+        return d_query, d_key, d_value, None, None, None
+
+
+def _portions(query: Tensor, key: Tensor) -> Iterator[tuple[int, slice]]:
+    """A sequence and as many of its heads at a time as have scores for the cache."""
+    batch, heads, length, _ = query.shape
+    at_once = max(1, min(heads, CACHED_SCORES // (length * key.shape[2])))
+    for sequence in range(batch):
+        for first in range(0, heads, at_once):
+            yield sequence, slice(first, first + at_once)
+
+
+def _portion(bias: Tensor, some: tuple[int, slice]) -> Tensor:
+    """What is added to the scores of a portion; one row or one head may stand for all."""
+    sequence, heads = some
+    of_sequence = bias[sequence if len(bias) > 1 else 0]
+    return of_sequence[heads] if len(of_sequence) > 1 else of_sequence
+
+
+def _heads_last(like: Tensor) -> Tensor:
+    """An empty (B, H, T, Dh) whose heads lie side by side in memory, as the next matrix product wants them."""
+    batch, heads, length, size = like.shape
+    return like.new_empty(batch, length, heads, size).transpose(1, 2)

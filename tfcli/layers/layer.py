@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from tfcli.layers.autocast import for_products
 from tfcli.layers.feed_forward import FeedForward
+from tfcli.layers.linear import for_products
 from tfcli.layers.multi_head import KeyValueCache, MultiHeadAttention
 from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal

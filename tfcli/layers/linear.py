@@ -7,8 +7,20 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from tfcli.layers.autocast import for_products
 from tfcli.layers.kernels import biased_product, has_bfloat16_products, int8_product, packed
+
+
+def for_products(x: Tensor) -> Tensor:
+    """`x` as matrix products read it. Autocast would cast it again for each of them, there and back.
+
+    Shape:
+        x: any, and the same is returned
+    """
+    if x.is_meta:  # a tensor of a shape alone has no precision to save on, and PyTorch no answer for it
+        return x
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+
 
 _INT8_COLUMNS = 16
 """The int8 kernel reads so many columns at a time, and past the end where they do not come out even."""

@@ -1,9 +1,12 @@
-"""Causal mask, padding mask and sliding window: attention masks are boolean, True where a query may attend to a key.
+"""Attention masks: causal mask, padding mask and sliding window; boolean, True where a query may attend to a key.
 
 Shape legend: B batch, T target (query) length, S source (key) length.
+
+Shape legend: B batch, T tokens of the pass, N rows of a table of positions.
 """
 
 import functools
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -55,3 +58,31 @@ def attention_mask(
     if window is not None and window < source_length:
         masks.append(window_mask(target_length, source_length, window, device)[None, None])
     return functools.reduce(torch.logical_and, masks) if masks else None
+
+
+@dataclass(frozen=True)
+class Span:
+    """The columns from `start` up to `end`. A text whose first `left` columns are padding counts its positions from
+    there; without `left`, columns are positions.
+
+    Shape:
+        left: (B,), whole numbers
+    """
+
+    start: int
+    end: int
+    left: Tensor | None = None
+
+    def rows(self, table: Tensor, offset: int = 0) -> Tensor:
+        """The rows of a table of positions, `offset` further down. What padding gets is never looked at.
+
+        Shape:
+            table: (N, …)
+            returns: (T, …), or (B, T, …) with padding at the left
+        """
+        if self.left is None:
+            last = self.end + offset
+            assert last <= len(table), f"position {last - 1} is beyond the context of {len(table)}"
+            return table[self.start + offset : last]
+        columns = torch.arange(self.start, self.end, device=self.left.device)
+        return table[(columns - self.left[:, None]).clamp(min=0) + offset]

@@ -10,14 +10,20 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from tfcli.layers.attention import explicit_attention, fused_attention, masked, without_blind_rows
+from tfcli.layers.attention import (
+    Score,
+    dot_scores,
+    explicit_attention,
+    fused_attention,
+    masked,
+    row_attention,
+    without_blind_rows,
+)
 from tfcli.layers.linear import Linear
 from tfcli.layers.masks import attention_mask
 from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.layers.rotary import rotate
-from tfcli.layers.row_attention import row_attention
-from tfcli.layers.scores import Score, dot_scores
 from tfcli.recipe.model import ModelSection
 
 KeysValues = tuple[Tensor, Tensor]

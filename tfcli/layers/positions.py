@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
+from tfcli.layers.masks import Span
 from tfcli.layers.relative_bias import RelativeBias
 from tfcli.layers.rotary import Rotation, rotary_frequencies, rotation
 from tfcli.layers.sinusoidal import sinusoidal_encoding
-from tfcli.layers.span import Span
 from tfcli.recipe.model import ModelSection, PositionLayout
 
 

@@ -4,15 +4,117 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
+from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder import Encoder
 from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.initialization import initialize
 from tfcli.models.transformer import Transformer
-from tfcli.recipe.model import ModelSection
+from tfcli.recipe.model import Initialization, ModelSection
+
+Draw = Callable[[str, Tensor, ModelSection, torch.Generator], None]
+"""Fills a parameter of that name in place."""
+
+
+def initialize(model: nn.Module, section: ModelSection, generator: torch.Generator) -> None:
+    """Gains 1, biases 0, and everything else as `model.initialization` says."""
+    draw = _DRAWS[section.initialization]
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                parameter.zero_()
+            elif "norm." in name:
+                parameter.fill_(1.0)
+            else:
+                draw(name, parameter, section, generator)
+        if section.initialization == "copying" and section.attention_score != "parameter_free":
+            for module in model.modules():
+                if isinstance(module, MultiHeadAttention):
+                    _pass_on(module, (2 / section.num_layers) ** 0.5, generator)
+
+
+def _gpt2(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
+    """N(0, init_std²); what adds to the residual stream gets init_std / √(2L), so that its variance does not grow with
+    depth (Radford et al. 2019, section 2.3).
+
+    Embeddings that are scaled by √D start with a standard deviation of 1/√D: a token then weighs as much as its
+    position, and more than what the first layers add to it.
+    """
+    std = section.init_std
+    if _is_token_embedding(name) and section.embedding_scale != 1:
+        std = section.d_model**-0.5
+    elif name.endswith("output.weight"):
+        std = section.init_std / (2 * section.num_layers) ** 0.5
+    parameter.normal_(0.0, std, generator=generator)
+
+
+def _copying(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
+    """As gpt2. T5's biases begin as large as scores become, N(0, 4): each head looks at distances of its own, which
+    would take hundreds of steps to grow from nothing (docs/decisions/0019)."""
+    if name.endswith("relative_bias.weight"):
+        parameter.normal_(0.0, 2.0, generator=generator)
+    else:
+        _gpt2(name, parameter, section, generator)
+
+
+def _bert(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
+    """N(0, init_std²), nothing beyond two standard deviations (Devlin et al. 2019, their code)."""
+    std = section.init_std
+    nn.init.trunc_normal_(parameter, 0.0, std, -2 * std, 2 * std, generator=generator)
+
+
+def _vaswani2017(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
+    """Matrices uniform as Glorot and Bengio 2010 (equation 16), embeddings N(0, 1/D), which √D then scales to 1: the
+    paper leaves it open, this is what its authors' tensor2tensor does."""
+    if _is_token_embedding(name) or name.endswith(("positions", "table", "token_types")):
+        parameter.normal_(0.0, section.d_model**-0.5, generator=generator)
+    else:
+        nn.init.xavier_uniform_(parameter, generator=generator)
+
+
+def _t5(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
+    """N(0, 1/fan-in); queries a further 1/√Dh smaller, for their scores are not scaled; embeddings N(0, 1) (Raffel et
+    al. 2020, their code)."""
+    if _is_token_embedding(name) or name == "head.weight":
+        std = 1.0
+    elif name.endswith("query.weight"):
+        std = (section.d_model * section.size_per_head) ** -0.5
+    elif name.endswith("relative_bias.weight"):
+        std = section.d_model**-0.5
+    else:
+        std = parameter.shape[-1] ** -0.5
+    parameter.normal_(0.0, std, generator=generator)
+
+
+_DRAWS: Mapping[Initialization, Draw] = {
+    "copying": _copying,
+    "gpt2": _gpt2,
+    "bert": _bert,
+    "vaswani2017": _vaswani2017,
+    "t5": _t5,
+}
+
+
+def _is_token_embedding(name: str) -> bool:
+    return name in ("embedding.weight", "target_embedding.weight")
+
+
+def _pass_on(attention: MultiHeadAttention, gain: float, generator: torch.Generator) -> None:
+    """W^v orthogonal and W^o = gain · (W^v)ᵀ: together the heads add to a token what they attend to, unturned (with
+    fewer key-value dimensions than D, its projection on them).
+
+    After Trockman and Kolter 2023, who begin with value-output products near a multiple of the identity. It spares a
+    small model the long plateau before it learns to copy from its context.
+    """
+    assert isinstance(attention.value, nn.Linear) and isinstance(attention.output, nn.Linear)
+    nn.init.orthogonal_(attention.value.weight, generator=generator)
+    group = attention.num_heads // attention.num_kv_heads
+    values = attention.value.weight.unflatten(0, (attention.num_kv_heads, attention.head_dim))
+    attention.output.weight.copy_(gain / group * values.repeat_interleave(group, dim=0).flatten(0, 1).T)
+
 
 ARCHITECTURES: dict[str, type[Transformer]] = {
     "decoder": Decoder,
@@ -28,7 +130,7 @@ def build_model(section: ModelSection, seed: int = 0) -> Transformer:
     return model
 
 
-def unfilled(section: ModelSection) -> Transformer:
+def uninitialized_model(section: ModelSection) -> Transformer:
     """A model on the CPU that is about to be filled: its weights are never written, and take no memory until then."""
     with _Unwritten():
         return ARCHITECTURES[section.architecture](section)
@@ -44,7 +146,7 @@ class _Unwritten(TorchFunctionMode):
         return named["tensor"] if func in (init.kaiming_uniform_, init.uniform_) else func(*args, **named)
 
 
-def weightless(section: ModelSection) -> Transformer:
+def meta_model(section: ModelSection) -> Transformer:
     """A model of shapes without numbers: any size at no cost."""
     with torch.device("meta"):
         return ARCHITECTURES[section.architecture](section)

@@ -4,8 +4,7 @@ from torch import Tensor
 
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.models.head import build_head
-from tfcli.models.stack import Stack, StackCache, span_of
-from tfcli.models.transformer import AttentionWeights, Transformer, collector
+from tfcli.models.transformer import AttentionWeights, Stack, StackCache, Transformer, collector, span_of
 from tfcli.recipe.model import ModelSection
 
 

@@ -1,6 +1,8 @@
 """Quantization and prepacked weights for inference: a model that only predicts, laid out as this machine is fastest."""
 
+import ctypes
 import platform
+import sys
 from collections.abc import Callable
 
 import torch
@@ -10,17 +12,37 @@ from tfcli.errors import UsageError
 from tfcli.layers.kernels import has_bfloat16_products
 from tfcli.layers.linear import Int8Linear, PrepackedLinear
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.models.allocator import keep_freed_memory
 from tfcli.models.head import Head
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import WeightPrecision
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
+"""What glibc's mallopt can set (its manual page)."""
+
+_NEVER = -1  # as an unsigned size, the largest there is
+_GROWTH = 64 << 20
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep what is freed for what is allocated next. By default it gives every large tensor back to the
+    system, and the next one is made of new pages, each zeroed at its first touch: up to a fifth of a training step on a
+    CPU, and of a large batch of texts. Other systems are left as they are."""
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:  # another C library
+        return
+    mallopt(_MMAP_MAX, 0)
+    mallopt(_TRIM_THRESHOLD, _NEVER)
+    mallopt(_TOP_PAD, _GROWTH)
+
 
 _LARGE = 2**17
 """Numbers in a matrix from which on oneDNN is faster than the other library: a call of it takes a dozen
 microseconds more."""
 
 
-def ready_to_predict(model: Transformer, precision: WeightPrecision = "float32") -> None:
+def prepare_for_inference(model: Transformer, precision: WeightPrecision = "float32") -> None:
     """Lay a model's matrices out for prediction, in place. It can be neither trained nor saved any more.
 
     On an x86 processor they are packed for oneDNN, which is up to twice as fast as the library that PyTorch asks

@@ -1,12 +1,18 @@
 """The transformer: what encoder, decoder and encoder-decoder share."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from tfcli.layers.layer import TransformerLayer
+from tfcli.errors import UsageError
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.layers.layer import LayerCache, TransformerLayer
+from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import AttentionPath, MultiHeadAttention
+from tfcli.layers.norms import build_norm
+from tfcli.layers.positions import AttentionPositions, attention_positions
 from tfcli.recipe.model import ModelSection
 
 AttentionWeights = dict[str, list[Tensor]]
@@ -76,3 +82,131 @@ class Transformer(nn.Module):
 def collector(weights: AttentionWeights | None, kind: str) -> list[Tensor] | None:
     """The list that receives the weights of one kind; None where no weights are wanted."""
     return None if weights is None else weights.setdefault(kind, [])
+
+
+class StackCache(Protocol):
+    """What a stack remembers between the steps of a generation."""
+
+    layers: Sequence[LayerCache]
+
+    @property
+    def length(self) -> int:
+        """Tokens remembered so far."""
+
+    def span(self, tokens: int) -> Span:
+        """Where so many further tokens stand, behind those remembered."""
+
+
+class Stack(nn.Module):
+    """Layers one after the other; with pre-norm, a last norm after them (the residual stream is never normalised)."""
+
+    def __init__(self, model: ModelSection, num_layers: int, *, causal: bool, cross_attention: bool = False) -> None:
+        super().__init__()
+        self.positions = attention_positions(model, bidirectional=not causal)
+        self.layers = nn.ModuleList(
+            TransformerLayer(model, causal=causal, cross_attention=cross_attention) for _ in range(num_layers)
+        )
+        self.final_norm = build_norm(model) if model.norm_placement == "pre" else nn.Identity()
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        padding_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_padding_mask: Tensor | None = None,
+        cache: StackCache | None = None,
+        self_weights: list[Tensor] | None = None,
+        cross_weights: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Run the layers in order.
+
+        Shape:
+            x: (B, T, D), embedded tokens; with a cache, behind those it remembers
+            memory: (B, S, D), the encoder's output
+            self_weights, cross_weights: receive a (B, H, T, S) a layer
+            returns: (B, T, D)
+        """
+        length = x.shape[1]
+        positions = self.positions(span_of(length, cache))
+        remembered = 0 if cache is None else cache.length
+        first, explicit = self.layers[0], self_weights is not None
+        assert isinstance(first, TransformerLayer)
+        mask = first.attention.mask_of_pass(  # depends on no layer, and is built once for all
+            padding_mask, length, remembered + length, bias=positions.bias, explicit=explicit, device=x.device
+        )
+        for index, layer in enumerate(self.layers):
+            x = layer(
+                x,
+                padding_mask=padding_mask,
+                mask=mask,
+                memory=memory,
+                memory_padding_mask=memory_padding_mask,
+                positions=positions,
+                cache=cache.layers[index] if cache is not None else None,
+                self_weights=self_weights,
+                cross_weights=cross_weights,
+            )
+        return self.final_norm(x)
+
+
+def span_of(tokens: int, cache: StackCache | None) -> Span:
+    """Where the tokens of a pass stand: at the beginning, or behind what a cache remembers."""
+    return Span(0, tokens) if cache is None else cache.span(tokens)
+
+
+ParameterPart = Literal["embeddings", "attention", "cross_attention", "feed_forward", "norms", "head"]
+
+
+def part_of_parameter(name: str) -> ParameterPart:
+    """The part of a model that a parameter belongs to.
+
+    A norm is one of the norms wherever it stands. Tables of positions are embeddings, also where queries and keys alone
+    get them; a bias of distances is part of the attention that adds it to its scores.
+
+        >>> part_of("stack.layers.0.attention.query.weight"), part_of("stack.layers.0.attention_residual.norm.weight")
+        ('attention', 'norms')
+
+    Args:
+        name: as `Transformer.named_parameters` has it.
+    """
+    modules = name.split(".")
+    if any(module.endswith("norm") for module in modules):
+        return "norms"
+    if "cross_attention" in modules:
+        return "cross_attention"
+    if "attention" in modules or "relative_bias" in modules:
+        return "attention"
+    if "feed_forward" in modules:
+        return "feed_forward"
+    if "head" in modules:
+        return "head"
+    assert any(module == "positions" or module.endswith("embedding") for module in modules), name
+    return "embeddings"
+
+
+def extend_context(model: Transformer, length: int) -> None:
+    """Make room for `length` positions in a model's tables. Formulas go on; ALiBi and T5's biases have no end.
+
+    What the model makes of positions it has not been trained on is another matter.
+
+    Raises:
+        UsageError: its positions are learned, and there are no vectors for others.
+    """
+    require_extendable(model)
+    for module in model.modules():
+        if isinstance(module, TokenEmbedding | AttentionPositions):
+            module.extend(model.section, length)
+
+
+def require_extendable(model: Transformer) -> None:
+    """Refuse to go beyond the context where positions end there.
+
+    Raises:
+        UsageError: they are learned.
+    """
+    if model.section.positions == "learned":
+        raise UsageError(
+            f"This model has learned its {model.section.max_seq_len} positions one by one, and has none beyond them",
+            "choose --beyond-context slide, or stop",
+        )

@@ -11,25 +11,22 @@ from typing import Any, Literal
 
 from tfcli.corpora.files import expanded, is_there
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import Kind, Text, texts
-from tfcli.corpora.split import Division, open_division, undivided
+from tfcli.corpora.source import Kind, Pair, Source, Text, texts
+from tfcli.corpora.split import TrainValidationSplit, evaluation_only, open_split
 from tfcli.data.cache import used
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.manifest import MANIFEST_NAME
 from tfcli.data.prepare import dataset_fingerprint, prepare
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.data.shards import MANIFEST_NAME
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import cache_folder, digest, require_writable, write_json, write_text
-from tfcli.recipe.data import DataSection
+from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.recipe import Recipe
-from tfcli.recipe.tokenizer import TokenizerSection
-from tfcli.records.pipeline import StageProgress, StageStarted
-from tfcli.runs.config import read_config
-from tfcli.runs.data import read_run_data
+from tfcli.records.training import StageProgress, StageStarted
+from tfcli.runs.config import read_config, read_run_data
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.finding import existing_run, is_run
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
-from tfcli.tokenization.load import load_tokenizer
-from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 from tfcli.tokenization.train import train_tokenizer
 
 Report = Callable[[Any], None]
@@ -55,7 +52,7 @@ def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedData
         report(StageStarted("data", str(data.path), reused=True))
         report(data.record(reused=True))
         return tokenizer, data
-    division = open_division(recipe.data, kind_of(recipe))
+    division = open_split(recipe.data, kind_of(recipe))
     tokenizer = obtain_tokenizer(recipe.tokenizer, division, report)
     return tokenizer, cached_dataset(division, tokenizer, report)
 
@@ -77,7 +74,7 @@ def prepared_data(recipe: Recipe) -> tuple[Tokenizer, PreparedDataset] | None:
     return tokenizer, data
 
 
-def obtain_tokenizer(section: TokenizerSection, division: Division, report: Report) -> Tokenizer:
+def obtain_tokenizer(section: TokenizerSection, division: TrainValidationSplit, report: Report) -> Tokenizer:
     """The tokenizer that the recipe names, or one trained on the training part (held-out text stays unseen)."""
     if section.path is not None:
         report(StageStarted("tokenizer", section.path, reused=True))
@@ -110,7 +107,10 @@ def obtain_tokenizer(section: TokenizerSection, division: Division, report: Repo
 
 
 def cached_dataset(
-    division: Division, tokenizer: Tokenizer, report: Report, only: Literal["whole", "validation"] | None = None
+    division: TrainValidationSplit,
+    tokenizer: Tokenizer,
+    report: Report,
+    only: Literal["whole", "validation"] | None = None,
 ) -> PreparedDataset:
     """The prepared dataset of a corpus, from the cache where it is there.
 
@@ -181,7 +181,9 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
     return found if isinstance(found, PreparedDataset) else cached_dataset(*found, report)
 
 
-def require_same_text(run: RunDirectory, recipe: Recipe) -> PreparedDataset | tuple[Division, Tokenizer] | None:
+def require_same_text(
+    run: RunDirectory, recipe: Recipe
+) -> PreparedDataset | tuple[TrainValidationSplit, Tokenizer] | None:
     """Refuse to go on with a run whose text has changed since. Standard input cannot be compared.
 
     Returns: the text as it was prepared, or as it can be prepared again; None: it was standard input.
@@ -190,14 +192,14 @@ def require_same_text(run: RunDirectory, recipe: Recipe) -> PreparedDataset | tu
         UsageError: it has.
     """
     trained_on, folder = read_run_data(run.data), prepared_folder(recipe.data)
-    found: PreparedDataset | tuple[Division, Tokenizer]
+    found: PreparedDataset | tuple[TrainValidationSplit, Tokenizer]
     if folder is not None:
         found = PreparedDataset.open(folder)
         fingerprint = found.record().fingerprint
     elif "-" in trained_on.sources:
         return None
     else:
-        found = open_division(recipe.data, kind_of(recipe)), load_run_tokenizer(run, read_config(run.config))
+        found = open_split(recipe.data, kind_of(recipe)), load_run_tokenizer(run, read_config(run.config))
         fingerprint = dataset_fingerprint(*found)
     if fingerprint != trained_on.fingerprint:
         raise UsageError(
@@ -213,7 +215,7 @@ def dataset_for_evaluation(
     """Another source, whole or its first documents, prepared with a run's tokenizer as a validation part."""
     kind = kind_of(run.recipe)
     source = open_source(names, kind, columns=run.recipe.data.columns, max_documents=max_documents)
-    return cached_dataset(undivided(source), run.tokenizer, report, "whole")
+    return cached_dataset(evaluation_only(source), run.tokenizer, report, "whole")
 
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
@@ -245,3 +247,69 @@ def _absolute_run(name: str) -> str:
 
 def _absolute_path(name: str) -> str:
     return str(expanded(name).absolute())
+
+
+def original_targets(run: LoadedRun, data: PreparedDataset, sources: tuple[str, ...]) -> list[str] | None:
+    """The targets of the part of `data` that is scored, in its order; None where they cannot be read again.
+
+    Args:
+        sources: where `data` came from; none: it is the run's own validation part.
+    """
+    section, kind = run.recipe.data, kind_of(run.recipe)
+    try:
+        if sources:
+            documents = open_source(sources, kind, columns=section.columns).documents()
+        elif prepared_folder(section) is not None or "-" in data.record().sources:
+            return None
+        else:
+            division = open_split(section, kind)
+            if dataset_fingerprint(division, run.tokenizer) != data.record().fingerprint:
+                return None
+            documents = division.only("validation")
+        return [document.target for document in documents if isinstance(document, Pair)]
+    except TfcliError:
+        return None  # the sources are gone: scores are of the dataset, which is still there
+
+
+def data_to_compare(
+    run: LoadedRun, other: LoadedRun, data: PreparedDataset, sources: tuple[str, ...], report: Report
+) -> PreparedDataset:
+    """`data`, which `run` is scored on, for `other`: the same documents in the same order.
+
+    Args:
+        sources: where `data` came from; none: it is the run's own validation part.
+
+    Raises:
+        UsageError: the tokenizers differ, and the text cannot be read again.
+    """
+    if other.tokenizer.fingerprint == run.tokenizer.fingerprint:
+        return data
+    section = run.recipe.data
+    if sources:
+        return dataset_for_evaluation(replace(other, recipe=replace(other.recipe, data=section)), sources, report)
+    if prepared_folder(section) is not None or "-" in data.record().sources:
+        raise UsageError(
+            f"The tokenizers of {run.directory.path} and {other.directory.path} differ, and the text is only there as "
+            "the first one's tokens",
+            "name a SOURCE that both can read",
+        )
+    division = open_split(section, kind_of(run.recipe))
+    if dataset_fingerprint(division, run.tokenizer) != data.record().fingerprint:
+        raise UsageError(
+            f"The text of {', '.join(data.record().sources)} has changed since {run.directory.path} was trained on it",
+            "restore it, or name a SOURCE",
+        )
+    held_out = Source(
+        division.source.names,
+        division.source.kind,
+        lambda: division.only("validation"),
+        lambda: digest("validation part", division.fingerprint),
+    )
+    return cached_dataset(evaluation_only(held_out), other.tokenizer, report, "validation")
+
+
+def notes_on_text(run: LoadedRun, other: LoadedRun, sources: tuple[str, ...]) -> tuple[str, ...]:
+    """What to beware of where the text is the first run's validation part."""
+    if sources or run.recipe.data == other.recipe.data:
+        return ()
+    return (f"{other.directory.path} was trained on other text, or divided it otherwise: it may know these documents.",)

@@ -11,18 +11,16 @@ from tfcli.errors import TfcliError, UsageError, shortened
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.files import digest, file_digest, read_versioned, validated, write_json
 from tfcli.generation.generate import generate
-from tfcli.inspection.attention.focus import focused, require_place
-from tfcli.inspection.attention.weights import attention
-from tfcli.inspection.positions.tables import run_positions
+from tfcli.inspection.attention.choice import focused, require_place
+from tfcli.inspection.attention.compute import attention
+from tfcli.inspection.positions.compute import run_positions
 from tfcli.models.device import choose_device
-from tfcli.pipeline.datasets import Report, dataset_of_run
-from tfcli.pipeline.references import original_targets
+from tfcli.pipeline.datasets import Report, dataset_of_run, original_targets
 from tfcli.pipeline.training import ShouldStop, train_recipe
-from tfcli.recipe.check import CheckSection
-from tfcli.recipe.recipe import Recipe
-from tfcli.recipe.saving import to_toml
+from tfcli.recipe.loading import to_toml
+from tfcli.recipe.recipe import CheckSection, Recipe
 from tfcli.records.evaluation import Scores
-from tfcli.records.pipeline import CheckResult, StageStarted
+from tfcli.records.training import CheckResult, StageStarted
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.tokenization.roles import MASK
 

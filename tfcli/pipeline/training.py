@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.corpora.builtin import PREFIX
-from tfcli.corpora.split import open_division
+from tfcli.corpora.split import open_split
 from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, shortened
 from tfcli.files import write_text
 from tfcli.interop.exporting import exportable
@@ -26,30 +26,38 @@ from tfcli.pipeline.datasets import (
 )
 from tfcli.recipe.changes import changed_recipe, edits_since, may_change
 from tfcli.recipe.loading import Settings, build_recipe, load_recorded, recorded_settings
-from tfcli.recipe.origin import OriginSection
-from tfcli.recipe.recipe import Change, Recipe, changes_between, first_difference
+from tfcli.recipe.recipe import Change, OriginSection, Recipe, changes_between, first_difference
 from tfcli.recipe.train import TrainSection
-from tfcli.records.pipeline import StageStarted
-from tfcli.records.training import Reason, SettingChanged, TrainingFinished
+from tfcli.records.training import Reason, SettingChanged, StageStarted, TrainingFinished
 from tfcli.runs.branch import branch
 from tfcli.runs.card import run_card
-from tfcli.runs.checkpoint import Checkpoint, Progress, last_checkpoint, open_checkpoint
-from tfcli.runs.config import read_config
-from tfcli.runs.data import read_run_data
-from tfcli.runs.directory import RunDirectory, claimed_run
-from tfcli.runs.ending import finished_event, over, reason_to_end
+from tfcli.runs.checkpoint import (
+    Checkpoint,
+    Progress,
+    finished_event,
+    finished_reason,
+    last_checkpoint,
+    open_checkpoint,
+    stopping_reason,
+)
+from tfcli.runs.config import read_config, read_run_data
+from tfcli.runs.directory import RunDirectory, claimed_run, held, is_held
 from tfcli.runs.finding import existing_run, newest_first
 from tfcli.runs.load import StoredRun, read_run
-from tfcli.runs.lock import held, is_held
 from tfcli.runs.metrics import read_metrics
-from tfcli.tokenization.load import load_tokenizer
-from tfcli.tokenization.tokenizer import Tokenizer
-from tfcli.training.assembly import decide_for_machine
-from tfcli.training.initial import require_same_model
-from tfcli.training.job import TrainingJob, forget_abandoned_best, resume, start, with_steps
+from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
+from tfcli.training.distributed import SINGLE_PROCESS, Workers, require_work_for_all
+from tfcli.training.job import (
+    TrainingJob,
+    forget_abandoned_best,
+    require_same_model,
+    resolve_for_machine,
+    resume,
+    start,
+    with_steps,
+)
 from tfcli.training.loop import train
 from tfcli.training.schedule import learning_rate
-from tfcli.training.workers import ALONE, Workers, require_work_for_all
 
 ShouldStop = Callable[[], bool]
 
@@ -63,7 +71,7 @@ def train_recipe(
     report: Report,
     should_stop: ShouldStop,
     init: Path | None = None,
-    workers: Workers = ALONE,
+    workers: Workers = SINGLE_PROCESS,
 ) -> TrainingFinished:
     """Train a recipe into `out`, or into `runs/<name>-<n>`.
 
@@ -136,7 +144,7 @@ def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> To
     if (prepared := prepared_data(recipe)) is not None:
         return prepared[0]
     if not any(name.startswith("hf:") for name in _sources(recipe)):
-        division = open_division(recipe.data, kind_of(recipe))
+        division = open_split(recipe.data, kind_of(recipe))
         if kind_of(recipe) == "pairs" and not any(name.startswith(PREFIX) for name in division.source.names):
             for _ in division.parts():  # one file may be longer than the other
                 pass
@@ -178,7 +186,7 @@ def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
             continue
         if checkpoint is None:
             continue
-        ended = over(checkpoint.progress, recipe.train)
+        ended = finished_reason(checkpoint.progress, recipe.train)
         if ended is None and is_held(run):
             raise UsageError(
                 f"Another process trains {run.path} by this recipe now", "wait until it has ended, or add --again"
@@ -200,7 +208,7 @@ def resume_run(
     report: Report,
     should_stop: ShouldStop,
     settings: Settings | None = None,
-    workers: Workers = ALONE,
+    workers: Workers = SINGLE_PROCESS,
 ) -> TrainingFinished:
     """Go on with an interrupted run; of a finished one, say so and do nothing.
 
@@ -230,7 +238,7 @@ def resume_run(
     changes += [edit for edit in edits if edit.key not in {change.key for change in changes}]
     if progress is not None and changes:
         _require_effect(progress, recipe)
-    if progress is not None and not changes and (reason := over(progress, recipe.train)) is not None:
+    if progress is not None and not changes and (reason := finished_reason(progress, recipe.train)) is not None:
         report(StageStarted("training", str(path), reused=True))
         event = finished_event(run, progress, reason)
         if not run.readme.is_file() and workers.is_first:  # a kill came between the last checkpoint and the card
@@ -402,7 +410,7 @@ def goes_on(path: Path, settings: Settings, processes: int) -> bool:
     run = existing_run(path)
     checkpoint, (_, recipe) = last_checkpoint(run), changed_recipe(run.recipe, settings)
     require_work_for_all(recipe.train, processes)
-    return bool(settings) or checkpoint is None or over(checkpoint.progress, recipe.train) is None
+    return bool(settings) or checkpoint is None or finished_reason(checkpoint.progress, recipe.train) is None
 
 
 def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> TrainSection:
@@ -410,7 +418,7 @@ def _decided_again(recipe: Recipe, recorded: Recipe, settings: Settings) -> Trai
     train, given = recipe.train, settings.get("train", {})
     if train.device != recorded.train.device:
         train = replace(train, attention=given.get("attention", "auto"), compile=given.get("compile", "auto"))
-    return decide_for_machine(recipe.model, train)
+    return resolve_for_machine(recipe.model, train)
 
 
 def _require_effect(progress: Progress, recipe: Recipe) -> None:
@@ -419,7 +427,7 @@ def _require_effect(progress: Progress, recipe: Recipe) -> None:
             f"train.steps = {recipe.train.steps} is less than the {progress.step} steps that are done",
             "name a larger number",
         )
-    if reason_to_end(progress, recipe.train) is not None:
+    if stopping_reason(progress, recipe.train) is not None:
         raise UsageError(
             f"The run is finished at step {progress.step}, and there is nothing left to train",
             "raise train.steps, or train.patience where it stopped early, to go on",

@@ -15,10 +15,10 @@ from statistics import median
 from typing import Any
 
 from tfcli.errors import TfcliError
+from tfcli.planning import StepMeasurement
 from tfcli.processes import PIPE, child, temporary_folder
+from tfcli.recipe.loading import to_toml
 from tfcli.recipe.recipe import Recipe
-from tfcli.recipe.saving import to_toml
-from tfcli.records.planning import StepMeasurement
 
 WARM_UP_STEPS = 2
 FEWEST_STEPS, MOST_STEPS = 3, 30
@@ -49,13 +49,12 @@ def measure_steps(recipe: Recipe, dataset: Path, seconds: float, modules: Sequen
 
 def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
     from tfcli.data.dataset import PreparedDataset
-    from tfcli.evaluation.batches import build_batches
-    from tfcli.evaluation.loss import total_loss
+    from tfcli.data.loader import build_batches
+    from tfcli.evaluation.measure import total_loss
     from tfcli.runs.weights import model_tensors, save_tensors
-    from tfcli.tokenization.load import load_tokenizer
-    from tfcli.training.job import decide
+    from tfcli.tokenization.tokenizer import load_tokenizer
+    from tfcli.training.job import decide, open_step_benchmark
     from tfcli.training.memory import peak_memory, require_memory
-    from tfcli.training.step_benchmark import open_step_benchmark
 
     tokenizer, data = load_tokenizer(dataset), PreparedDataset.open(dataset)
     recipe = decide(recipe, tokenizer, data)

@@ -1,11 +1,12 @@
-"""``[data]``: the text, and its train/validation split."""
+"""``[data]`` and ``[tokenizer]``: which text, which part of it is held out, and how it becomes ids."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Lt, MinLen, Unit
+from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 
 Split = Literal["hash", "tail", "file"]
 
@@ -46,3 +47,46 @@ class DataSection:
                 raise UsageError("data.source has an empty name", "name a source, or leave data.source out")
         if self.source == ():
             raise UsageError("data.source = [] names no source", "name one, or leave data.source out")
+
+
+OWN_SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<mask>", "<unk>")
+"""Special tokens of every tokenizer that is trained here; byte-level bpe spells any text and needs no unknown."""
+
+Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
+
+
+@dataclass(frozen=True)
+class TokenizerSection:
+    """Train a tokenizer on the training text, or use one that exists."""
+
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
+
+    algorithm: Algorithm = "bpe"
+    """bpe (byte-pair encoding) is byte-level and can spell any text. The others read what they cannot spell as
+    unknown."""
+
+    vocab_size: Annotated[int, Ge(6), Le(2_000_000), Unit("ids")] = 2048
+    """The most ids it may have, special tokens included; a small text may give fewer. char and word keep the most
+    frequent."""
+
+    min_frequency: Annotated[int, Ge(1), Unit("times")] = 2
+    """A merge, a word or a subword that occurs less often is not learned (char keeps every character)."""
+
+    lowercase: bool = False
+    """Turn text into lower case first. Decoded text is then lower case, too."""
+
+    special_tokens: tuple[str, ...] = ()
+    """Your own special tokens, such as <|user|>, beside those that begin, end, pad and mask."""
+
+    path: Annotated[str, MinLen(1)] | None = None
+    """A tokenizer.json, or a run, whose tokenizer is taken instead of training one; the other keys are then unused."""
+
+    def __post_init__(self) -> None:
+        for number, token in enumerate(self.special_tokens):
+            if not re.fullmatch(r"(?=.*\w)(?=.*[^\w\s])\S{2,80}", token):
+                raise UsageError(
+                    f"tokenizer.special_tokens has {shortened(token)!r}, which a text could hold as a word",
+                    "write a word and a sign, without spaces, as <|user|>",
+                )
+            if token in self.special_tokens[:number] or token in OWN_SPECIAL_TOKENS:
+                raise UsageError(f"The special token {token!r} is there already", "leave it out")

@@ -6,16 +6,16 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.outputs import reading_from
 from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.keys import key_meant
 from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
 from tfcli.recipe.shipped import find_recipe
-from tfcli.recipe.synonyms import key_meant
 
 Settings = Mapping[str, Any]
 """Nested settings as TOML reads them: ``{"model": {"d_model": 64}}``."""
@@ -332,3 +332,27 @@ def _as_usage_error(error: Mapping[str, Any]) -> UsageError:
         return UsageError(f"{key} = {value} is not known", f"choose {context['expected']}")
     expected = _EXPECTED.get(error["type"], "of the right type")
     return UsageError(f"{key} = {value} is not {expected}", "see `tfcli recipes show` for examples")
+
+
+def to_toml(recipe: Recipe) -> str:
+    """The recipe as TOML. Settings that are None have no line, for TOML has no null; nor has a name that is none."""
+    top = {f.name: getattr(recipe, f.name) for f in fields(recipe) if f.name not in SECTIONS}
+    lines = [f"{name} = {_value(value)}" for name, value in top.items() if value or name != "name"]
+    for section in SECTIONS:
+        settings = getattr(recipe, section)
+        if recipe.is_imported and section in ("tokenizer", "data", "train"):
+            continue  # these stages happened elsewhere
+        written = [(f.name, getattr(settings, f.name)) for f in fields(settings)]
+        if section in ("check", "result", "inspect", "origin") and settings == SECTIONS[section]():
+            continue
+        lines += ["", f"[{section}]", *(f"{name} = {_value(value)}" for name, value in written if value is not None)]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, float):
+        return repr(value)  # Python's shortest round-trip form is TOML too
+    # JSON's strings are TOML's, but for the delete character, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,17 +1,101 @@
 """A recipe: the sections together, and the rules that hold between them."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Unit
 
 from tfcli.errors import UsageError
-from tfcli.recipe.check import CheckSection, ResultSection
-from tfcli.recipe.data import DataSection
+from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.generate import GenerateSection
-from tfcli.recipe.inspect import InspectSection
 from tfcli.recipe.model import ModelSection
-from tfcli.recipe.origin import OriginSection
-from tfcli.recipe.tokenizer import TokenizerSection
 from tfcli.recipe.train import TrainSection
+
+
+@dataclass(frozen=True)
+class CheckSection:
+    """Limits that `tfcli run --check` demands of the trained model's evaluation."""
+
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
+
+    max_loss: Annotated[float, Gt(0), Unit("nats")] | None = None
+    """Largest validation loss, nats a token."""
+
+    min_accuracy: Annotated[float, Gt(0), Le(1), Unit("share")] | None = None
+    """Smallest share of masked tokens predicted right, 0 to 1."""
+
+    min_bleu: Annotated[float, Gt(0), Le(100)] | None = None
+    """Smallest BLEU, 0 to 100."""
+
+    min_exact_match: Annotated[float, Gt(0), Le(1), Unit("share")] | None = None
+    """Smallest share of validation pairs translated word for word, 0 to 1."""
+
+    max_minutes: Annotated[float, Gt(0), Unit("minutes")] | None = None
+    """Most minutes for the whole recipe."""
+
+
+@dataclass(frozen=True)
+class ResultSection:
+    """What the recipe reached when it was written: for the reader, never used."""
+
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
+
+    reached: str = ""
+    """The figures that it reached."""
+
+    minutes: float | None = None
+    """Minutes that the whole recipe took."""
+
+    machine: str = ""
+    """The machine it ran on."""
+
+    date: str = ""
+    """The day it ran, as YYYY-MM-DD."""
+
+
+@dataclass(frozen=True)
+class InspectSection:
+    """An attention table and the positional encoding, shown at the end of a recipe."""
+
+    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
+
+    attention: str | None = None
+    """The text whose attention is shown. None: no table."""
+
+    target: str | None = None
+    """The target text of an encoder-decoder. None: its own greedy output."""
+
+    layer: Annotated[int, Ge(0)] | None = None
+    """Layer of the table, from 0. None: that of the head that attends farthest, the first token and the neighbours
+    aside."""
+
+    head: Annotated[int, Ge(0)] | None = None
+    """Head of the table, from 0. None: chosen as the layer is."""
+
+    positions: Annotated[int, Ge(0), Unit("positions")] = 0
+    """How many positions of the positional encoding to show; 0: none. In a terminal, the command that shows them is
+    named."""
+
+
+@dataclass(frozen=True)
+class OriginSection:
+    """What `tfcli import` read. It stands in place of the stages, which happened elsewhere."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
+
+    source: str = ""
+    """The folder, or hf:owner/name, as it was given."""
+
+    layout: str = ""
+    """The family of the checkpoint: gpt2, bert, llama, …"""
+
+    weights: str = ""
+    """Fingerprint of all tensors as they were read."""
+
+    ignored: tuple[str, ...] = ()
+    """Settings of the checkpoint that it was read without, as --ignore-setting named them."""
+    bos: str | None = None
+    """The token that texts begin with, or none, where `--bos` named it."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tfcli.records.bench import Spread
+from tfcli.bench import Spread
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,11 @@ from dataclasses import asdict, replace
 
 from tfcli.files import digest, read_json, replacing_folder, write_json, write_text
 from tfcli.recipe.changes import settings_that_decide
-from tfcli.recipe.loading import Settings
+from tfcli.recipe.loading import Settings, to_toml
 from tfcli.recipe.recipe import Recipe
-from tfcli.recipe.saving import to_toml
 from tfcli.records.training import SettingChanged
 from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, write_state
-from tfcli.runs.config import read_config, write_config
-from tfcli.runs.data import read_run_data
+from tfcli.runs.config import read_config, read_run_data, write_config
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.metrics import append_metrics, read_metrics
 from tfcli.runs.parts import ABOUT

@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from tfcli.interop import Exportable
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.interop import Exportable
 from tfcli.records.training import TrainingFinished
 
 _USE = {

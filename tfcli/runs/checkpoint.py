@@ -15,6 +15,8 @@ from annotated_types import Ge, Le
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import digest, read_versioned, validated, write_json
+from tfcli.recipe.train import TrainSection
+from tfcli.records.training import Reason, TrainingFinished
 from tfcli.runs.directory import RunDirectory
 
 FORMAT_VERSION = 5
@@ -152,3 +154,24 @@ def or_an_older_one(run: RunDirectory) -> Iterator[None]:
 
 def _damaged(path: Path, how: str) -> BrokenInputError:
     return BrokenInputError(f"{path} is damaged ({how})", _RESTORE)
+
+
+def stopping_reason(progress: Progress, section: TrainSection) -> Reason | None:
+    """Why there is nothing left to train: it was the last step, or no evaluation was better for long. None: there is
+    something."""
+    if progress.step >= section.steps:
+        return "done"
+    return "early" if 0 < section.patience <= progress.stale else None
+
+
+def finished_reason(progress: Progress, section: TrainSection) -> Reason | None:
+    """Why a run that was finished is so still; None: it was not, or was given more to do since."""
+    return stopping_reason(progress, section) if progress.finished else None
+
+
+def finished_event(run: RunDirectory, progress: Progress, reason: Reason) -> TrainingFinished:
+    """What the last event of a training says."""
+    best = progress.best_loss if progress.whole_loss is None else progress.whole_loss
+    return TrainingFinished(
+        reason, progress.step, progress.tokens, progress.seconds, best, progress.best_step, str(run.path)
+    )

@@ -1,12 +1,14 @@
 """``config.json`` of a run: its model section, special tokens, and the tokenizer's fingerprint."""
 
+import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tfcli.errors import BrokenInputError, TfcliError, UsageError
+from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
 from tfcli.files import read_versioned, validated, write_json
 from tfcli.recipe.loading import build_recipe, read_toml
 from tfcli.recipe.model import ModelSection
+from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.roles import TokenRoles
 
 FORMAT_VERSION = 3
@@ -54,3 +56,43 @@ def read_config(path: Path) -> RunConfig:
     except UsageError as error:
         raise BrokenInputError(f"{path} is damaged ({error.problem})", _RESTORE) from error
     return replace(config, model=model)
+
+
+DATA_FORMAT_VERSION = 1
+_DATA_RESTORE = "restore the file from a copy of the run"
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The sources by name, and the fingerprint of the dataset that was made of them; `validation` is None in an older
+    run."""
+
+    kind: str
+    sources: list[str]
+    split: str
+    fingerprint: str
+    train_documents: int
+    validation_documents: int
+    validation: PartCounts | None = None
+
+
+def write_run_data(path: Path, record: DatasetRecord) -> None:
+    """Write `data.json`."""
+    counts = record.train.documents, record.validation.documents
+    data = RunData(record.kind, list(record.sources), record.split, record.fingerprint, *counts, record.validation)
+    write_json(path, {"format_version": DATA_FORMAT_VERSION, **asdict(data)})
+
+
+def read_run_data(path: Path) -> RunData:
+    """Read `data.json`.
+
+    Raises:
+        UsageError: it is not there.
+        BrokenInputError: it is damaged, or of a format version this tfcli does not read.
+    """
+    values = read_versioned(path, DATA_FORMAT_VERSION, remedy=_DATA_RESTORE)[1]
+    data: RunData = validated(RunData, values, path, _DATA_RESTORE)
+    if not re.fullmatch("[0-9a-z]{1,64}", data.fingerprint):  # it names a folder of the cache
+        given = shortened(repr(data.fingerprint))
+        raise BrokenInputError(f"{path} is damaged: {given} is no fingerprint", _DATA_RESTORE)
+    return data

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from tfcli.errors import BrokenInputError, Remark, UsageError, shortened
-from tfcli.runs.data import read_run_data
-from tfcli.runs.history import read_landmarks
+from tfcli.runs.config import read_run_data
 from tfcli.runs.load import LoadedRun
+from tfcli.runs.metrics import read_evaluations
 
 FEWEST_WORDS = 4
 """Of a shorter text, one name decides how many pieces a word takes."""
@@ -40,7 +40,7 @@ def usual(run: LoadedRun) -> Usual:
     """What is recorded of a run's validation part, in `data.json` and in the metrics; no dataset is opened."""
     try:
         data = read_run_data(run.directory.data)
-        metrics = read_landmarks(run.directory.metrics) if run.directory.metrics.is_file() else None
+        metrics = read_evaluations(run.directory.metrics) if run.directory.metrics.is_file() else None
     except (UsageError, BrokenInputError):  # an imported run has none; a damaged one is told where it is read
         return Usual()
     if (counts := data.validation) is None or min(counts.tokens, counts.bytes) < 1 or counts.unknown < 0:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
-from tfcli.models.build import unfilled
-from tfcli.models.inference import ready_to_predict
+from tfcli.models.build import uninitialized_model
+from tfcli.models.inference import prepare_for_inference
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.model import WeightPrecision
@@ -19,8 +19,7 @@ from tfcli.runs.config import RunConfig, read_config
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.finding import existing_run
 from tfcli.runs.weights import StoredTensors, checkpoint_tensors, fill_model, require_belonging
-from tfcli.tokenization.load import load_tokenizer
-from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 
 @dataclass(frozen=True)
@@ -80,13 +79,13 @@ def load_run(
         BrokenInputError: a file is damaged, or weights, tokenizer and config do not belong together.
     """
     run = read_run(path, checkpoint)
-    model = unfilled(run.config.model)
+    model = uninitialized_model(run.config.model)
     if precision == "bfloat16":
         model.bfloat16()
     model = model.to(device).eval()
     run.fill(model)
     if precision is not None:
-        ready_to_predict(model, precision)
+        prepare_for_inference(model, precision)
     own = precision or "float32"
     return LoadedRun(run.directory, run.recipe, run.config, run.tokenizer, model, torch.device(device), own)
 

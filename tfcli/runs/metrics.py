@@ -3,13 +3,20 @@
 import json
 import math
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from tfcli.errors import BrokenInputError, TfcliError
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import flush, write_text
-from tfcli.records.training import Evaluated, SettingChanged, StepsDone
+from tfcli.records.arrays import frozen
+from tfcli.records.runs import EvaluationPoint, History, StepPoint, TrainingCurves
+from tfcli.records.training import Evaluated, Scored, SettingChanged, StepsDone
+from tfcli.runs.directory import RunDirectory
 
 _MOST_STEPS = 1 << 53
 _NAMES = {StepsDone: "step", Evaluated: "evaluated", SettingChanged: "changed"}
@@ -118,3 +125,147 @@ def truncate_metrics(path: Path, step: int, *, unevaluated: bool = False) -> tup
 
 def _unwritable(path: Path, error: OSError) -> TfcliError:
     return TfcliError(f"Cannot write {path}: {error.strerror or error}", "free the disk or choose another folder")
+
+
+Line = Mapping[str, Any]
+
+
+def read_history(path: Path) -> History:
+    """Everything that was recorded. What an older run did not record is None.
+
+    Raises:
+        BrokenInputError: a line is damaged.
+    """
+    lines = read_metrics(path)
+    training = tuple(_step(line) for line in lines if line.get("event") == "step")
+    validation, whole = _evaluations([line for line in lines if line.get("event") == "evaluated"], training)
+    shares = [share for line in lines if (share := _number(line, "padding")) is not None]
+    changes = (
+        SettingChanged(
+            line["step"],
+            str(line.get("key")),
+            line.get("from"),
+            line.get("to"),
+            _number(line, "rate_before"),
+            _number(line, "rate_after"),
+        )
+        for line in lines
+        if line.get("event") == "changed"
+    )
+    return History(training, validation, tuple(changes), sum(shares) / len(shares) if shares else None, whole)
+
+
+def read_evaluations(path: Path) -> History:
+    """The last report and every evaluation: what a list needs, from files of any length.
+
+    Raises:
+        BrokenInputError: a line that was looked at is damaged.
+    """
+    written = metric_lines(path)
+    evaluated = [parse_line(path, *line) for line in written if b'"evaluated"' in line[1]]
+    last = next((line for raw in reversed(written) if (line := parse_line(path, *raw)).get("event") == "step"), None)
+    training = (_step(last),) if last else ()
+    validation, whole = _evaluations(evaluated, training)
+    return History(training, validation, whole=whole)
+
+
+def _step(line: Line) -> StepPoint:
+    return StepPoint(
+        step=line["step"],
+        tokens=int(_number(line, "tokens") or 0),
+        seconds=_number(line, "seconds") or 0.0,
+        loss=_number(line, "loss"),
+        objective=_number(line, "objective"),
+        learning_rate=_number(line, "learning_rate"),
+        grad_norm=_number(line, "grad_norm"),
+        spike=line.get("spike") is True,
+        weight_norms=_numbers(line, "weight_norms"),
+        update_ratios=_numbers(line, "update_ratios"),
+    )
+
+
+def _evaluations(
+    lines: Sequence[Line], training: Sequence[StepPoint]
+) -> tuple[tuple[EvaluationPoint, ...], tuple[EvaluationPoint, ...]]:
+    """Each with the tokens and seconds of the last report before it: an evaluation counts its own alone.
+
+    Where a sample was scored in between, those of the whole part are kept apart, if nothing came behind them."""
+    samples = any(line.get("part") == "sample" for line in lines)
+    points, whole, number = [], list[EvaluationPoint](), 0
+    for line in lines:
+        while number < len(training) and training[number].step <= line["step"]:
+            number += 1
+        before = training[number - 1] if number else None
+        point = EvaluationPoint(
+            step=int(_number(line, "of_step") or line["step"]),
+            tokens=before.tokens if before else 0,
+            seconds=before.seconds if before else 0.0,
+            loss=_number(line, "loss"),
+            accuracy=_number(line, "accuracy"),
+            scored_tokens=int(_number(line, "tokens") or 0),
+            of=line["of"] if line.get("of") in get_args(Scored) else "weights",
+            part="sample" if line.get("part") == "sample" else "whole",
+        )
+        if samples and point.part == "whole":
+            whole.append(point)
+        else:
+            whole.clear()
+            points.append(point)
+    return tuple(points), tuple(whole)
+
+
+def _numbers(line: Line, name: str) -> dict[str, float | None]:
+    values = line.get(name)
+    return {key: _number(values, key) for key in values} if isinstance(values, dict) else {}
+
+
+def _number(line: Line, name: str) -> float | None:
+    value = line.get(name)
+    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if known else None
+
+
+def training_curves(run: RunDirectory) -> TrainingCurves:
+    """The figures that training recorded.
+
+    Raises:
+        UsageError: there are none: the run was imported, or interrupted before its first report.
+    """
+    history = read_history(run.metrics)
+    points = history.training
+    if not points and run.metrics.is_file():
+        raise UsageError(
+            f"{run.metrics} holds no report of training: it was interrupted before the first, or the file is damaged",
+            "restore the file, or name another run",
+        )
+    if not points:
+        raise UsageError(
+            f"The run {run.path} has recorded no step of training", "name a run that tfcli has trained here"
+        )
+    groups = tuple(dict.fromkeys(name for point in points for name in point.weight_norms))
+    ratios = _training_curves_numbers([point.update_ratios.get(name) for point in points] for name in groups)
+    return TrainingCurves(
+        run=str(run.path),
+        groups=groups,
+        steps=frozen([point.step for point in points], np.int64),
+        losses=_training_curves_numbers(point.loss for point in points),
+        learning_rates=_training_curves_numbers(point.learning_rate for point in points),
+        grad_norms=_training_curves_numbers(point.grad_norm for point in points),
+        weight_norms=_training_curves_numbers([point.weight_norms.get(name) for point in points] for name in groups),
+        update_ratios=ratios,
+        typical_ratios=_training_curves_numbers(_typical(row) for row in ratios),
+        objectives=_training_curves_numbers(point.objective for point in points),
+        evaluated_steps=frozen([point.step for point in history.validation], np.int64),
+        evaluated_losses=_training_curves_numbers(point.loss for point in history.validation),
+    )
+
+
+def _training_curves_numbers(values: Iterable[object]) -> NDArray[np.float64]:
+    """As numbers, None as NaN."""
+    return frozen(list(values), np.float64)
+
+
+def _typical(ratios: NDArray[np.float64]) -> float:
+    """The median of those above 0; a step that was left out has moved nothing."""
+    moved = ratios[ratios > 0]
+    return float(np.median(moved)) if len(moved) else float("nan")

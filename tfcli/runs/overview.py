@@ -1,28 +1,48 @@
 """Experiment listing (`runs list`): a run in a line, from small files alone. No weight is read, and a damaged run is a
 line, too."""
 
+import math
 import os
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
 
-from tfcli.errors import BrokenInputError, TfcliError
-from tfcli.files import read_json
-from tfcli.recipe.loading import load_recorded
-from tfcli.recipe.recipe import Recipe
-from tfcli.records.runs import History, RunState, RunSummary
-from tfcli.runs.checkpoint import last_checkpoint
-from tfcli.runs.directory import RunDirectory
-from tfcli.runs.ending import over
-from tfcli.runs.finding import name_of
+from tfcli.data.shards import read_manifest
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
+from tfcli.files import cache_folder, read_json
+from tfcli.models.presets import usual_preset
+from tfcli.recipe.loading import build_recipe, load_recorded
+from tfcli.recipe.recipe import DECIDED_BY_THE_RUN, SECTIONS, Recipe
+from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS
+from tfcli.records.runs import (
+    History,
+    KeptFile,
+    RunComparison,
+    RunDetail,
+    RunState,
+    RunSummary,
+    RunText,
+    RunTokenizer,
+    SeedSpread,
+    Setting,
+    SettingRow,
+)
+from tfcli.runs.checkpoint import finished_reason, last_checkpoint
+from tfcli.runs.config import RunData, read_config, read_run_data
+from tfcli.runs.directory import RunDirectory, is_held
+from tfcli.runs.finding import existing_run, name_of
 from tfcli.runs.header import count_numbers
-from tfcli.runs.history import read_landmarks
-from tfcli.runs.lock import is_held
+from tfcli.runs.metrics import read_evaluations, read_history
 
 
 def summarize(run: RunDirectory) -> RunSummary:
     """A run that was found. What is wrong with it, if anything, is in the summary."""
     try:
         recipe = load_recorded(run.recipe)
-        return summary_of(run, recipe, read_landmarks(run.metrics), name_of(run))
+        return summary_of(run, recipe, read_evaluations(run.metrics), name_of(run))
     except (TfcliError, OSError) as error:
         problem = error.problem if isinstance(error, TfcliError) else str(error)
         return RunSummary(str(run.path), name_of(run), "damaged", _age(run), problem=problem)
@@ -42,7 +62,7 @@ def summary_of(run: RunDirectory, recipe: Recipe, history: History, name: str) -
         checkpoint = last_checkpoint(run)
         reached = checkpoint.step if checkpoint else 0
         seconds = checkpoint.progress.seconds if checkpoint else None
-        if checkpoint and over(checkpoint.progress, recipe.train) is not None:
+        if checkpoint and finished_reason(checkpoint.progress, recipe.train) is not None:
             state = "finished"
         else:
             state = "running" if is_held(run) else "interrupted"
@@ -85,3 +105,134 @@ def _age(run: RunDirectory) -> float:
     """Seconds since the run was last written to."""
     written = [path.stat().st_mtime for path in (run.metrics, run.weights, run.recipe) if path.is_file()]
     return max(0.0, time.time() - max(written, default=time.time()))
+
+
+_SEED = "train.seed"
+
+_COMPARED = ("tokenizer", "data", "model", "train")
+
+_AS_DECIDED = {"train.batch_size": BATCH_SIZE, "train.batch_tokens": None, "train.evaluate_tokens": EVALUATE_TOKENS}
+"""What a run records of settings that its recipe left open, whatever the machine."""
+
+
+def read_detail(path: Path) -> RunDetail:
+    """Everything that a run's files say of it, but its weights.
+
+    Raises:
+        UsageError: there is no run.
+        BrokenInputError: a file of it is damaged.
+    """
+    run = existing_run(path)
+    recipe, config, history = load_recorded(run.recipe), read_config(run.config), read_history(run.metrics)
+    data = None if recipe.is_imported else read_run_data(run.data)
+    trained_tokenizer = data is not None and recipe.tokenizer.path is None
+    return RunDetail(
+        summary=summary_of(run, recipe, history, str(path)),
+        objective=config.model.objective,
+        model=asdict(config.model),
+        tokenizer=RunTokenizer(
+            recipe.tokenizer.algorithm if trained_tokenizer else None,
+            config.model.vocab_size,
+            config.tokenizer_fingerprint,
+        ),
+        text=None if data is None else _text(data),
+        origin=recipe.origin.source or None,
+        settings=tuple(_unusual(recipe)),
+        history=history,
+        kept=tuple(_kept(run)),
+        bits_per_byte=_bits_per_byte(recipe, data, history),
+    )
+
+
+def compare(paths: Sequence[Path]) -> RunComparison:
+    """Runs side by side.
+
+    Raises:
+        UsageError: fewer than two, one twice, or one is no run.
+        BrokenInputError: a file of one is damaged.
+    """
+    if len(paths) < 2:
+        raise UsageError("One run cannot be compared", "name two or more, or use `tfcli runs show`")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UsageError("The same run is named twice", "name each run once")
+    runs = tuple(read_detail(path) for path in paths)
+    notes = tuple(_incomparable(runs))
+    recipes = [load_recorded(RunDirectory(path).recipe) for path in paths]
+    settings = tuple(
+        SettingRow(key, values) for key, values in _settings(recipes) if any(value != values[0] for value in values)
+    )
+    return RunComparison(runs, settings, not notes, tuple(_spreads(runs, settings)), notes)
+
+
+def _text(data: RunData) -> RunText:
+    return RunText(tuple(data.sources), data.split, data.train_documents, data.validation_documents, data.fingerprint)
+
+
+def _unusual(recipe: Recipe) -> Iterator[Setting]:
+    """The settings that are not what a recipe of this architecture has by itself, nor what the machine decides."""
+    own = {"model": {"architecture": recipe.model.architecture}}
+    usual = build_recipe(usual_preset(own), own).resolved()
+    for key, (value, default) in _settings([recipe, usual], ("model",) if recipe.is_imported else _COMPARED):
+        default = _AS_DECIDED.get(key, default)
+        is_open = key in DECIDED_BY_THE_RUN and key not in _AS_DECIDED
+        repeats_another = key == "train.context" and value == recipe.model.max_seq_len
+        if value not in (default, None) and not is_open and not repeats_another:
+            yield Setting(key, value, default)
+
+
+def _settings(recipes: Sequence[Recipe], sections: Sequence[str] = _COMPARED) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Every setting with its value in each of the recipes."""
+    for section in sections:
+        for one in fields(SECTIONS[section]):
+            yield f"{section}.{one.name}", tuple(getattr(getattr(recipe, section), one.name) for recipe in recipes)
+
+
+def _spreads(runs: Sequence[RunDetail], settings: Sequence[SettingRow]) -> Iterator[SeedSpread]:
+    """Of each group of runs that have the same settings but for the seed, in the order of their first runs."""
+    others = [row for row in settings if row.key != _SEED]
+    groups: dict[str, list[int]] = {}
+    for place in range(len(runs)):
+        groups.setdefault(repr([row.values[place] for row in others]), []).append(place)
+    for places in groups.values():
+        losses = [loss for place in places if (loss := runs[place].summary.best_loss) is not None]
+        if len(losses) > 1:
+            apart = {row.key: row.values[places[0]] for row in others}
+            yield SeedSpread(apart, tuple(places), mean(losses), stdev(losses), min(losses), max(losses))
+
+
+def _incomparable(runs: Sequence[RunDetail]) -> Iterator[str]:
+    """Why the losses of these runs are not of one kind."""
+    if len({run.objective for run in runs}) > 1:
+        yield "The runs minimise different objectives, so their losses are not comparable."
+    if len({run.tokenizer.fingerprint for run in runs}) > 1:
+        yield "The runs have different tokenizers, so their losses a token are not comparable; bits per byte are."
+    texts = [run.text for run in runs if run.text is not None]
+    same = {(t.sources, t.split, t.train_documents, t.validation_documents) for t in texts}
+    if len(same) > 1:
+        yield "The runs are scored on different texts, so one text may be the easier one."
+
+
+def _kept(run: RunDirectory) -> Iterator[KeptFile]:
+    if run.weights.is_file():
+        yield KeptFile(run.weights.name, run.weights.stat().st_size)
+    for folder in run.checkpoints().values():
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        yield KeptFile(f"checkpoints/{folder.name}", size)
+
+
+def _bits_per_byte(recipe: Recipe, data: RunData | None, history: History) -> float | None:
+    """Of a decoder's best evaluation, whose loss covers every byte of the text, where the prepared dataset is there to
+    tell its size."""
+    best = history.best
+    if data is None or best is None or best.loss is None or best.part == "sample" or recipe.model.objective != "clm":
+        return None
+    source = recipe.data.source
+    folders = [cache_folder() / "datasets" / data.fingerprint, *([Path(source)] if isinstance(source, str) else [])]
+    for folder in folders:
+        try:
+            manifest = read_manifest(folder)
+        except TfcliError:
+            continue
+        if manifest.fingerprint == data.fingerprint and manifest.validation.counts.bytes:
+            return best.loss * best.scored_tokens / (manifest.validation.counts.bytes * math.log(2))
+    return None

@@ -30,7 +30,7 @@ _RESTORE = "restore the run's own files"
 _Part = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def save_parts(folder: Path, tensors: Mapping[str, Tensor]) -> None:
+def save_sharded(folder: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write this process's parts of tensors into a folder. All processes call it together.
 
     Raises:
@@ -48,7 +48,7 @@ def save_parts(folder: Path, tensors: Mapping[str, Tensor]) -> None:
         ) from error
 
 
-def load_parts(folder: Path, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def load_sharded(folder: Path, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Read tensors that are divided as `like` are, or not at all, from a folder that any number of processes has
     written. Where there are several processes, all call it together.
 
@@ -59,7 +59,7 @@ def load_parts(folder: Path, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return _loaded(folder, like, _stored(folder))
 
 
-def whole_parts(folder: Path) -> dict[str, Tensor]:
+def load_full(folder: Path) -> dict[str, Tensor]:
     """All tensors of a folder of parts, put together.
 
     Raises:
@@ -148,24 +148,24 @@ def _overlap(ours: _Part, theirs: _Part) -> bool:
     return all(a < b + length and b < a + size for a, size, b, length in zip(*ours, *theirs, strict=True))
 
 
-def is_divided(tensor: Tensor) -> "TypeGuard[DTensor]":
+def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
     """Whether several processes hold a part of it each."""
     return hasattr(tensor, "full_tensor")
 
 
-def local(tensor: Tensor) -> Tensor:
+def local_shard(tensor: Tensor) -> Tensor:
     """The part of a tensor that this process holds; all of a plain one."""
-    return tensor.to_local() if is_divided(tensor) else tensor
+    return tensor.to_local() if is_sharded(tensor) else tensor
 
 
-def whole(tensor: Tensor) -> Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """All of a tensor. Of a divided one, all processes call it together."""
-    return tensor.full_tensor() if is_divided(tensor) else tensor
+    return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
-def divided_as(tensor: Tensor, other: Tensor) -> Tensor:
+def sharded_as(tensor: Tensor, other: Tensor) -> Tensor:
     """A whole tensor, divided as another one of its shape is: nothing is sent, since every process has all of it."""
-    if not is_divided(other) or tensor.shape != other.shape:
+    if not is_sharded(other) or tensor.shape != other.shape:
         return tensor
     from torch.distributed.tensor import distribute_tensor
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import read_json, replacing
 from tfcli.runs.checkpoint import Checkpoint
-from tfcli.runs.parts import ABOUT, divided_as, load_parts, local, require_form, whole_parts
+from tfcli.runs.parts import ABOUT, load_full, load_sharded, local_shard, require_form, sharded_as
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -68,7 +68,7 @@ class StoredTensors(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         with _opened(self.path) as file:
             tensor = file.get_tensor(name)
-        return divided_as(tensor, self.like.get(name, tensor))
+        return sharded_as(tensor, self.like.get(name, tensor))
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -118,7 +118,7 @@ def checkpoint_tensors(
         tensors = stored
     if parts.is_dir():
         require_belonging(read_json(parts / ABOUT), parts, run_id, checkpoint.step)
-        return {**tensors, **(whole_parts(parts) if like is None else load_parts(parts, like))}
+        return {**tensors, **(load_full(parts) if like is None else load_sharded(parts, like))}
     return tensors
 
 
@@ -148,7 +148,7 @@ def require_tensors(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], p
     """
     require_form(tensors, like, path)
     for name in like:
-        if tensors[name].is_floating_point() and not is_finite(local(tensors[name])):
+        if tensors[name].is_floating_point() and not is_finite(local_shard(tensors[name])):
             raise BrokenInputError(
                 f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint"
             )

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tfcli.bench import Spread
 from tfcli.corpora.source import Text
-from tfcli.records.bench import Spread
 from tfcli.records.tokenization import TokenizerComparison, TokenizerQuality
-from tfcli.tokenization.pieces import TextCounts, pieces
-from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization.tokenizer import TextCounts, Tokenizer, pieces
 
 Texts = Callable[[], Iterable[Text]]
 Spans = Sequence[tuple[int, int]]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from tfcli.errors import UsageError
-from tfcli.recipe.tokenizer import OWN_SPECIAL_TOKENS
+from tfcli.recipe.data import OWN_SPECIAL_TOKENS
 from tfcli.records.roles import TokenRoles
 
 PAD, BOS, EOS, MASK, UNK = OWN_SPECIAL_TOKENS

@@ -11,22 +11,85 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from tokenizers import Regex, pre_tokenizers
 from tokenizers import Tokenizer as Backend
-from tokenizers import pre_tokenizers
 
 from tfcli import files
-from tfcli.errors import BrokenInputError, UsageError
+from tfcli.corpora.source import Text, stretches
+from tfcli.errors import BrokenInputError, UsageError, shortened
+from tfcli.files import digest
+from tfcli.inspection.embeddings import Word
 from tfcli.records.roles import TokenRoles
 from tfcli.records.tokenization import Encoding
-from tfcli.records.tokens import Word
-from tfcli.tokenization.backend import copied, is_panic, no_native_stderr, reason
-from tfcli.tokenization.chat import ChatTemplates
-from tfcli.tokenization.checks import doubts
-from tfcli.tokenization.fingerprint import fingerprint, framing
-from tfcli.tokenization.labels import are_one_word, labeller, lone_bytes
+from tfcli.tokenization.chat import ChatTemplates, read_chat_templates
+from tfcli.tokenization.labels import TokenStream, are_one_word, labeller, lone_bytes
 from tfcli.tokenization.roles import MASK_NAMES, find_roles
-from tfcli.tokenization.spelling import keep_apart
-from tfcli.tokenization.stream import TokenStream
+from tfcli.tokenization.tokenizer_json import (
+    copy_backend,
+    is_panic,
+    no_native_stderr,
+    read_backend,
+    reason,
+    suspicious_patterns,
+)
+
+Framing = tuple[int | tuple[int, ...], ...]
+
+# Truncation and padding are switched off on load, and tfcli places special tokens itself.
+_WITHOUT_EFFECT = ("version", "truncation", "padding", "post_processor")
+
+
+def fingerprint(state: dict[str, Any], framing: Framing | None = None) -> str:
+    """16 hex digits of a tokenizer's serialised state, however the file was laid out.
+
+    Args:
+        framing: what it puts around texts, where this is not what the names of its special tokens say.
+    """
+    pipeline = _canonical({key: value for key, value in state.items() if key not in _WITHOUT_EFFECT})
+    return digest(pipeline) if framing is None else digest(pipeline, framing)
+
+
+def framing(roles: TokenRoles) -> Framing:
+    """What a prepared dataset has around its texts: bos, eos, and how sources, targets and other texts begin; one thing
+    more where they do not end."""
+    before = roles.bos, roles.eos, roles.source_start, roles.target_prefix
+    return before if roles.text_start is None else (*before, roles.text_start, *[()] * roles.endless)
+
+
+def _canonical(value: Any) -> Any:
+    """Leave out what is switched off: a new option of the library, off by default, then changes nothing."""
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items() if item is not None and item is not False}
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    return value
+
+
+def first_characters(spellings: Iterable[str]) -> Regex:
+    """Matches the first character of every such spelling, behind which a pipeline cuts it."""
+    return Regex("|".join(f"{re.escape(one[0])}(?={re.escape(one[1:])})" for one in spellings))
+
+
+def escape_special_tokens(backend: Backend, special: Iterable[int]) -> None:
+    """See to it that no special token can be reached by its spelling.
+
+    The library is told not to look for them, which is enough for most vocabularies. A unigram model, however, holds
+    them as pieces like any other (T5's ``</s>``): there, a last step before the model cuts such a spelling behind its
+    first character. Nothing else is cut, and a pipeline that needs no such step is left as it is.
+    """
+    backend.encode_special_tokens = True
+    spelled = [backend.id_to_token(token_id) or "" for token_id in sorted(special)]
+    reached = [
+        token
+        for token in spelled
+        if token and backend.token_to_id(token) in backend.encode(token, add_special_tokens=False).ids
+    ]
+    if not (longer := [token for token in reached if len(token) > 1]):
+        return
+    steps = [pre_tokenizers.Split(first_characters(longer), "isolated")]
+    if backend.pre_tokenizer is not None:
+        steps.insert(0, backend.pre_tokenizer)
+    backend.pre_tokenizer = pre_tokenizers.Sequence(steps)
 
 
 class Tokenizer:
@@ -65,13 +128,13 @@ class Tokenizer:
         serving = set(self.roles.ids()) - {self.roles.unk}
         undeclared = [token for token_id, token in declared.items() if token_id in serving and not token.special]
         if undeclared:  # text would become it by its spelling
-            backend = copied(backend.to_str())
+            backend = copy_backend(backend.to_str())
             for token in undeclared:
                 token.special = True
             backend.add_special_tokens(undeclared)
         self._backend = backend
         self._special = frozenset(token_id for token_id, token in declared.items() if token.special)
-        keep_apart(backend, self.special_ids)
+        escape_special_tokens(backend, self.special_ids)
 
     def with_roles(self, roles: TokenRoles) -> Tokenizer:
         """The same tokenizer, its special tokens serving otherwise.
@@ -309,13 +372,13 @@ class Tokenizer:
     @cached_property
     def _spelled(self) -> Backend:
         """The library's tokenizer as it came, which finds special tokens by their spelling."""
-        backend = copied(self._original.to_str())
+        backend = copy_backend(self._original.to_str())
         backend.encode_special_tokens = False
         return backend
 
     @cached_property
     def _is_doubtful(self) -> bool:
-        return bool(doubts(self._state))
+        return bool(suspicious_patterns(self._state))
 
     @cached_property
     def _state(self) -> dict[str, Any]:
@@ -403,3 +466,118 @@ def _check(roles: TokenRoles, vocab_size: int, where: str) -> None:
                 f"{where} has no token id {token_id}, which is to be one of its special tokens",
                 "restore the tokenizer that the ids belong to",
             )
+
+
+PIECE_CHARACTERS = 1 << 16
+
+
+def pieces(text: Text, limit: int = PIECE_CHARACTERS) -> Iterator[str]:
+    """Cut a text into pieces of at most `limit` characters whose concatenation is the text.
+
+    A cut lies before a line end, else before a space, where no word spans it; only a longer run without
+    either is cut within.
+    """
+    left = ""
+    for stretch in stretches(text):
+        left, start = left + stretch, 0
+        while len(left) - start > limit:
+            cut = left.rfind("\n", start + 1, start + limit + 1)
+            if cut < 0:
+                cut = left.rfind(" ", start + 1, start + limit + 1)
+            if cut < 0:
+                cut = start + limit
+            yield left[start:cut]
+            start = cut
+        left = left[start:]
+    yield left
+
+
+class TextCounts:
+    """A text in numbers, counted while it is read."""
+
+    def __init__(self) -> None:
+        self.documents = self.characters = self.bytes = self.words = 0
+
+    def batches(self, texts: Iterable[Text]) -> Iterator[list[tuple[int, str]]]:
+        """Pieces of the documents, each with its document's number from 1 on."""
+        numbers: list[int] = []
+
+        def counted() -> Iterator[str]:
+            for text in texts:
+                self.documents += 1
+                for piece in pieces(text):
+                    self.characters += len(piece)
+                    self.bytes += len(piece.encode())
+                    self.words += len(piece.split())
+                    numbers.append(self.documents)
+                    yield piece
+
+        for batch in batches(counted()):
+            yield list(zip(numbers, batch, strict=True))
+            numbers.clear()
+
+
+def batches(items: Iterable[str], characters: int = 1 << 20) -> Iterator[list[str]]:
+    """Gather texts into lists of about `characters` characters."""
+    batch: list[str] = []
+    size = 0
+    for item in items:
+        batch.append(item)
+        size += len(item) + 1
+        if size >= characters:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+FILE_NAME = "tokenizer.json"
+RECORDS = {
+    "config.json": ("this run was trained with", "restore the run's own tokenizer.json"),
+    "manifest.json": ("that was made here", "restore the file, or remove its folder and make it again"),
+}
+"""Where a run, a prepared dataset and the cache keep the fingerprint of their tokenizer, and its roles; how that
+tokenizer is called, and what to do when another one is there."""
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Load a tokenizer.json, or the one a folder (a run, a prepared dataset) holds.
+
+    Its roles are those that the folder's own config.json or manifest.json records, else they go by name; where one of
+    them records a fingerprint, it is compared.
+
+    Raises:
+        UsageError: there is none, it is another kind of file, or it has no special tokens to end a text.
+        BrokenInputError: the file, or what is recorded beside it, is damaged, it is not the one that is recorded, or a
+            dataset has lost it.
+    """
+    file = path / FILE_NAME if path.is_dir() else path
+    record, values = _record(file.parent) if file.name == FILE_NAME else (file, {})
+    if file != path and not file.is_file():
+        if record.name == "manifest.json":
+            raise BrokenInputError(f"{path} has lost its {FILE_NAME}", RECORDS[record.name][1])
+        raise UsageError(
+            f"The folder {path} holds no {FILE_NAME}", "name a run, or a file made by 'tfcli tokenize train'"
+        )
+    roles = None
+    if isinstance(values.get("roles"), dict):
+        recorded = {"roles": values["roles"]}
+        roles = files.validated(dict[str, TokenRoles], recorded, record, "restore the file from a copy")["roles"]
+    tokenizer = Tokenizer(read_backend(file), str(file), roles, read_chat_templates(record.parent))
+    if "tokenizer_fingerprint" in values and tokenizer.fingerprint != values["tokenizer_fingerprint"]:
+        which, remedy = RECORDS[record.name]
+        given = shortened(str(values["tokenizer_fingerprint"]))
+        raise BrokenInputError(
+            f"{file} is not the tokenizer {which} (fingerprint {tokenizer.fingerprint}, not {given})", remedy
+        )
+    return tokenizer
+
+
+def _record(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """What tfcli recorded in `folder`, and in which file; nothing where it did not."""
+    for record in (folder / name for name in RECORDS):
+        values = files.read_json(record) if record.is_file() else None
+        # Others, too, call their files config.json; theirs have no format version.
+        if isinstance(values, dict) and "format_version" in values:
+            return record, values
+    return folder, {}

@@ -9,15 +9,9 @@ from torch import Tensor, nn
 
 from tfcli.layers.kernels import lerp_all
 from tfcli.runs.checkpoint import open_checkpoint
-from tfcli.runs.parts import local
-from tfcli.runs.weights import (
-    StoredTensors,
-    checkpoint_tensors,
-    model_tensors,
-    require_belonging,
-    require_tensors,
-)
-from tfcli.training.workers import ALONE, Workers
+from tfcli.runs.parts import local_shard
+from tfcli.runs.weights import StoredTensors, checkpoint_tensors, model_tensors, require_belonging, require_tensors
+from tfcli.training.distributed import SINGLE_PROCESS, Workers
 
 
 class MovingAverage:
@@ -36,7 +30,7 @@ class MovingAverage:
         """Take in the weights after the update of number `updates`."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
         ours, theirs = list(self.tensors.values()), list(model_tensors(model).values())
-        lerp_all([local(tensor) for tensor in ours], [local(tensor) for tensor in theirs], 1 - decay)
+        lerp_all([local_shard(tensor) for tensor in ours], [local_shard(tensor) for tensor in theirs], 1 - decay)
 
 
 @contextmanager
@@ -50,7 +44,7 @@ def exchanged(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]
 
 
 def mean_of_weights(
-    model: nn.Module, checkpoints: Sequence[Path], run_id: str, workers: Workers = ALONE
+    model: nn.Module, checkpoints: Sequence[Path], run_id: str, workers: Workers = SINGLE_PROCESS
 ) -> dict[str, Tensor]:
     """The mean of the model's weights and those of checkpoints, as Vaswani et al. 2017, section 6.1, evaluate it.
     Summed in float64 on the CPU, a checkpoint at a time.
@@ -59,17 +53,17 @@ def mean_of_weights(
         BrokenInputError: a checkpoint's file is damaged, or of another run.
     """
     parameters = model_tensors(model)
-    sums = {name: local(parameter).detach().cpu().double() for name, parameter in parameters.items()}
+    sums = {name: local_shard(parameter).detach().cpu().double() for name, parameter in parameters.items()}
     for folder in checkpoints:
         with workers.together():
             tensors = checkpoint_tensors(open_checkpoint(folder), "model", run_id, parameters)
             require_tensors(tensors, parameters, folder)
         for name, total in sums.items():
-            total += local(tensors[name]).cpu()
+            total += local_shard(tensors[name]).cpu()
     return {name: (sums[name] / (len(checkpoints) + 1)).to(parameter.dtype) for name, parameter in parameters.items()}
 
 
-def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers = ALONE) -> dict[str, Tensor]:
+def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers = SINGLE_PROCESS) -> dict[str, Tensor]:
     """The weights in a run's file, divided among the workers as the model's are.
 
     Raises:
@@ -86,7 +80,7 @@ def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers 
 @torch.no_grad()
 def _exchange(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     for name, parameter in model_tensors(model).items():
-        ours, theirs = local(parameter), local(tensors[name])
+        ours, theirs = local_shard(parameter), local_shard(tensors[name])
         own = ours.clone()
         ours.copy_(theirs)
         theirs.copy_(own)

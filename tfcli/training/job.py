@@ -1,40 +1,165 @@
 """A training job: everything one training needs, put together fresh or from a checkpoint."""
 
 import math
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
+from tfcli.data.batch import Batch
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.pairs import PairBatches
+from tfcli.data.loader import Batches, build_batches
+from tfcli.data.seq2seq import PairBatches
 from tfcli.errors import BrokenInputError, UsageError
-from tfcli.evaluation.batches import Batches, build_batches
 from tfcli.files import digest, replacing_folder, require_writable, write_text
+from tfcli.machine import choose_threads
+from tfcli.models.build import build_model, meta_model
+from tfcli.models.device import choose_device
+from tfcli.models.inference import keep_freed_memory
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.changes import settings_that_decide
+from tfcli.recipe.loading import to_toml
+from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
-from tfcli.recipe.saving import to_toml
 from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS, Device, TrainSection, Windows
 from tfcli.records.dataset import DatasetRecord
 from tfcli.records.roles import TokenRoles
 from tfcli.records.training import SettingChanged
 from tfcli.runs.checkpoint import Origin, Progress, last_checkpoint, or_an_older_one
-from tfcli.runs.config import RunConfig, read_config, write_config
-from tfcli.runs.data import write_run_data
+from tfcli.runs.config import RunConfig, read_config, write_config, write_run_data
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import StoredRun, load_run_tokenizer
 from tfcli.runs.metrics import truncate_metrics
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
-from tfcli.training.assembly import assemble, decide_for_machine
 from tfcli.training.averaging import MovingAverage
-from tfcli.training.checkpoints import checkpoints_to_keep
-from tfcli.training.initial import take_weights
-from tfcli.training.memory import require_memory
-from tfcli.training.state import load_checkpoint, save_checkpoint
-from tfcli.training.workers import ALONE, Workers, require_work_for_all
+from tfcli.training.checkpoint import checkpoints_to_keep, load_checkpoint, save_checkpoint
+from tfcli.training.distributed import SINGLE_PROCESS, Workers, parallelized, require_work_for_all
+from tfcli.training.memory import require_memory, synthetic_batches
+from tfcli.training.objective import TrainingLoss
+from tfcli.training.optimizer import build_optimizers
+from tfcli.training.precision import choose_attention, choose_compile, choose_precision, compile_layers
+from tfcli.training.schedule import learning_rate_factor
+from tfcli.training.step import optimizer_step
+
+
+class Assembly(NamedTuple):
+    """A model on its device, the loss around it, and the optimizers of its weights."""
+
+    model: Transformer
+    objective: nn.Module
+    optimizers: list[Optimizer]
+    device: torch.device
+
+
+def resolve_for_machine(model: ModelSection, train: TrainSection) -> TrainSection:
+    """Fill in what the recipe leaves to the machine. Done once, at the start of a run, and recorded.
+
+    Raises:
+        UsageError: the device that is asked for is not there.
+    """
+    device = choose_device(train.device)
+    precision = choose_precision(train.precision, device, model)
+    usual = torch.get_num_threads()
+    return replace(
+        train,
+        device=device.type,  # type: ignore[arg-type]
+        precision=precision,
+        attention=choose_attention(train.attention, device, precision, train.context or model.max_seq_len),
+        compile=choose_compile(train.compile, device, train.steps),
+        threads=choose_threads(train.threads, usual) if device.type == "cpu" else train.threads or usual,
+    )
+
+
+def assemble(model: ModelSection, train: TrainSection, workers: Workers = SINGLE_PROCESS) -> Assembly:
+    """Build everything from sections that are decided; sets this process's threads and seed.
+
+    Raises:
+        UsageError: there are more workers than devices.
+    """
+    torch.set_num_threads(workers.threads(train.threads))
+    device = choose_device(train.device)
+    workers.require_device(device)
+    built = build_model(model, train.seed)
+    if device.type == "cpu":
+        keep_freed_memory()
+    built.use_in_training("rows" if train.attention == "rows" else "fused")
+    if train.compile == "on":
+        compile_layers(built)
+    if train.activation_checkpointing:
+        built.use_gradient_checkpointing()
+    torch.manual_seed(workers.seed(train.seed))  # dropout draws from here
+    objective = parallelized(TrainingLoss(built, train), train, workers, device)
+    return Assembly(built, objective, build_optimizers(built, train), device)
+
+
+def take_weights(model: Transformer, config: RunConfig, initial: StoredRun) -> None:
+    """Copy a run's weights into a model. To a run without a head, the model may have one, which then begins afresh.
+
+    Raises:
+        UsageError: the run has another tokenizer, or is another model.
+        BrokenInputError: its weights are damaged.
+    """
+    _require_same_tokenizer(config, initial)
+    require_same_model(config.model, initial)
+    initial.fill(model, only=model_tensors(meta_model(initial.config.model)))
+
+
+def _require_same_tokenizer(config: RunConfig, initial: StoredRun) -> None:
+    where = initial.directory.path
+    if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
+        raise UsageError(
+            f"The run {where} has another tokenizer", f"use its own: --set tokenizer.path={where / 'tokenizer.json'}"
+        )
+
+
+def require_same_model(model: ModelSection, initial: StoredRun) -> None:
+    """Refuse, before any work, to begin a model with the weights of another one.
+
+    Raises:
+        UsageError: names the first setting that differs. A vocabulary that is still open is the tokenizer's.
+    """
+    ours, theirs = _computed(model), _computed(initial.config.model)
+    if ours.vocab_size is None:
+        ours = replace(ours, vocab_size=theirs.vocab_size)
+    if theirs.head == "none":
+        ours = replace(ours, head="none", head_bias=False, scale_logits=False, tie_embeddings=theirs.tie_embeddings)
+    for setting in fields(ModelSection):
+        here, there = getattr(ours, setting.name), getattr(theirs, setting.name)
+        if here != there:
+            raise UsageError(
+                f"The run {initial.directory.path} is another model: "
+                f"its model.{setting.name} is {there!r}, not {here!r}",
+                f"use its settings: --recipe {initial.directory.recipe}",
+            )
+
+
+def _computed(model: ModelSection) -> ModelSection:
+    """What decides which function weights stand for: defaults written out, and left out what only training sees.
+
+    Equal shapes are not enough: the number of heads, for one, changes no shape.
+    """
+    default = ModelSection
+    return replace(
+        model,
+        num_kv_heads=model.kv_heads,
+        head_dim=model.size_per_head,
+        d_ff=model.inner_size,
+        position_layout=model.layout if model.positions in ("sinusoidal", "rotary") else None,
+        norm_bias=model.has_norm_bias,
+        attention_output_bias=model.has_output_bias,
+        scale_embeddings=model.embedding_scale != 1.0,
+        max_seq_len=model.max_seq_len if model.positions == "learned" else default.max_seq_len,
+        dropout=default.dropout,
+        embedding_dropout=default.embedding_dropout,
+        attention_dropout=default.attention_dropout,
+        activation_dropout=default.activation_dropout,
+        initialization=default.initialization,
+        init_std=default.init_std,
+    )
 
 
 @dataclass
@@ -64,7 +189,7 @@ class TrainingJob:
     """Whether the best weights are of a step after the checkpoint that training goes on from."""
     without_digest: bool = False
     """Whether that checkpoint is of before they told what they belong to."""
-    workers: Workers = ALONE
+    workers: Workers = SINGLE_PROCESS
 
     @property
     def origin(self) -> Origin:
@@ -108,7 +233,7 @@ def start(
     return job
 
 
-def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Workers = ALONE) -> TrainingJob:
+def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Workers = SINGLE_PROCESS) -> TrainingJob:
     """Go on with a run exactly where its last checkpoint left it, whatever the number of processes that wrote it.
 
     Raises:
@@ -157,7 +282,7 @@ def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recip
     model = replace(recipe.model, vocab_size=wanted or tokenizer.vocab_size)
     sample = EVALUATE_TOKENS if recipe.train.evaluate_tokens is None else recipe.train.evaluate_tokens
     train = replace(with_batches(recipe, data, tokenizer.roles), evaluate_tokens=sample)
-    return replace(recipe, model=model, train=decide_for_machine(model, train))
+    return replace(recipe, model=model, train=resolve_for_machine(model, train))
 
 
 def with_batches(recipe: Recipe, data: PreparedDataset, roles: TokenRoles) -> TrainSection:
@@ -208,7 +333,7 @@ def _assemble(
     config: RunConfig,
     data: PreparedDataset,
     run: RunDirectory,
-    workers: Workers = ALONE,
+    workers: Workers = SINGLE_PROCESS,
     device: Device | None = None,
 ) -> TrainingJob:
     data.compare_first_shards()
@@ -248,3 +373,57 @@ def _write_beginnings(job: TrainingJob, data: PreparedDataset, tokenizer: Tokeni
         save_checkpoint(run, job.origin, job.model, job.optimizers, job.progress, average=job.average)
         save_tensors(run.weights, model_tensors(job.model), {"run_id": job.config.run_id})
         write_text(run.recipe, to_toml(job.recipe))
+
+
+class StepBenchmark:
+    """What a training holds in memory and does at a step, from the same pieces. Nothing is written.
+
+    Attributes:
+        recipe: as it was decided for this machine.
+        tokens: read by the last step, of both sides.
+    """
+
+    def __init__(self, recipe: Recipe, parts: Assembly, batches: Iterator[Batch]) -> None:
+        self.recipe, self.parts = recipe, parts
+        self.steps, self.tokens = 0, 0
+        self._batches = batches
+
+    def step(self) -> Tensor:
+        """One optimizer update of `train.grad_accumulation` micro-batches.
+
+        Shape:
+            returns: (), the plain loss in nats a token, left on the device: reading it waits for the device
+        """
+        train = self.recipe.train
+        micro_batches = [next(self._batches) for _ in range(train.grad_accumulation)]
+        self.steps += 1
+        self.tokens = sum(batch.tokens for batch in micro_batches)
+        loss, _ = optimizer_step(
+            self.parts.objective,
+            self.parts.optimizers,
+            micro_batches,
+            learning_rate_factor=learning_rate_factor(min(self.steps, train.steps), train),  # it may go on for longer
+            clip_norm=train.clip_norm,
+            only_finite=train.skip_nonfinite > 0,
+        )
+        return loss[0]
+
+    def wait(self) -> None:
+        """Until the device has done all that it was given."""
+        if self.parts.device.type != "cpu":
+            getattr(torch, self.parts.device.type).synchronize()
+
+
+def open_step_benchmark(recipe: Recipe, batches: Iterator[Batch] | None = None) -> StepBenchmark:
+    """Build a recipe's model and optimizers on this machine.
+
+    Args:
+        recipe: with `model.vocab_size` set.
+        batches: micro-batches, endless; None: synthetic ones of the recipe's sizes.
+
+    Raises:
+        UsageError: the device that is asked for is not there.
+    """
+    recipe = recipe.resolved()
+    recipe = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
+    return StepBenchmark(recipe, assemble(recipe.model, recipe.train), batches or synthetic_batches(recipe))

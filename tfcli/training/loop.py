@@ -1,15 +1,29 @@
-"""The training loop, a generator of events: steps, evaluations, checkpoints, early stopping, throughput."""
+"""The training loop, a generator of events: steps, evaluations, checkpoints, early stopping, throughput.
+
+Of several workers the first one writes, and what fails for one of them fails for all.
+"""
 
 import math
+import queue
+import shutil
+import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeVar
 
 import torch
 
-from tfcli.evaluation.loss import total_loss
+from tfcli.errors import TfcliError
+from tfcli.evaluation.measure import total_loss
+from tfcli.files import replacing, write_text
 from tfcli.machine import busy_cores
+from tfcli.recipe.loading import to_toml
 from tfcli.recipe.train import TrainSection
 from tfcli.records.training import (
     CheckpointSaved,
@@ -17,24 +31,227 @@ from tfcli.records.training import (
     Reason,
     Scope,
     Scored,
+    SettingChanged,
     StepsDone,
     TrainingEvent,
     TrainingStarted,
 )
-from tfcli.runs.ending import finished_event, reason_to_end
-from tfcli.runs.metrics import read_metrics
+from tfcli.runs.checkpoint import finished_event, stopping_reason, write_state
+from tfcli.runs.metrics import append_metrics, flush_metrics, read_metrics
+from tfcli.runs.parts import full_tensor
+from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.training.averaging import exchanged, mean_of_weights, weights_of_file
-from tfcli.training.checkpoints import checkpoints_to_average
-from tfcli.training.finite import asking_is_free, count_left_out, require_finite
+from tfcli.training.checkpoint import checkpoints_to_average, checkpoints_to_keep, save_checkpoint
+from tfcli.training.distributed import gathered
 from tfcli.training.job import TrainingJob
-from tfcli.training.meter import Clock, Meter
-from tfcli.training.parallel import gathered
-from tfcli.training.prefetch import ahead
-from tfcli.training.saving import append, record_changes, save_best, save_counters, save_progress
+from tfcli.training.metrics import Clock, Meter, UpdateSizes
 from tfcli.training.schedule import learning_rate, learning_rate_factor
-from tfcli.training.spikes import SpikeWatch
 from tfcli.training.step import optimizer_step
-from tfcli.training.update_sizes import UpdateSizes
+
+
+def asking_is_free(device: torch.device) -> bool:
+    """Whether numbers can be looked at without waiting for the device; else they are looked at with the reports."""
+    return device.type == "cpu"
+
+
+def require_finite(job: TrainingJob, meter: Meter) -> None:
+    """Asked before anything is reported, scored or saved, so that broken weights never replace good ones. A gradient
+    that is not finite has spoilt the weights already, one step before the loss shows it.
+
+    Raises:
+        TfcliError: naming the first step that was not finite.
+    """
+    found = meter.first_not_finite()
+    if found is not None:
+        step, what, value = found
+        raise _diverged(job, f"The {what} became {value} at step {step}")
+
+
+def count_left_out(job: TrainingJob, loss: float, norm: float) -> None:
+    """One more step that was left out.
+
+    Raises:
+        TfcliError: it is one more than train.skip_nonfinite allows.
+    """
+    allowed = job.recipe.train.skip_nonfinite
+    if job.progress.skipped >= allowed:
+        what, value = ("gradient norm", norm) if math.isfinite(loss) else ("loss", loss)
+        before = "1 step was" if allowed == 1 else f"{allowed} steps were"
+        raise _diverged(job, f"The {what} became {value} at step {job.progress.step}, and {before} left out before")
+    job.progress.skipped += 1
+
+
+def _diverged(job: TrainingJob, problem: str) -> TfcliError:
+    rate = job.recipe.train.learning_rate
+    return TfcliError(
+        f"{problem} ({job.run.kept()})",
+        f"lower train.learning_rate (now {rate:g}) in a new run, or from that checkpoint on: "
+        f"`tfcli train --resume {job.run.path} --set train.learning_rate={min(rate / 10, 1e-3):g}`",
+    )
+
+
+RECENT = 20
+"""Reports that a loss is held against; half as many must be there."""
+
+_MOVES = 6.0
+_LEAST_MOVE = 0.01
+"""As a share of the median: losses that hardly move at all would make any step up a spike."""
+
+
+class SpikeWatch:
+    """Marks a loss above m + 6 · max(d, 0.01 · |m|), where m is the median of the recent reports' losses, and d the
+    median of how far the loss moved from each of them to the next, up or down.
+
+    Noise that is normal with standard deviation σ has d = 0.95 σ. Unlike the distances to m, d stays small while the
+    loss falls; and medians are not moved by the spikes before.
+
+    The reports alone decide, so that a resumed run, which reads them from its metrics, marks what the unbroken one
+    does.
+    """
+
+    def __init__(self, lines: Iterable[Mapping[str, Any]] = ()) -> None:
+        """Begin behind what `metrics.jsonl` tells already."""
+        self._recent: deque[float] = deque(maxlen=RECENT)
+        for line in lines:
+            loss = line.get("loss")
+            if line.get("event") == "step" and isinstance(loss, int | float):
+                self._recent.append(loss)
+
+    def is_spike(self, loss: float) -> bool:
+        """Hold the next loss against the recent ones, and take it in; one that is not finite is passed over."""
+        if not math.isfinite(loss):
+            return False
+        recent = tuple(self._recent)
+        self._recent.append(loss)
+        if len(recent) < RECENT // 2:
+            return False
+        middle = median(recent)
+        move = median(abs(after - before) for before, after in pairwise(recent))
+        return loss > middle + _MOVES * max(move, _LEAST_MOVE * abs(middle))
+
+
+Item = TypeVar("Item")
+Entry = tuple[Item | None, BaseException | None]
+
+DEPTH = 2
+"""Batches that wait, at most."""
+
+
+def ahead(items: Iterator[Item], device: torch.device) -> Iterator[Item]:
+    """The items, made ahead where the device works by itself. On a CPU all cores are busy with the step, and a batch
+    takes a thousandth of it (docs/benchmarks.md)."""
+    return items if device.type == "cpu" else prefetched(items)
+
+
+def prefetched(items: Iterator[Item], depth: int = DEPTH) -> Iterator[Item]:
+    """The same items in the same order, made by a thread that is at most `depth` ahead. What goes wrong in the thread
+    is raised where the item is asked for. Closing the iterator ends the thread."""
+    ready: queue.Queue[Entry[Item]] = queue.Queue(depth)
+    closed = threading.Event()
+
+    def make() -> None:
+        try:
+            for item in items:
+                if not _put(ready, (item, None), closed):
+                    return
+            _put(ready, (None, StopIteration()), closed)
+        except BaseException as error:  # handed on, whatever it is
+            _put(ready, (None, error), closed)
+
+    threading.Thread(target=make, name="batches", daemon=True).start()
+    try:
+        while True:
+            item, error = ready.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield item  # type: ignore[misc]
+    finally:
+        closed.set()
+
+
+def _put(ready: "queue.Queue[Entry[Item]]", entry: Entry[Item], closed: threading.Event) -> bool:
+    """Wait for a free place; False once nobody asks any more."""
+    while not closed.is_set():
+        try:
+            ready.put(entry, timeout=0.1)
+            return True
+        except queue.Full:
+            continue
+    return False
+
+
+def record_changes(job: TrainingJob) -> Iterator[SettingChanged]:
+    """Put what a resume has changed into the metrics, and then into the recipe: each as soon as it is asked for."""
+    for change in job.changes:
+        append(job, change)
+        yield change
+    if job.changes:
+        with _keeping_the_last(job):
+            if job.workers.is_first:
+                flush_metrics(job.run.metrics)
+                write_text(job.run.recipe, to_toml(job.recipe))
+
+
+def append(job: TrainingJob, event: StepsDone | Evaluated | SettingChanged) -> None:
+    """Add a line to metrics.jsonl."""
+    with _keeping_the_last(job):
+        if job.workers.is_first:
+            append_metrics(job.run.metrics, event)
+    job.progress.lines += 1
+
+
+def save_best(job: TrainingJob, instead_of: int | None = None) -> None:
+    """What the model holds now becomes what the run is loaded with.
+
+    Args:
+        instead_of: the step of the best weights so far, to be found again if the counters are never saved.
+    """
+    tensors = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
+    with _keeping_the_last(job):
+        if job.workers.is_first:
+            if instead_of is not None:
+                with replacing(job.run.aside(instead_of)) as temporary:
+                    shutil.copyfile(job.run.weights, temporary)
+            save_tensors(job.run.weights, tensors, {"run_id": job.config.run_id})
+
+
+def save_progress(job: TrainingJob) -> Path:
+    """Write a checkpoint; the older ones go only once it is on the disk, and with it the metrics up to it."""
+    with _keeping_the_last(job):
+        if job.workers.is_first:
+            flush_metrics(job.run.metrics)
+    with _keeping_the_last(job):
+        folder = save_checkpoint(
+            job.run, job.origin, job.model, job.optimizers, job.progress, average=job.average, workers=job.workers
+        )
+        if job.workers.is_first:
+            job.run.prune(checkpoints_to_keep(job.run.checkpoints(), job.recipe.train))
+    return folder
+
+
+def save_counters(job: TrainingJob) -> None:
+    """Put into the checkpoint of this step what its evaluation has found."""
+    with _keeping_the_last(job):
+        if job.workers.is_first:
+            flush_metrics(job.run.metrics)
+            write_state(job.run.checkpoint(job.progress.step), job.progress, job.origin)
+            job.run.sweep()
+
+
+@contextmanager
+def _keeping_the_last(job: TrainingJob) -> Iterator[None]:
+    """What cannot be written ends the training; the sentence says what there is to go on from."""
+    try:
+        with job.workers.together():
+            yield
+    except (TfcliError, OSError) as error:
+        problem = error.problem if isinstance(error, TfcliError) else f"Cannot write {error.filename}: {error.strerror}"
+        raise TfcliError(
+            f"{problem} ({job.run.kept()})",
+            f"make room there and go on with `tfcli train --resume {job.run.path}`",
+        ) from error
 
 
 def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> Iterator[TrainingEvent]:
@@ -52,7 +269,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     yield from record_changes(job)
     batches = ahead(job.training.training(progress.step * section.grad_accumulation), job.device)
     job.model.train()
-    reason: Reason | None = reason_to_end(progress, section)
+    reason: Reason | None = stopping_reason(progress, section)
     if progress.unevaluated:
         reason = yield from _ended_step(job, meter, clock)
     if reason is None:
@@ -111,7 +328,7 @@ def _ended_step(
         evaluated = _evaluated(job, clock)
         yield evaluated
         meter.pause(clock.evaluation)
-        reason = reason_to_end(progress, section)
+        reason = stopping_reason(progress, section)
         progress.finished = reason is not None
         if progress.finished:
             yield from _ending(job, clock, evaluated)

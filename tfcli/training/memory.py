@@ -1,18 +1,232 @@
-"""Memory estimate of a training: how much it takes, and whether that fits into this machine, before it is begun."""
+"""Memory estimate: how much memory a training takes, and whether that fits into this machine, before it begins.
 
+PyTorch's fake tensors have shapes and no numbers. They run the model's own code, so that what is counted is what
+autograd really keeps, whatever the variant, the attention path or the precision. A formula would only go stale, and is
+used where this PyTorch has no fake tensors.
+"""
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from typing import Literal
+
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from tfcli import machine
+from tfcli.data.batch import IGNORED, Batch
 from tfcli.errors import UsageError
+from tfcli.layers.kernels import Operation, fake_tensors
 from tfcli.machine import peak_process_memory, process_memory
-from tfcli.models.build import weightless
+from tfcli.models.build import ARCHITECTURES, meta_model
+from tfcli.models.objective import scores_of_labels
 from tfcli.models.transformer import Transformer
+from tfcli.planning import MemoryRecord
+from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import TrainSection
-from tfcli.records.planning import MemoryRecord
-from tfcli.training.memory_estimate import estimate_step_memory
+from tfcli.training.objective import MOST_TOKENS, TrainingLoss
 from tfcli.training.optimizer import layer_matrices
-from tfcli.training.synthetic import sequences_per_batch
+
+
+def synthetic_batches(recipe: Recipe) -> Iterator[Batch]:
+    """Endless full micro-batches of a recipe's sizes, without padding; those of one seed are always the same.
+
+    A pair has `train.context` tokens on each side. The recipe's vocabulary must be known (`model.vocab_size`).
+    """
+    train, draw = recipe.train, np.random.default_rng(recipe.train.seed)
+    length = train.context or recipe.model.max_seq_len
+    sequences = sequences_per_batch(recipe)
+    while True:
+        yield synthetic_batch(recipe.model, sequences, length, draw, mask_probability=train.mask_probability)
+
+
+def sequences_per_batch(recipe: Recipe) -> int:
+    """Sequences (pairs) in a micro-batch of full length."""
+    train = recipe.train
+    if train.batch_tokens is None:
+        return train.rows
+    sides = 2 if recipe.model.objective == "seq2seq" else 1
+    return max(1, train.batch_tokens // (sides * (train.context or recipe.model.max_seq_len)))
+
+
+def synthetic_batch(
+    model: ModelSection,
+    sequences: int,
+    length: int,
+    draw: np.random.Generator,
+    *,
+    target_length: int | None = None,
+    mask_probability: float = 0.15,
+) -> Batch:
+    """One batch of the model's objective: a clm predicts every token, an mlm the same number in each sequence, and a
+    pair the whole target, of `target_length` tokens (None: as many as the source)."""
+    assert model.vocab_size is not None, "the vocabulary is not decided"
+    inputs = draw.integers(model.vocab_size, size=(sequences, length))
+    if model.objective == "clm":
+        return Batch(inputs, draw.integers(model.vocab_size, size=inputs.shape))
+    if model.objective == "mlm":
+        masked = max(1, round(mask_probability * length))
+        order = draw.permuted(np.tile(np.arange(length), (sequences, 1)), axis=1)
+        return Batch(inputs, np.where(order < masked, inputs, IGNORED))
+    targets = draw.integers(model.vocab_size, size=(sequences, (target_length or length) + 1))
+    return Batch(inputs, targets[:, 1:].copy(), decoder_input_ids=targets[:, :-1].copy())
+
+
+Kind = Literal["weights", "copies", "gradients", "activations", "logits"]
+
+TRACED_LAYERS = 8
+"""A deeper model costs as much more for every layer as one of twice these costs over one of these."""
+
+TRACED_TOKENS = MOST_TOKENS
+"""A larger batch costs as much more for every sequence as one of twice so many tokens over one of these."""
+
+
+def estimate_step_memory(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
+    """Bytes of a forward and backward pass, and then of scoring such a batch: the most that live of each kind, and
+    "peak", the most of all at once.
+
+    "weights" hold buffers too; "copies" are the weights that autocast casts; "activations" are all that lies between
+    embedding and head, and what the kernels need for a moment; "logits" all that has a number for every token of
+    the vocabulary.
+
+    Args:
+        section: with `vocab_size` set.
+        train: decided for the machine.
+        sequences: of a micro-batch, each `train.context` tokens long.
+    """
+    few_sequences = -(-TRACED_TOKENS // (train.context or section.max_seq_len))
+    if sequences > 2 * few_sequences:
+        few, more = (estimate_step_memory(section, train, n * few_sequences) for n in (1, 2))
+        further = sequences - few_sequences
+        return Counter({kind: few[kind] + further * (more[kind] - few[kind]) // few_sequences for kind in more})
+    section = _with_vocabulary_of_its_own(section, train)
+    deepest = max(section.num_layers, section.decoder_layers)
+    if deepest <= 2 * TRACED_LAYERS:
+        return _traced(section, train, sequences)
+    few, more = (_traced(_with_layers(section, n * TRACED_LAYERS, deepest), train, sequences) for n in (1, 2))
+    times = deepest / TRACED_LAYERS - 1
+    return Counter({kind: round(few[kind] + times * (more[kind] - few[kind])) for kind in more})
+
+
+def _with_vocabulary_of_its_own(section: ModelSection, train: TrainSection) -> ModelSection:
+    """Logits are told by their size, so that no other size may be the same; one token more is no matter."""
+    inner, of_keys = section.num_heads * section.size_per_head, section.kv_heads * section.size_per_head
+    others = {section.d_model, section.inner_size, section.size_per_head, inner, of_keys, train.context}
+    assert section.vocab_size is not None
+    return replace(section, vocab_size=next(size for size in count(section.vocab_size) if size not in others))
+
+
+def _with_layers(section: ModelSection, deepest: int, of: int) -> ModelSection:
+    """The same model with its deepest stack that deep, and the other in proportion."""
+    other = section.num_decoder_layers and max(1, section.num_decoder_layers * deepest // of)
+    return replace(section, num_layers=max(1, section.num_layers * deepest // of), num_decoder_layers=other)
+
+
+def _traced(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
+    length = train.context or section.max_seq_len
+    rate = train.mask_probability
+    batch = synthetic_batch(section, sequences, length, np.random.default_rng(0), mask_probability=rate)
+    ledger = _Ledger(section, batch)
+    try:
+        with fake_tensors(ledger.made, ledger.chosen):
+            with torch.device(train.device):
+                model = ARCHITECTURES[section.architecture](section).train()
+            ledger.name(model)
+            model.use_in_training("rows" if train.attention == "rows" else "fused")
+            if train.activation_checkpointing:
+                model.use_gradient_checkpointing()
+            TrainingLoss(model, train)(batch)[1].backward()
+            ledger.name_gradients(model)
+            model.zero_grad()
+            with torch.no_grad():
+                scores_of_labels(model.eval(), batch, model.device)
+            return ledger.totals()
+    except NotImplementedError:
+        return _by_formula(section, train, sequences)
+
+
+def _by_formula(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
+    """A layer keeps T D (34 + 5 H T / D) bytes of a sequence in 16 bits (Korthikanti et al. 2022, equation 1)."""
+    length, layers = train.context or section.max_seq_len, section.num_layers
+    if section.architecture == "encoder-decoder":
+        layers += section.decoder_layers
+    if train.activation_checkpointing:
+        layers = 1
+    half = train.precision == "bfloat16"
+    weights = 4 * meta_model(section).num_parameters()
+    kept = sequences * length * section.d_model * (34 + 5 * section.num_heads * length / section.d_model)
+    logits = 4 * min(sequences * length, MOST_TOKENS) * (section.vocab_size or 0)
+    kinds: Counter[str] = Counter(weights=weights, gradients=weights, logits=logits)
+    kinds.update(copies=weights // 2 if half else 0, activations=round(kept * layers * (1 if half else 2)))
+    kinds["peak"] = kinds.total()
+    return kinds
+
+
+class _Ledger:
+    """Notes every allocation and every release, in order."""
+
+    def __init__(self, section: ModelSection, batch: Batch) -> None:
+        self.vocab_size, self.targets = section.vocab_size, batch.target_tokens
+        self.moves: list[tuple[int, int]] = []  # number of the storage, bytes more or less
+        self.kinds: dict[int, Kind] = {}
+        self.counter = count()
+        self.numbers: weakref.WeakKeyDictionary[torch.UntypedStorage, int] = weakref.WeakKeyDictionary()
+
+    def name(self, model: nn.Module) -> None:
+        """Call the weights so."""
+        for tensor in [*model.parameters(), *model.buffers()]:
+            self.kinds[self._number(tensor)] = "weights"
+
+    def name_gradients(self, model: nn.Module) -> None:
+        """Call those so that the weights have now."""
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                self.kinds[self._number(parameter.grad)] = "gradients"
+
+    def totals(self) -> Counter[str]:
+        """The most bytes that lived of each kind, and of all."""
+        live: Counter[str] = Counter()
+        most: Counter[str] = Counter()
+        for number, change in self.moves:
+            for kind in (self.kinds[number], "peak"):
+                live[kind] += change
+                most[kind] = max(most[kind], live[kind])
+        return most
+
+    def chosen(self, operation: Operation) -> Tensor | None:
+        """What a boolean mask chooses: without numbers nobody knows how many; the batch does."""
+        name, arguments = operation
+        if name != "aten::index" or not any(i is not None and i.dtype == torch.bool for i in arguments[1]):
+            return None
+        values, (mask, *_) = arguments
+        return values.new_empty((self.targets, *values.shape[mask.ndim :]))
+
+    def made(self, tensor: Tensor, operation: Operation) -> None:
+        """A tensor that an operation returns, in a storage that may be new."""
+        storage = tensor.untyped_storage()
+        if storage in self.numbers:
+            return
+        number, size = self._number(tensor), storage.nbytes()
+        self.kinds[number] = self._kind(tensor, operation)
+        self.moves.append((number, size))
+        weakref.finalize(storage, self.moves.append, (number, -size))
+
+    def _kind(self, tensor: Tensor, operation: Operation) -> Kind:
+        name, arguments = operation
+        if name == "aten::_to_copy" and self.kinds[self._number(arguments[0])] == "weights":
+            return "copies"
+        return "logits" if tensor.ndim > 1 and tensor.shape[-1] == self.vocab_size else "activations"
+
+    def _number(self, tensor: Tensor) -> int:
+        storage = tensor.untyped_storage()
+        if storage not in self.numbers:
+            self.numbers[storage] = next(self.counter)
+        return self.numbers[storage]
+
 
 BYTES_PER_PARAMETER = 16
 """The least that training takes in float32: the weight, its gradient, Adam's two moments. Activations come on top."""
@@ -39,7 +253,7 @@ def predict_memory(recipe: Recipe) -> MemoryRecord:
     """
     train = recipe.train
     most = estimate_step_memory(recipe.model, train, sequences_per_batch(recipe))
-    optimizer = _FLOAT * _remembered(weightless(recipe.model), train)
+    optimizer = _FLOAT * _remembered(meta_model(recipe.model), train)
     # A step that is reported ends with a copy of the weights beside weights and gradients (`update_sizes.py`).
     live = max(most["peak"], 2 * most["weights"] + most["gradients"]) + optimizer
     on_cpu = train.device == "cpu"
@@ -61,7 +275,7 @@ def require_memory(recipe: Recipe) -> None:
         UsageError: names what takes the memory, how much that is, and what there is.
     """
     there = memory_of(torch.device(recipe.train.device))
-    parameters = weightless(recipe.model).num_parameters()
+    parameters = meta_model(recipe.model).num_parameters()
     least = BYTES_PER_PARAMETER * parameters
     has = f"and the {recipe.train.device} has a memory of {there / 1e9:.3g} GB"
     if least > there:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from tfcli.runs.parts import divided_as, whole
+from tfcli.runs.parts import full_tensor, sharded_as
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of x ↦ a x + b x³ + c x⁵, chosen to bring small singular values up quickly: they end between 0.7 and 1.2."""
@@ -40,12 +40,12 @@ class Muon(Optimizer):
                 self._update(parameters, group)
 
     def _update(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
-        directions = orthogonal(torch.stack([whole(self._ahead(p, group["momentum"])) for p in parameters]))
+        directions = orthogonal(torch.stack([full_tensor(self._ahead(p, group["momentum"])) for p in parameters]))
         rows, columns = parameters[0].shape
         rate = group["lr"] * math.sqrt(max(1.0, rows / columns))
         for parameter, direction in zip(parameters, directions, strict=True):
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
-            parameter.add_(divided_as(direction.to(parameter.dtype), parameter), alpha=-rate)
+            parameter.add_(sharded_as(direction.to(parameter.dtype), parameter), alpha=-rate)
 
     def _ahead(self, parameter: Tensor, momentum: float) -> Tensor:
         gradient, state = parameter.grad, self.state[parameter]

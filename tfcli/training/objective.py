@@ -1,15 +1,223 @@
-"""The training objective as one module, so that whatever wraps modules (DDP, FSDP, torch.compile) holds all of it."""
+"""The training objective as one module, so that whatever wraps modules (DDP, FSDP, torch.compile) holds all of it.
+
+The logits of 1,024 tokens over 50,257 words take 200 MB in float32, their gradient as much again, and each is read and
+written several times. Here the vocabulary goes by in blocks that stay in the cache: one pass finds the loss, a second
+one turns each block of logits into its gradient and that into the gradients of the hidden vectors and of the matrix.
+Shape legend: N tokens, D model, Vocab words.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
-from tfcli.data.batch import Batch
-from tfcli.evaluation.objective import labelled_hidden
-from tfcli.layers.autocast import for_products
+from tfcli.data.batch import IGNORED, Batch
+from tfcli.layers.linear import for_products
 from tfcli.models.head import Head
+from tfcli.models.objective import labelled_hidden
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
-from tfcli.training.cross_entropy import linear_cross_entropy
+
+BLOCK = {"cpu": 1 << 21}
+"""Logits worked on at a time, by device: what a processor's cache holds."""
+
+LARGEST_BLOCK = 1 << 28
+"""The same for GPUs, which are slowed by many small blocks: a gigabyte in float32."""
+
+MOST_TOKENS = 1 << 13
+"""Tokens whose logits are held at a time, in the precision of the matrix product."""
+
+MULTIPLE = {"cuda": 64}
+"""Of how many words the matrix product is made, by device: rows of 50,257 numbers begin where a GPU's matrix units
+cannot read them whole."""
+
+
+def linear_cross_entropy(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    smoothing: float = 0.0,
+    *,
+    translated: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """−Σ q log softmax(h Wᵀ + b) with q = (1 − ε) one-hot + ε / Vocab (Szegedy et al. 2016, section 7), summed over the
+    tokens whose label is not `IGNORED`; and beside it the same with ε = 0, through which no gradient comes.
+
+    `translated` lets torch.compile make two passes over the logits of what are ten here: a third of GPT-2's step on a
+    GPU, and nothing on a CPU, where a block of logits stays in the cache.
+
+    Shape:
+        hidden: (N, D); weight: (Vocab, D); bias: (Vocab,); labels: (N,)
+        returns: () and (), float32
+    """
+    return _LinearCrossEntropy.apply(hidden, weight, bias, labels, smoothing, translated)
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    """With log Z = log Σ exp(x): the loss of a token is log Z − Σ q x, its gradient by the logits softmax(x) − q."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        translated: bool,
+    ) -> tuple[Tensor, Tensor]:
+        more = -len(weight) % MULTIPLE.get(weight.device.type, 1)
+        matrix = F.pad(weight.to(hidden.dtype), (0, 0, 0, more)) if more else weight.to(hidden.dtype)
+        offsets = None if bias is None else F.pad(bias.to(hidden.dtype), (0, more))
+        wanted = ctx.needs_input_grad[:3]
+        d_hidden = torch.empty_like(hidden) if any(wanted) else None
+        made = torch.empty_like if len(hidden) else torch.zeros_like  # where there are tokens, the first ones fill it
+        d_weight = made(weight, dtype=torch.float32) if wanted[1] else None
+        d_bias = torch.zeros_like(weight[:, 0], dtype=torch.float32) if wanted[2] else None
+        totals = hidden.new_zeros(2, dtype=torch.float32)
+        for first in range(0, len(hidden), MOST_TOKENS):
+            rows = slice(first, first + MOST_TOKENS)
+            tokens = _Tokens(
+                hidden[rows],
+                matrix,
+                labels[rows],
+                vocab_size=len(weight),
+                offsets=offsets,
+                smoothing=smoothing,
+                translated=translated,
+            )
+            totals += tokens.losses()
+            if d_hidden is not None:
+                d_hidden[rows] = tokens.gradients(d_weight, d_bias, first=first == 0)
+        ctx.save_for_backward(d_hidden, d_weight, d_bias)
+        total, plain = totals.clone().unbind()
+        ctx.mark_non_differentiable(plain)
+        return total, plain
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = (None if found is None else found.mul_(gradient) for found in ctx.saved_tensors)
+        return (*scaled, None, None, None)
+
+
+class _Tokens:
+    """Some tokens and their logits, of which those behind the vocabulary are there for the matrix product alone."""
+
+    def __init__(
+        self,
+        hidden: Tensor,
+        matrix: Tensor,
+        labels: Tensor,
+        *,
+        vocab_size: int,
+        offsets: Tensor | None,
+        smoothing: float,
+        translated: bool,
+    ) -> None:
+        self.hidden, self.matrix, self.vocab_size, self.offsets = hidden, matrix, vocab_size, offsets
+        self.scored = labels != IGNORED
+        self.labels = labels.masked_fill(~self.scored, 0)[:, None]
+        self.smoothing, self.translated = smoothing, translated
+        self.logits: list[Tensor] = []
+        self.log_z = self.of_label = hidden.new_empty(0)
+
+    def losses(self) -> Tensor:
+        """log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far; and the
+        same without smoothing. Remembers the logits.
+
+        Shape:
+            returns: (2,)
+        """
+        largest = self.hidden.new_full((len(self.hidden),), -torch.inf, dtype=torch.float32)
+        z, of_all, of_label = (torch.zeros_like(largest) for _ in range(3))
+        for block in self._blocks():
+            self.logits.append(self._product(block))
+            logits = self.logits[-1][:, : self._words(block)]
+            of_label += logits.gather(1, self._place(block))[:, 0].float().masked_fill_(~self._is_in(block), 0.0)
+            highest, powers, total = self._way(_sums)(logits, self.smoothing > 0)
+            of_all += total
+            before, largest = largest, torch.maximum(largest, highest)
+            z = z * (before - largest).exp_() + powers * (highest - largest).exp_()
+        self.log_z, self.of_label = largest + z.log(), of_label
+        expected = (1 - self.smoothing) * of_label + self.smoothing / self.vocab_size * of_all
+        losses = (self.log_z - expected, self.log_z - of_label)
+        return torch.stack([loss.masked_fill_(~self.scored, 0.0).sum() for loss in losses])
+
+    def gradients(self, d_weight: Tensor | None, d_bias: Tensor | None, *, first: bool) -> Tensor:
+        """The gradient by the hidden vectors; those by the matrix and the bias are added to what is given, or, of the
+        first tokens, put there.
+
+        Shape:
+            d_weight: (Vocab, D), d_bias: (Vocab,), float32
+            returns: (N, D)
+        """
+        d_hidden = torch.zeros_like(self.hidden, dtype=torch.float32)
+        share, spread = self.scored[:, None].float(), self.smoothing / self.vocab_size
+        at_label = ((self.of_label - self.log_z).exp_() - spread + (self.smoothing - 1))[:, None] * share
+        for block, logits in zip(self._blocks(), self.logits, strict=True):
+            d_logits = self._way(_slopes)(logits, self.log_z[:, None], share, spread)
+            words, place = d_logits[:, : self._words(block)], self._place(block)
+            others = words.gather(1, place)
+            words.scatter_(1, place, torch.where(self._is_in(block)[:, None], at_label.to(words.dtype), others))
+            d_logits[:, words.shape[1] :] = 0.0
+            if d_bias is not None:
+                d_bias[block] += words.sum(0, dtype=torch.float32)
+            d_hidden += d_logits @ self.matrix[block]
+            if d_weight is not None:
+                found, part = (d_logits.T @ self.hidden)[: words.shape[1]], d_weight[block]
+                part.copy_(found) if first else part.add_(found)
+        return d_hidden
+
+    def _way(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return _translated(function) if self.translated else function
+
+    def _blocks(self) -> Iterator[slice]:
+        size = BLOCK.get(self.hidden.device.type, LARGEST_BLOCK) // len(self.hidden)
+        size = len(self.matrix) if self.translated else max(64, size)
+        for first in range(0, self.vocab_size, size):
+            is_last = first + size >= self.vocab_size
+            yield slice(first, len(self.matrix) if is_last else first + size)
+
+    def _words(self, block: slice) -> int:
+        """How many of a block's columns are words of the vocabulary."""
+        return min(block.stop, self.vocab_size) - block.start
+
+    def _product(self, block: slice) -> Tensor:
+        found = torch.mm(self.hidden, self.matrix[block].T)
+        return found if self.offsets is None else found.add_(self.offsets[block])
+
+    def _place(self, block: slice) -> Tensor:
+        """Where the label of each token stands in a block; anywhere, where it is not in it."""
+        return (self.labels - block.start).clamp(0, self._words(block) - 1)
+
+    def _is_in(self, block: slice) -> Tensor:
+        return ((self.labels >= block.start) & (self.labels < block.stop))[:, 0]
+
+
+def _sums(logits: Tensor, of_all: bool) -> tuple[Tensor, Tensor, Tensor | float]:
+    """The largest logit m of each token, Σ exp(x − m), and Σ x where it is asked for."""
+    x = logits.float()
+    largest = x.amax(1)
+    return largest, (x - largest[:, None]).exp_().sum(1), x.sum(1) if of_all else 0.0
+
+
+def _slopes(logits: Tensor, log_z: Tensor, share: Tensor, spread: float) -> Tensor:
+    """The gradient by the logits, (softmax(x) − ε / Vocab) · share, of all words as if none were the label."""
+    p = logits.float().sub_(log_z).exp_()
+    if spread:
+        p -= spread
+    return p.mul_(share).to(logits.dtype)
+
+
+@functools.cache
+def _translated(function: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(function, dynamic=True)
 
 
 class TrainingLoss(nn.Module):

@@ -1,12 +1,18 @@
 """Mixed precision: bfloat16 autocast over float32 weights, where the recipe says "auto" and it is faster."""
 
+import importlib.util
+import os
+import shutil
 from typing import Literal
 
 import torch
 
+from tfcli.errors import UsageError
+from tfcli.layers.kernels import allow_recompiles
 from tfcli.machine import cpu_flags
-from tfcli.models.device import choose_device as choose_device
+from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
+from tfcli.recipe.train import AttentionPath, Compile
 
 _BFLOAT16_UNITS = {"amx_bf16", "avx512_bf16"}
 _SMALLEST_BFLOAT16_D_MODEL = 128
@@ -22,3 +28,58 @@ def choose_precision(wanted: str, device: torch.device, model: ModelSection) -> 
     if device.type == "cpu" and model.d_model >= _SMALLEST_BFLOAT16_D_MODEL and cpu_flags() & _BFLOAT16_UNITS:
         return "bfloat16"
     return "float32"
+
+
+_LONGEST_ROWS = 512
+"""Tokens up to which a sequence at a time pays: its weights are kept, and their memory grows with the square."""
+
+
+def choose_attention(
+    wanted: AttentionPath, device: torch.device, precision: str, context: int
+) -> Literal["fused", "rows"]:
+    """A sequence at a time on a CPU in bfloat16, where PyTorch's kernel takes 1.5 to 2.4 times as long up to 512
+    tokens (docs/benchmarks.md); in float32 the two are equal, and on a GPU the kernel has no equal."""
+    if wanted != "auto":
+        return wanted
+    return "rows" if device.type == "cpu" and precision == "bfloat16" and context <= _LONGEST_ROWS else "fused"
+
+
+_FEWEST_STEPS = 500
+"""Steps below which translating takes longer than it saves."""
+
+
+_MOST_FORMS = 32
+"""Translations of a layer; an encoder-decoder has 14 over lengths, masks, training and evaluation."""
+
+
+def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal["on", "off"]:
+    """On a CUDA GPU, for trainings of 500 steps and more. On CPUs it takes a minute and gains nothing over the paths
+    that tfcli chooses there (docs/benchmarks.md).
+
+    Raises:
+        UsageError: it is asked for, and what it needs is not installed.
+    """
+    if wanted == "auto":
+        return "on" if device.type == "cuda" and steps >= _FEWEST_STEPS and _translator(device) else "off"
+    if wanted == "on" and not _translator(device):
+        needed = "the package triton" if device.type == "cuda" else "a C++ compiler"
+        raise UsageError(f"train.compile = 'on' needs {needed}, which is not here", "install it, or leave it at auto")
+    return wanted
+
+
+def compile_layers(model: Transformer) -> None:
+    """Translate each layer's forward by itself: all are the same program, so that it is translated once. What is put
+    around it later, as the checkpointing of activations, stays outside.
+
+    Encoder and decoder layers, training and evaluation, lengths and masks that come and go are forms of the one
+    program, and an encoder-decoder has more of them than PyTorch translates by default.
+    """
+    allow_recompiles(_MOST_FORMS)
+    for layer in model.transformer_layers:
+        layer.compile_sublayers()
+
+
+def _translator(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return importlib.util.find_spec("triton") is not None
+    return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))

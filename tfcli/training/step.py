@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tfcli.data.batch import Batch
-from tfcli.runs.parts import whole
-from tfcli.training.parallel import gradients_exchanged
-from tfcli.training.update_sizes import UpdateSizes
-from tfcli.training.workers import ALONE, Workers
+from tfcli.runs.parts import full_tensor
+from tfcli.training.distributed import SINGLE_PROCESS, Workers, gradients_exchanged
+from tfcli.training.metrics import UpdateSizes
 
 
 def optimizer_step(
@@ -22,7 +21,7 @@ def optimizer_step(
     learning_rate_factor: float,
     clip_norm: float,
     only_finite: bool = False,
-    workers: Workers = ALONE,
+    workers: Workers = SINGLE_PROCESS,
     measured: UpdateSizes | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the micro-batches' gradients and update the weights once.
@@ -49,7 +48,7 @@ def optimizer_step(
             (workers.size * loss[1]).backward()  # their gradients are averaged, and shall be summed
         losses.append(loss.detach())
     loss = workers.sum(torch.stack(losses).sum(0))
-    norm = whole(torch.nn.utils.clip_grad_norm_(objective.parameters(), clip_norm or torch.inf))
+    norm = full_tensor(torch.nn.utils.clip_grad_norm_(objective.parameters(), clip_norm or torch.inf))
     taken = not only_finite or bool(torch.isfinite(loss).all() & torch.isfinite(norm))
     with measured or nullcontext():
         for optimizer in optimizers:

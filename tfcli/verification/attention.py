@@ -11,16 +11,20 @@ from torch import Tensor
 
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import AttentionWeights, Transformer
-from tfcli.verification.cached import CHUNKED, chunks, in_pieces
-from tfcli.verification.check import Finding, Skipped, alike, at_most, proof
-from tfcli.verification.reading import (
+from tfcli.verification.cache import CHUNKED, chunks, in_pieces
+from tfcli.verification.check import (
+    Finding,
     ModelInputs,
+    Skipped,
+    alike,
+    at_most,
     at_text,
     embedded,
     kept_outputs,
     mixed,
     padded_reading,
     predict,
+    proof,
     reading,
 )
 from tfcli.verification.subject import VerifiedRun

@@ -10,15 +10,14 @@ from dataclasses import replace
 import numpy as np
 
 from tfcli.corpora.source import Document, Kind, Pair, Source
-from tfcli.corpora.split import Division
+from tfcli.corpora.split import TrainValidationSplit
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PreparedDataset
+from tfcli.data.loader import Batches, build_batches
 from tfcli.data.prepare import prepare
-from tfcli.evaluation.batches import Batches, build_batches
 from tfcli.files import digest
 from tfcli.processes import temporary_folder
-from tfcli.recipe.origin import OriginSection
-from tfcli.recipe.recipe import Recipe
+from tfcli.recipe.recipe import OriginSection, Recipe
 from tfcli.runs.load import LoadedRun
 from tfcli.training.job import decide
 from tfcli.verification.check import Skipped
@@ -38,7 +37,7 @@ def dataset(subject: VerifiedRun) -> Iterator[PreparedDataset]:
     with temporary_folder() as folder:
         path = folder / "dataset"
         training, validation = (_source(subject, seed) for seed in (1, 2))
-        prepare(Division(training, "file", 0.5, validation=validation), subject.run.tokenizer, path)
+        prepare(TrainValidationSplit(training, "file", 0.5, validation=validation), subject.run.tokenizer, path)
         yield PreparedDataset.open(path)
 
 

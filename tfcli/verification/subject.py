@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tfcli.data.dataset import PreparedDataset
-from tfcli.data.views import SequencesView
+from tfcli.data.dataset import PreparedDataset, SequencesView
 from tfcli.models.transformer import Transformer
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun

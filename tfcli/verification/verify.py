@@ -2,24 +2,30 @@
 
 from collections.abc import Iterable
 
-from tfcli.records.verification import Check, Verification
+from tfcli.verification import Check, Verification
 from tfcli.verification.attention import attention_sums, fused_attention, masked_weights, row_attention
-from tfcli.verification.batched import batched_prompts, rows_that_change_places
-from tfcli.verification.cached import cached_decoding, cross_attention_kept
+from tfcli.verification.cache import (
+    OwnPath,
+    batched_prompts,
+    cached_decoding,
+    cross_attention_kept,
+    laid_out,
+    rows_that_change_places,
+)
+from tfcli.verification.causality import (
+    future_gradients,
+    future_values,
+    padded_batch,
+    padding_gradients,
+    padding_values,
+)
 from tfcli.verification.check import Proof
-from tfcli.verification.evaluated import evaluation_by_batches, evaluation_twice
-from tfcli.verification.exported import exported
-from tfcli.verification.future import future_gradients, future_values
-from tfcli.verification.generated import beam_of_one, same_seed, scores
-from tfcli.verification.labels import labels, loss
-from tfcli.verification.laid_out import laid_out
-from tfcli.verification.own_precision import OwnPath
-from tfcli.verification.padding import padded_batch, padding_gradients, padding_values
-from tfcli.verification.resumed import data_order, resumed_training
-from tfcli.verification.round_trip import batches, round_trip, special_tokens_apart, stream
-from tfcli.verification.saved import files_agree, saved_and_loaded
-from tfcli.verification.streaming import streaming
+from tfcli.verification.checkpoint import data_order, files_agree, resumed_training, saved_and_loaded
+from tfcli.verification.export import exported
+from tfcli.verification.generation import beam_of_one, same_seed, scores, streaming
+from tfcli.verification.labels import evaluation_by_batches, evaluation_twice, labels, loss
 from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.tokenizer import batches, round_trip, special_tokens_apart, stream
 
 # fmt: off
 OF_MODELS: tuple[Proof, ...] = (

@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.interop.support import (
-    AUTO,
-    TEXT,
-    Checkpoints,
-    done,
-    ours,
-    their_best,
-    their_ids,
-)
+from tests.cli.interop.support import AUTO, TEXT, Checkpoints, done, ours, their_best, their_ids
 from tests.support.runs import preset_recipe, train_tiny
 from tfcli.generation.sampling import never_generated
 from tfcli.runs.load import load_run

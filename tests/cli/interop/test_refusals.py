@@ -12,12 +12,7 @@ import torch
 from torch import Tensor
 
 from tests.cli.commands import snapshot
-from tests.cli.interop.support import (
-    Checkpoints,
-    changed,
-    done,
-    refused,
-)
+from tests.cli.interop.support import Checkpoints, changed, done, refused
 from tfcli.interop import importing
 
 

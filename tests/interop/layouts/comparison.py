@@ -8,8 +8,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tfcli.interop.layout import Layout
-from tfcli.interop.tensors import canonical_names, give, settled_section, take
+from tfcli.interop.families.layout import CheckpointFamily
+from tfcli.interop.tensors import canonical_names, checkpoint_of_parameters, parameters_of_checkpoint, settled_section
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 
@@ -105,21 +105,23 @@ def assert_same(ours: Tensor, theirs: Tensor, real: Tensor | None = None) -> Non
     torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
-def assert_round_trip(layout: Layout, section: ModelSection, parameters: Mapping[str, Tensor]) -> ModelSection:
+def assert_round_trip(
+    layout: CheckpointFamily, section: ModelSection, parameters: Mapping[str, Tensor]
+) -> ModelSection:
     """Export, import and export again: the tensors are identical, and the imported model is the same function.
 
     Returns:
         The section of the imported model.
     """
-    exported = give(layout, section, parameters)
+    exported = checkpoint_of_parameters(layout, section, parameters)
     named = canonical_names(layout, exported)
     roles = reference.ROLES
     if section.architecture == "encoder" and section.position_offset:  # RoBERTa's positions begin behind its padding
         roles = replace(roles, pad=section.position_offset - 1)
     again = settled_section(layout, reference.read_config(layout, layout.write(section, roles)), named)
-    taken = take(layout, again, named, reference.WEIGHTS)
+    taken = parameters_of_checkpoint(layout, again, named, reference.WEIGHTS)
     assert taken.left_over == []
-    twice = give(layout, again, taken.parameters)
+    twice = checkpoint_of_parameters(layout, again, taken.parameters)
     assert twice.keys() == exported.keys()
     for name, tensor in exported.items():
         assert torch.equal(tensor, twice[name]), name

@@ -9,7 +9,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tfcli.interop.layout import Layout
+from tfcli.interop.families.layout import CheckpointFamily
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 
@@ -72,7 +72,7 @@ class Family:
         variants: settings that make others matter, each to be perturbed too.
     """
 
-    layout: Layout
+    layout: CheckpointFamily
     config_class: str
     model_class: str
     small: dict[str, Any]

@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tfcli.interop.config import CheckpointConfig
-from tfcli.interop.layout import Layout
-from tfcli.interop.tensors import canonical_names, give, settled_section, take
+from tfcli.interop.families.layout import CheckpointFamily
+from tfcli.interop.tensors import canonical_names, checkpoint_of_parameters, parameters_of_checkpoint, settled_section
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
@@ -40,12 +40,12 @@ def lively(model: nn.Module, seed: int = 0) -> Any:
     return model.eval()
 
 
-def read_config(layout: Layout, values: Mapping[str, Any]) -> ModelSection:
+def read_config(layout: CheckpointFamily, values: Mapping[str, Any]) -> ModelSection:
     """The section of a config.json with these values."""
     return layout.read(CheckpointConfig(json.loads(json.dumps(dict(values))), CONFIG))
 
 
-def section_of(layout: Layout, theirs: Any) -> ModelSection:
+def section_of(layout: CheckpointFamily, theirs: Any) -> ModelSection:
     """The section of a model's config. The file that is saved, which leaves common defaults out, must say the same."""
     section = read_config(layout, theirs.config.to_dict())
     assert section == read_config(layout, theirs.config.to_diff_dict())
@@ -53,7 +53,7 @@ def section_of(layout: Layout, theirs: Any) -> ModelSection:
 
 
 def ours_of(
-    layout: Layout, theirs: Any, dtype: torch.dtype | None = None, tensors: Mapping[str, Tensor] | None = None
+    layout: CheckpointFamily, theirs: Any, dtype: torch.dtype | None = None, tensors: Mapping[str, Tensor] | None = None
 ) -> Transformer:
     """Our model of the same function, in eval mode.
 
@@ -64,7 +64,7 @@ def ours_of(
     section = section_of(layout, theirs)
     named = canonical_names(layout, theirs.state_dict() if tensors is None else tensors)
     section = settled_section(layout, section, named)
-    return filled(section, take(layout, section, named, WEIGHTS).parameters, dtype or theirs.dtype)
+    return filled(section, parameters_of_checkpoint(layout, section, named, WEIGHTS).parameters, dtype or theirs.dtype)
 
 
 def filled(section: ModelSection, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> Transformer:
@@ -74,10 +74,10 @@ def filled(section: ModelSection, parameters: Mapping[str, Tensor], dtype: torch
     return model.eval()
 
 
-def export(folder: Path, layout: Layout, section: ModelSection, parameters: Mapping[str, Tensor]) -> Path:
+def export(folder: Path, layout: CheckpointFamily, section: ModelSection, parameters: Mapping[str, Tensor]) -> Path:
     """A folder as `transformers` loads it."""
     (folder / CONFIG).write_text(json.dumps(layout.write(section, ROLES)))
-    save_file(give(layout, section, parameters), folder / WEIGHTS, {"format": "pt"})
+    save_file(checkpoint_of_parameters(layout, section, parameters), folder / WEIGHTS, {"format": "pt"})
     return folder
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.interop.checkpoint import read_checkpoint
 from tfcli.interop.exporting import AUTO_CLASSES
-from tfcli.interop.families import LAYOUTS, layout_of
-from tfcli.interop.layout import Inexpressible
-from tfcli.interop.tensors import canonical_names, settled_section, take
+from tfcli.interop.families.known import KNOWN_FAMILIES, layout_of
+from tfcli.interop.families.layout import UnsupportedVariant
+from tfcli.interop.tensors import canonical_names, parameters_of_checkpoint, settled_section
 from tfcli.models.build import build_model
 
 from . import comparison, reference
@@ -35,7 +35,7 @@ def every_row(names: str, rows: Callable[[Family], Iterable[Any]]) -> pytest.Mar
 
 
 def test_every_family_is_described() -> None:
-    assert [family.layout for family in FAMILIES] == list(LAYOUTS)
+    assert [family.layout for family in FAMILIES] == list(KNOWN_FAMILIES)
 
 
 @every_family
@@ -63,7 +63,7 @@ def test_a_saved_model_is_the_same_function(family: Family, tmp_path: Path) -> N
     assert layout_of(checkpoint.values, tmp_path) is family.layout
     tensors = canonical_names(family.layout, checkpoint.tensors)
     section = settled_section(family.layout, family.layout.read(checkpoint.config), tensors)
-    parameters = take(family.layout, section, tensors, checkpoint.weights_file).parameters
+    parameters = parameters_of_checkpoint(family.layout, section, tensors, checkpoint.weights_file).parameters
     ours = reference.filled(section, parameters, torch.float32)
     comparison.assert_same(comparison.outputs(ours), comparison.their_outputs(section, theirs))
 
@@ -96,7 +96,7 @@ def test_a_run_exports_and_is_the_same_function(family: Family, changes: dict[st
 @every_row("setting, changes", lambda family: family.not_there())
 def test_a_run_of_another_variant_is_refused(family: Family, setting: str, changes: dict[str, Any]) -> None:
     section = family.ours(**changes).section
-    with pytest.raises(Inexpressible) as refusal:
+    with pytest.raises(UnsupportedVariant) as refusal:
         family.layout.write(section, reference.ROLES)
     assert refusal.value.setting == setting
 
@@ -134,7 +134,7 @@ def test_heads_of_other_tasks_are_left_over(
     theirs = getattr(transformers, kind)(family.config(**changes))
     tensors = canonical_names(family.layout, theirs.state_dict())
     section = settled_section(family.layout, reference.section_of(family.layout, theirs), tensors)
-    assert take(family.layout, section, tensors, reference.WEIGHTS).left_over == names
+    assert parameters_of_checkpoint(family.layout, section, tensors, reference.WEIGHTS).left_over == names
 
 
 @every_row("values, count", lambda family: family.published)

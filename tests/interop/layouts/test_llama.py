@@ -10,14 +10,14 @@ import torch
 from safetensors.torch import load_file
 
 from tests.support.checkpoints import save_checkpoint
-from tfcli.generation.caches import DecodingCache
+from tfcli.generation.kv_cache import DecodingCache
 from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.exporting import export_run
+from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariant
+from tfcli.interop.families.llama import LLAMA
 from tfcli.interop.importing import import_run
-from tfcli.interop.layout import Inexpressible, Layout
-from tfcli.interop.layouts.llama import LLAMA
-from tfcli.interop.tensors import canonical_names, take
-from tfcli.models.extend import extend_context
+from tfcli.interop.tensors import canonical_names, parameters_of_checkpoint
+from tfcli.models.transformer import extend_context
 from tfcli.recipe.model import ModelSection
 from tfcli.runs.load import load_run
 
@@ -41,7 +41,7 @@ def test_a_trained_checkpoint_continues_a_story() -> None:
     expected = json.loads((folder / "expected.json").read_text())
     section = LLAMA.read(CheckpointConfig(json.loads((folder / "config.json").read_text()), reference.CONFIG))
     file = folder / "model.safetensors"
-    taken = take(LLAMA, section, canonical_names(LLAMA, load_file(file)), file)
+    taken = parameters_of_checkpoint(LLAMA, section, canonical_names(LLAMA, load_file(file)), file)
     assert taken.left_over == []
     model = reference.filled(section, taken.parameters, torch.float32)
     ids = torch.tensor([expected["prompt_ids"]])
@@ -106,10 +106,10 @@ def test_settings_of_a_published_file_that_change_nothing() -> None:
     assert reference.read_config(LLAMA, FAMILY.file(**extra)) == reference.read_config(LLAMA, FAMILY.file())
 
 
-def expresses(layout: Layout, section: ModelSection) -> bool:
+def expresses(layout: CheckpointFamily, section: ModelSection) -> bool:
     try:
         layout.write(section, reference.ROLES)
-    except Inexpressible:
+    except UnsupportedVariant:
         return False
     return True
 

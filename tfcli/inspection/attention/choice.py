@@ -4,20 +4,237 @@ asked of the self-attention and cross-attention of a text.
 The command line, the explorer and the Python API ask for it by the same names.
 """
 
+import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tfcli.errors import UsageError, shortened
-from tfcli.inspection.attention.crop import cropped, row_of
-from tfcli.inspection.attention.focus import focused, require_place
-from tfcli.inspection.attention.rollout import layer_means, mean_of_all, rollout
+from tfcli.inspection.attention import AttentionEdge, AttentionEdges, AttentionKind, AttentionRecord
 from tfcli.inspection.words import attention_in_words
-from tfcli.records.attention import AttentionKind, AttentionRecord
+from tfcli.records.arrays import frozen
+from tfcli.tokenization.roles import MASK_NAMES
 
 if TYPE_CHECKING:
     from tfcli.inspection.reading import Inputs
     from tfcli.runs.load import LoadedRun
+
+
+_RANGE = re.compile(r"(-?\d{1,18})?:(-?\d{1,18})?")
+Item = TypeVar("Item")
+
+
+def positions_of(option: str, text: str, count: int) -> range:
+    """The positions that "a:b" means, from a up to and without b; from the end where negative, as in Python.
+
+    Raises:
+        UsageError: it is no range, or empty, or not within 0 to `count`.
+    """
+    found = _RANGE.fullmatch(text.strip())
+    if not found:
+        raise UsageError(
+            f"{option} {shortened(text)!r} is no range", f"write {option} a:b, from position a up to b, such as 0:20"
+        )
+    first, last = (None if side is None else int(side) for side in found.groups())
+    start = _from_end(first, count, 0)
+    stop = _from_end(last, count, count)
+    if not (0 <= start <= count and 0 <= stop <= count):
+        raise UsageError(f"{option} {text} lies outside the {count} there are", f"choose within 0:{count}")
+    if start >= stop:
+        raise UsageError(f"{option} {text} holds nothing: there are {count}", f"choose within 0:{count}")
+    return range(start, stop)
+
+
+def cropped(
+    record: AttentionRecord, rows: str | None = None, columns: str | None = None, first: int = 0
+) -> AttentionRecord:
+    """The record with these queries and keys alone; each keeps its position.
+
+    Args:
+        rows: queries, as "a:b"; None: all. columns: keys.
+        first: so many first keys stay, whatever `columns` says.
+
+    Raises:
+        UsageError: what `positions_of` refuses.
+    """
+    queries, keys = len(record.query_tokens), len(record.key_tokens)
+    of_rows = range(queries) if rows is None else positions_of("--rows", rows, queries)
+    of_columns = range(keys) if columns is None else positions_of("--columns", columns, keys)
+    kept = [*range(min(first, keys)), *(key for key in of_columns if key >= first)]
+    if len(of_rows) == queries and len(kept) == keys:
+        return record
+
+    cells = np.ix_(of_rows, kept)
+    return replace(
+        record,
+        query_tokens=_at(record.query_tokens, of_rows),
+        key_tokens=_at(record.key_tokens, kept),
+        weights=_cells(record.weights, cells),
+        scores=None if record.scores is None else _cells(record.scores, cells),
+        mask=None if record.mask is None else frozen(record.mask[cells], np.bool_),
+        bias=None if record.bias is None else _cells(record.bias, cells),
+        query_positions=_at(record.rows, of_rows) if len(of_rows) < queries else record.query_positions,
+        key_positions=_at(record.columns, kept) if len(kept) < keys else record.key_positions,
+    )
+
+
+def row_of(record: AttentionRecord, name: str) -> int:
+    """The query that is spelled so: a token as tables label it, else a word, which is its last token.
+
+    Args:
+        name: "bank", or "bank:2" for the second of them.
+
+    Raises:
+        UsageError: there is none, or there are several, whose names it lists.
+    """
+    places = _named(record, name)
+    word, _, number = name.rpartition(":")
+    if not places and number.isdecimal() and (of_word := _named(record, word)):
+        if not 1 <= int(number[:18]) <= len(of_word):
+            raise UsageError(
+                f"The text has {word!r} {len(of_word)} times, and no {name}", f"choose {_choices(word, of_word)}"
+            )
+        return of_word[int(number) - 1]
+    if len(places) > 1:
+        raise UsageError(f"--query {name!r} is there {len(places)} times", f"choose {_choices(name, places)}")
+    if not places:
+        words = [word.text for word in record.query_words] or [token.strip() for token in record.query_tokens]
+        listed = ", ".join(dict.fromkeys(word for word in words if word.strip()))
+        raise UsageError(f"--query {shortened(name)!r} is no word of the text", f"choose one of {listed}")
+    return places[0]
+
+
+def _named(record: AttentionRecord, name: str) -> list[int]:
+    if name in MASK_NAMES and name not in record.query_tokens:
+        name = next((one for one in MASK_NAMES if one in record.query_tokens), name)
+    tokens = [
+        at for at, token in enumerate(record.query_tokens) if name in (token, token.strip(), token.replace(" ", "·"))
+    ]
+    return tokens or [word.places[-1] for word in record.query_words if word.text == name]
+
+
+def _choices(name: str, places: list[int]) -> str:
+    return ", ".join(f"{name}:{number} (position {at})" for number, at in enumerate(places, 1))
+
+
+def _cells(values: NDArray[np.float32], cells: tuple[NDArray[np.intp], ...]) -> NDArray[np.float32]:
+    return frozen(values[:, :, cells[0], cells[1]])
+
+
+def _from_end(position: int | None, count: int, default: int) -> int:
+    if position is None:
+        return default
+    return position + count if position < 0 else position
+
+
+def _at(items: tuple[Item, ...], positions: "range | list[int]") -> tuple[Item, ...]:
+    return tuple(items[position] for position in positions)
+
+
+def focused(record: AttentionRecord, layer: int | None = None, head: int | None = None) -> AttentionRecord:
+    """The record with the layer and head to look at first: those asked for; of what is left open, the telling ones.
+
+    Raises:
+        UsageError: the model has no such layer or head.
+    """
+    layers, heads = record.weights.shape[:2]
+    require_place("layer", layer, layers)
+    require_place("head", head, heads)
+    if layer is None or head is None:
+        found = telling_head(record.narrowed(layer, head))
+        layer, head = found[0] if layer is None else layer, found[1] if head is None else head
+    return replace(record, focus=(layer, head))
+
+
+def require_place(name: str, index: int | None, count: int) -> None:
+    """Refuse a layer or a head that a model with `count` of them does not have.
+
+    Raises:
+        UsageError: naming both numbers.
+    """
+    if index is not None and index >= count:
+        raise UsageError(f"There is no {name} {index}: the model has {count}", f"choose 0 to {count - 1}")
+
+
+def telling_head(record: AttentionRecord) -> tuple[int, int]:
+    """The layer and head that says most about a text.
+
+    Many heads look at the first word, at punctuation, at the token itself or at a neighbour, whatever the text. The
+    head with the largest mean (over queries) of its strongest weight elsewhere has found something in it. In
+    cross-attention, it is the head with the sharpest rows on words.
+    """
+    strongest = (record.weights * record.telling).max(axis=-1).mean(axis=-1)
+    layer, head = np.unravel_index(strongest.argmax(), strongest.shape)
+    return int(layer), int(head)
+
+
+ROLLOUT = "R₀ = I; Rₗ = Ãₗ · Rₗ₋₁, Ã = (A + I) / 2, A the mean of a layer's heads"
+
+
+def layer_means(record: AttentionRecord) -> AttentionRecord:
+    """A layer's heads as their mean.
+
+    Shape:
+        weights: (L, H, T, S) to (L, 1, T, S)
+    """
+    layers, heads = record.weights.shape[:2]
+    names = tuple(f"layer {layer}, mean of {_count(heads, 'head')}" for layer in range(layers))
+    return _combined(record, record.weights.mean(axis=1, keepdims=True, dtype=np.float64), names)
+
+
+def mean_of_all(record: AttentionRecord) -> AttentionRecord:
+    """Every head of every layer as their mean.
+
+    Shape:
+        weights: (L, H, T, S) to (1, 1, T, S)
+    """
+    layers, heads = record.weights.shape[:2]
+    name = f"mean of {_count(layers, 'layer')} × {_count(heads, 'head')}"
+    return _combined(record, record.weights.mean(axis=(0, 1), keepdims=True, dtype=np.float64), (name,))
+
+
+def rollout(record: AttentionRecord) -> AttentionRecord:
+    """How much of each token's vector comes from each token of the text, by every layer's end.
+
+    A residual connection carries half, the attention's mean head the other half: Ã = ½ A + ½ I, its rows renormalised;
+    the product over the layers passes shares on (Abnar and Zuidema 2020, section 3). The entry of layer l is the
+    product of the layers 0 to l.
+
+    Shape:
+        weights: (L, H, T, T) to (L, 1, T, T)
+
+    Raises:
+        UsageError: of cross-attention, whose queries and keys are different texts.
+    """
+    if record.kind == "cross":
+        raise UsageError(
+            "Rollout multiplies the layers of one stack, and cross-attention looks into another one",
+            "choose --kind encoder_self or decoder_self",
+        )
+    mean = record.weights.mean(axis=1, dtype=np.float64)
+    carried = (mean + np.eye(mean.shape[-1])) / 2
+    carried /= carried.sum(axis=-1, keepdims=True)
+    products = [carried[0]]
+    for layer in carried[1:]:
+        products.append(layer @ products[-1])
+    names = ("rollout of layer 0", *(f"rollout through layers 0 to {layer}" for layer in range(1, len(mean))))
+    whole = replace(record, mask=None)  # what a window hides in one layer is reached through two
+    return _combined(whole, np.stack(products)[:, None], names, ROLLOUT)
+
+
+def _combined(
+    record: AttentionRecord, weights: NDArray[np.float64], names: tuple[str, ...], formula: str = ""
+) -> AttentionRecord:
+    last = (len(names) - 1, 0)
+    return replace(record, weights=frozen(weights), focus=last, scores=None, bias=None, names=names, formula=formula)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
 
 _COMPARISONS = ("against_head", "against_text", "against_run", "against_checkpoint")
 _ONE_HEAD = "shows one head's numbers"
@@ -161,3 +378,30 @@ def head_place(text: str, option: str) -> tuple[int, int]:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def strongest_edges(record: AttentionRecord, layer: int, head: int, count: int) -> AttentionEdges:
+    """The `count` largest weights of one head; of equal ones, the earlier query and key first.
+
+    What is masked is no edge. Nothing else is left out: a query that may look at one key alone
+    gives it weight 1, and is marked.
+    """
+    weights = record.weights[layer, head]
+    open_ = ~record.hidden(layer, head)
+    order = np.argsort(np.where(open_, -weights, np.inf), axis=None, kind="stable")[: min(count, int(open_.sum()))]
+    rows, columns = np.unravel_index(order, weights.shape)
+    alone = open_.sum(axis=1) == 1
+    edges = tuple(
+        AttentionEdge(
+            query=record.rows[row],
+            key=record.columns[column],
+            query_token=record.query_tokens[row],
+            key_token=record.key_tokens[column],
+            weight=float(weights[row, column]),
+            only=bool(alone[row]) and len(record.columns) > 1,
+        )
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+    )
+    total = float(weights.sum(dtype=np.float64))
+    share = sum(edge.weight for edge in edges) / total if total else 0.0
+    return AttentionEdges(record.kind, record.place(layer, head), edges, int(open_.sum()), int((~open_).sum()), share)

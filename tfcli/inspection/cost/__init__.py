@@ -1,1 +1,140 @@
-"""What a model costs, part by part."""
+"""What a model costs: operations of its matrix products, parameters, bytes. Bytes are of float32."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class CostPart:
+    """A part of all layers: its matrix products over one batch, its parameters, and the bytes that the products (or the
+    look-up of embeddings) give."""
+
+    name: Literal["embeddings", "projections", "scores", "mixing", "output", "feed_forward", "head", "norms"]
+    flops: int
+    parameters: int
+    bytes_made: int
+
+
+@dataclass(frozen=True)
+class CostAtLength:
+    """One batch of sequences of `length` tokens (of both sides, for pairs).
+
+    flops: of the explicit path, every query with every key. visible_flops: without what the mask hides. seconds and
+    predicted_seconds: None where they were not measured.
+    """
+
+    length: int
+    projections: int
+    """FLOPs of queries, keys, values and W^o."""
+    feed_forward: int
+    scores_and_mixing: int
+    head: int
+    visible_flops: int
+    bytes_made: int
+    cache_bytes: int
+    """Keys and values that generation remembers; 0 for an encoder."""
+    predicted_seconds: float | None = None
+    seconds: float | None = None
+
+    @property
+    def flops(self) -> int:
+        """Of all parts."""
+        return self.projections + self.feed_forward + self.scores_and_mixing + self.head
+
+
+@dataclass(frozen=True)
+class CostRecord:
+    """The cost of one forward pass. `counted_flops` are PyTorch's own count of it.
+
+    flops_a_token (a) and flops_a_pair (b): of all layers, so that N tokens cost a N in projections and feed-forwards
+    and b N² in scores and mixing; equal at N = `crossover`, a / b.
+    """
+
+    architecture: str
+    d_model: int
+    num_layers: int
+    num_decoder_layers: int
+    """0 where there is one stack."""
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    d_ff: int
+    is_gated: bool
+    has_projections: bool
+    sequences: int
+    length: int
+    parameters: int
+    parts: tuple[CostPart, ...]
+    counted_flops: int
+    lengths: tuple[CostAtLength, ...]
+    flops_a_token: int
+    flops_a_pair: int
+    products_a_second: float | None = None
+    """FLOPs a second of a large matrix product on this machine. None: not measured."""
+
+    @property
+    def flops(self) -> int:
+        """Of all parts at `length`."""
+        return sum(part.flops for part in self.parts)
+
+    @property
+    def crossover(self) -> float:
+        """N from which on scores and mixing cost more than projections and feed-forwards."""
+        return self.flops_a_token / self.flops_a_pair
+
+
+@dataclass(frozen=True)
+class HeadCount:
+    """One attention with so many heads of size D / H, on N tokens: `flops` of its matrix products, and the exponentials
+    of its softmax."""
+
+    num_heads: int
+    head_dim: int
+    parameters: int
+    flops: int
+    exponentials: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class HeadCosts:
+    """The same attention cut into more and more heads, measured in turns."""
+
+    d_model: int
+    length: int
+    sequences: int
+    counts: tuple[HeadCount, ...]
+
+
+@dataclass(frozen=True)
+class MixerCost:
+    """A layer that mixes N tokens of size D.
+
+    steps: that wait for each other. path: steps between the two tokens furthest apart. another_length: whether a layer
+    made for N tokens takes N + 1, as tried.
+    """
+
+    parameters: int
+    flops: int
+    steps: int
+    path: int
+    another_length: bool
+
+
+@dataclass(frozen=True)
+class AgainstAtLength:
+    """Attention and the other layer on N tokens."""
+
+    length: int
+    attention: MixerCost
+    other: MixerCost
+
+
+@dataclass(frozen=True)
+class AgainstRecord:
+    """Self-attention beside a fully connected layer over all tokens, or beside a recurrent one."""
+
+    other: Literal["dense", "rnn"]
+    d_model: int
+    num_heads: int
+    lengths: tuple[AgainstAtLength, ...]

@@ -1,1 +1,192 @@
-"""Computations step by step, with every matrix: on toy sizes, or of a real layer."""
+"""A computation step by step: every matrix with its name, its formula and its shape in a lecture's notation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from tfcli.records.generation import BeamTree
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NotationName = Literal["bishop", "udl", "cs224n", "inf721"]
+MatrixKind = Literal["signed", "weights", "mask"]
+"""Numbers around 0; shares of 1; what may be attended to (0) and what not (−∞)."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix as a notation writes it: with tokens down, or across where its tokens are columns.
+
+    `axes` are the symbols of its two sizes ("N", "D"). `sums` are shown beside rows or under columns, where these are
+    distributions; None: there are none. −∞ stands for what a mask hides.
+
+    Shape:
+        values: (R, C), with R labels in `rows` and C in `columns`
+    """
+
+    name: str
+    values: NDArray[np.float32]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    axes: tuple[str, str]
+    kind: MatrixKind = "signed"
+    sums: Literal["rows", "columns"] | None = None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that a step comes to, and what it says."""
+
+    name: str
+    value: float
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: its formula, the matrices that go in and come out, what was measured, and a few words."""
+
+    title: str
+    formula: str
+    matrices: tuple[Matrix, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A computation. `subtitle` says on what it is done; `slips` what the lecture prints otherwise, and why not so."""
+
+    title: str
+    subtitle: str
+    notation: NotationName | None
+    steps: tuple[Step, ...]
+    slips: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TensorShape:
+    """A tensor of a computation without its numbers: its axes in a notation, and how long they are."""
+
+    name: str
+    formula: str
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ShapeTrace:
+    """Every tensor of a computation in its order."""
+
+    title: str
+    subtitle: str
+    notation: NotationName
+    tensors: tuple[TensorShape, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How one lecture writes a positional encoding."""
+
+    lecture: str
+    notation: NotationName | None
+    """The name under which it can be chosen; None: of another's."""
+    formulas: tuple[str, ...]
+    """Empty: it gives none."""
+    joins: str
+    letters: str
+    """What stands for position, dimension and size."""
+
+
+@dataclass(frozen=True)
+class PositionExplanation:
+    """The lectures side by side, then one of them step by step."""
+
+    spellings: tuple[Spelling, ...]
+    explanation: Explanation
+
+
+@dataclass(frozen=True)
+class DecodingCandidate:
+    """A token in one step.
+
+    `logit` z is the model's, and `adjusted` z′ what the settings against repetition make of it, z where there are none;
+    `scaled` is (z′ − max z′) / τ, None where the temperature is 0. Probabilities: `probability` of the model itself,
+    then what is left after each stage, renormalised, 0 where it is ruled out: `tempered`, and `after` each filter, by
+    "after_top_k", "after_top_p", "after_min_p" and whatever filter else there is. `chance` is that of the draw, which
+    takes the token where its random number u lies from `begin` up to `end`: the chances of all tokens
+    stand one after the other, by id.
+    """
+
+    token: str
+    token_id: int
+    logit: float
+    adjusted: float
+    scaled: float | None
+    probability: float
+    tempered: float
+    after: Mapping[str, float] = field(metadata={"flat": True})
+    chance: float
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class DecodingStep:
+    """One new token. `candidates` are the likeliest and the chosen one, the likeliest first; `others` are the further
+    tokens with `rest` of the model's probability. `kept` counts the tokens that each filter leaves, by "kept_top_k" ….
+
+    `uniform` is u, from 0 to 1; None: the best token is taken.
+    """
+
+    before: tuple[str, ...]
+    candidates: tuple[DecodingCandidate, ...]
+    others: int
+    rest: float
+    kept: Mapping[str, int] = field(metadata={"flat": True})
+    uniform: float | None
+    token: str
+    token_id: int
+
+
+@dataclass(frozen=True)
+class DecodedPath:
+    """A text with the model's probability of each of its tokens; `log_probability` is their sum in nats."""
+
+    name: str
+    tokens: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class DecodingRecord:
+    """A text in the making, step by step, and the same prompt by the likeliest next token and by a beam search.
+
+    `source` is a run, or None of a toy.
+    """
+
+    source: str | None
+    prompt: str
+    vocabulary: int
+    repetition_penalty: float
+    no_repeat_ngram: int
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    seed: int
+    steps: tuple[DecodingStep, ...]
+    greedy: DecodedPath
+    beam: DecodedPath
+    tree: BeamTree
+
+    @property
+    def is_against_repetition(self) -> bool:
+        """Whether z′ is another number than z anywhere."""
+        return self.repetition_penalty != 1 or self.no_repeat_ngram > 0

@@ -1,4 +1,8 @@
-"""Decoding step by step: the stages of sampling as generation itself passes them, beside greedy and beam search."""
+"""Decoding step by step: the stages of sampling as generation itself passes them, beside greedy and beam search.
+
+What follows depends on the last token alone. After "will", the probabilities are 8, 4, 2, 1 and 1 sixteenths: at a
+temperature of ½ they are squared, 64 : 16 : 4 : 1 : 1. The likeliest first word leads into the less likely text.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -6,26 +10,74 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
+from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.generation.batch import PromptBatch
-from tfcli.generation.beam import beam_search
-from tfcli.generation.decode import Continuation, DecodingStages, collect, decode
-from tfcli.generation.reader import Reader, prefill
+from tfcli.generation.beam_search import beam_search
+from tfcli.generation.decoding import Continuation, DecodingStages, DecodingState, collect, decode, prefill
+from tfcli.generation.generate import Labels, PromptBatch, beam_tree, settled
 from tfcli.generation.sampling import FILTERS
-from tfcli.generation.settings import settled
-from tfcli.generation.trace import Labels, beam_tree
-from tfcli.inspection.explain.toy_language import PROMPT, ROLES, TOKENS, ToyState, toy_labels
+from tfcli.inspection.explain import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
 from tfcli.inspection.reading import Inputs, require_room
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.head import require_head
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.loading import generation_settings
-from tfcli.records.decoding import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
 from tfcli.records.generation import BeamNode, Generated
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
+
+ROLES = TokenRoles(pad=0, bos=1, eos=2)
+TOKENS = ("<pad>", "<s>", "</s>", *(" travel", " stay", " work", " rest", " far", " soon", " alone", " again", " home"))
+PROMPT = "Lucas will"
+
+_SIXTEENTHS: Mapping[str, Mapping[str, int]] = {
+    "<s>": {" travel": 8, " stay": 4, " work": 2, " rest": 1, "</s>": 1},
+    " travel": {" far": 4, " soon": 4, " alone": 3, " again": 3, "</s>": 2},
+    " stay": {" home": 14, " soon": 1, "</s>": 1},
+    " work": {" soon": 8, " again": 4, " alone": 2, "</s>": 2},
+    " rest": {" home": 8, " soon": 4, "</s>": 4},
+}
+
+
+class ToyState:
+    """Stands for a `Reader` at the beginning of a text of `longest` tokens at most: logits are ln of the sixteenths,
+    −∞ where there are none."""
+
+    model = None
+
+    def __init__(self, longest: int) -> None:
+        self._table = _table()
+        self.logits = self._table[ROLES.bos][None]
+        self.limits = [longest]
+
+    def read(self, ids: Tensor) -> None:
+        """Add one token to each text.
+
+        Shape:
+            ids: (R,)
+        """
+        self.logits = self._table[ids]
+
+    def select(self, rows: list[int]) -> None:
+        """Text i becomes a copy of what text `rows[i]` was."""
+        self.logits, self.limits = self.logits[rows], [self.limits[row] for row in rows]
+
+
+def toy_labels(ids: Sequence[int]) -> list[str]:
+    """The tokens of ids."""
+    return [TOKENS[token] for token in ids]
+
+
+def _table() -> Tensor:
+    """Shape: returns (Vocab, Vocab), row i what may follow token i; the end follows wherever nothing else does."""
+    rows = []
+    for token in TOKENS:
+        shares = _SIXTEENTHS.get(token, {"</s>": 16})
+        rows.append([math.log(shares[other]) if other in shares else -math.inf for other in TOKENS])
+    return torch.tensor(rows)
+
 
 CANDIDATES = 8
 """Shown at every step."""
@@ -39,7 +91,7 @@ class _Begun:
     source: str | None
     prompt: str
     ids: Sequence[int]
-    read: Callable[[int], Reader]
+    read: Callable[[int], DecodingState]
     roles: TokenRoles
     labels: Labels
     vocabulary: int
@@ -61,8 +113,8 @@ def run_settings(run: LoadedRun, given: Mapping[str, Any]) -> GenerateSection:
 def explain_toy_decoding(settings: GenerateSection) -> DecodingRecord:
     """The toy language, whose numbers can be checked by hand."""
 
-    def read(rows: int) -> Reader:
-        return cast(Reader, ToyState(settings.max_new_tokens))
+    def read(rows: int) -> DecodingState:
+        return cast(DecodingState, ToyState(settings.max_new_tokens))
 
     return _explained(_Begun(None, PROMPT, (), read, ROLES, toy_labels, len(TOKENS)), settings)
 
@@ -83,7 +135,7 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
     if settings.beyond_context == "stop" and isinstance(run.model, Decoder):
         require_room(run, Inputs(decoder=tuple(batch.ids[0])))
 
-    def read(rows: int) -> Reader:
+    def read(rows: int) -> DecodingState:
         return prefill(batch.model, batch.ids, roles, settings, rows=rows)
 
     vocabulary, labels, source = run.tokenizer.vocab_size, run.tokenizer.labels, str(run.directory.path)

@@ -1,19 +1,65 @@
 """The causal mask: from scores to weights of which none looks ahead, and what training in parallel has of it."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attention.focus import require_place
-from tfcli.inspection.explain.notation import PAIRS, notation
-from tfcli.inspection.explain.parallel import in_parallel
+from tfcli.inspection.attention.choice import require_place
+from tfcli.inspection.explain import Explanation, Measure, NotationName, Step
+from tfcli.inspection.explain.notation import PAIRS, Notation, notation
 from tfcli.inspection.explain.scoring import masking, scoring
 from tfcli.inspection.explain.subject import Subject
 from tfcli.layers.attention import explicit_attention
 from tfcli.layers.masks import causal_mask
-from tfcli.records.explain import Explanation, Measure, NotationName, Step
+from tfcli.models.transformer import Transformer
+
+_MOST_PREFIXES = 8
+"""Passes that are compared with the whole one, spread over a long text."""
+
+
+def in_parallel(subject: Subject, n: Notation) -> list[Step]:
+    """Row t predicts token t + 1; and the same rows from passes over every prefix."""
+    tokens = subject.query_tokens
+    *source, decoded = subject.inputs
+    if len(tokens) < 2:
+        return []
+    whole = _probabilities(subject.model, source, decoded)
+    apart = max(
+        float((_probabilities(subject.model, source, decoded[:, : end + 1])[end] - whole[end]).abs().max())
+        for end in range(0, len(tokens), -(-len(tokens) // _MOST_PREFIXES))
+    )
+    nexts = whole[:-1, decoded[0, 1:]]  # row t: the probability of every token that follows somewhere
+    diagonal = nexts.diagonal().clamp(min=1e-30)
+    pairs = ", ".join(f"{one} → {after}" for one, after in pairwise(tokens[:4]))
+    sides = "Columns are inputs, rows" if n.columns_are_tokens else "Rows are inputs, columns"
+    matrix = n.matrix("next", nexts, tokens[:-1], tokens[1:], PAIRS, kind="weights")
+    return [
+        Step(
+            "All rows at once",
+            "row t predicts token t + 1; loss = mean of −ln P on the diagonal",
+            (matrix,),
+            (
+                Measure("loss of this text", float(-diagonal.log().mean()), "in nats a token"),
+                Measure("largest deviation", apart, "of a prediction from a pass over its prefix alone"),
+            ),
+            f"{sides} what follows: {pairs}{', …' if len(tokens) > 4 else ''}\n"
+            "One pass trains all of them; without the mask a row would read its own answer.",
+        )
+    ]
+
+
+def _probabilities(model: Transformer, source: list[Tensor], decoded: Tensor) -> Tensor:
+    """P of every next token.
+
+    Shape:
+        source: (1, S) of an encoder-decoder, else none; decoded: (1, T)
+        returns: (T, Vocab)
+    """
+    return torch.softmax(model(*source, decoded).float(), dim=-1)[0]
+
 
 LECTURE_TOKENS = ("Lucas", "will", "travel")
 LECTURE_SCORES = ((31.0, 27.0, 22.0), (27.0, 42.0, 31.0), (22.0, 31.0, 37.0))

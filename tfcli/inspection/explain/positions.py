@@ -2,20 +2,113 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from tfcli.inspection.explain import Explanation, Matrix, Measure, NotationName, PositionExplanation, Spelling, Step
 from tfcli.inspection.explain.notation import VECTORS, Notation, notation, numbered
-from tfcli.inspection.explain.position_notations import SPELLINGS, slips, worked
-from tfcli.inspection.explain.toy import toy_words
+from tfcli.inspection.explain.subject import Subject, toy_words
 from tfcli.inspection.passes import record_attention
+from tfcli.inspection.positions.shift import fitted
+from tfcli.inspection.reading import text_ids, tower
+from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import PositionSignal
 from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
-from tfcli.records.explain import Explanation, Matrix, Measure, NotationName, Step
-from tfcli.records.position_notations import PositionExplanation
+from tfcli.runs.load import LoadedRun
+
+SPELLINGS = (
+    Spelling(
+        "Bishop",
+        "bishop",
+        ("r_ni = sin(n / L^(i/D))      i even", "r_ni = cos(n / L^((i−1)/D))  i odd"),
+        "x̃_n = x_n + r_n",
+        "position n, dimension i, size D, base L",
+    ),
+    Spelling("UDL", "udl", (), "X + Π, every column of Π another", "a token a column, size D"),
+    Spelling("CS224n", "cs224n", (), "x_1:n and the position representation added", "token i, size d"),
+    Spelling(
+        "INF721",
+        "inf721",
+        ("PE_(t,2i)   = sin(t / 10000^(2i/d))", "PE_(t,2i+1) = cos(t / 10000^(2i/d))"),
+        "x^<t> and its PE added",
+        "position t, pair i, size d, base 10000",
+    ),
+    Spelling(
+        "Encoder notes",
+        None,
+        ("p_j^(i) = sin(i / 10000^(j/D))      j even", "p_j^(i) = cos(i / 10000^((j−1)/D))  j odd"),
+        "x^(i) = e^(i) + p^(i)",
+        "position i, dimension j, size D, base 10000",
+    ),
+)
+
+
+def worked(name: NotationName, n: int, i: int, size: int, base: float) -> str:
+    """One number of the table, as the notation writes it; those without a formula take Bishop's.
+
+    >>> worked("bishop", 2, 3, 4, 10_000.0)
+    'r_2,3 = cos(2 / 10000^(2/4)) = cos 0.0200 = 0.9998'
+    """
+    pair, is_odd = divmod(i, 2)
+    angle = n / base ** (2 * pair / size)
+    wave = "cos" if is_odd else "sin"
+    value = np.cos(angle) if is_odd else np.sin(angle)
+    exponent = f"2·{pair}/{size}" if name == "inf721" else f"{2 * pair}/{size}"
+    cell = {"bishop": f"r_{n},{i}", "udl": f"π_{i},{n}", "cs224n": f"p_{n},{i}", "inf721": f"PE_({n},{i})"}[name]
+    return f"{cell} = {wave}({n} / {base:g}^({exponent})) = {wave} {angle:.4f} = {value:.4f}"
+
+
+def slips(size: int, base: float) -> tuple[str, ...]:
+    """What the lectures print otherwise or leave open, with what follows from it at this size."""
+    undefined = undefined_dimensions(size)
+    listed = ", ".join(map(str, undefined[:8])) + (", …" if len(undefined) > 8 else "")
+    missing = f"Read literally, {len(undefined)} of {size} dimensions get no number ({listed}): " if undefined else ""
+    return (
+        "INF721 adds 'if i is even' and 'if i is odd' to formulas of the pair index i. "
+        f"{missing}2i and 2i + 1 say already which is sine and which is cosine.",
+        "Bishop does not say where i begins. From 0 neighbours share a wavelength; from 1 the first cosine and the "
+        "last sine stand alone, and no linear map carries n to n + 1: the best one leaves "
+        f"{from_one(size, base):.2g} of |r_n+1|, and {from_zero(size, base):.0e} where i begins at 0.",
+        "Which letter is the position: n, t, and i in the encoder notes; i is the dimension in Bishop, the pair in "
+        "INF721 and the token in CS224n.",
+        "UDL's formula adds Π to V, K and Q, after the projections; its sentence adds it to X, before them.",
+        "None says that D is even. An odd one ends on a sine whose cosine is missing, and no rotation carries it"
+        + (f": here dimension {size - 1}." if size % 2 else "."),
+    )
+
+
+def undefined_dimensions(size: int) -> list[int]:
+    """Dimensions without a formula where INF721's "if i is even" is taken of the pair index.
+
+    >>> undefined_dimensions(8)
+    [1, 2, 5, 6]
+    """
+    defined = {2 * pair + pair % 2 for pair in range((size + 1) // 2)}
+    return [i for i in range(size) if i not in defined]
+
+
+def from_zero(size: int, base: float) -> float:
+    """What the best linear map from r_n to r_{n+1} leaves, by |r_{n+1}|, with i from 0."""
+    return _left_over(np.arange(size), size, base)
+
+
+def from_one(size: int, base: float) -> float:
+    """The same with i from 1 to D: cos n first, then pairs, and last a sine alone."""
+    return _left_over(np.arange(1, size + 1), size, base)
+
+
+def _left_over(dimensions: "np.ndarray[tuple[int], np.dtype[np.int64]]", size: int, base: float) -> float:
+    positions = np.arange(max(64, 6 * size))[:, None]
+    angles = positions / base ** ((dimensions - dimensions % 2) / size)
+    table = np.where(dimensions % 2, np.cos(angles), np.sin(angles))
+    return fitted(torch.from_numpy(table).float().double().numpy(), 1)[1]
+
 
 _WORKED = 16
 """Numbers up to which all are worked out."""
@@ -204,3 +297,89 @@ def toy_embeddings(text: str, size: int, seed: int = 0) -> tuple[tuple[str, ...]
     kinds = {word: number for number, word in enumerate(dict.fromkeys(words))}
     table = torch.randn(len(kinds), size, generator=torch.Generator().manual_seed(seed))
     return words, table[[kinds[word] for word in words]]
+
+
+def entrance(subject: Subject, n: Notation) -> Step:
+    """X, and where it comes from."""
+    return _reading(subject, n) if subject.words is None else _embedding(subject, n)
+
+
+def _embedding(subject: Subject, n: Notation) -> Step:
+    words = subject.words
+    assert words is not None
+    tokens, dimensions = subject.query_tokens, numbered(subject.section.d_model)
+    one_hot = F.one_hot(words.ids, len(words.vocabulary)).float()
+    return Step(
+        "Words and positions",
+        n.formulas["embed"],
+        (
+            n.matrix("one_hot", one_hot, tokens, words.vocabulary, ("tokens", "vocab")),
+            n.matrix("table", words.table, words.vocabulary, dimensions, ("vocab", "model")),
+            n.matrix("embedded", one_hot @ words.table, tokens, dimensions, VECTORS),
+            n.matrix("positions", words.positions, tokens, dimensions, VECTORS),
+            n.matrix("input", subject.passed.last.embedded, tokens, dimensions, VECTORS),
+        ),
+        note=f"A one-hot vector picks its word's vector from {n.symbol('table')}; "
+        f"{n.symbol('positions')} holds sines and cosines of the position.",
+    )
+
+
+def _reading(subject: Subject, n: Notation) -> Step:
+    passed, size = subject.attention_pass, subject.section.d_model
+    matrices = [n.matrix("input", passed.x, subject.query_tokens, numbered(size), VECTORS)]
+    notes = []
+    if subject.is_cross:
+        matrices.append(n.matrix("memory", passed.memory, subject.key_tokens, numbered(size), VECTORS))
+        notes.append(f"{n.symbol('memory')} is the encoder's output: keys and values come from it.")
+    if subject.section.norm_placement == "pre":
+        notes.append("The norm stands before attention: these are normalised vectors.")
+    if subject.signal.added is not None:
+        notes.append("Positions are added to what queries and keys are projected from, and not to values.")
+    return Step("What the attention reads", n.formulas["enter"], tuple(matrices), note="\n".join(notes))
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A text's embeddings before positions join them.
+
+    Shape:
+        vectors: (T, D), or fewer columns where positions are concatenated
+        added: (T, D), what the run adds; None: something else, which `remark` says
+    """
+
+    tokens: Sequence[str]
+    vectors: Tensor
+    added: Tensor | None
+    remark: str
+
+
+@torch.inference_mode()
+def embedded_by_run(run: LoadedRun, text: str) -> Embedded:
+    """What a run's embedding makes of a text; an encoder-decoder's of its source.
+
+    Raises:
+        UsageError: the text is empty where there must be one, or longer than the context.
+    """
+    ids = text_ids(run, text)
+    embedding, section = tower(run.model).embedding, run.config.model
+    vectors = F.embedding(torch.tensor(ids, device=run.device), embedding.weight) * embedding.scale
+    if embedding.token_types is not None:
+        vectors = vectors + embedding.token_types[0]
+    adds = embedding.has_positions and not embedding.concatenates
+    added = embedding.position_rows(Span(0, len(ids))) if adds else None
+    remark = f"These are the run's own positions: {section.positions}."
+    if not adds:
+        elsewhere = _elsewhere(section.positions, section.position_merge)
+        remark = f"The run has {section.positions} positions, {elsewhere}: the formula's numbers stand in for them."
+    if section.embedding_norm:
+        remark += " A norm follows."
+    return Embedded(run.tokenizer.labels(ids), vectors.float().cpu(), None if added is None else added.cpu(), remark)
+
+
+def _elsewhere(positions: str, merge: str) -> str:
+    """Where positions that are not added come in."""
+    if positions == "none":
+        return "none at all"
+    return {"rotary": "which turn queries and keys", "alibi": "added to the scores", "t5": "added to the scores"}.get(
+        positions, {"concat": "concatenated", "query_key": "in queries and keys alone"}.get(merge, "elsewhere")
+    )

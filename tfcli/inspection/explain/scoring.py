@@ -1,14 +1,165 @@
-"""From queries and keys to weights: scores, what they are divided by, the mask, the softmax."""
+"""Where a lecture prints something else than what it computes, and which of it an explanation meets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from tfcli.inspection.explain.notation import PAIRS, Notation, numbered
+from tfcli.inspection.explain import Matrix, MatrixKind, NotationName, Step
+from tfcli.inspection.explain.notation import PAIRS, Axes, Axis, Notation, numbered
 from tfcli.inspection.explain.subject import Subject
-from tfcli.layers.scores import dot_scores
-from tfcli.records.explain import Matrix, MatrixKind, Step
+from tfcli.layers.attention import dot_scores
+
+Topic = Literal["attention", "layer"]
+
+SLIPS: Mapping[NotationName, Mapping[Topic, tuple[str, ...]]] = {
+    "bishop": {
+        "attention": (
+            "The slides give W⁽q⁾, W⁽k⁾ and W⁽v⁾ the sizes of Q, K and V, N × D_k and N × D_v: X W needs D × D_k and "
+            "D × D_v.",
+            "They give W⁽o⁾ the size H·D_v × D after calling the number of heads C: it is C·D_v × D.",
+        ),
+        "layer": (
+            "The slides call Y a linear transformation of X: it is linear in the values, and not in X, as "
+            "`explain attention` measures.",
+        ),
+    },
+    "udl": {
+        "attention": (
+            "The notes leave the prime off the sum below a[x_n, x_m], k_mᵀ q_n inside Σ over m′: it is k_m′ᵀ q_n.",
+            "They write xᵀy = |x| |y| θ: it is the cosine of θ.",
+            "Their formula adds Π to V, K and Q; their sentence adds it to X, and so do we "
+            "(model.position_merge = 'query_key' keeps it from the values).",
+        ),
+        "layer": (
+            "The notes say that LayerNorm takes statistics across tokens: it takes them over the D numbers of a token. "
+            "Across tokens they would tell a token of its future.",
+        ),
+    },
+    "cs224n": {
+        "attention": (
+            "Equation 24 concatenates the values v_i⁽ℓ⁾: it is the heads' outputs h_i⁽ℓ⁾ of equation 22.",
+            "The text gives a head's output the size d × d/k and all of them d × d: of n tokens, n × d/k and n × d.",
+            "Equation 32 divides by √d, in its notation of a single head; k heads divide by √(d/k).",
+        ),
+        "layer": (
+            "Equations 27 and 28 leave out ε, without which a token of equal numbers is divided by 0, and the hat of "
+            "μ̂_i below the root.",
+        ),
+    },
+    "inf721": {
+        "attention": ("The slide writes X_e = E X: with one-hot rows it is X E, T_x × |V| times |V| × d_model.",),
+        "layer": ("The slide writes X_e = E X: with one-hot rows it is X E, T_x × |V| times |V| × d_model.",),
+    },
+}
+
+ENCODER_NOTES = (
+    "Encoder notes (004) print V = X W_q and K ∈ N × d_v: V = X W_v, and K is N × d_k as Q is, or Q Kᵀ would not be.",
+    "They stack the heads on top of each other before W_O: side by side, N × h·d_v, they meet its h·d_v rows.",
+)
+
+
+def slips(name: NotationName, topic: Topic) -> tuple[str, ...]:
+    """What the lecture of a notation prints otherwise on a topic."""
+    return SLIPS[name].get(topic, ())
+
+
+QUANTITIES = ("query", "key", "value")
+
+
+def projections(subject: Subject, n: Notation) -> Step:
+    """W^q, W^k, W^v, and Q, K, V of all heads side by side."""
+    passed = subject.attention_pass
+    matrices: list[Matrix] = []
+    for quantity in QUANTITIES:
+        module = getattr(subject.attention, quantity)
+        assert isinstance(module, nn.Linear)
+        matrices += projection(n, quantity, module, ("model", joined_axis(subject, quantity)))
+    for quantity in QUANTITIES:
+        split: Tensor = getattr(passed, quantity)
+        joined = split.transpose(0, 1).flatten(1)
+        matrices.append(n.matrix(quantity, joined, _tokens(subject, quantity), numbered(joined.shape[1]), _SIZES))
+    x, m = n.symbol("input"), n.symbol("memory" if subject.is_cross else "input")
+    return Step(
+        "Queries, keys and values", n.formulas["project"].format(x=x, m=m, v=m), tuple(matrices), note=_note(subject, n)
+    )
+
+
+_SIZES: Axes = ("tokens", "joined")
+
+
+def projection(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> list[Matrix]:
+    """The matrix of a linear map as the lectures have it, (in, out), and its bias where there is one."""
+    matrices = [transposed(n, f"w_{quantity}", module, axes)]
+    if module.bias is not None:
+        columns = numbered(len(module.bias))
+        matrices.append(n.matrix(f"b_{quantity}", module.bias[None], ("1",), columns, ("one", axes[1])))
+    return matrices
+
+
+def transposed(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> Matrix:
+    """The matrix of a linear map, which PyTorch keeps as (out, in), as (in, out)."""
+    weight = module.weight.T
+    return n.matrix(quantity, weight, numbered(weight.shape[0]), numbered(weight.shape[1]), axes)
+
+
+def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
+    """Each head's part of Q, K and V."""
+    size = subject.attention.head_dim
+    matrices = [
+        n.matrix(
+            quantity,
+            getattr(subject.attention_pass, quantity)[head],
+            _tokens(subject, quantity),
+            tuple(str(head * size + i) for i in range(size)),
+            ("tokens", "head"),
+            head=head,
+        )
+        for quantity in QUANTITIES
+        for head in heads
+    ]
+    total, model = subject.attention.num_heads, subject.section.d_model
+    whole = total * size == model
+    note = f"{n.axes['head']} = {model} / {total} = {size}: " if whole else ""
+    note += f"head 0 takes columns 0 to {size - 1} of each, head 1 the next {size}, and so on."
+    if n.columns_are_tokens:
+        note = note.replace("columns", "rows")
+    if total == 1:
+        note = "There is one head."
+    if not subject.has_projections:
+        note = f"No projections: Q, K and V are cut out of {n.symbol('input')} itself. {note}"
+    return Step("Split into heads", n.formulas["split"], tuple(matrices), note=note)
+
+
+def _tokens(subject: Subject, quantity: str) -> tuple[str, ...]:
+    return subject.query_tokens if quantity == "query" else subject.key_tokens
+
+
+def joined_axis(subject: Subject, quantity: str) -> Axis:
+    """The axis of all heads side by side; of keys and values there may be fewer heads."""
+    shared = quantity != "query" and subject.attention.num_kv_heads != subject.attention.num_heads
+    return "shared" if shared else "joined"
+
+
+def _note(subject: Subject, n: Notation) -> str:
+    section, notes = subject.section, []
+    if section.attention_bias and n.name != "udl":
+        notes.append(
+            f"A bias is added to every row: {n.symbol('b_query')}, {n.symbol('b_key')}, {n.symbol('b_value')}."
+        )
+    if not section.attention_bias and n.name == "udl":
+        notes.append("Here every β is 0 (model.attention_bias = false), and the maps are linear.")
+    if subject.attention.num_kv_heads != subject.attention.num_heads:
+        notes.append(
+            f"{subject.attention.num_heads} heads of queries share {subject.attention.num_kv_heads} of keys and values"
+            ", repeated here."
+        )
+    if section.query_key_norm:
+        notes.append("Queries and keys are normalised a head at a time after the projection.")
+    if subject.signal.rotation is not None:
+        notes.append("Rotary positions turn queries and keys after the projection: these are turned.")
+    return "\n".join(notes)
 
 
 def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:

@@ -1,16 +1,25 @@
-"""What an explanation speaks of: one attention, in its layer, in its model, on one text."""
+"""A model small enough to print: words are its tokens, its weights are drawn from a seed, nothing is learned."""
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass
+from tfcli.inspection.attention import AttentionKind
+from tfcli.inspection.attention.choice import require_place
+from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, record_model
+from tfcli.inspection.reading import chosen_kinds, key_ids, query_ids, read_text
 from tfcli.layers.layer import TransformerLayer
+from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.layers.positions import PositionSignal
-from tfcli.models.transformer import Transformer
-from tfcli.recipe.model import ModelSection
+from tfcli.layers.positions import NO_SIGNAL, PositionSignal
+from tfcli.models.build import build_model
+from tfcli.models.decoder import Decoder
+from tfcli.models.encoder import Encoder
+from tfcli.models.transformer import Stack, Transformer
+from tfcli.recipe.model import Architecture, AttentionScore, ModelSection, NormPlacement
+from tfcli.runs.load import LoadedRun
 
 
 @dataclass(frozen=True)
@@ -83,3 +92,148 @@ class Subject:
     def is_cross(self) -> bool:
         """Whether keys and values are those of another text."""
         return self.attention.cross
+
+
+EXAMPLE = "Lucas will travel"
+"""INF721's own, with d_model = 9 and three heads."""
+
+MOST_WORDS = 64
+_SPREAD = 2.0
+"""Standard deviation of the weights times √D: scores then differ enough for a softmax that prefers something."""
+
+
+def toy(
+    text: str = EXAMPLE,
+    *,
+    architecture: Architecture = "encoder",
+    d_model: int = 9,
+    heads: int = 3,
+    score: AttentionScore = "scaled_dot",
+    norm_placement: NormPlacement = "post",
+    seed: int = 0,
+) -> Subject:
+    """One layer as Vaswani et al. 2017 have it, on the words of a text.
+
+    Raises:
+        UsageError: the text has no words or too many, or the heads do not divide d_model.
+    """
+    words = toy_words(text)
+    if d_model % heads:
+        raise UsageError(f"--d-model {d_model} is not divisible by --heads {heads}", "choose a multiple")
+    vocabulary = _vocabulary(words)
+    section = ModelSection(
+        architecture=architecture,
+        vocab_size=len(vocabulary),
+        max_seq_len=max(2, len(words)),
+        d_model=d_model,
+        num_layers=1,
+        num_heads=heads,
+        positions="sinusoidal",
+        scale_embeddings=False,
+        norm="layernorm",
+        norm_placement=norm_placement,
+        attention_score=score,
+        activation="relu",
+        initialization="bert",
+        init_std=_SPREAD / d_model**0.5,
+    )
+    label = f"a toy {architecture} with random weights of seed {seed}: d_model {d_model}, heads {heads}"
+    return drawn(section, words, vocabulary, label, seed)
+
+
+def toy_words(text: str) -> tuple[str, ...]:
+    """The words of a text, which are the tokens of a toy.
+
+    Raises:
+        UsageError: there are none, or too many.
+    """
+    words = tuple(text.split())
+    if not words:
+        raise UsageError("The text is empty", "give a few words")
+    if len(words) > MOST_WORDS:
+        raise UsageError(f"The text has {len(words)} words, and a toy reads at most {MOST_WORDS}", "shorten it")
+    return words
+
+
+def drawn(
+    section: ModelSection, words: tuple[str, ...], vocabulary: tuple[str, ...], label: str, seed: int = 0
+) -> Subject:
+    """The first layer of a model with one stack whose positions are added to the embeddings, weights drawn from a
+    seed, reading words."""
+    model = build_model(section, seed).eval()
+    ids = torch.tensor([[vocabulary.index(word) for word in words]])
+    with torch.inference_mode():
+        passed = record_model(model, [ids])
+    assert isinstance(model, Encoder | Decoder) and isinstance(model.stack, Stack)
+    layer, layer_pass = model.stack.layers[0], passed.last.layers[0]
+    assert isinstance(layer, TransformerLayer)
+    return Subject(
+        label=label,
+        model=model,
+        passed=passed,
+        inputs=(ids,),
+        layer=layer,
+        layer_pass=layer_pass,
+        attention=layer.attention,
+        attention_pass=layer_pass.attention,
+        signal=NO_SIGNAL,
+        query_tokens=words,
+        key_tokens=words,
+        words=Words(vocabulary, ids[0], model.embedding.weight, model.embedding.positions[: len(words)]),
+    )
+
+
+def _vocabulary(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Every word once, in the order of the text; a model has two at least."""
+    found = tuple(dict.fromkeys(words))
+    return found if len(found) > 1 else (*found, "<unk>")
+
+
+def of_run(
+    run: LoadedRun, text: str, *, target: str | None = None, kind: AttentionKind | None = None, layer: int = 0
+) -> Subject:
+    """One layer of a run, on what it reads of a text; of an encoder-decoder without `kind`, of the decoder's own.
+
+    Raises:
+        UsageError: the run has no such layer or no such attention, or the text is empty or too long.
+    """
+    kinds = chosen_kinds(run, kind)
+    kind = "decoder_self" if "decoder_self" in kinds else kinds[0]
+    if not text.strip():
+        raise UsageError("The text is empty", "give a few words")
+    inputs = read_text(run, text, target)
+    stack = _stack(run, kind)
+    require_place("layer", layer, len(stack.layers))
+    tensors = inputs.tensors(run.device)
+    with torch.inference_mode():
+        passed = record_model(run.model, tensors)
+    found = passed.encoder if kind == "encoder_self" else passed.decoder
+    module = stack.layers[layer]
+    assert found is not None and isinstance(module, TransformerLayer)
+    layer_pass = found.layers[layer]
+    attention = module.cross_attention if kind == "cross" else module.attention
+    attention_pass = layer_pass.cross if kind == "cross" else layer_pass.attention
+    assert attention is not None and attention_pass is not None
+    queries, keys = query_ids(kind, inputs), key_ids(kind, inputs)
+    return Subject(
+        label=f"{run.directory.path}, layer {layer}, {kind}",
+        model=run.model,
+        passed=passed,
+        inputs=tuple(tensors),
+        layer=module,
+        layer_pass=layer_pass,
+        attention=attention,
+        attention_pass=attention_pass,
+        signal=NO_SIGNAL if kind == "cross" else stack.positions(Span(0, len(queries))),
+        query_tokens=tuple(run.tokenizer.labels(queries)),
+        key_tokens=tuple(run.tokenizer.labels(keys)),
+    )
+
+
+def _stack(run: LoadedRun, kind: AttentionKind) -> Stack:
+    if run.architecture == "encoder-decoder":
+        stack = run.model.encoder if kind == "encoder_self" else run.model.decoder
+    else:
+        stack = run.model.stack
+    assert isinstance(stack, Stack)
+    return stack

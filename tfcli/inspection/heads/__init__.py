@@ -1,1 +1,221 @@
-"""What each head does, and which head does a job."""
+"""What each attention head does: the role that its weights show, beside chance, and statistics of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tfcli.inspection.attention import AttentionKind
+
+NO_ROLE = "no clear role"
+
+
+@dataclass(frozen=True)
+class RoleShare:
+    """How much of its attention a head gives to the keys of a role, where there are any.
+
+    Args:
+        role: "previous token", "next token", "3 tokens before", "itself", "first token", "end mark", "same token",
+            "after the same token", "punctuation", "end of a sentence", "space", "who acts", "verb", "where", "thing",
+            "aligned word", "same place".
+        share: of the weight, from 0 to 1, mean over the rows that have such a key. low, high: where 95 % of resamples
+            of the texts have it; None where they are too few. chance: the same with equal weights on all visible keys.
+        rows: that have such a key, of those measured. coverage: their share.
+    """
+
+    role: str
+    share: float
+    low: float | None
+    high: float | None
+    chance: float
+    rows: int
+    coverage: float
+
+
+@dataclass(frozen=True)
+class HeadExample:
+    """The row of a text that shows best what a head does.
+
+    Args:
+        text: the sentence around the query; of self-attention, with the key. source: of cross-attention, the one of
+            the key; else None.
+        query, key: from where to where they stand. weight: what the key gets.
+        prompt, target: what `inspect attention` is to read to show it.
+    """
+
+    text: str
+    source: str | None
+    query: tuple[int, int]
+    key: tuple[int, int]
+    weight: float
+    prompt: str
+    target: str | None
+
+
+@dataclass(frozen=True)
+class HeadStatistics:
+    """One head. None: the kind of attention has no such thing.
+
+    Args:
+        role: one of RoleShare, or NO_ROLE; at: the query tokens at which it has it, the most frequent first; none:
+            at all. does: how much, measured on other texts than the role was chosen on, where there are two.
+        beside: "first token" or "end mark", where the rest of its attention lies; None: not there.
+        shares: of every role that has a key, on all rows, measured on the same texts as `does`.
+        entropy: of a row, in nats, mean over all queries. entropy_share: of the largest there could be;
+            None where every query sees one key alone.
+        sharpness: a row's largest weight.
+        distance: how far away, in tokens.
+        induction, duplicate: on random tokens read twice, share on the token behind the earlier copy, and on that copy.
+        in_order: of cross-attention, how often the strongest source token does not step back.
+        favourites: the tokens that get most weight wherever they stand, each with its share of all weight.
+        pairs: from which token to which its largest weights go most often.
+        example: of its role; without one, of its largest weights.
+    """
+
+    kind: AttentionKind
+    layer: int
+    head: int
+    role: str
+    at: tuple[str, ...]
+    does: RoleShare | None
+    beside: str | None
+    shares: tuple[RoleShare, ...]
+    entropy: float
+    entropy_share: float | None
+    sharpness: float
+    distance: float | None
+    induction: float | None
+    duplicate: float | None
+    in_order: float | None
+    favourites: tuple[tuple[str, float], ...]
+    pairs: tuple[tuple[str, str], ...]
+    example: HeadExample
+
+    def of(self, role: str | None) -> RoleShare | None:
+        """The share of a role, where it has one."""
+        return next((one for one in self.shares if one.role == role), None)
+
+
+@dataclass(frozen=True)
+class HeadsRecord:
+    """Every head of a model, or those asked for, and what they were measured on.
+
+    Args:
+        run: its path.
+        measured_on: the text in words: "the text", "80 of 2,012 documents of the validation part of mine.txt".
+        texts: how many. chosen_apart: whether roles were chosen on one half of them and measured on the other.
+        tokens: of all those texts, of the side with the most.
+        repeated: how many random tokens were read twice in a row, None where the context is too short;
+            sequences: how many such sequences.
+        finder: the search of `inspect heads --find` that this run can have.
+    """
+
+    run: str
+    measured_on: str
+    texts: int
+    chosen_apart: bool
+    tokens: int
+    repeated: int | None
+    sequences: int
+    finder: str | None
+    heads: tuple[HeadStatistics, ...]
+
+
+@dataclass(frozen=True)
+class ReadSentence:
+    """One held-out sentence and where the head looks in it.
+
+    Args:
+        words: of the side that is looked at, in their order.
+        weights: of each word, summed over its tokens.
+        query: the word that is read or predicted on the row shown.
+        right: the numbers of the words that are to get the most.
+        hit: whether one of them does.
+    """
+
+    words: tuple[str, ...]
+    weights: tuple[float, ...]
+    query: str
+    right: tuple[int, ...]
+    hit: bool
+
+
+@dataclass(frozen=True)
+class Share:
+    """How often something was so: `hits` of `count`."""
+
+    hits: int
+    count: int
+
+    @classmethod
+    def of(cls, hits: Iterable[bool]) -> "Share":
+        """Count how many of them are true."""
+        found = list(hits)
+        return cls(int(sum(found)), len(found))
+
+    @property
+    def value(self) -> float:
+        """From 0 to 1."""
+        return self.hits / self.count
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head by its place, both from 0."""
+
+    kind: AttentionKind
+    layer: int
+    head: int
+
+
+@dataclass(frozen=True)
+class AlignmentFound:
+    """The cross-attention head that aligns words, chosen on training pairs and measured on held-out ones.
+
+    Args:
+        training: words that the chosen head finds in the training pairs.
+        held_out: in the held-out pairs; `reordered` of them, those that stand before a word which their source
+            word follows.
+        mean_of_heads: the same with the average of all heads; `same_place`: without looking, the source word of the
+            same number; `chance`: any source word.
+    """
+
+    head: Head
+    training_pairs: int
+    training: Share
+    held_out_pairs: int
+    held_out: Share
+    reordered: Share
+    mean_of_heads: Share
+    same_place: Share
+    chance: float
+    examples: tuple[ReadSentence, ...]
+
+
+@dataclass(frozen=True)
+class SenseShares:
+    """A share for each sense of "bank"."""
+
+    river: Share
+    money: Share
+
+
+@dataclass(frozen=True)
+class BankFound:
+    """The head that looks from "bank" at the word that decides its sense.
+
+    Args:
+        row: from where it looks, "bank" or "the word after".
+        training, held_out: deciding words that it finds, in the texts it was chosen on and in others.
+        shuffled: in the held-out texts with the tokens before "bank" in another order.
+        chance: any content word.
+        beside: in the corpus's other held-out sentences, where the words beside "bank" already tell;
+            None: there are none.
+    """
+
+    head: Head
+    row: str
+    training: SenseShares
+    held_out: SenseShares
+    shuffled: SenseShares
+    chance: float
+    beside: Share | None
+    examples: tuple[ReadSentence, ...]

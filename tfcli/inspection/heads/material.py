@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tfcli.corpora.builtin import DEFAULT
 from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PtEnPair, pairs
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.documents import document_windows
+from tfcli.data.windows import document_windows
 from tfcli.errors import UsageError
 from tfcli.inspection.reading import Inputs, read_text
 from tfcli.runs.load import LoadedRun

@@ -5,6 +5,8 @@ same with equal weights on all keys that a row sees. A role is chosen on every o
 that the best of many is not flattered.
 
 Shape legend: H heads, T queries, S keys, R roles, U texts.
+
+Shape legend: T queries, S keys.
 """
 
 import re
@@ -16,20 +18,100 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tfcli.corpora.pt_en import PtEnPair
+from tfcli.corpora.stories import TOLD_BY
 from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, resampled
+from tfcli.inspection.attention import AttentionKind
+from tfcli.inspection.heads import NO_ROLE, HeadExample, HeadsRecord, HeadStatistics, RoleShare
 from tfcli.inspection.heads import statistics as measure
-from tfcli.inspection.heads.copies import Copies, PerHead, copies
-from tfcli.inspection.heads.find_alignment import require_translator
-from tfcli.inspection.heads.find_bank import require_bank_sentences
-from tfcli.inspection.heads.looked_at import Keys, role_keys
-from tfcli.inspection.heads.material import Material, surface
-from tfcli.inspection.kinds import chosen_kinds, key_ids, query_ids
+from tfcli.inspection.heads.find import require_bank_sentences, require_translator
+from tfcli.inspection.heads.material import Material, Surface, surface
+from tfcli.inspection.heads.statistics import Copies, PerHeadCopies, copies, covered, cross_places, spelled
 from tfcli.inspection.passes import AttentionPass, ModelPass, record_model
-from tfcli.inspection.reading import Inputs
-from tfcli.records.attention import AttentionKind
-from tfcli.records.heads import NO_ROLE, HeadExample, HeadsRecord, HeadStatistics, RoleShare
+from tfcli.inspection.reading import Inputs, chosen_kinds, key_ids, query_ids
 from tfcli.runs.load import LoadedRun
+
+_FARTHEST = 8  # of the single offsets that are looked at
+_SENTENCE_END = (".", "!", "?", "…", "。", "！", "？")
+
+Keys = NDArray[np.bool_]
+
+
+def role_keys(run: LoadedRun, kind: AttentionKind, material: Material, number: int) -> dict[str, Keys]:
+    """The keys of every role of a kind of attention, on a text by its number; of some, none.
+
+    Shape:
+        returns: (T, S) each
+    """
+    inputs = material.texts[number]
+    ids, queries = np.array(key_ids(kind, inputs)), np.array(query_ids(kind, inputs))
+    labels = run.tokenizer.labels(ids.tolist())
+    special = np.isin(ids, sorted(run.tokenizer.special_ids))
+    shape = (len(queries), len(ids))
+    places, rows = np.arange(len(ids)), np.arange(len(queries))[:, None]
+    elsewhere = np.ones(shape, bool) if kind == "cross" else places != rows
+    marks = np.array([bool(label.strip()) and not re.search(r"\w", label) for label in labels]) & ~special
+    ends = marks & np.array([label.strip().startswith(_SENTENCE_END) for label in labels])
+    same = (queries[:, None] == ids) & elsewhere & ~special
+    found = {
+        "first token": np.broadcast_to(places == 0, shape),
+        "end mark": (special & (places > 0)) & elsewhere,
+        "same token": same,
+        "punctuation": marks & elsewhere,
+        "end of a sentence": ends & elsewhere,
+        "space": np.array([label.isspace() for label in labels]) & elsewhere,
+    }
+    if kind == "cross":
+        found["same place"] = abs(places - rows * (len(ids) - 1) / max(1, len(queries) - 1)) <= 1
+        if material.aligned:
+            found["aligned word"] = _aligned(run, shape, material.aligned.get(number))
+        return found
+    behind = np.pad(same, ((0, 0), (1, 0)))[:, :-1]
+    found |= {"itself": places == rows, "after the same token": behind & elsewhere}
+    for offset in (*range(-_FARTHEST, 0), *(range(1, _FARTHEST + 1) if kind == "encoder_self" else ())):
+        found[offset_role(offset)] = places - rows == offset
+    if material.stories:
+        told = surface(run.tokenizer, ids.tolist())
+        found |= {role: _last(told, pattern, elsewhere) for role, pattern in TOLD_BY.items()}
+    return found
+
+
+def offset_role(offset: int) -> str:
+    """The role of a head that looks so many tokens on, or back.
+
+    >>> offset_role(-1), offset_role(3)
+    ('previous token', '3 tokens after')
+    """
+    if abs(offset) == 1:
+        return "previous token" if offset < 0 else "next token"
+    return f"{abs(offset)} tokens {'before' if offset < 0 else 'after'}"
+
+
+def _last(told: Surface, pattern: re.Pattern[str], elsewhere: Keys) -> Keys:
+    """The tokens of the last such word that ends before a row's own token. Shape: (T, S)."""
+    keys = np.zeros_like(elsewhere)
+    for match in pattern.finditer(told.text):
+        tokens = covered(told.spans, *match.span())
+        if tokens:
+            after = tokens[-1] + 1
+            keys[after:] = False
+            keys[after:, tokens] = True
+    return keys
+
+
+def _aligned(run: LoadedRun, shape: tuple[int, int], pair: PtEnPair | None) -> Keys:
+    """On the row that predicts a target word's first token, the source words that it comes from. Shape: (T, S)."""
+    keys = np.zeros(shape, bool)
+    if pair is not None:
+        source, target = spelled(run.tokenizer, pair.source), spelled(run.tokenizer, pair.target)
+        rows, columns = cross_places(run, source, target)
+        for i, j in pair.alignment:
+            row = rows[j]
+            if row is not None and row < shape[0]:
+                keys[row, [column for column in columns[i] if column < shape[1]]] = True
+    return keys
+
 
 _CLEAR = 0.3  # above chance: what a role is named from
 _HELD = 0.2  # above chance, on the texts that it is measured on
@@ -176,8 +258,8 @@ class _Layer:
         self._texts: list[_Text] = []
         self._shares: list[NDArray[np.float32]] = []
         self._largest: list[NDArray[np.float32]] = []
-        self._figures: list[dict[str, PerHead]] = []
-        self._received: dict[str, PerHead] = {}
+        self._figures: list[dict[str, PerHeadCopies]] = []
+        self._received: dict[str, PerHeadCopies] = {}
         self._pairs: dict[int, dict[tuple[str, str], float]] = {}  # above chance, a head
 
     @property
@@ -287,7 +369,7 @@ class _Layer:
         layer: int,
         head: int,
         naming: _Naming,
-        copied: Mapping[str, PerHead],
+        copied: Mapping[str, PerHeadCopies],
         shown: HeadExample,
     ) -> HeadStatistics:
         """Everything about a head."""
@@ -319,7 +401,7 @@ def _holds(one: RoleShare) -> bool:
     return sure and one.share - one.chance >= _HELD
 
 
-def _figures(kind: AttentionKind, weights: Array, mask: NDArray[np.bool_]) -> dict[str, PerHead]:
+def _figures(kind: AttentionKind, weights: Array, mask: NDArray[np.bool_]) -> dict[str, PerHeadCopies]:
     """Statistics of a layer's heads on one text.
 
     Shape:

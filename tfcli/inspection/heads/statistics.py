@@ -1,10 +1,25 @@
-"""Statistics of attention weights, every head at once.
+"""Head statistics and induction heads: how much each head copies, measured on random tokens read twice.
 
 Shape legend: H heads, T queries, S keys.
+
+On such tokens nothing but the first copy tells what comes in the second, whatever text is looked at elsewhere.
+
+Shape legend: L layers, H heads, T queries, S keys, W words.
 """
 
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from tfcli.inspection.attention import AttentionKind
+from tfcli.inspection.passes import ModelPass, record_model
+from tfcli.inspection.reading import KINDS, Inputs, framed
+from tfcli.runs.load import LoadedRun
+from tfcli.tokenization.tokenizer import Tokenizer
 
 Weights = NDArray[np.float64]
 PerHead = NDArray[np.float64]
@@ -85,3 +100,176 @@ def induction(weights: Weights, start: int, period: int) -> PerHead:
 def duplicate(weights: Weights, start: int, period: int) -> PerHead:
     """Mean share that a token of the second copy gives to its first copy. Shape: (H, T, T) → (H,)."""
     return share_at(weights[:, : start + 2 * period], -period, first=start + period)
+
+
+_SEQUENCES = 4
+_LONGEST = 50
+_SHORTEST = 4
+_SEED = 0
+
+PerHeadCopies = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Inputs that hold `period` tokens twice; the first copy begins at `start`, of each side it stands on."""
+
+    inputs: Inputs
+    period: int
+    encoder_start: int
+    decoder_start: int
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The induction and duplicate scores of every head of a run.
+
+    Args:
+        period: tokens that are read twice; None where the context is too short. sequences: how many were read.
+        scores: by kind and layer; by name "induction" and "duplicate", of (H,).
+    """
+
+    period: int | None
+    sequences: int
+    scores: Mapping[tuple[AttentionKind, int], Mapping[str, PerHeadCopies]]
+
+    def of(self, kind: AttentionKind, layer: int) -> Mapping[str, PerHeadCopies]:
+        """The scores of a layer's heads; none of cross-attention, or where the context is too short."""
+        return self.scores.get((kind, layer), {})
+
+
+def copies(run: LoadedRun) -> Copies:
+    """Run the model on tokens read twice."""
+    twice = repeated_sequences(run)
+    with torch.inference_mode():
+        passes = [record_model(run.model, one.inputs.tensors(run.device)) for one in twice]
+    scores: dict[tuple[AttentionKind, int], dict[str, PerHeadCopies]] = {
+        (kind, layer): _scores(kind, layer, passes, twice)
+        for kind in KINDS[run.architecture]
+        if kind != "cross" and passes
+        for layer in range(len(passes[0].attentions(kind)))
+    }
+    return Copies(twice[0].period if twice else None, len(twice), scores)
+
+
+def _scores(
+    kind: AttentionKind, layer: int, passes: Sequence[ModelPass], twice: Sequence[Repeated]
+) -> dict[str, PerHeadCopies]:
+    """Means over the sequences."""
+    scores: dict[str, list[PerHeadCopies]] = {"induction": [], "duplicate": []}
+    for one, sequence in zip(passes, twice, strict=True):
+        weights = one.attentions(kind)[layer].weights.cpu().double().numpy()
+        start = sequence.encoder_start if kind == "encoder_self" else sequence.decoder_start
+        scores["induction"].append(induction(weights, start, sequence.period))
+        scores["duplicate"].append(duplicate(weights, start, sequence.period))
+    return {name: np.mean(values, axis=0) for name, values in scores.items()}
+
+
+def repeated_sequences(run: LoadedRun) -> list[Repeated]:
+    """A few sequences of the run's own ordinary tokens, always the same; none where the context is too short.
+
+    The tokens of a copy all differ while the vocabulary allows it, so that each has one earlier copy.
+    """
+    roles, ids = run.config.roles, np.array(sorted(run.tokenizer.ordinary_ids))
+    before = 1 + max(map(len, (roles.source_start, roles.target_prefix, roles.text_prefix)))
+    period = min(_LONGEST, len(ids), (run.config.model.max_seq_len - before) // 2)
+    if period < _SHORTEST:
+        return []
+    rng = np.random.default_rng(_SEED)
+    return [_twice(run, rng.choice(ids, period, replace=False).tolist()) for _ in range(_SEQUENCES)]
+
+
+def _twice(run: LoadedRun, copy: list[int]) -> Repeated:
+    roles, twice = run.config.roles, copy * 2
+    before = len(roles.text_prefix)
+    starts = {"decoder": (0, before), "encoder": (before, 0)}
+    both = len(roles.source_start), len(roles.target_prefix)
+    return Repeated(framed(run, twice, twice), len(copy), *starts.get(run.architecture, both))
+
+
+_SPACED = re.compile(r"\S+")
+_PUNCTUATION = ".,?!\"'"
+
+WeightsWordWeights = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class SpelledText:
+    """A text's ids, its words, and the places of each word's tokens among the ids."""
+
+    ids: tuple[int, ...]
+    words: tuple[str, ...]
+    places: tuple[tuple[int, ...], ...]
+
+
+def spelled(tokenizer: Tokenizer, text: str) -> SpelledText:
+    """The words of a text, split at spaces, without the punctuation around them.
+
+    A token belongs to the word that one of its letters belongs to. Punctuation belongs to none.
+    """
+    spans = []
+    for match in _SPACED.finditer(text):
+        start = match.start() + len(match[0]) - len(match[0].lstrip(_PUNCTUATION))
+        end = match.end() - (len(match[0]) - len(match[0].rstrip(_PUNCTUATION)))
+        spans.append((start, end))
+    return spelled_at(tokenizer, text, spans)
+
+
+def spelled_at(tokenizer: Tokenizer, text: str, spans: Sequence[tuple[int, int]]) -> SpelledText:
+    """The words that stand at `spans` of a text, from and up to."""
+    [(ids, offsets)] = tokenizer.encode_spans([text])
+    words = tuple(text[start:end] for start, end in spans)
+    return SpelledText(tuple(ids), words, tuple(tuple(covered(offsets, *span)) for span in spans))
+
+
+def covered(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
+    """The tokens that stand, by their `offsets`, within a part of a text."""
+    return [n for n, (first, last) in enumerate(offsets) if first < end and last > start]
+
+
+def cross_places(run: LoadedRun, source: SpelledText, target: SpelledText) -> tuple[list[int | None], list[list[int]]]:
+    """Of cross-attention: the row that predicts each target word's first token, None of a word without one; and the
+    columns of each source word."""
+    before, offset = len(run.config.roles.target_prefix), len(run.config.roles.source_start)
+    rows = [before + word[0] - 1 if word else None for word in target.places]
+    return rows, [[offset + place for place in word] for word in source.places]
+
+
+def kind_weights(run: LoadedRun, inputs: Inputs, kind: AttentionKind) -> WeightsWordWeights:
+    """Every head's weights of one kind.
+
+    Shape:
+        returns: (L, H, T, S)
+    """
+    kinds: dict[str, list[torch.Tensor]] = {}
+    with torch.inference_mode():
+        run.model.hidden(*inputs.tensors(run.device), weights=kinds)
+    return torch.stack([layer[0] for layer in kinds[kind]]).float().cpu().numpy()
+
+
+def on_words(rows: WeightsWordWeights, places: Sequence[Sequence[int]]) -> WeightsWordWeights:
+    """What each word gets.
+
+    Args:
+        places: of each word's tokens among the keys.
+
+    Shape:
+        rows: (L, H, S)
+        returns: (L, H, W)
+    """
+    return np.stack([rows[..., list(place)].sum(axis=-1) for place in places], axis=-1)
+
+
+def best_head(shares: NDArray[np.float64], place: tuple[int, int | None] | None = None) -> tuple[int, ...]:
+    """The place of the largest share; of a layer's heads, or of one head, where `place` names it.
+
+    Shape:
+        shares: (…, L, H)
+    """
+    if place is not None:
+        layer, head = place
+        of_head = slice(None) if head is None else head
+        asked = np.full(shares.shape, -1.0)
+        asked[..., layer, of_head] = shares[..., layer, of_head]
+        shares = asked
+    return tuple(int(index) for index in np.unravel_index(shares.argmax(), shares.shape))

@@ -1,1 +1,157 @@
-"""Positional encodings: their tables, and what they should be."""
+"""A positional encoding as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tfcli.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class PositionsRecord:
+    """What an encoding says about positions: a vector for each, or a number for every distance and head.
+
+    Vectors (sinusoidal, learned, rotary): `table[r, i]` is dimension i of position `first` + r, and `similarity[k]` the
+    mean over n of r_n · r_{n+k} / |r_n||r_{n+k}|. Biases (alibi, t5): `table[r, h]` is what head h adds to the score of
+    a key that stands k = `first` + r tokens before its query (after it where k < 0).
+
+    Shape:
+        table: (length, d_model) of vectors; (length, H) or, where k may be negative, (2 · length − 1, H) of biases
+        similarity: (length,)
+    """
+
+    encoding: str
+    base: float | None
+    """L of the wavelengths. None: there are none."""
+    length: int
+    """Positions."""
+    d_model: int | None
+    """Dimensions of a vector. None: biases are no vectors."""
+    table: NDArray[np.float32]
+    similarity: NDArray[np.float32] | None
+    """None for biases, which are a profile by distance themselves."""
+    rows: Literal["position", "distance"] = "position"
+    columns: Literal["dimension", "head"] = "dimension"
+    first: int = 0
+    """Number of the first row."""
+    layout: Literal["interleaved", "halves"] | None = None
+    """Which dimensions share a wavelength. None: none do. A rotary table is the same for both."""
+    scaling: float = 1.0
+    """What positions are divided by; where not all are, that of `stretching`."""
+    stretching: str = "linear"
+    """Which wavelengths of a run's rotary positions are stretched (`model.position_scaling_kind`)."""
+    frequencies: NDArray[np.float64] | None = None
+    """Angle by which each pair of dimensions turns from one position to the next. None: not rotary."""
+    merge: Literal["add", "concat", "query_key"] | None = None
+    """How a run joins its vectors to its tokens. None: they act on the scores, or there is no run."""
+    side: Literal["source", "target"] | None = None
+    """Whose table it is, where the two sides have their own."""
+
+
+RequirementName = Literal["bounded", "unique", "beyond its length", "consistent distance", "in the data"]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One of the lecture's wishes for a positional encoding, with the number that decides it."""
+
+    name: RequirementName
+    met: bool | None
+    """None: it cannot be told."""
+    value: float | None
+    measured: str
+    """What the number is."""
+
+
+@dataclass(frozen=True)
+class PositionRequirements:
+    """All of them for one encoding (Bishop and Bishop 2024, section 12.1.9)."""
+
+    encoding: str
+    origin: str
+    """Whose numbers they are: a formula's, a run's, or untrained ones."""
+    joins: str
+    """How it meets the tokens."""
+    requirements: tuple[Requirement, ...]
+
+
+@dataclass(frozen=True)
+class PositionComparison:
+    """Encodings side by side: a table and the requirements of each."""
+
+    tables: tuple[PositionsRecord, ...]
+    requirements: tuple[PositionRequirements, ...]
+
+
+@dataclass(frozen=True)
+class ShiftRecord:
+    """The matrix that carries every r_n to r_{n+k}: r_{n+k} = `matrix` r_n.
+
+    Shape:
+        matrix: (D, D)
+        angles: (pairs,), by how much each pair of dimensions is turned; None where the matrix was fitted
+        pairs: (pairs, 2), the dimensions of each
+    """
+
+    encoding: str
+    shift: int
+    """k."""
+    matrix: NDArray[np.float32]
+    angles: NDArray[np.float32] | None
+    pairs: NDArray[np.int64] | None
+    residual: float
+    """|r_{n+k} − matrix r_n| by |r_{n+k}|, over n; of a fitted matrix, over positions that it was not fitted on."""
+    alone: int = 0
+    """Dimensions without a partner, which no matrix carries: the last sine of an odd size."""
+
+
+@dataclass(frozen=True)
+class LossBand:
+    """The mean loss of the tokens at positions `first` … `last` − 1."""
+
+    first: int
+    last: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class BeyondContext:
+    """A decoder's loss by position, within its context and beyond.
+
+    Shape:
+        curve: (bins,), the mean over `bin` positions each
+    """
+
+    context: int
+    texts: int
+    bands: tuple[LossBand, ...]
+    bin: int
+    curve: NDArray[np.float32]
+    learned: bool = False
+    """Whether positions are learned, so that there are none beyond the context."""
+
+
+SIZE = 64
+"""Positions and dimensions where nobody says so: a table that still fits into a terminal."""
+
+HEADS = 8
+"""Those of ALiBi, as in the paper's example (Press et al. 2022, section 3)."""
+
+
+def columns_of(encoding: str, d_model: int | None, heads: int | None) -> int:
+    """Columns of a formula's table: D of sinusoidal, Dh of rotary, H of alibi.
+
+    Raises:
+        UsageError: the heads do not divide d_model.
+    """
+    if encoding == "alibi":
+        return heads or HEADS
+    size, shared = d_model or SIZE, heads or 1
+    if size % shared:
+        raise UsageError(f"--d-model {size} is not divisible by --heads {shared}", "choose a multiple")
+    return size // shared if encoding == "rotary" else size

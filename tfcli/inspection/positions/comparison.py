@@ -1,23 +1,197 @@
-"""Encodings side by side, of formulas, of runs, and as they are before training."""
+"""What a positional encoding should be, measured: bounded, unique, usable beyond its length, with a consistent
+distance, and in the data rather than in the architecture (Bishop and Bishop 2024, section 12.1.9)."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from tfcli.errors import UsageError
-from tfcli.inspection.positions.requirements import BIASES, requirements
-from tfcli.inspection.positions.sizes import HEADS, SIZE, columns_of
-from tfcli.inspection.positions.tables import Side, positions_table, relative_weight, run_positions, stack_name
+from tfcli.inspection.positions import (
+    HEADS,
+    SIZE,
+    BeyondContext,
+    PositionComparison,
+    PositionRequirements,
+    PositionsRecord,
+    Requirement,
+    RequirementName,
+    columns_of,
+)
+from tfcli.inspection.positions.compute import Side, positions_table, relative_weight, run_positions, stack_name
+from tfcli.inspection.positions.shift import fitted
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
+from tfcli.layers.masks import Span
 from tfcli.layers.positions import AttentionPositions
-from tfcli.layers.span import Span
+from tfcli.layers.rotary import rotate, rotation
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection, PositionLayout
 from tfcli.records.arrays import frozen
-from tfcli.records.positions import BeyondContext, PositionComparison, PositionRequirements, PositionsRecord
+
+Longer = Callable[[int], PositionsRecord]
+"""The same encoding with more positions."""
+
+BIASES = 64
+"""Positions whose scores are looked at."""
+
+_TIMES = 10  # the length
+_MOST = 8192  # positions looked at
+_FEWEST = 300  # so that growth shows where a table is short
+_GROWTH = 1.1
+_UNIQUE = 1e-4
+_CONSISTENT = 1e-3
+_WORSE = 1.1
+
+_JOINS = {
+    "add": "added to the embedding",
+    "concat": "concatenated to the embedding",
+    "query_key": "added to queries and keys, every layer",
+    "rotary": "turns queries and keys, every layer",
+    "alibi": "added to the scores, every layer",
+    "t5": "added to the scores, every layer",
+}
+
+
+def requirements(
+    record: PositionsRecord,
+    longer: Longer | None,
+    *,
+    origin: str = "formula",
+    k: int = 1,
+    biases: NDArray[np.float32] | None = None,
+    buckets: NDArray[np.float32] | None = None,
+    beyond: BeyondContext | None = None,
+) -> PositionRequirements:
+    """Every requirement with its number.
+
+    Args:
+        longer: None where positions end with the table.
+        origin: whose numbers the table holds.
+        k: the distance of `consistent distance`.
+        biases: what is added to the scores, where something is.
+        buckets: the numbers that all biases are taken from, where they are so many and no more.
+        beyond: a run's loss by position, which then decides about texts beyond the length.
+
+    Shape:
+        biases: (H, N, N); buckets: (buckets, H)
+    """
+    length = min(max(_TIMES * record.length, _FEWEST), _MOST)
+    long = record if longer is None else longer(length)
+    joined = record.merge or ("add" if record.encoding in ("sinusoidal", "learned") else record.encoding)
+    return PositionRequirements(
+        record.encoding,
+        origin,
+        _JOINS[joined],
+        (
+            _bounded(record, long) if buckets is None else _bounded_by(buckets),
+            _unique(record),
+            _beyond(record, None if longer is None else long, beyond),
+            _consistent(record, long, k, biases),
+            _in_data(joined),
+        ),
+    )
+
+
+def _bounded(record: PositionsRecord, long: PositionsRecord) -> Requirement:
+    values = np.abs(long.table)
+    largest = float(values.max())
+    if long is record:
+        return Requirement("bounded", bool(np.isfinite(largest)), largest, f"largest |value| of {record.length}")
+    half = len(values) // 2
+    grows = values[half:].max() > _GROWTH * values[:half].max()
+    return Requirement(
+        "bounded", not grows, largest, f"largest |value| of {long.length:,} positions; met: stops growing"
+    )
+
+
+def _bounded_by(buckets: NDArray[np.float32]) -> Requirement:
+    """However far apart two tokens are, their bias is that of a bucket."""
+    largest = float(np.abs(buckets).max())
+    return Requirement(
+        "bounded", bool(np.isfinite(largest)), largest, f"largest |value| of {len(buckets)} buckets, for any distance"
+    )
+
+
+def _unique(record: PositionsRecord) -> Requirement:
+    rows = record.table[:_MOST].astype(np.float64)
+    what = "positions" if record.rows == "position" else "distances"
+    measured = f"smallest |difference| of two {what}"
+    if len(rows) < 2:
+        return Requirement("unique", True, None, measured)
+    smallest = _smallest_difference(rows)
+    size = float(np.sqrt((rows**2).sum(axis=1).mean()))
+    return Requirement("unique", smallest > _UNIQUE * size, smallest, measured)
+
+
+def _smallest_difference(rows: NDArray[np.float64]) -> float:
+    squares = (rows**2).sum(axis=1)
+    products = squares[:, None] + squares[None] - 2 * rows @ rows.T
+    np.fill_diagonal(products, np.inf)
+    first, second = np.unravel_index(products.argmin(), products.shape)
+    return float(np.linalg.norm(rows[first] - rows[second]))  # the products have rounded
+
+
+def _beyond(record: PositionsRecord, long: PositionsRecord | None, beyond: BeyondContext | None) -> Requirement:
+    if long is None:
+        return Requirement("beyond its length", False, float(record.length), "positions there are, and none beyond")
+    if beyond is not None:
+        within, far = beyond.bands[0].loss, beyond.bands[-1].loss
+        measured = f"loss at 2× to 4× the context ({far:.2f}) by that within it ({within:.2f})"
+        return Requirement("beyond its length", far <= _WORSE * within, far / within, measured)
+    defined = bool(np.isfinite(long.table).all())
+    return Requirement(
+        "beyond its length", defined, float(long.length), "positions that are defined; their use: --loss"
+    )
+
+
+def _consistent(
+    record: PositionsRecord, long: PositionsRecord, k: int, biases: NDArray[np.float32] | None
+) -> Requirement:
+    name: RequirementName = "consistent distance"
+    if biases is not None:
+        spread = _spread(biases)
+        return Requirement(name, spread < _CONSISTENT, spread, "change of a bias when query and key move on together")
+    if record.encoding == "rotary":
+        spread = _spread(_rotary_scores(record))
+        return Requirement(name, spread < _CONSISTENT, spread, "change of q·k when query and key move on together")
+    rows = long.table[: max(6 * long.table.shape[1], 64)].astype(np.float64)
+    measured = f"left by the best linear map r_n → r_n+{k}, on other n (1: all)"
+    if len(rows) - k < 4:
+        return Requirement(name, None, None, measured)
+    residual = fitted(rows, k)[1]
+    return Requirement(name, residual < _CONSISTENT, residual, measured)
+
+
+def _rotary_scores(record: PositionsRecord) -> NDArray[np.float64]:
+    """q_m · k_n of one random q and k of length 1, turned by what the model turns with: (1, N, N)."""
+    assert record.d_model is not None and record.frequencies is not None and record.layout is not None
+    length = min(record.length, BIASES)
+    by = rotation(torch.arange(length), torch.tensor(record.frequencies), record.layout)
+    draw = torch.randn(2, record.d_model, generator=torch.Generator().manual_seed(0))
+    draw = draw / draw.norm(dim=1, keepdim=True)
+    query, key = (rotate(one.expand(1, 1, length, -1), by)[0, 0].double() for one in draw)
+    scores: NDArray[np.float64] = (query @ key.T).numpy()[None]
+    return scores
+
+
+def _spread(scores: NDArray[Any]) -> float:
+    """The largest difference of two scores at the same distance.
+
+    Shape: scores (H, N, N)
+    """
+    length = scores.shape[1]
+    diagonals = (np.diagonal(scores, offset, axis1=1, axis2=2) for offset in range(1 - length, length))
+    return float(max(np.ptp(diagonal, axis=1).max() for diagonal in diagonals))
+
+
+def _in_data(joined: str) -> Requirement:
+    data = joined in ("add", "concat")
+    where = "part of the vectors that enter" if data else "inside attention: the architecture"
+    return Requirement("in the data", data, None, where)
+
 
 Described = tuple[PositionsRecord, PositionRequirements]
 

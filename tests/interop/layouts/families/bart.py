@@ -8,7 +8,7 @@ import torch
 
 from tests.interop.layouts.families.sides import REFUSED, SMALL, settings
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.layouts.bart import BART
+from tfcli.interop.families.bart import BART
 
 PUBLISHED: dict[str, Any] = {
     "activation_dropout": 0.1,

@@ -8,8 +8,8 @@ import torch
 from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.layout import ACTIVATIONS
-from tfcli.interop.layouts.bert import BERT
+from tfcli.interop.families.bert import BERT
+from tfcli.interop.families.layout import ACTIVATIONS
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["BertForMaskedLM"],

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families import bert
 from tests.interop.layouts.family import Family, Tensors
-from tfcli.interop.layout import ACTIVATIONS
-from tfcli.interop.layouts.bert import DISTILBERT
+from tfcli.interop.families.bert import DISTILBERT
+from tfcli.interop.families.layout import ACTIVATIONS
 
 PUBLISHED: dict[str, Any] = {
     "activation": "gelu",

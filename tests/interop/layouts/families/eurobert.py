@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families import llama
 from tests.interop.layouts.family import RUN, Family
-from tfcli.interop.layouts.llama import EUROBERT
+from tfcli.interop.families.llama import EUROBERT
 
 
 @st.composite

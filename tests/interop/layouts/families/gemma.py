@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families import llama
 from tests.interop.layouts.family import RUN, Family
-from tfcli.interop.layouts.llama import GEMMA
+from tfcli.interop.families.llama import GEMMA
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["GemmaForCausalLM"],

@@ -8,8 +8,8 @@ import torch
 from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.layout import ACTIVATIONS
-from tfcli.interop.layouts.gpt2 import GPT2
+from tfcli.interop.families.gpt import GPT2
+from tfcli.interop.families.layout import ACTIVATIONS
 
 PUBLISHED: dict[str, Any] = {
     "activation_function": "gelu_new",

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families.llama import SCALINGS
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.layout import ACTIVATIONS
-from tfcli.interop.layouts.gpt_neox import GPT_NEOX
+from tfcli.interop.families.gpt import GPT_NEOX
+from tfcli.interop.families.layout import ACTIVATIONS
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["GPTNeoXForCausalLM"],

@@ -9,7 +9,7 @@ import torch
 from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.layouts.llama import GRANITE, LLAMA, MISTRAL, QWEN2, QWEN3
+from tfcli.interop.families.llama import GRANITE, LLAMA, MISTRAL, QWEN2, QWEN3
 
 LAYOUTS = {layout.name: layout for layout in (LLAMA, MISTRAL, QWEN2, QWEN3, GRANITE)}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families import sides
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.layouts.bart import MARIAN
+from tfcli.interop.families.bart import MARIAN
 
 PUBLISHED: dict[str, Any] = {
     "activation_dropout": 0.0,

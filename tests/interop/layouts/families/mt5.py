@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.interop.layouts.families import t5
-from tfcli.interop.layouts.t5 import MT5
+from tfcli.interop.families.t5 import MT5
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["MT5ForConditionalGeneration"],

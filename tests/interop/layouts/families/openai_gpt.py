@@ -7,7 +7,7 @@ import torch
 from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family
-from tfcli.interop.layouts.gpt2 import OPENAI_GPT
+from tfcli.interop.families.gpt import OPENAI_GPT
 
 PUBLISHED: dict[str, Any] = {
     "afn": "gelu",

@@ -8,8 +8,8 @@ import torch
 from hypothesis import strategies as st
 
 from tests.interop.layouts.family import RUN, Family, Tensors
-from tfcli.interop.layout import ACTIVATIONS
-from tfcli.interop.layouts.opt import OPT
+from tfcli.interop.families.gpt import OPT
+from tfcli.interop.families.layout import ACTIVATIONS
 
 PUBLISHED: dict[str, Any] = {
     "_remove_final_layer_norm": False,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts.families import bert
 from tests.interop.layouts.family import Family, Tensors
-from tfcli.interop.layouts.bert import ROBERTA
+from tfcli.interop.families.bert import ROBERTA
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["RobertaForMaskedLM"],

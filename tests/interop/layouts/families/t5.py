@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.interop.layouts import reference
 from tests.interop.layouts.family import RUN, Family, transformers
-from tfcli.interop.layouts.t5 import T5
+from tfcli.interop.families.t5 import T5
 
 PUBLISHED: dict[str, Any] = {
     "architectures": ["T5ForConditionalGeneration"],

@@ -1,0 +1,182 @@
+"""``tfcli bench``: measured speed."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tfcli.console.options import Json, command
+from tfcli.console.settings import MACHINE, SHAPE, SIZES, Asked
+from tfcli.console.terminal import Terminal
+
+bench_app = typer.Typer()
+
+
+@bench_app.command("train")
+@command
+def bench_train(
+    terminal: Terminal,
+    asked: Annotated[Asked, ("vocab_size",), SHAPE, SIZES, ("batch_size", "precision"), MACHINE],
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps to measure, after three that warm up.")] = 20,
+    against: Annotated[
+        Literal["transformers"] | None,
+        typer.Option("--against", help="Train the same shape there too, in turns, and print the ratio."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Measure how fast a recipe trains.
+
+    Tokens a second, the spread of the step times, the share of this machine's
+    fastest matrix product, and peak memory. The steps are those of `tfcli train`,
+    on random ids: no text is read and nothing is written.
+
+    Examples:
+
+      tfcli bench train --size tiny
+      tfcli bench train --preset gpt2 --size tiny --against transformers
+    """
+    from tfcli.bench.train import bench_training
+    from tfcli.bench.view import TrainingSpeedView
+    from tfcli.console.settings import recipe_from, with_vocabulary
+    from tfcli.draw.tables import to_json
+
+    settings = with_vocabulary(terminal, recipe_from(asked))
+    with terminal.progress() as tell:
+        speed = bench_training(settings, steps, transformers=against is not None, tell=tell)
+    if json:
+        terminal.json(to_json(speed))
+    else:
+        terminal.show(TrainingSpeedView(speed))
+
+
+@bench_app.command("generate")
+@command
+def bench_generate(
+    terminal: Terminal,
+    asked: Annotated[Asked, SHAPE, MACHINE],
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", min=1, help="Prompts at once.", show_default="1; with --sentences the recipe's, 32"),
+    ] = None,
+    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=2, help="Tokens of each prompt.")] = 32,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option("--max-new-tokens", min=1, help="New tokens of each.", show_default="the recipe's, 128"),
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option("--beam", min=1, help="Beams; 1: greedy.", show_default="the recipe's, 1")
+    ] = None,
+    sentences: Annotated[
+        int | None,
+        typer.Option("--sentences", min=1, help="Translate so many, of lengths as in real text.", show_default=False),
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds to measure, after one to warm up.")] = 5,
+    precision: Annotated[
+        Literal["float32", "bfloat16", "int8"],
+        typer.Option("--precision", help="Of the weights, on both sides; int8: tfcli's alone."),
+    ] = "float32",
+    against: Annotated[
+        Literal["transformers"] | None,
+        typer.Option("--against", help="Generate with the same weights there too, in turns, and print the ratio."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Measure how fast a recipe's model generates.
+
+    Tokens a second, the time of a token, the share of this machine's read
+    bandwidth, and peak memory. Weights and prompts are random: no text is read,
+    nothing is written, and no token ends a text.
+
+    Examples:
+
+      tfcli bench generate --size tiny
+      tfcli bench generate --preset gpt2 --size tiny --against transformers
+    """
+    from tfcli.bench.generate import bench_generation
+    from tfcli.bench.view import GenerationSpeedView
+    from tfcli.bench.work import GenerationWork
+    from tfcli.console.settings import recipe_from, with_vocabulary
+    from tfcli.draw.tables import to_json
+    from tfcli.recipe.loading import generation_settings
+
+    settings = recipe_from(asked)
+    chosen = generation_settings(settings, {"max_new_tokens": max_new_tokens, "beam": beam})
+    settings = with_vocabulary(terminal, settings)
+    work = GenerationWork(
+        batch=batch or (chosen.batch_size if sentences else 1),
+        prompt_tokens=prompt_tokens,
+        new_tokens=chosen.max_new_tokens,
+        beam=chosen.beam,
+        sentences=sentences,
+        seed=settings.train.seed,
+    )
+    with terminal.progress() as tell:
+        speed = bench_generation(
+            settings, work, rounds, precision=precision, transformers=against is not None, tell=tell
+        )
+    if json:
+        terminal.json(to_json(speed))
+    else:
+        terminal.show(GenerationSpeedView(speed))
+
+
+@bench_app.command("data")
+@command
+def bench_data(
+    terminal: Terminal,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Files, globs, -, builtin:NAME or hf:owner/name\\[:config]\\[@split].",
+            show_default="builtin:stories",
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokenizer", metavar="FILE|RUN", help="A tokenizer.json or a run.", show_default="trained on the text"
+        ),
+    ] = None,
+    context: Annotated[
+        int, typer.Option("--context", min=1, help="Tokens of the windows that --against cuts the text into.")
+    ] = 256,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds to measure, after one to warm up.")] = 5,
+    against: Annotated[
+        Literal["transformers"] | None,
+        typer.Option("--against", help="Tokenize with datasets.map and its tokenizer too, and print the ratio."),
+    ] = None,
+    threads: Annotated[
+        int, typer.Option("--threads", min=0, max=1024, help="CPU threads of each side; 0: one a core.")
+    ] = 0,
+    json: Json = False,
+) -> None:
+    """Measure how fast text becomes a dataset of token ids.
+
+    Bytes and tokens a second, and peak memory, of `tfcli prepare` beside the
+    tokenizers library alone, which reads and writes nothing. What is written
+    goes to a temporary folder.
+
+    Examples:
+
+      tfcli bench data
+      tfcli bench data 'books/*.txt' --tokenizer tokenizer.json --against transformers
+    """
+    from tfcli.bench.data import bench_data
+    from tfcli.bench.view import DataSpeedView
+    from tfcli.draw.tables import to_json
+
+    with terminal.progress() as tell:
+        speed = bench_data(
+            sources or ["builtin:stories"],
+            tokenizer,
+            rounds=rounds,
+            context=context,
+            threads=threads,
+            transformers=against is not None,
+            tell=tell,
+        )
+    if json:
+        terminal.json(to_json(speed))
+    else:
+        terminal.show(DataSpeedView(speed))

@@ -1,0 +1,250 @@
+"""Training benchmark, the side of `transformers`: the same shape, and the loop that people write around it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tfcli.bench import Difference
+from tfcli.bench.machine import require_transformers
+from tfcli.bench.measure import Answer
+from tfcli.bench.work import ROLES, GenerationBench, GenerationWork
+from tfcli.data.batch import Batch
+from tfcli.interop.families.known import KNOWN_FAMILIES
+from tfcli.interop.families.layout import UnsupportedVariant
+from tfcli.models.device import choose_device
+from tfcli.models.presets import preset
+from tfcli.recipe.loading import build_recipe
+from tfcli.recipe.model import ModelSection
+from tfcli.recipe.recipe import Recipe
+from tfcli.training.memory import synthetic_batches
+
+_FAMILIES = {"decoder": "gpt2", "encoder": "bert", "encoder-decoder": "bart"}
+"""What people take where there is no more to choose by."""
+
+_SIZES = ("vocab_size", "max_seq_len", "d_model", "num_layers", "num_decoder_layers", "num_heads")
+_DROPOUTS = ("dropout", "embedding_dropout", "attention_dropout", "activation_dropout")
+_WITHOUT_COST = (
+    *("initialization", "init_std", "norm_eps", "position_offset", "position_layout", "scale_embeddings"),
+    *("tie_embeddings", "share_embeddings"),
+)
+"""Settings that change what is computed, and hardly how long it takes; the numbers of parameters are shown."""
+
+_FOLLOWS = {"norm_bias": "norm", "attention_output_bias": "attention_bias"}
+"""Settings that need no mention where another one differs already."""
+
+
+class Opponent(NamedTuple):
+    """A family's config.json, the section it says, and how that differs from the recipe's."""
+
+    config: dict[str, Any]
+    section: ModelSection
+    differences: tuple[Difference, ...]
+
+    @property
+    def model(self) -> str:
+        """The name of its class."""
+        return str(self.config["architectures"][0])
+
+
+def opponent_of(section: ModelSection) -> Opponent:
+    """The same model in the first family that has it; else GPT-2, BERT or BART of the same sizes.
+
+    Raises:
+        UsageError: the sizes do not fit together in that family.
+    """
+    config = _written(section)
+    if config is not None:
+        return Opponent(config, section, ())
+    family = build_recipe(preset(_FAMILIES[section.architecture]), {"model": {"d_ff": None}}).model
+    alike = replace(family, **{name: getattr(section, name) for name in (*_SIZES, *_DROPOUTS)})
+    if not section.is_gated:
+        alike = replace(alike, d_ff=section.d_ff)
+    config = _written(alike)
+    assert config is not None, "a preset is a family's own shape"
+    return Opponent(config, alike, tuple(_differences(section, alike)))
+
+
+def _written(section: ModelSection) -> dict[str, Any] | None:
+    for layout in KNOWN_FAMILIES:
+        try:
+            return layout.write(section, ROLES)
+        except UnsupportedVariant:
+            continue
+    return None
+
+
+def _differences(ours: ModelSection, theirs: ModelSection) -> Iterator[Difference]:
+    """Settings, by what they come to: a default is worth what it stands for."""
+    for name in (field.name for field in fields(ModelSection)):
+        leader = _FOLLOWS.get(name)
+        if name in _WITHOUT_COST or (leader and getattr(ours, leader) != getattr(theirs, leader)):
+            continue
+        here, there = _value(ours, name), _value(theirs, name)
+        if here != there:
+            yield Difference(name, str(here), str(there))
+
+
+_STANDS_FOR = {
+    "num_decoder_layers": "decoder_layers",
+    "num_kv_heads": "kv_heads",
+    "head_dim": "size_per_head",
+    "d_ff": "inner_size",
+    "norm_bias": "has_norm_bias",
+    "attention_output_bias": "has_output_bias",
+    "embedding_dropout": "embedding_dropout_rate",
+    "attention_dropout": "attention_dropout_rate",
+}
+
+
+def _value(section: ModelSection, name: str) -> object:
+    return getattr(section, _STANDS_FOR.get(name, name))
+
+
+class TransformersLoop:
+    """Forward, backward, clip_grad_norm_, AdamW as PyTorch has it, zero_grad; float32, or under bfloat16 autocast.
+
+    Raises:
+        UsageError: `transformers` is not installed.
+    """
+
+    def __init__(self, recipe: Recipe, precision: str) -> None:
+        self.train, self.precision = recipe.train, precision
+        torch.set_num_threads(recipe.train.threads)
+        self.device = choose_device(recipe.train.device)
+        torch.manual_seed(recipe.train.seed)
+        opponent = opponent_of(recipe.model)
+        # Training needs no cache of keys and values; the library's own Trainer makes none.
+        self.model = new_model({**opponent.config, "use_cache": False}).to(self.device)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.train.learning_rate)
+        self.batches = synthetic_batches(recipe)
+
+    def about(self) -> Answer:
+        """The model's class and its precision."""
+        parameters = trained_parameters(self.model)
+        return {"model": type(self.model).__name__, "precision": self.precision, "parameters": parameters}
+
+    def step(self) -> Answer:
+        """One optimizer step on the batches that tfcli gets."""
+        began = time.perf_counter()
+        losses = []
+        for _ in range(self.train.grad_accumulation):
+            inputs = _inputs(next(self.batches), self.device)
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+                loss = self.model(**inputs).loss / self.train.grad_accumulation
+            loss.backward()
+            losses.append(loss.detach())
+        if self.train.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.train.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        loss = float(torch.stack(losses).sum())
+        if self.device.type != "cpu":
+            getattr(torch, self.device.type).synchronize()
+        return {"seconds": time.perf_counter() - began, "loss": loss}
+
+
+def trained_parameters(model: torch.nn.Module) -> int:
+    """How many numbers of a model are trained."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def new_model(config: dict[str, Any]) -> Any:
+    """A new model of the class that a config.json names.
+
+    Raises:
+        UsageError: `transformers` is not installed.
+    """
+    require_transformers()
+    import transformers
+
+    settings = {key: value for key, value in config.items() if key != "model_type"}
+    built = transformers.AutoConfig.for_model(config["model_type"], **settings)
+    return getattr(transformers, config["architectures"][0])(built)
+
+
+def _inputs(batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    """The arguments that people give: a causal model shifts the labels itself, so it gets its own input."""
+    arrays = {"input_ids": batch.input_ids, "labels": batch.labels}
+    if batch.decoder_input_ids is not None:
+        arrays["decoder_input_ids"] = batch.decoder_input_ids
+    elif batch.target_tokens == batch.labels.size:
+        arrays["labels"] = batch.input_ids
+    return {name: torch.as_tensor(array).to(device) for name, array in arrays.items()}
+
+
+class TransformersGeneration(GenerationBench):
+    """Greedy or with beams, keys and values cached, its own choice of attention kernel, in inference mode. A corpus is
+    sorted by length and read in padded batches with their mask. No token ends a text.
+
+    Args:
+        folder: a checkpoint to load; None: a new model of the recipe's sizes.
+
+    Raises:
+        UsageError: `transformers` is not installed.
+    """
+
+    def __init__(self, recipe: Recipe, work: GenerationWork, precision: str, folder: str | None) -> None:
+        super().__init__(recipe, work, precision)
+        require_transformers()
+        torch.manual_seed(recipe.train.seed)
+        kind = getattr(torch, precision)
+        model = _load(Path(folder), kind) if folder else new_model(opponent_of(recipe.model).config).to(kind)
+        self.model = model.to(self.device).eval()
+        self.parameters = trained_parameters(model)
+        self.is_decoder = recipe.model.architecture == "decoder"
+        self._all = self._batch(self.prompts)
+
+    def generate(self, new_tokens: int) -> list[list[int]]:
+        return self._generated(self._all, new_tokens)
+
+    def translate(self) -> list[list[int]]:
+        order = sorted(range(len(self.prompts)), key=lambda number: len(self.prompts[number]), reverse=True)
+        found: dict[int, list[int]] = {}
+        for first in range(0, len(order), self.work.batch):
+            numbers = order[first : first + self.work.batch]
+            batch = self._batch([self.prompts[number] for number in numbers])
+            found |= zip(numbers, self._generated(batch, self.work.new_tokens), strict=True)
+        return [found[number] for number in range(len(self.prompts))]
+
+    def _batch(self, prompts: list[list[int]]) -> dict[str, Tensor]:
+        framed = prompts if self.is_decoder else [ROLES.source(prompt) for prompt in prompts]
+        longest = max(map(len, framed))
+        padded = [row + [ROLES.pad] * (longest - len(row)) for row in framed]
+        mask = [[1] * len(row) + [0] * (longest - len(row)) for row in framed]
+        arrays = {"input_ids": padded, "attention_mask": mask}
+        return {name: torch.tensor(array, device=self.device) for name, array in arrays.items()}
+
+    @torch.inference_mode()
+    def _generated(self, batch: dict[str, Tensor], new_tokens: int) -> list[list[int]]:
+        """The new ids alone."""
+        from transformers import GenerationConfig
+
+        settings = GenerationConfig(
+            max_new_tokens=new_tokens,
+            do_sample=False,
+            num_beams=self.work.beam,
+            use_cache=True,
+            eos_token_id=None,
+            pad_token_id=ROLES.pad,
+            bos_token_id=ROLES.bos,
+            decoder_start_token_id=None if self.is_decoder else ROLES.bos,
+        )
+        # What a config leaves unsaid is taken from the model's own, and that has an end of its own.
+        self.model.generation_config = settings
+        ids = self.model.generate(**batch, generation_config=settings)
+        read = batch["input_ids"].shape[1] if self.is_decoder else 1
+        new: list[list[int]] = ids[:, read:].tolist()
+        return new
+
+
+def _load(folder: Path, kind: torch.dtype) -> Any:
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(folder)
+    transformers.utils.logging.disable_progress_bar()
+    return getattr(transformers, config.architectures[0]).from_pretrained(folder, dtype=kind)

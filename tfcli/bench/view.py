@@ -1,0 +1,294 @@
+"""Measured speed: a row a side, and what it was measured on."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from tfcli.bench import (
+    DataSide,
+    DataSpeed,
+    Difference,
+    GenerationSide,
+    GenerationSpeed,
+    Machine,
+    MatrixPeak,
+    Spread,
+    TrainingSide,
+    TrainingSpeed,
+)
+from tfcli.draw.numbers import exact, percent, plural, short
+from tfcli.draw.safe import printable
+from tfcli.draw.tables import bar
+
+BARS_FROM = 104
+"""Columns of a terminal in which bars fit beside the figures."""
+
+LONGEST_BAR = 28
+
+AnySide = TrainingSide | GenerationSide | DataSide
+
+
+@dataclass(frozen=True)
+class TrainingSpeedView:
+    """A table of the sides, tfcli's first; over it what was trained and on what, under it how it was measured."""
+
+    speed: TrainingSpeed
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        speed = self.speed
+        name = f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else ""
+        yield Text(f"Training speed{name}", style="bold")
+        for line in (_shape(speed), machine_line(speed.machine), *map(_peak, speed.peaks)):
+            yield Text(line, style="dim")
+        yield Text()
+        none = [""] * len(speed.sides)
+        names = [one.name if one.name.endswith(one.precision) else f"{one.name} {one.precision}" for one in speed.sides]
+        columns = (
+            spreads("ms a step", [side.step_seconds for side in speed.sides]),
+            Cells("of peak", [percent(side.peak_share) for side in speed.sides], none),
+        )
+        yield sides_table(speed.sides, Cells("", names, none), columns, options)
+        yield Text()
+        for note in _notes(speed):
+            yield Text(note, style="dim")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column: a figure a side, and what stands under it, dim."""
+
+    heading: str
+    figures: list[str]
+    under: list[str]
+
+
+def spreads(heading: str, times: Sequence[Spread]) -> Cells:
+    """Medians in milliseconds, and under each its 10th and 90th percentile."""
+    under = [f"{milliseconds(time.p10)}–{milliseconds(time.p90)}" for time in times]
+    return Cells(heading, [milliseconds(time.p50) for time in times], under)
+
+
+def sides_table(sides: Sequence[AnySide], names: Cells, columns: Iterable[Cells], options: ConsoleOptions) -> Table:
+    """A row a side, tfcli's first and bold: its speed, `columns`, memory, the ratio, and a bar where there is room."""
+    none, speeds = [""] * len(sides), [side.tokens_per_second for side in sides]
+    figures = [names, Cells("tokens/s", [short(speed) for speed in speeds], none), *columns]
+    figures.append(Cells("memory", [short(side.memory, "B") for side in sides], none))
+    if len(sides) > 1:
+        ratios = ["" if side.ratio is None else f"{side.ratio:.2f}×" for side in sides]
+        under = ["" if side.ratio is None else f"{side.ratio_p10:.2f}–{side.ratio_p90:.2f}" for side in sides]
+        figures.append(Cells("tfcli is", ratios, under))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    for _ in figures[1:]:
+        table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True)
+    table.add_row(*(Text(column.heading, "dim") for column in figures))
+    for number, speed in enumerate(speeds):
+        row = [Text(column.figures[number], "" if number else "bold") for column in figures]
+        if options.max_width >= BARS_FROM:
+            drawn = bar(speed / max(speeds), LONGEST_BAR, ascii_only=options.ascii_only)
+            row.append(Text(drawn, "blue" if number else "green"))
+        table.add_row(*row)
+        table.add_row(*(Text(column.under[number], "dim") for column in figures))
+    return table
+
+
+def milliseconds(seconds: float) -> str:
+    """Three digits, and all of those before the point.
+
+    >>> milliseconds(1.2345), milliseconds(0.0123)
+    ('1,234', '12.3')
+    """
+    value = seconds * 1e3
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:,.{digits}f}"
+
+
+def _shape(speed: TrainingSpeed) -> str:
+    micro_batches = f"{speed.micro_batches} × " if speed.micro_batches > 1 else ""
+    unit = "pairs of 2" if speed.architecture == "encoder-decoder" else "sequences of"
+    times = " × " if speed.architecture == "encoder-decoder" else " "
+    return (
+        f"{speed.architecture}, {plural(speed.num_layers, 'layer')} of {speed.d_model}, "
+        f"{plural(speed.num_heads, 'head')}, vocabulary {speed.vocab_size:,} · "
+        f"{micro_batches}{speed.sequences} {unit}{times}{speed.length}"
+    )
+
+
+def machine_line(machine: Machine) -> str:
+    """Where it was measured."""
+    where = "" if machine.device == "cpu" else f" · {machine.device}"
+    cores, threads = plural(machine.cores, "core"), plural(machine.threads, "thread")
+    return f"{printable(machine.processor)}{where} · {cores}, {threads} · torch {machine.torch}"
+
+
+def _peak(peak: MatrixPeak) -> str:
+    shape = f"({peak.rows:,} × {peak.inner:,}) ({peak.inner:,} × {peak.columns:,})"
+    return f"peak in {peak.precision}: {short(peak.flops_per_second, 'FLOP/s')}, at {shape}"
+
+
+def _notes(speed: TrainingSpeed) -> Iterator[str]:
+    ours, *others = speed.sides
+    yield (
+        f"{plural(speed.steps, 'step')} after {speed.warmup} to warm up, on random ids: the median, under it the 10th "
+        f"and 90th percentile. A step is {short(speed.flops_per_step, 'FLOP')} of matrix products; the share is of the "
+        "peak in the side's own precision."
+    )
+    compiled = "translated by torch.compile" if speed.compiled else "not compiled"
+    yield f"tfcli: attention {speed.attention}, {compiled}; {exact(ours.parameters)} parameters."
+    if not others:
+        return
+    yield (
+        "The sides take turns, a step each, in processes of their own. A ratio is that of the medians, and under it "
+        "are the percentiles of the ratio in each round."
+    )
+    yield (
+        f"transformers {speed.machine.transformers}: {others[0].model}, torch.optim.AdamW, no cache of keys and "
+        "values, not compiled."
+    )
+    count = f"{exact(others[0].parameters)} parameters"
+    if speed.differences:
+        yield f"Its sizes are the same, and it is another model, of {count}: {listed(speed.differences)}."
+    else:
+        yield f"It is the same model, of {count}."
+
+
+def listed(differences: tuple[Difference, ...]) -> str:
+    """How the compared model differs."""
+    return "; ".join(f"{one.setting} {one.theirs} in place of {one.ours}" for one in differences)
+
+
+@dataclass(frozen=True)
+class GenerationSpeedView:
+    """A table of the sides, tfcli's first; over it what was generated and on what, under it how it was measured."""
+
+    speed: GenerationSpeed
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        speed = self.speed
+        name = f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else ""
+        yield Text(f"Generation speed{name}", style="bold")
+        for line in (_generation_shape(speed), _work(speed), machine_line(speed.machine), _bandwidth(speed)):
+            yield Text(line, style="dim")
+        yield Text()
+        names = Cells("", [side.name for side in speed.sides], [side.precision for side in speed.sides])
+        yield sides_table(speed.sides, names, _columns(speed), options)
+        yield Text()
+        for note in _generation_notes(speed):
+            yield Text(note, style="dim")
+
+
+def _columns(speed: GenerationSpeed) -> Iterator[Cells]:
+    """The figures that mean something: of prompts the prefill and a token, of a corpus the whole."""
+    sides = speed.sides
+    if speed.sentences:
+        yield spreads("ms in all", [side.seconds for side in sides])
+    else:
+        for heading, times in (
+            ("prefill ms", [side.prefill_seconds for side in sides]),
+            ("ms a token" if speed.batch == 1 else "ms a step", [side.token_seconds for side in sides]),
+        ):
+            known = [time for time in times if time is not None]
+            if len(known) == len(times):
+                yield spreads(heading, known)
+    shares = [side.bandwidth_share for side in sides]
+    if None not in shares:
+        yield Cells("of limit", ["" if share is None else percent(share) for share in shares], [""] * len(shares))
+
+
+def _generation_shape(speed: GenerationSpeed) -> str:
+    return (
+        f"{speed.architecture}, {plural(speed.num_layers, 'layer')} of {speed.d_model}, "
+        f"{plural(speed.num_heads, 'head')}, vocabulary {speed.vocab_size:,}"
+    )
+
+
+def _work(speed: GenerationSpeed) -> str:
+    unit = "source" if speed.architecture == "encoder-decoder" else "prompt"
+    if speed.sentences:
+        what = (
+            f"{plural(speed.sentences, 'source')} of {speed.prompt_tokens:.1f} tokens (mean), {speed.batch} at a time"
+        )
+    else:
+        what = f"{plural(speed.batch, unit)} of {speed.prompt_tokens:.0f} tokens"
+    way = "greedy" if speed.beam == 1 else f"{speed.beam} beams"
+    return f"{what} · {speed.new_tokens:,} new each, {way}"
+
+
+def _bandwidth(speed: GenerationSpeed) -> str:
+    speed_of_memory, weights = short(speed.read_bandwidth, "B/s"), short(speed.weight_bytes, "B")
+    return f"memory is read at {speed_of_memory} · a token reads {weights} of weights"
+
+
+def _generation_notes(speed: GenerationSpeed) -> Iterator[str]:
+    ours, *others = speed.sides
+    yield (
+        f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up, random weights and ids: the median, under "
+        "it the 10th and 90th percentile. Tokens a second are over the whole time."
+    )
+    if not speed.sentences:
+        yield "Prefill: until the first new token; after it, the time from one to the next."
+    if ours.bandwidth_share is not None:
+        yield "The limit is the time in which a token's weights can be read from memory."
+    yield f"tfcli: {exact(ours.parameters)} parameters."
+    if not others:
+        return
+    yield (
+        "The sides take turns, a whole generation each, in processes of their own. A ratio is that of the medians of "
+        "the whole time, and under it are the percentiles of the ratio in each round."
+    )
+    count = f"{exact(others[0].parameters)} parameters"
+    yield f"transformers {speed.machine.transformers}: generate of {others[0].model}, {count}."
+    if speed.same_ids is not None:
+        yield f"The weights are the same; {percent(speed.same_ids)} of the new tokens are."
+    elif speed.differences:
+        yield f"Its sizes are the same, and it is another model: {listed(speed.differences)}."
+
+
+_ABOUT = {
+    "prepare": "tfcli prepare",
+    "encode_batch_fast": "tokenizers alone",
+    "datasets.map": "datasets.map",
+}
+
+
+@dataclass(frozen=True)
+class DataSpeedView:
+    """A table of the sides, tfcli's first; over it what was read and on what, under it how it was measured."""
+
+    speed: DataSpeed
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        speed = self.speed
+        yield Text(f"Data speed · {printable(', '.join(speed.sources))}", style="bold")
+        text = f"{plural(speed.lines, 'text')}, {short(speed.bytes, 'B')}, {short(speed.tokens)} tokens"
+        for line in (f"{text} · {speed.algorithm}, vocabulary {speed.vocab_size:,}", machine_line(speed.machine)):
+            yield Text(line, style="dim")
+        yield Text()
+        sides, none = speed.sides, [""] * len(speed.sides)
+        columns = (
+            Cells("bytes/s", [short(side.bytes_per_second, "B") for side in sides], none),
+            spreads("ms in all", [side.seconds for side in sides]),
+        )
+        yield sides_table(sides, Cells("", [_ABOUT[side.name] for side in sides], none), columns, options)
+        yield Text()
+        for note in _data_notes(speed):
+            yield Text(note, style="dim")
+
+
+def _data_notes(speed: DataSpeed) -> Iterator[str]:
+    yield (
+        f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up: the median, under it the 10th and 90th "
+        "percentile. The sides take turns, all the text each, in processes of their own. A ratio is that of the "
+        "medians, and under it are the percentiles of the ratio in each round."
+    )
+    yield "tfcli prepare: reads the text, divides, encodes and counts it, and writes the dataset to the disk."
+    yield "tokenizers alone: encode_batch_fast on texts in memory, 1,000 at a time; nothing is read or written."
+    if speed.sides[-1].name == "datasets.map":
+        yield (
+            f"datasets.map: load_dataset, map with the fast tokenizer of transformers {speed.machine.transformers}, "
+            f"map that joins a batch and cuts it into windows of {speed.context}; no validation part, one process."
+        )

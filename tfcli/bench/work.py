@@ -1,0 +1,181 @@
+"""Generation benchmark: what every side is given to do, and what is measured of it."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tfcli.bench.measure import Answer
+from tfcli.files import write_json
+from tfcli.interop.exporting import expressed
+from tfcli.interop.tensors import checkpoint_of_parameters
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.models.build import build_model
+from tfcli.models.device import choose_device
+from tfcli.models.head import Head
+from tfcli.models.transformer import Transformer
+from tfcli.recipe.model import ModelSection
+from tfcli.recipe.recipe import Recipe
+from tfcli.records.roles import TokenRoles
+from tfcli.runs.weights import model_tensors, save_tensors
+
+ROLES = TokenRoles(pad=0, bos=0, eos=1)
+"""Random ids have no special tokens; models and configs want some. The rows of these two are zeros
+(`synthetic_model.py`), so that neither is ever the likeliest token."""
+
+_FIRST = 2
+"""The first id that serves as nothing else."""
+
+_MEDIAN_LENGTH, _SPREAD = 20, 0.6
+"""Lengths of sentences in tokens: their logarithm is normal (Williams 1940), their mean 24, one in ten above 43."""
+
+
+@dataclass(frozen=True)
+class GenerationWork:
+    """Prompts of random ids, and how many tokens to add to each.
+
+    Attributes:
+        batch: prompts at once.
+        prompt_tokens: of each, what begins or ends it included.
+        new_tokens: to be made for each.
+        beam: 1 for greedy.
+        sentences: translate so many sources of lengths as in real text instead, `batch` at a time.
+        seed: of the ids.
+    """
+
+    batch: int
+    prompt_tokens: int
+    new_tokens: int
+    beam: int
+    sentences: int | None
+    seed: int
+
+    @property
+    def texts(self) -> int:
+        """How many texts are made."""
+        return self.sentences or self.batch
+
+    def prompts(self, architecture: str, vocab_size: int, context: int) -> list[list[int]]:
+        """Ids to be read: of a decoder with its bos, of an encoder-decoder bare, without the end that follows."""
+        draw = np.random.default_rng(self.seed)
+        lengths = np.full(self.batch, self.prompt_tokens - 1)
+        if self.sentences:
+            drawn = draw.lognormal(np.log(_MEDIAN_LENGTH), _SPREAD, self.sentences).round()
+            lengths = drawn.clip(1, context - 1).astype(np.int64)
+        start = [ROLES.bos] if architecture == "decoder" else []
+        return [start + draw.integers(_FIRST, vocab_size, length).tolist() for length in lengths]
+
+
+class GenerationBench:
+    """A side that generates with a model; its subclass has the model, counts its parameters, and says how.
+
+    Raises:
+        UsageError: there is no such device.
+    """
+
+    model: Any
+    parameters: int
+
+    def __init__(self, recipe: Recipe, work: GenerationWork, precision: str) -> None:
+        torch.set_num_threads(recipe.train.threads)
+        self.device, self.work, self.precision = choose_device(recipe.train.device), work, precision
+        model = recipe.model
+        assert model.vocab_size is not None
+        self.prompts = work.prompts(model.architecture, model.vocab_size, model.max_seq_len)
+
+    def about(self) -> Answer:
+        """The model's class and its precision."""
+        return {"model": type(self.model).__name__, "precision": self.precision, "parameters": self.parameters}
+
+    def step(self) -> Answer:
+        """All texts once, under "ids"; before that, how long one new token takes, under "prefill"."""
+        began = time.perf_counter()
+        if self.work.sentences:
+            texts = self.translate()
+            return {"prefill": None, "seconds": time.perf_counter() - began, "ids": texts}
+        self.generate(1)
+        first = time.perf_counter()
+        ids = self.generate(self.work.new_tokens)
+        return {"prefill": first - began, "seconds": time.perf_counter() - first, "ids": ids}
+
+    def generate(self, new_tokens: int) -> list[list[int]]:
+        """So many new ids of every prompt."""
+        raise NotImplementedError
+
+    def translate(self) -> list[list[int]]:
+        """The new ids of every source of a corpus."""
+        raise NotImplementedError
+
+
+_GAIN = 3.0
+"""How much larger what a layer computes is than what it reads."""
+
+
+def synthetic_model(section: ModelSection, seed: int) -> Transformer:
+    """A model without dropout that says something else at every step, and never ends. The same section and seed give
+    the same weights in every process.
+
+    The layers outweigh the embeddings: with the usual first weights a model repeats its last token, and two libraries
+    that agree on that agree on little. Logits differ by about 1, so that beams have a choice. The rows of padding and
+    end are zeros in the head: their logits are 0, and of all the others one is higher.
+    """
+    model = build_model(section, seed).eval()
+    generator = torch.Generator().manual_seed(seed)
+    head = model.get_submodule("head")
+    assert isinstance(head, Head)
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, nn.Linear):
+                module.weight.normal_(std=_GAIN * module.in_features**-0.5, generator=generator)
+            elif isinstance(module, TokenEmbedding | Head):
+                module.weight.normal_(std=section.d_model**-0.5, generator=generator)
+        head.weight[[ROLES.pad, ROLES.eos]] = 0.0
+    return model
+
+
+def weights_of_a_token(model: Transformer) -> int:
+    """Numbers in the matrices that one new token is multiplied with.
+
+    Rows of embeddings are looked up; what is computed once for a source (the encoder, and the keys and values of
+    cross-attention) is not read again.
+    """
+    numbers = 0
+    for name, module in model.named_modules():
+        once = name.startswith("encoder.") or name.endswith(("cross_attention.key", "cross_attention.value"))
+        if isinstance(module, Head | nn.Linear) and not once:
+            numbers += module.weight.numel()
+    return numbers
+
+
+class SavedWeights:
+    """Writes them in a step, in a process of its own: its memory is no side's."""
+
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.device = torch.device("cpu")
+
+    def about(self) -> Answer:
+        """Nothing that is not known."""
+        return {}
+
+    def step(self) -> Answer:
+        """Write config.json and model.safetensors.
+
+        Raises:
+            TfcliError: the disk is full.
+        """
+        began = time.perf_counter()
+        model = synthetic_model(self.recipe.model, self.recipe.train.seed)
+        same = expressed(self.recipe.model, model_tensors(model), ROLES)
+        assert not isinstance(same, str), "asked for where there is none"
+        write_json(self.folder / "config.json", same.config)
+        save_tensors(
+            self.folder / "model.safetensors",
+            checkpoint_of_parameters(same.layout, same.section, same.parameters),
+            {"format": "pt"},
+        )
+        return {"seconds": time.perf_counter() - began}

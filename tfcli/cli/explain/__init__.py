@@ -1,1 +1,0 @@
-"""The commands that explain a computation step by step, one a module."""

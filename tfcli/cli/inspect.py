@@ -1,0 +1,38 @@
+"""``tfcli inspect``: what is inside."""
+
+import typer
+
+from tfcli.inspection.attention.command import attention
+from tfcli.inspection.attribution.command import attribution
+from tfcli.inspection.cost.command import cost
+from tfcli.inspection.embeddings.command import neighbours, tokens
+from tfcli.inspection.equivariance.command import equivariance
+from tfcli.inspection.gradients.command import gradients
+from tfcli.inspection.heads.command import heads
+from tfcli.inspection.lens.command import lens
+from tfcli.inspection.losses.command import losses
+from tfcli.inspection.model.command import model
+from tfcli.inspection.positions.command import positions
+from tfcli.inspection.predictions.command import predictions
+from tfcli.inspection.scaling.command import scaling
+from tfcli.runs.command import training
+
+inspect_app = typer.Typer()
+for _command in (
+    attention,
+    positions,
+    predictions,
+    losses,
+    lens,
+    attribution,
+    training,
+    cost,
+    neighbours,
+    heads,
+    equivariance,
+    model,
+    tokens,
+    scaling,
+    gradients,
+):
+    inspect_app.command()(_command)

@@ -1,1 +1,0 @@
-"""The commands that look inside, one a module."""

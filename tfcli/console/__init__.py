@@ -1,0 +1,1 @@
+"""What commands share: options, where output goes, progress, signals, exit codes."""

@@ -1,0 +1,408 @@
+"""Options that several commands share, each written once."""
+
+import copy
+import functools
+import inspect
+import os
+import shlex
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import typer
+
+from tfcli.console.settings import (
+    DEVICE_HELP,
+    OUTPUT,
+    SEED_HELP,
+    THREADS_HELP,
+    Asked,
+    option_parameters,
+    recipe_from,
+    with_vocabulary,
+)
+from tfcli.console.signals import exit_codes, stop_on_signals
+from tfcli.console.terminal import Color, Terminal
+from tfcli.console.usage import behind, refuse_unknown_keys, with_command
+from tfcli.errors import Misnamed, Remark, UsageError, shortened
+from tfcli.outputs import about, describe, require_output, write_output, written
+
+if TYPE_CHECKING:
+    from tfcli.draw.tables import CsvTable
+    from tfcli.recipe.model import ModelSection, WeightPrecision
+    from tfcli.runs.load import LoadedRun
+
+
+_output = functools.partial(typer.Option, rich_help_panel=OUTPUT)
+
+Json = Annotated[bool, _output("--json", help="Print JSON with stable keys instead of text.")]
+Csv = Annotated[bool, _output("--csv", help="Print the numbers as CSV instead.")]
+Svg = Annotated[Path | None, _output("--svg", metavar="F", help="Also write the picture as SVG.")]
+Html = Annotated[Path | None, _output("--html", metavar="F", help="Also write the picture as a web page.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help=SEED_HELP, show_default="the recipe's, else 0")]
+TextSeed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed of the built-in generators of text.", show_default="0")
+]
+Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help=DEVICE_HELP)]
+Threads = Annotated[int, typer.Option("--threads", min=0, max=1024, help=THREADS_HELP)]
+Checkpoint = Annotated[
+    str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which weights of the run to use.")
+]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target", metavar="TEXT", help="The target text of an encoder-decoder.", show_default="its translation"
+    ),
+]
+Kind = Literal["encoder_self", "decoder_self", "cross"]
+"""Of attention."""
+Run = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="A run: its name in `tfcli runs list`, last, or a folder.", show_default=False),
+]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Which weights of a run, and where to compute with them. A command that takes it has these options."""
+
+    checkpoint: Checkpoint = "best"
+    device: Device = "auto"
+    threads: Threads = 0
+
+    def load(self, run: Path) -> "LoadedRun":
+        """The run's model, ready to compute. Raises what `open_run` raises."""
+        use_threads(self.threads)
+        return open_run(run, self.checkpoint, self.device)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the picture of a command goes. A command that takes it has these options.
+
+    Raises:
+        UsageError: --csv and --json together, two pictures in one file, or a file that cannot be written.
+    """
+
+    csv: Csv = False
+    svg: Svg = None
+    html: Html = None
+    json: Json = False
+
+    def __post_init__(self) -> None:
+        if self.csv and self.json:
+            raise UsageError("--csv and --json are two forms of one result", "give one of the two")
+        for option, path in (("--svg", self.svg), ("--html", self.html)):
+            if path is not None:
+                require_output(path, option)
+
+
+_COMMON = [
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+    for name, kind, default, option in (
+        ("color", Color, "auto", _output("--color", help="Colour; auto: in a terminal, without NO_COLOR.")),
+        ("quiet", bool, False, _output("--quiet", "-q", help="Show no progress and no notes.")),
+        ("verbose", bool, False, _output("--verbose", "-v", help="Say more on stderr: settings, figures, time.")),
+        ("debug", bool, False, _output("--debug", help="Show the traceback of an error.")),
+    )
+]
+_TEXTS = ("TEXT", "PROMPT", "TOKEN", "ID")
+"""Values that may be empty, by the name that help gives them. All others are paths and names."""
+_ARGUMENT = type(typer.Argument())
+_PATH = type("path", (Path,), {})  # of which help shows the name
+_LARGEST = 2**63
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that all have, its exit codes, and its function a `terminal`.
+
+    A parameter that is `Asked` or a dataclass of options stands for these, or for those that it names beside it:
+    ``Annotated[Asked, SHAPE, ("lr",)]``. Those of `Outputs` come last.
+    """
+    own: list[inspect.Parameter] = []
+    groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
+    parameters = inspect.signature(function, eval_str=True).parameters
+    kind: Any
+    for name, parameter in sorted(parameters.items(), key=lambda item: item[1].annotation is Outputs):
+        kind, *rest = get_args(parameter.annotation) or (parameter.annotation,)
+        if kind is Asked:
+            inside = option_parameters([one for names in rest for one in names])
+        elif isinstance(kind, type) and is_dataclass(kind) and kind is not Terminal:
+            fields = inspect.signature(kind, eval_str=True).parameters
+            inside = [fields[one] for one in (rest[0] if rest else fields)]
+        else:
+            inside = [] if name == "terminal" else [parameter]
+        if inside and inside != [parameter]:
+            groups[name] = _asked if kind is Asked else kind, [one.name for one in inside]
+        own += map(_never_empty, inside)
+    infos = {p.name: get_args(p.annotation)[1] for p in own}
+    flags = {name: info.default for name, info in infos.items() if type(info) is not _ARGUMENT}
+    options = [flag if isinstance(flag, str) else f"--{name.replace('_', '-')}" for name, flag in flags.items()]
+
+    @functools.wraps(function)
+    def wrapper(**values: Any) -> None:
+        terminal = Terminal(values.pop("color"), values.pop("quiet"), values.pop("verbose"))
+        debug = values.pop("debug")
+        with stop_on_signals(), exit_codes(terminal, debug=debug), warnings.catch_warnings():
+            warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning)
+            began = time.perf_counter()
+            for name, value in values.items():
+                _require_utf8(value)
+                if isinstance(value, int) and abs(value) >= _LARGEST:  # fits into no machine's word
+                    shown = f"--{name.replace('_', '-')} {shortened(str(value))}"
+                    raise UsageError(f"{shown} is out of range", "give a number below 2^63")
+            try:
+                for name, value in _runs_meant(terminal, infos, values).items():
+                    values[name] = value
+                    if isinstance(value, Path):
+                        _note_old_import(terminal, value)
+                describe(_given(values, "run"), _given(values, "text"))
+                refuse_unknown_keys(values.get("assignments") or (), options)
+                for name, (made_of, names) in groups.items():
+                    values[name] = made_of(**{one: values.pop(one) for one in names})
+                function(terminal=terminal, **values)
+            except Misnamed as error:
+                raise with_command(error, takes_checkpoint="checkpoint" in infos) from None
+            finally:
+                _name_files(terminal)
+            terminal.detail(f"Took {time.perf_counter() - began:.1f} s.")
+
+    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + _COMMON
+    wrapper.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in shown}
+    return wrapper
+
+
+def _asked(**values: Any) -> Asked:
+    return Asked({name: value for name, value in values.items() if value not in (None, [])})
+
+
+def _given(values: Mapping[str, Any], name: str) -> str:
+    given = values.get(name) or values.get(f"{name}s") or ()
+    return " · ".join(map(str, given if isinstance(given, list | tuple) else [given]))
+
+
+def _name_files(terminal: Terminal) -> None:
+    from tfcli.draw.numbers import short
+
+    for path, size in written.items():
+        terminal.note(f"Wrote {path} ({short(size, 'B')}).")
+
+
+def _remark(terminal: Terminal, show: Callable[..., None], message: Warning, *where: Any, **more: Any) -> None:
+    """Say a `Remark` of tfcli's own as a note; show any other warning as Python does."""
+    if isinstance(message, Remark):
+        terminal.note(str(message))
+    else:
+        show(message, *where, **more)
+
+
+def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The same parameter, which refuses an empty path or name: that of a variable of the shell that is not set."""
+    annotation, *rest = get_args(parameter.annotation)
+    kinds = {kind for part in (annotation, *get_args(annotation)) for kind in (part, *get_args(part))}
+    info = copy.copy(rest[0])
+    is_text = not info.metavar or any(word in info.metavar for word in _TEXTS)
+    if Path not in kinds and (str not in kinds or is_text):
+        return parameter
+
+    def parse(value: Any) -> Any:
+        if not str(value).strip():
+            raise ValueError("is empty, and names nothing")
+        return Path(value) if Path in kinds else value
+
+    info.parser = parse
+    return parameter.replace(annotation=Annotated[_PATH if annotation in (Path, Path | None) else annotation, info])
+
+
+def _runs_meant(terminal: Terminal, infos: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The paths of all values that name runs, before anything is loaded that takes long.
+
+    Raises:
+        UsageError: a value names no run; says what runs there are, or the command that was meant. Or --out would take
+            the name that means the last run, or hide that.
+    """
+    from tfcli.runs.finding import LAST, is_run
+
+    found: dict[str, Any] = {}
+    for name, info in infos.items():
+        kinds, value = (info.metavar or "").split("|"), values[name]
+        names_run = kinds[-1].startswith("RUN")
+        if value is not None and name == "out":
+            _refuse_last(value, new_run=names_run)
+        elif value is not None and names_run:
+            beside = [one for one in infos if one != name and {type(info), type(infos[one])} == {_ARGUMENT}]
+            given = [values[other] for other in beside]
+            texts = [str(text) for one in given for text in (one if isinstance(one, list) else [one]) if text]
+            reads = any(word in (infos[one].metavar or "") for one in beside for word in ("TEXT", "PROMPT"))
+            is_text = reads and not texts and isinstance(value, Path) and " " in str(value)
+            if is_text and not os.path.lexists(value) and not is_run(value) and is_run(Path(LAST)):
+                raise behind(value, LAST)
+            is_list = isinstance(value, list)
+            paths = [_run_meant(terminal, path, kinds, texts) for path in (value if is_list else [value])]
+            found[name] = paths if is_list else paths[0]
+    return found
+
+
+def _run_meant(terminal: Terminal, path: Path, kinds: Sequence[str], texts: Sequence[str]) -> Path:
+    """The run, or where another kind of thing is taken too, that thing."""
+    from tfcli.runs.finding import LAST, existing_run, is_run
+
+    if len(kinds) > 1 and (os.path.exists(path) or path.suffix == ".json"):  # noqa: PTH110
+        return path
+    try:
+        run = existing_run(path).path
+    except UsageError:
+        if (named := next((text for text in texts if is_run(Path(text))), None)) is not None:
+            raise behind(path, named) from None
+        raise
+    if str(path) == LAST and run != path:
+        terminal.note(f"{LAST} is {run}.")
+    return run
+
+
+def _refuse_last(out: Path, *, new_run: bool) -> None:
+    from tfcli.runs.directory import RunDirectory
+    from tfcli.runs.finding import LAST
+
+    hides = out.name == LAST if new_run else os.path.normpath(out) == LAST
+    if hides and not RunDirectory(out).holds_run():
+        raise UsageError(f"--out {str(out)!r}: {LAST} means the run that was trained last", "choose another --out")
+
+
+def _note_old_import(terminal: Terminal, path: Path) -> None:
+    """Say of a run that its texts are begun as the one that imported it begins them."""
+    if not os.path.isfile(path / "config.json"):  # noqa: PTH113 (which fails over a path that cannot be)
+        return
+    from tfcli.runs.config import imported_by_old_rule
+
+    if source := imported_by_old_rule(path):
+        terminal.note(
+            f"{path} was imported by the old rule: one token begins every text and one ends it, whatever the "
+            f"checkpoint says; to import it again: tfcli import {shlex.quote(source)} --out NEW"
+        )
+
+
+def _require_utf8(value: Any) -> None:
+    """Refuse bytes that are no text: they could be written into no recipe, no manifest and no JSON."""
+    for text in value if isinstance(value, list) else [value]:
+        if isinstance(text, str | Path):
+            try:
+                str(text).encode()
+            except UnicodeEncodeError:
+                raise UsageError(f"{str(text)!a} is not valid UTF-8", "write or rename it in UTF-8") from None
+
+
+def use_threads(threads: int) -> None:
+    """Compute with this many CPU threads; 0: one for each free core."""
+    from tfcli.machine import choose_threads, wait_asleep_if_busy
+
+    wait_asleep_if_busy(threads)
+    import torch
+
+    torch.set_num_threads(choose_threads(threads, torch.get_num_threads()))
+
+
+def open_run(
+    run: Path, checkpoint: str = "best", device: str = "auto", precision: "WeightPrecision | None" = None
+) -> "LoadedRun":
+    """A run's model on the device that was asked for.
+
+    Raises:
+        UsageError: there is no such run, checkpoint or device.
+    """
+    from tfcli.models.device import choose_device
+    from tfcli.runs.load import load_run
+
+    return load_run(run, checkpoint, choose_device(device), precision)
+
+
+def first_given(options: Mapping[str, Any]) -> str | None:
+    """The first of these options that the user gave, to be refused by name."""
+    return next((option for option, value in options.items() if value is not None), None)
+
+
+Position = Annotated[
+    int | None,
+    typer.Option(
+        "--position",
+        min=0,
+        help="Position to look at, from 0.",
+        show_default="the last, or the first mask",
+    ),
+]
+Words = Annotated[bool, typer.Option("--words", help="Merge the pieces of each word into one.")]
+
+
+RunOrRecipe = Annotated[
+    Path | None, typer.Argument(metavar="RUN", help="A run; without one, the options name a shape.", show_default=False)
+]
+
+
+def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary: bool = True) -> "ModelSection":
+    """The model section. No weights are read.
+
+    Args:
+        vocabulary: whether its size must be there, and is the tokenizer's where the model says none.
+
+    Raises:
+        UsageError: a run and a shape are both named, or the recipe is wrong.
+    """
+    from tfcli.runs.config import read_config
+    from tfcli.runs.finding import existing_run
+
+    if run is not None:
+        refuse_beside_run(run, asked)
+        return read_config(existing_run(run).config).model
+    chosen = recipe_from(asked)
+    return with_vocabulary(terminal, chosen).model if vocabulary else chosen.model
+
+
+def refuse_beside_run(run: Path, asked: Asked) -> None:
+    """Refuse the first option of a shape that was given beside a run.
+
+    Raises:
+        UsageError: names it.
+    """
+    for name in asked.given:
+        option = asked.words(name)[0]
+        raise UsageError(f"The run {run} has a shape of its own", f"leave {option} out, or leave the run out")
+
+
+def present(
+    terminal: Terminal,
+    outputs: Outputs,
+    view: Any,
+    record: Any,
+    table: "Callable[[Any], CsvTable]",
+    *,
+    json: Callable[[Any], Any] | None = None,
+    svg: Callable[[], str] | None = None,
+    html: Callable[[], str] | None = None,
+) -> None:
+    """Write the files that were asked for, then print the view, or JSON or CSV instead of it.
+
+    Args:
+        view: what rich prints; files show the same, 120 columns wide, unless `svg` or `html` draw their own.
+        table: makes the CSV table of the record.
+        json: makes the JSON values of the record, where it has a form of its own.
+    """
+    from tfcli.draw.svg import captioned, picture_html, picture_svg
+    from tfcli.draw.tables import to_csv, to_json
+
+    for option, path, draw in (
+        ("--svg", outputs.svg, svg or (lambda: picture_svg(view))),
+        ("--html", outputs.html, html or (lambda: picture_html(view))),
+    ):
+        if path is not None:
+            write_output(path, option, captioned(draw(), **about))
+    if outputs.json:
+        terminal.json((json or to_json)(record))
+    elif outputs.csv:
+        terminal.write(to_csv(table(record)))
+    else:
+        terminal.show(view)

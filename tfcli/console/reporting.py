@@ -1,0 +1,310 @@
+"""Progress and results of stages and training: live in a terminal, else as plain lines or JSON Lines."""
+
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.text import Text
+
+from tfcli.console.launching import launched_with
+from tfcli.console.signals import INTERRUPTED, UNREAD, StopRequest, discard_unwritten, exit_code_of, stop_on_signals
+from tfcli.console.terminal import Terminal, is_terminal
+from tfcli.draw.safe import printable
+from tfcli.draw.tables import to_json
+from tfcli.errors import Interrupted, TfcliError
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.positions import PositionsRecord
+from tfcli.records.dataset import DatasetRecord
+from tfcli.records.evaluation import Scores
+from tfcli.records.generation import Filled, Generated
+from tfcli.records.tokenization import TokenizerReport
+from tfcli.records.training import (
+    CheckResult,
+    StageProgress,
+    StageStarted,
+    TrainingEvent,
+    TrainingFinished,
+    TrainingStarted,
+)
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+
+_STAGES = {
+    "tokenizer": "Tokenizer",
+    "data": "Data",
+    "training": "Training",
+    "evaluation": "Evaluation",
+    "generation": "Samples",
+    "inspection": "Inside",
+}
+_EVENTS: dict[type, str] = {
+    StageStarted: "stage",
+    TokenizerReport: "tokenizer",
+    DatasetRecord: "dataset",
+    Scores: "scores",
+    Filled: "filled",
+    AttentionRecord: "attention",
+    PositionsRecord: "positions",
+    CheckResult: "check",
+}
+"""What JSON Lines call a record. Training events carry their own name."""
+
+
+def _named(event: Any) -> dict[str, Any]:
+    if isinstance(event, list):
+        return {"event": "generated", "texts": to_json(event)}
+    name = _EVENTS.get(type(event))
+    return {"event": name, **to_json(event)} if name else to_json(event)
+
+
+def _drawn(record: Any, *, translation: bool = False) -> Any:
+    """The renderable of a record; a translation stands under its source, not behind it."""
+    from tfcli.data import view as dataset
+    from tfcli.draw import tables
+    from tfcli.evaluation import view as scores
+    from tfcli.generation import view as texts
+    from tfcli.inspection.attention.view import AttentionEnding
+    from tfcli.inspection.positions import view as positions
+    from tfcli.inspection.words import attention_in_words
+    from tfcli.tokenization import view as tokens
+
+    match record:
+        case TokenizerReport():
+            return tokens.tokenizer_view(record)
+        case DatasetRecord():
+            return dataset.DatasetView(record)
+        case Scores():
+            return scores.ScoresView(record)
+        case Generated():
+            return texts.GeneratedView(record, translation)
+        case Filled():
+            return texts.FilledView(record)
+        case AttentionRecord():
+            return AttentionEnding(attention_in_words(record), is_terminal())
+        case PositionsRecord():
+            return positions.PositionsView(record)
+        case CheckResult():
+            return tables.check_line(record)
+        case list():
+            return Group(*(_drawn(one, translation=translation) for one in record))
+    raise AssertionError(f"nothing draws a {type(record).__name__}")
+
+
+@dataclass
+class Reporter:
+    """Called with every event and record of a command. stdout gets results, stderr all the rest.
+
+    Args:
+        json, stream, again, translates: as `reporting` takes them.
+    """
+
+    terminal: Terminal
+    stop: StopRequest
+    json: bool
+    stream: bool
+    again: Sequence[str]
+    translates: bool
+    live: "Live | None" = None
+    view: Any = None
+    run: str | None = None
+    said_stopping: bool = False
+    finished: TrainingFinished | None = None
+    why: str = "nobody reads the output any more"
+
+    @property
+    def redraws(self) -> bool:
+        """Whether stderr is a terminal in which lines can be drawn again."""
+        return is_terminal(sys.stderr) and not self.terminal.err.is_dumb_terminal
+
+    def __call__(self, event: Any) -> None:
+        try:
+            self._report(event)
+        except OSError as error:  # of stdout: nobody reads it any more, or its disk is full
+            if not self.stream:
+                raise
+            self._unread(error)
+
+    def _report(self, event: Any) -> None:
+        if isinstance(event, StageStarted | StageProgress):
+            self._stage(event)
+        elif isinstance(event, TrainingEvent):
+            self._training(event)
+        elif self.json:
+            if self.stream:
+                self.terminal.json(_named(event))
+        elif not isinstance(event, DatasetRecord | TokenizerReport):  # which are made on the way to the result
+            self._draw(event)
+        elif not self.terminal.quiet:
+            self.end_live()
+            self.terminal.err.print(_drawn(event))
+
+    def result(self, record: Any) -> None:
+        """Print the one result of a command on stdout."""
+        self.end_live()
+        if self.json:
+            self.terminal.json(to_json(record))
+        else:
+            self.terminal.show(_drawn(record))
+
+    def should_stop(self) -> bool:
+        """Asked by the training loop after every step."""
+        if self.stop.asked() and not self.said_stopping:
+            self.said_stopping = True
+            self.terminal.note("Stopping: this step is being saved. Ctrl-C again stops at once.")
+        return self.stop.asked()
+
+    def close(self, finished: TrainingFinished) -> None:
+        """End a training command: say where the run is, or how to go on."""
+        self.end_live()
+        already, self.finished = self.finished is None, finished
+        self.stop_if_asked()
+        if not self.json:
+            self.terminal.text(finished.run)
+        elif already:  # no training had to be reported
+            self.terminal.json(_named(finished))
+        self.hint()
+
+    def stop_if_asked(self) -> None:
+        """Raise the documented exit where training was stopped by a signal."""
+        finished = self.finished
+        if finished is not None and finished.reason == "interrupted":
+            unread = f", for {self.why}" if self.stop.exit_code == UNREAD else ""
+            raise Interrupted(
+                f"Stopped after step {finished.step}, which is saved in {finished.run}{unread}",
+                self._remedy(finished.run),
+                exit_code=self.stop.exit_code or INTERRUPTED,
+            )
+
+    def stopped_at_once(self, signal: KeyboardInterrupt) -> BaseException:
+        """The exit of a signal that nothing waited for: how to go on, where a run was begun."""
+        if self.run is None:
+            return signal
+        return Interrupted(
+            f"Stopped at once; what {self.run} had saved before is kept",
+            self._remedy(self.run),
+            exit_code=exit_code_of(signal),
+        )
+
+    def _remedy(self, run: str) -> str:
+        resume = ["tfcli", "train", "--resume", run, *launched_with()]
+        command = [*self.again, "--out", run] if self.again else resume
+        return f"go on with `{shlex.join(command)}`"
+
+    def hint(self, commands: Sequence[Sequence[str]] = ()) -> None:
+        """What to type next.
+
+        Args:
+            commands: as they are typed; none: the commands that take a run, with capitals for what else they read.
+        """
+        if commands and not self.json:
+            self.terminal.note("\n".join(["Try:", *map(shlex.join, commands)]))
+        elif self.finished is not None and not self.json:
+            run = shlex.quote(self.finished.run)
+            ways = (f"generate {run} PROMPT", f"inspect attention {run} TEXT", f"inspect heads {run}")
+            self.terminal.note("Try: " + "\n     ".join(f"tfcli {way}" for way in ways))
+
+    def _stage(self, event: StageStarted | StageProgress) -> None:
+        if self.json and self.stream and isinstance(event, StageStarted):
+            self.terminal.json(_named(event))
+        if self.terminal.quiet:
+            return
+        if isinstance(event, StageProgress):
+            from tfcli.draw.numbers import exact, short
+
+            tokens = f", {short(event.tokens)} tokens" if event.tokens is not None else ""
+            if self.redraws:
+                self._show_live(Text(f"  {exact(event.documents)} documents{tokens}", style="dim"), transient=True)
+            return
+        self.end_live()
+        reused = " · unchanged, reused" if event.reused else ""
+        title = _STAGES[event.stage], "bold cyan"
+        self.terminal.err.print(Text.assemble(title, f"  {printable(event.detail)}", (reused, "dim")))
+
+    def _unread(self, error: OSError) -> None:
+        """A training is stopped and saved; what follows one is finished unseen, and ends with its own code."""
+        discard_unwritten()
+        if not isinstance(error, BrokenPipeError):
+            self.why = f"the output cannot be written ({error.strerror})"
+        if self.stop.armed:
+            self.stop.reader_gone()
+        elif self.finished is None:
+            raise TfcliError(f"{self.why[0].upper()}{self.why[1:]}, so nothing was trained", "write it to a file")
+
+    def _training(self, event: TrainingEvent) -> None:
+        self.stop.armed = not isinstance(event, TrainingFinished)
+        if isinstance(event, TrainingStarted):
+            self.run = event.run
+        if isinstance(event, TrainingFinished):
+            self.finished = event
+        if self.json and self.stream:
+            self.terminal.json(_named(event))
+        if self.terminal.quiet:
+            return
+        if not self.redraws:
+            from tfcli.training.view import event_line
+
+            print(event_line(event), file=sys.stderr, flush=True)
+            return
+        if isinstance(event, TrainingStarted):
+            from tfcli.training.view import TrainingView
+
+            self.end_live()
+            self.view = TrainingView()
+        self.view.update(event)
+        self._show_live(self.view, transient=False)
+        if isinstance(event, TrainingFinished):
+            self.end_live()
+
+    def _draw(self, record: Any) -> None:
+        self.end_live()
+        if isinstance(record, Scores):
+            self.run = record.run
+        if isinstance(record, PositionsRecord) and is_terminal() and self.run is not None:  # longer than a screen
+            self.terminal.note(f"Positions: {shlex.join(['tfcli', 'inspect', 'positions', self.run])}")
+            return
+        self.terminal.show(_drawn(record, translation=self.translates))
+        self.terminal.text("")
+
+    def _show_live(self, renderable: Any, *, transient: bool) -> None:
+        from rich.live import Live
+
+        if self.live is None:
+            console = self.terminal.err
+            self.live = Live(
+                renderable, console=console, transient=transient, auto_refresh=False, redirect_stdout=False
+            )
+            self.live.start()
+        self.live.update(renderable, refresh=True)
+
+    def end_live(self) -> None:
+        """Leave the live display as it stands."""
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+
+
+@contextmanager
+def reporting(
+    terminal: Terminal, *, json: bool, stream: bool = False, again: Sequence[str] = (), translates: bool = False
+) -> Iterator[Reporter]:
+    """A reporter that answers signals and leaves the terminal as it was.
+
+    Args:
+        stream: with `json`, print events and intermediate records too, one a line, named under "event".
+        again: the command that goes on with an interrupted run, once --out is added; none: `tfcli train --resume`.
+        translates: whether generated texts are translations of their prompts.
+    """
+    with stop_on_signals() as stop:
+        reporter = Reporter(terminal, stop, json=json, stream=stream, again=again, translates=translates)
+        try:
+            yield reporter
+        except KeyboardInterrupt as signal:
+            raise reporter.stopped_at_once(signal) from None
+        finally:
+            reporter.end_live()

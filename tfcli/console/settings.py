@@ -1,0 +1,280 @@
+"""Recipe options, each short for a key; and the recipe that the typed options make.
+
+Precedence: flag and --set (which may not contradict each other), recipe, size, preset, default.
+"""
+
+import inspect
+import re
+import shlex
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import typer
+
+from tfcli.errors import Remark, UsageError, shortened
+
+if TYPE_CHECKING:
+    from tfcli.console.terminal import Terminal
+    from tfcli.recipe.loading import Settings
+    from tfcli.recipe.recipe import Recipe
+
+
+DATA, MODEL, TRAINING, OUTPUT = "Data", "Model", "Training", "Output"
+"""The panels of help."""
+
+_OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {}
+"""By parameter: the keys that it is short for, its type, and what help shows."""
+
+
+def _option(name: str, keys: str, kind: Any, panel: str | None, help: str, default: Any = True, **more: Any) -> None:
+    _OPTIONS[name] = (
+        tuple(keys.split()),
+        kind,
+        {"rich_help_panel": panel, "help": help, "show_default": default, **more},
+    )
+
+
+SEED_HELP = "Seed of weights, order, masks, dropout and samples; the built-in text has data.seed."
+DEVICE_HELP = "Where to compute; auto: CUDA, else CPU."
+THREADS_HELP = "CPU threads; 0: one for each free core."
+_SOURCE = (
+    "Text files, globs, pairs (a.de,a.en or a table), -, builtin:NAME or hf:owner/name\\[:config]\\[@split]; or a "
+    "folder made by `tfcli prepare`."
+)
+_BUILT_IN = "builtin:stories, or builtin:pt-en for pairs"
+_SET = "Set any recipe key, such as model.norm=layernorm; repeatable. `tfcli recipes keys WORD` finds keys."
+_VOCABULARY = "The most ids that a new tokenizer may have: tokenizer.vocab_size."
+_ARCHITECTURES = Literal["decoder", "encoder", "encoder-decoder"]
+_ARCH = "Architecture: decoder, encoder or encoder-decoder."
+_BY_TEXT = "the recipe's; else encoder-decoder for pairs, decoder for text"
+_EPOCHS = "How long to train, in passes over the training part: train.epochs; 0.5 is half a pass."
+_LR = "Peak learning rate of AdamW: train.learning_rate. Muon has its own, train.muon_learning_rate."
+_PRECISION = "Precision of matrix products: train.precision."
+_DROPOUT = "Share dropped in training: model.dropout."
+
+_option("sources", "data.source", list[str], None, _SOURCE, _BUILT_IN, metavar="SOURCE")
+_option("recipe", "", str, None, "A TOML file or a name from `tfcli recipes list`.", metavar="FILE|NAME")
+_option("assignments", "", list[str], None, _SET, metavar="KEY=VALUE")
+_option("data", "data.source", str, DATA, "The same as SOURCE.", metavar="SOURCE|DIR")
+_option("vocab_size", "tokenizer.vocab_size", int, DATA, _VOCABULARY, "2048", metavar="N", min=6)
+_option("arch", "model.architecture", _ARCHITECTURES, MODEL, _ARCH, _BY_TEXT, metavar="ARCH")
+_option("preset", "", str, MODEL, "A named shape: gpt2, bert, t5, modern …", metavar="NAME")
+_option("size", "", Literal["tiny", "mini", "small", "base"], MODEL, "Scale of the model.", "mini")
+_option("layers", "model.num_layers", int, MODEL, "Layers of each stack: model.num_layers.", metavar="N", min=1)
+_option("heads", "model.num_heads", int, MODEL, "Attention heads of a layer: model.num_heads.", metavar="N", min=1)
+_option("d_model", "model.d_model", int, MODEL, "Size of a token's vector: model.d_model.", metavar="N", min=1)
+_option("context", "model.max_seq_len", int, MODEL, "Most tokens of a text: model.max_seq_len.", metavar="N", min=2)
+_option("dropout", "model.dropout", float, MODEL, _DROPOUT, metavar="SHARE", min=0)
+_option("steps", "train.steps", int, TRAINING, "How long to train, in updates: train.steps.", metavar="N", min=1)
+_option("epochs", "train.epochs", float, TRAINING, _EPOCHS, metavar="N")
+_option("batch_size", "train.batch_size", int, TRAINING, "Texts of a batch: train.batch_size.", metavar="N", min=1)
+_option("lr", "train.learning_rate", float, TRAINING, _LR, metavar="RATE")
+_option("precision", "train.precision", Literal["auto", "float32", "bfloat16"], TRAINING, _PRECISION, "auto")
+_option("seed", "train.seed generate.seed", int, TRAINING, SEED_HELP, "the recipe's, else 0", metavar="N", min=0)
+_option("device", "train.device", Literal["auto", "cpu", "cuda", "mps"], TRAINING, DEVICE_HELP, "auto")
+_option("threads", "train.threads", int, TRAINING, THREADS_HELP, "0", metavar="N", min=0, max=1024)
+
+SHAPE = ("recipe", "assignments", "arch", "preset", "size")
+SIZES = ("layers", "heads", "d_model", "context", "dropout")
+LENGTH = ("steps", "epochs")
+PACE = ("batch_size", "lr", "precision")
+MACHINE = ("seed", "device", "threads")
+
+
+def option_parameters(names: Sequence[str]) -> list[inspect.Parameter]:
+    """What stands for these options in a command's signature."""
+    found = []
+    for name in names:
+        _, kind, shown = _OPTIONS[name]
+        info = typer.Argument(**shown) if name == "sources" else typer.Option(_flag(name), **shown)
+        annotation = Annotated[kind | None, info]  # type: ignore[valid-type]
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+    return found
+
+
+class Asked:
+    """Recipe options as they were typed. A command takes those that it names: ``Annotated[Asked, SHAPE, ("lr",)]``.
+
+    Attributes:
+        given: the options that were typed, by parameter.
+        settings: the recipe's settings that they say.
+        typed: how each recipe key was typed.
+
+    Raises:
+        UsageError: a key is given two values, or a value cannot be read.
+    """
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        from tfcli.recipe.loading import typed_settings
+
+        self.given = given
+        if {"sources", "data"} <= given.keys():
+            both = f"{shlex.join(self.words('sources'))} and {shlex.join(self.words('data'))}"
+            raise UsageError(f"{both} both name the text", "leave one of them out")
+        options = [
+            (shlex.join(self.words(name)), key, value[0] if name == "sources" and len(value) == 1 else value)
+            for name, value in given.items()
+            for key in _OPTIONS[name][0]
+        ]
+        self.settings, self.typed = typed_settings(given.get("assignments", ()), options)
+
+    def words(self, *names: str) -> list[str]:
+        """These options, or all of them, as words of a command line."""
+        found = []
+        for name in names or self.given:
+            given = self.given.get(name, ())
+            for value in given if isinstance(given, list) else [given]:
+                found += [] if name == "sources" else [_flag(name)]
+                found.append(str(value).removesuffix(".0") if isinstance(value, float) else str(value))
+        return found
+
+
+def _flag(name: str) -> str:
+    return "--set" if name == "assignments" else f"--{name.replace('_', '-')}"
+
+
+def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "list[Settings]":
+    """What was typed, and what that names, as layers of settings, of which the last one wins. The run of `init` says
+    what nothing else does, and so does a source of pairs for the architecture.
+
+    Raises:
+        UsageError: an option, a recipe, a preset or a run is wrong.
+    """
+    from tfcli.models import presets
+    from tfcli.recipe.loading import read_recipe
+    from tfcli.runs.config import read_config
+    from tfcli.runs.finding import existing_run
+
+    _require_text(asked.given.get("sources", ()))
+    require_sources(_said([asked.settings], "data", "source"))
+    preset, size, recipe = asked.given.get("preset"), asked.given.get("size"), recipe or asked.given.get("recipe")
+    layers: list[Settings] = [
+        {} if init is None else {"model": asdict(read_config(existing_run(init).config).model)},
+        presets.preset(preset) if preset else {},
+        presets.size(size) if size else {},
+        {} if recipe is None else read_recipe(recipe),
+        {"model": {"num_decoder_layers": None}} if "layers" in asked.given else {},  # both stacks
+        asked.settings,
+    ]
+    source = _said(layers, "data", "source")
+    if source and not _said(layers, "model", "architecture") and _is_pairs(source, _said(layers, "data", "columns")):
+        layers.insert(0, {"model": {"architecture": "encoder-decoder"}})
+        shown = shortened(source if isinstance(source, str) else " ".join(source))
+        warnings.warn(f"{shown} holds pairs, so an encoder-decoder is trained.", Remark, stacklevel=2)
+    if preset is None and init is None:
+        layers.insert(0, presets.usual_preset(*layers))
+    return layers
+
+
+def recipe_from(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "Recipe":
+    """Merge what was typed into one checked recipe.
+
+    Raises:
+        UsageError: as `layers_of`, or a setting is wrong.
+    """
+    from tfcli.recipe.loading import build_recipe
+
+    layers = layers_of(asked, recipe, init)
+    try:
+        return build_recipe(*layers)
+    except UsageError as error:
+        problem = error.problem
+        for key, typed in asked.typed.items():
+            if typed.startswith("--") and not typed.startswith("--set"):
+                problem = re.sub(rf"\b{re.escape(key)} = [^ ]+", typed.replace("\\", r"\\"), problem)
+        raise UsageError(problem, error.remedy) from error
+
+
+def _said(layers: "Sequence[Settings]", section: str, key: str) -> Any:
+    """What the last of the layers that names a key says."""
+    sections = (layer.get(section) for layer in reversed(layers))
+    return next((one[key] for one in sections if isinstance(one, Mapping) and one.get(key) is not None), None)
+
+
+def _require_text(names: Sequence[str]) -> None:
+    """Refuse a source that is no text, but something else that is known."""
+    from tfcli.corpora.files import is_there
+    from tfcli.recipe.shipped import shipped_recipes
+    from tfcli.runs.finding import is_run
+
+    if len(names) > 1 and any(name[0] == "," or name[-1] == "," for name in names if name):
+        raise UsageError(
+            "A blank separates the names of two parallel files", f"write them as one: {shlex.quote(''.join(names))}"
+        )
+    for name in names:
+        path, quoted = Path(name), shlex.quote(name)
+        what = instead = ""
+        if is_run(path):
+            what, instead = "a run", f"go on with it: tfcli train --resume {quoted}"
+        elif path.suffix == ".toml":
+            what, instead = "a recipe", f"train it: tfcli train --recipe {quoted}"
+        elif not is_there(name) and name in shipped_recipes():
+            what, instead = "a recipe", f"run it: tfcli run {name}"
+        elif not is_there(name) and name in get_args(_ARCHITECTURES):
+            what, instead = "an architecture", f"train one: tfcli train --arch {name}"
+        if what:
+            raise UsageError(f"{quoted} is {what}, and no text", instead)
+
+
+def require_sources(source: Any) -> None:
+    """Refuse a source that is not there, or that is no text, before anything is loaded that takes long.
+
+    Raises:
+        UsageError: names it.
+    """
+    from tfcli.corpora.files import require_there
+    from tfcli.data.shards import MANIFEST_NAME
+
+    for name in [source] if isinstance(source, str) else source or ():
+        elsewhere = name == "-" or name.startswith(("builtin:", "hf:"))
+        if not elsewhere and not (Path(name) / MANIFEST_NAME).is_file():
+            require_there(name)
+
+
+def _is_pairs(source: Any, columns: Any) -> bool:
+    from tfcli.corpora.open import looks_like_pairs
+    from tfcli.data.shards import MANIFEST_NAME, read_manifest
+
+    if isinstance(source, str) and (Path(source) / MANIFEST_NAME).is_file():
+        return read_manifest(Path(source)).kind == "pairs"
+    return looks_like_pairs((source,) if isinstance(source, str) else source, columns)
+
+
+def require_own_text(name: str | None, recipe: "Recipe") -> None:
+    """Refuse a shipped recipe that needs a text of your own, where its file is not there.
+
+    Raises:
+        UsageError: naming the setting that takes the text.
+    """
+    from tfcli.recipe.loading import read_toml
+    from tfcli.recipe.shipped import shipped_recipes
+
+    shipped = shipped_recipes()
+    if name not in shipped:
+        return
+    written = read_toml(shipped[name]).get("data", {})
+    for key in ("source", "validation"):
+        file = getattr(recipe.data, key)
+        if file is None or file != written.get(key) or file.startswith(("builtin:", "hf:")) or Path(file).exists():
+            continue
+        raise UsageError(
+            f"The recipe {name} needs your own text, and there is no file {file!r}",
+            f"give it with `--set data.{key}=FILE`",
+        )
+
+
+def with_vocabulary(terminal: "Terminal", recipe: "Recipe") -> "Recipe":
+    """The recipe with a vocabulary size: that of its tokenizer, where the model names none."""
+    from tfcli.tokenization.tokenizer import load_tokenizer
+
+    if recipe.model.vocab_size is not None:
+        return recipe
+    if recipe.tokenizer.path is not None:
+        ids = load_tokenizer(Path(recipe.tokenizer.path)).vocab_size
+    else:
+        ids = recipe.tokenizer.vocab_size
+        terminal.note(f"The vocabulary is taken as tokenizer.vocab_size = {ids}; set another with model.vocab_size.")
+    return replace(recipe, model=replace(recipe.model, vocab_size=ids))

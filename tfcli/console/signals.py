@@ -1,0 +1,227 @@
+"""Ctrl-C, SIGTERM, a closed terminal and a closed pipe during training: finish the step, save, and say how to go on."""
+
+import _thread
+import errno
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from tfcli.console.terminal import Terminal
+from tfcli.errors import Interrupted, TfcliError
+
+INTERRUPTED, TERMINATED, HUNG_UP, UNREAD = 130, 143, 129, 1
+_ANSWERED = {"SIGINT": INTERRUPTED, "SIGBREAK": INTERRUPTED, "SIGTERM": TERMINATED, "SIGHUP": HUNG_UP}
+_EXIT_CODES = {getattr(signal, name): code for name, code in _ANSWERED.items() if hasattr(signal, name)}
+"""Of the signals that this system has: no SIGBREAK but on Windows, where there is no SIGHUP."""
+
+_HANG_UP = getattr(signal, "SIGHUP", None)
+
+NOTHING_LEFT = "Stopped; nothing is left half-written."
+
+_PATIENCE = 2.0
+"""Seconds for which a command that has been stopped may tidy up, deaf to further signals."""
+
+_LOADING = 10.0
+"""Seconds for which a signal waits for a library to be loaded: raised inside its C++, the exception would be lost, or
+abort the process."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal where nothing has to be saved first: it stops the work as Ctrl-C does."""
+
+    def __init__(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+
+
+class _Stopping:
+    """State of this process: the signal that is ending the command, and since when; or since when a signal waits for a
+    library to be loaded."""
+
+    blocks = 0
+    stopped: Stopped | None = None
+    since = 0.0
+    waits_since: float | None = None
+
+
+def exit_code_of(stopped: KeyboardInterrupt) -> int:
+    """That of the signal; Python's own KeyboardInterrupt is Ctrl-C."""
+    return stopped.exit_code if isinstance(stopped, Stopped) else INTERRUPTED
+
+
+def stopped() -> Stopped | None:
+    """The signal that is ending this command, whatever a library has made of it on the way; not one that a library has
+    swallowed some time ago."""
+    return _Stopping.stopped if time.monotonic() - _Stopping.since < _PATIENCE else None
+
+
+class StopRequest:
+    """Set, while it is armed, by the first signal or a closed pipe. An unarmed or second signal stops at once."""
+
+    def __init__(self) -> None:
+        self.armed = False
+        self.exit_code: int | None = None
+
+    def asked(self) -> bool:
+        """Whether to stop after this step."""
+        return self.exit_code is not None
+
+    def reader_gone(self) -> None:
+        """Nobody reads what the training says."""
+        if not self.asked():
+            self.exit_code = UNREAD
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        """The signal handler."""
+        if self.asked() and number == _HANG_UP:
+            return  # a terminal that closes says so twice: by the shell, and by the system
+        exit_code = _EXIT_CODES[number]
+        if not self.armed or self.asked():
+            raise Stopped(exit_code)
+        self.exit_code = exit_code
+
+
+@contextmanager
+def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]:
+    """Turn SIGINT, SIGTERM and SIGHUP into a request for as long as the block lasts; under nohup, which has SIGHUP
+    ignored, it stays ignored."""
+    request = request or StopRequest()
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if _Stopping.stopped and now - _Stopping.since < _PATIENCE:
+            return None  # the command is ending already
+        if _loads(frame):
+            _Stopping.waits_since = _Stopping.waits_since or now
+            if now - _Stopping.waits_since < _LOADING:
+                return _again(number)
+        try:
+            request.receive(number, frame)
+        except Stopped as stopped:
+            _Stopping.stopped, _Stopping.since = stopped, now
+            raise
+
+    before = {number: signal.signal(number, answer) for number in _answered()}
+    unraisable, sys.unraisablehook = sys.unraisablehook, _unraisable
+    _Stopping.blocks += 1
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = unraisable
+        _Stopping.blocks -= 1
+        if not _Stopping.blocks:
+            _Stopping.stopped = _Stopping.waits_since = None
+
+
+def leave_on_signals(code: Any = None) -> None:
+    """Answer signals where no work is under way: end the process at once.
+
+    Args:
+        code: what the command has ended with, which the process then ends with; None: it has not begun.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        for other in _EXIT_CODES:
+            signal.signal(other, signal.SIG_IGN)  # one sentence, however often it is sent
+        if code is None:
+            with suppress(OSError):
+                os.write(2, f"tfcli: {NOTHING_LEFT}\n".encode())
+        os._exit(code if isinstance(code, int) else _EXIT_CODES[number])
+
+    for number in _answered():
+        signal.signal(number, leave)
+
+
+def _answered() -> list[int]:
+    return [n for n in _EXIT_CODES if n != _HANG_UP or signal.getsignal(n) != signal.SIG_IGN]
+
+
+def _loads(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _again(number: int) -> None:
+    """Send a signal to this process once more, soon."""
+    if sys.platform == "win32" or not hasattr(signal, "setitimer"):
+        from threading import Timer
+
+        Timer(0.02, _thread.interrupt_main, [number]).start()  # a `kill` of Windows would end the process
+    else:
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+
+
+def _unraisable(lost: Any) -> None:
+    """A signal that came where Python can raise nothing, as inside a callback of its collector, comes once more."""
+    if isinstance(lost.exc_value, Stopped):
+        _Stopping.stopped = None
+        _again(lost.exc_value.exit_code - 128)
+    else:
+        sys.__unraisablehook__(lost)
+
+
+@contextmanager
+def exit_codes(terminal: Terminal, *, debug: bool = False) -> Iterator[None]:
+    """End the program with the code that belongs to what the block raises.
+
+    Args:
+        debug: show the traceback before the sentence.
+    """
+    try:
+        try:
+            yield
+        except SystemExit as ended:
+            # Where the reader has gone, rich and typer end with 1.
+            if ended.code and not isinstance(ended.__context__, BrokenPipeError):
+                discard_unwritten()
+                raise
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone (`| head`): the end of the output is no error.
+        discard_unwritten()
+        raise SystemExit(0) from None
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            traceback.print_exc()
+        discard_unwritten()
+        sentence, exit_code = explained(error if isinstance(error, Interrupted) else stopped() or error)
+        terminal.error(sentence)
+        raise SystemExit(exit_code) from None
+
+
+def explained(error: BaseException) -> tuple[str, int]:
+    """The sentence and the exit code of what a command has raised."""
+    if isinstance(error, TfcliError):
+        return str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return NOTHING_LEFT, exit_code_of(error)
+    is_refused = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)  # by PyTorch, on a CPU
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or is_refused:
+        return "There is not enough memory; use a smaller model, batch or context.", 1
+    if isinstance(error, OSError):
+        if error.errno == errno.ENAMETOOLONG:  # nothing has been made under it
+            return f"{error.filename or 'A name'} is too long a name; shorten it.", 2
+        where = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror or error}{where}; check the path, its permissions and the space left.", 1
+    # Not foreseen: a fault of the program, which must not look like one of the user's.
+    return f"tfcli has a fault: {type(error).__name__}: {error}; --debug shows where it happened.", 1
+
+
+def discard_unwritten() -> None:
+    """What is still buffered for a reader that has gone, or for a full disk, and all that follows, is written
+    nowhere."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,281 @@
+"""Texts from arguments or from stdin."""
+
+import json
+import os
+import select
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+from tfcli.console.terminal import Terminal
+from tfcli.errors import BrokenInputError, TfcliError, UsageError
+from tfcli.outputs import about
+
+LONGEST = 1 << 20
+"""Bytes of a line. A million is a novel; without a limit, a pipe without line ends would fill the memory."""
+_CHUNK = 1 << 16
+
+
+class _Stream(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+
+
+def lines_as_they_come(stream: BinaryIO, where: str) -> Iterator[tuple[str, str] | None]:
+    """Each line without its end, behind its place, such as "line 7 on stdin"; blank ones are passed over.
+
+    None comes wherever the next line has to be waited for, so that what came before can be dealt with.
+
+    Args:
+        where: follows the number of a line: "on stdin", "of prompts.txt".
+
+    Raises:
+        BrokenInputError: a line is not valid UTF-8, or longer than `LONGEST` bytes.
+    """
+    rest, number = b"", 0
+    while chunk := cast(_Stream, stream).read1(_CHUNK):
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            number += 1
+            yield from _line(line, number, where)
+        if len(rest) > LONGEST:
+            break
+        if not _has_more(stream):
+            yield None
+    yield from _line(rest, number + 1, where)
+
+
+def decoded(data: bytes, where: str) -> str:
+    """The text that bytes spell in UTF-8.
+
+    Raises:
+        BrokenInputError: they are not valid; names the first byte that is wrong.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BrokenInputError(
+            f"{capitalized(where)} is not valid UTF-8 (byte {error.start} is 0x{data[error.start]:02x})",
+            "convert it to UTF-8",
+        ) from error
+
+
+def capitalized(text: str) -> str:
+    """With its first letter large, the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def _line(line: bytes, number: int, where: str) -> Iterator[tuple[str, str]]:
+    place = f"line {number} {where}"
+    if len(line) > LONGEST:
+        raise BrokenInputError(f"{capitalized(place)} is longer than {LONGEST:,} bytes", "break it into lines")
+    text = decoded(line, place).rstrip("\r\n")
+    if number == 1:
+        text = text.removeprefix("\ufeff")  # some editors mark UTF-8 with it
+    if text.strip():
+        yield place, text
+
+
+def _has_more(stream: BinaryIO) -> bool:
+    """Whether reading on would not wait. What is no file of the system, such as a test's, never does; of a pipe of
+    Windows nothing is known, and each piece is answered as it comes."""
+    if sys.platform == "win32":
+        return False
+    try:
+        return bool(select.select([stream], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True
+
+
+_LARGEST = 64 << 20
+"""Bytes of one text. Without a limit, a pipe that never ends would fill the memory."""
+
+
+def read_arguments(values: list[str] | None, what: str) -> list[str]:
+    """The arguments, with `-` (or no argument at all) replaced by the whole of stdin."""
+    return [_whole(what) if value == "-" else value for value in values or ["-"]]
+
+
+def read_text(value: str) -> str:
+    """The argument; of `-`, the whole of stdin without the one newline that ends it."""
+    if value != "-":
+        return value
+    about["text"] = _whole("text").removesuffix("\n").removesuffix("\r")
+    return about["text"]
+
+
+def read_lines() -> Iterator[str]:
+    """The lines of stdin, as they come, without their ends; empty lines are passed over."""
+    for line in lines_as_they_come(_stdin(), "on stdin"):
+        if line is not None:
+            yield line[1]
+
+
+def read_typed() -> bytes:
+    """One line of a conversation, for `decoded`; empty at the end of stdin.
+
+    Raises:
+        BrokenInputError: it is too long to have been typed.
+    """
+    line = _stdin().readline(LONGEST + 1)
+    if len(line) > LONGEST:
+        raise BrokenInputError(f"The prompt on stdin is longer than {LONGEST:,} bytes", "break it into lines")
+    return line
+
+
+def _whole(what: str) -> str:
+    data = _stdin().read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise BrokenInputError(f"The {what} on stdin is longer than {_LARGEST:,} bytes", "give it in parts")
+    return decoded(data, f"the {what} on stdin")
+
+
+def _stdin() -> BinaryIO:
+    """What is piped or typed into the command.
+
+    Raises:
+        UsageError: the caller has closed it (`<&-`), for which `main` puts an empty file in its place.
+    """
+    if sys.stdin.name == os.devnull:
+        raise UsageError("There is nothing to read: stdin is closed", "pipe a text into it, or give one as an argument")
+    return sys.stdin.buffer
+
+
+Require = Callable[[str], None]
+"""Raises what is wrong with a prompt."""
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    """A prompt and its place, such as "line 7 of prompts.txt"; empty for an argument."""
+
+    text: str
+    place: str = ""
+
+
+def argument_batches(prompts: Sequence[str], require: Require, size: int) -> Iterator[list[str]]:
+    """Batches of what is given on the command line; `-` stands for the lines of stdin.
+
+    Raises:
+        UsageError: before the first batch, where a prompt does not fit.
+        BrokenInputError: behind the batches before it, where a line of stdin is no text or does not fit.
+    """
+    for prompt in prompts:
+        if prompt != "-":
+            require(prompt)
+    yield from _batches(_of_arguments(prompts, require), size)
+
+
+def file_batches(file: Path, require: Require, size: int) -> Iterator[list[str]]:
+    """Batches of the lines of a file, or of the "prompt" of every line of a .jsonl file.
+
+    A file is looked through before the first batch, and read again; a pipe is read once, as stdin is.
+
+    Raises:
+        UsageError: there is no such file, it holds no prompt, or one that does not fit.
+        BrokenInputError: a line is no text, or no JSON with a prompt.
+    """
+    if file.is_dir():
+        raise UsageError(f"--prompts {file} is a folder", "name a file with a prompt a line")
+    if not file.is_file():
+        yield from _batches(_checked(_of_file(file), require, BrokenInputError), size)
+        return
+    if not sum(prompt is not None for prompt in _checked(_of_file(file), require, UsageError)):
+        raise UsageError(f"{file} holds no prompt", "write a prompt a line")
+    yield from _batches(_of_file(file), size)
+
+
+def asked_batches(terminal: Terminal) -> Iterator[list[str]]:
+    """Prompts that are asked for, one by one, until an empty line or the end of stdin.
+
+    Raises:
+        BrokenInputError: one is longer than anybody types.
+    """
+    while True:
+        terminal.err.print("> ", end="", markup=False, highlight=False)
+        if not (line := read_typed()):
+            return
+        try:
+            prompt = decoded(line, "the prompt on stdin").rstrip("\r\n")
+        except BrokenInputError as error:
+            terminal.error(str(error))
+            continue
+        if not prompt:
+            return
+        yield [prompt]
+
+
+def _of_arguments(prompts: Sequence[str], require: Require) -> Iterator[_Prompt | None]:
+    for prompt in prompts:
+        if prompt == "-":
+            lines = _of_lines(sys.stdin.buffer, "on stdin")
+            yield from _checked(lines, require, BrokenInputError)
+        else:
+            yield _Prompt(prompt)
+
+
+def _of_file(file: Path) -> Iterator[_Prompt | None]:
+    try:
+        opened = file.open("rb")
+    except FileNotFoundError as error:
+        raise UsageError(f"There is no file {str(file)!r}", "check the path that --prompts gives") from error
+    except OSError as error:
+        raise UsageError(f"Cannot read {file}: {error.strerror}", "check its permissions") from error
+    with opened:
+        for prompt in _of_lines(opened, f"of {file}"):
+            yield _of_record(prompt) if prompt and file.suffix == ".jsonl" else prompt
+
+
+def _of_lines(stream: BinaryIO, where: str) -> Iterator[_Prompt | None]:
+    for line in lines_as_they_come(stream, where):
+        yield None if line is None else _Prompt(line[1], line[0])
+
+
+def _of_record(line: _Prompt) -> _Prompt:
+    """The prompt of a line of JSON.
+
+    Raises:
+        BrokenInputError: it is no JSON, or has no text of that name.
+    """
+    where = capitalized(line.place)
+    try:
+        record = json.loads(line.text)
+    except (ValueError, RecursionError) as error:
+        raise BrokenInputError(f"{where} is not valid JSON", 'write {"prompt": "…"} a line') from error
+    if not isinstance(record, dict) or not isinstance(prompt := record.get("prompt"), str):
+        raise BrokenInputError(f'{where} has no text under "prompt"', 'write {"prompt": "…"} a line')
+    return _Prompt(prompt, line.place)
+
+
+def _checked(prompts: Iterable[_Prompt | None], require: Require, kind: type[TfcliError]) -> Iterator[_Prompt | None]:
+    """The same, up to one that does not fit; that is told with its place."""
+    for prompt in prompts:
+        if prompt is not None:
+            try:
+                require(prompt.text)
+            except TfcliError as error:
+                problem = error.problem[:1].lower() + error.problem[1:]
+                broken = isinstance(error, BrokenInputError)
+                raise (BrokenInputError if broken else kind)(
+                    f"{capitalized(prompt.place)}: {problem}", error.remedy
+                ) from error
+        yield prompt
+
+
+def _batches(prompts: Iterable[_Prompt | None], size: int) -> Iterator[list[str]]:
+    """As many as are there, `size` at most. What came before a bad line is handed on before the line is told."""
+    batch: list[str] = []
+    try:
+        for prompt in prompts:
+            if prompt is not None:
+                batch.append(prompt.text)
+            if batch and (prompt is None or len(batch) == size):
+                yield batch
+                batch = []
+    except TfcliError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch

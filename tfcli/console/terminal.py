@@ -1,0 +1,160 @@
+"""Where a command writes: results to stdout, everything else to stderr, with the user's choice of colour."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+Color = Literal["auto", "always", "never"]
+
+
+@dataclass
+class Terminal:
+    """The two consoles of one command and how much it says."""
+
+    color: Color = "auto"
+    quiet: bool = False
+    verbose: bool = False
+
+    @cached_property
+    def out(self) -> "Console":
+        """stdout: the result and nothing else."""
+        return self._console(stderr=False)
+
+    @cached_property
+    def err(self) -> "Console":
+        """stderr: progress, notes and warnings."""
+        return self._console(stderr=True)
+
+    def show(self, renderable: Any) -> None:
+        """Print a part of the result."""
+        self.out.print(renderable, markup=False, highlight=False)
+
+    def text(self, text: str) -> None:
+        """Print a line of the result: never wrapped, never styled."""
+        self.write(text + "\n")
+
+    def write(self, text: str, style: str = "") -> None:
+        """Print a piece of the result at once: as it is into a pipe, without control characters to people."""
+        if is_terminal() or self.out.is_terminal:  # the latter by --color always, too
+            from tfcli.draw.safe import printable
+
+            text = printable(text, keep_newlines=True)
+        if style and self.out.is_terminal:
+            self.out.print(text, end="", style=style, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, end="", flush=True)
+
+    def note(self, text: str) -> None:
+        """Say something beside the result, unless --quiet."""
+        if not self.quiet:
+            self._say(text, style="dim")
+
+    def detail(self, text: str) -> None:
+        """Say what only --verbose asks for."""
+        if self.verbose:
+            self._say(text, style="dim")
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str], None]]:
+        """A line that says what is going on, where someone watches: call what this gives with its text."""
+        if self.quiet or not self.err.is_terminal:
+            yield lambda _: None
+            return
+        with self.err.status("") as status:
+            yield status.update
+
+    def error(self, sentence: str) -> None:
+        """Say what went wrong."""
+        from tfcli.draw.safe import printable
+
+        self._say(printable(f"tfcli: {sentence}"))
+
+    def json(self, value: Any) -> None:
+        """Print one JSON value on one line. What could steer a terminal is escaped, which changes no value."""
+        from tfcli.draw.safe import UNSAFE
+
+        ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
+        line = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)
+        print(UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line), flush=True)
+
+    def result(self, record: Any, view: Callable[[Any], Any], *, json: bool) -> None:
+        """Print the result of a command: as JSON, or what `view` draws of it."""
+        if json:
+            from tfcli.draw.tables import to_json
+
+            self.json(to_json(record))
+        else:
+            self.show(view(record))
+
+    def _say(self, text: str, style: str | None = None) -> None:
+        from tfcli.draw.safe import printable
+
+        self.err.print(printable(text, keep_newlines=True), markup=False, highlight=False, soft_wrap=True, style=style)
+
+    def _console(self, *, stderr: bool) -> "Console":
+        from rich.console import Console
+
+        class PipeConsole(Console):
+            def on_broken_pipe(self) -> None:
+                """Leave it to the entry point what a closed pipe means; rich would exit with 1."""
+                raise
+
+        if self.color == "always":
+            return PipeConsole(stderr=stderr, force_terminal=True, color_system="truecolor", no_color=False)
+        if self.color == "never" or os.environ.get("NO_COLOR"):
+            return PipeConsole(stderr=stderr, color_system=None, no_color=True)
+        return PipeConsole(stderr=stderr)
+
+
+def is_terminal(stream: Any = None) -> bool:
+    """Whether someone is reading stdout (or another stream) as it is written."""
+    return bool((stream or sys.stdout).isatty())
+
+
+class Named:
+    """A stream whose failures carry its name, which Python leaves out."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._name(error)
+            raise
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._name(error)
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def _name(self, error: OSError) -> None:
+        error.filename = self._stream.name.strip("<>")
+
+
+class Lossy(Named):
+    """A stream whose text is lost where it cannot be written: the disk of a log is full, or nobody reads any more."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()

@@ -1,0 +1,241 @@
+"""Usage errors: a command line that cannot be read ends in one plain sentence and exit code 2."""
+
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tfcli.console.terminal import Terminal
+from tfcli.console.typer_internals import Mistake, Parameter, TyperGroup, mistake
+from tfcli.errors import Misnamed, UsageError, near, shortened
+from tfcli.outputs import begin_command, command_line
+
+if TYPE_CHECKING:
+    from tfcli.recipe.keys import Meant
+
+
+def quoted(texts: Sequence[str]) -> str:
+    """The command that was typed, with these words of it quoted as one text; only the text where they do not stand side
+    by side."""
+    one, count = " ".join(texts), len(texts)
+    for place in range(len(command_line)):
+        if command_line[place : place + count] == list(texts):
+            return shlex.join(["tfcli", *command_line[:place], one, *command_line[place + count :]])
+    return shlex.quote(one)
+
+
+class _Root:
+    """The root of all commands. What typer finds wrong ends in a sentence, where typer would draw a box."""
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
+        """Run a command line and exit with its code."""
+        begin_command(sys.argv[1:] if args is None else args)
+        words = command_line.copy()
+        try:
+            code = super().main(words, *others, **{**settings, "standalone_mode": False})  # type: ignore[misc]
+        except typer.Abort:
+            Terminal().error("Stopped.")
+            code = 1
+        except typer.TyperException as error:
+            found = mistake(error)
+            if found.message:
+                problem, remedy = _problem_and_remedy(found, words)
+                Terminal().error(f"{_cut(problem, words)}; {remedy or f'see `{self._command(words)} --help`'}.")
+            code = found.exit_code
+        raise SystemExit(code)
+
+    def _command(self, words: Sequence[str]) -> str:
+        """The command that is meant, as far as it is known."""
+        path, group = ["tfcli"], self
+        for word in words:
+            found = getattr(group, "commands", {}).get(word)
+            if found is None:
+                break
+            path.append(word)
+            group = found
+        return " ".join(path)
+
+
+Commands = None if TyperGroup is None else type("Commands", (_Root, TyperGroup), {})
+"""The class of the root, for typer; None for typer's own."""
+
+
+def with_command(error: Misnamed, *, takes_checkpoint: bool) -> UsageError:
+    """The same refusal, with the command line that was meant; for a checkpoint's folder, with --checkpoint."""
+    step = re.fullmatch(r"step-0*(\d+)", Path(error.given).name)
+    named = step and takes_checkpoint and not any(word.startswith("--checkpoint") for word in command_line)
+    for place, word in reversed([*enumerate(command_line)]):
+        if (meant := _put(word, Path(error.given), error.instead)) != word:
+            words = [*command_line[:place], meant, *command_line[place + 1 :]]
+            return UsageError(error.problem, _write([*words, *(("--checkpoint", step[1]) if step and named else ())]))
+    return UsageError(error.problem, error.remedy)
+
+
+def behind(first: Path, run: str) -> UsageError:
+    """The refusal of a run that stands behind the text it belongs before, or that was left out."""
+    words = [word for word in command_line if word != run]
+    words.insert(next((place for place, word in enumerate(words) if Path(word) == first), len(words)), run)
+    what = f"{run!r} behind it is one" if run in command_line else "none stands before it"
+    return UsageError(f"{shortened(str(first))!r} is no run, and {what}", _write(words))
+
+
+def _write(words: Sequence[str]) -> str:
+    return f"write `{shlex.join(['tfcli', *words])}`"
+
+
+def _put(word: str, given: Path, instead: str) -> str:
+    """The word with `instead` in the place of the name `given`, which may stand behind an option's =."""
+    option, equals, value = word.partition("=")
+    if equals and option.startswith("-") and Path(value) == given:
+        return f"{option}={instead}"
+    return instead if Path(word) == given else word
+
+
+def _problem_and_remedy(found: Mistake, words: Sequence[str]) -> tuple[str, str]:
+    """Both without their full stop; the remedy is empty where there is no near guess."""
+    from tfcli.runs.finding import LAST, is_run
+
+    if found.value and found.parameter:
+        return _bad_value(found.value, found.parameter, words), ""
+    if found.option:
+        return f"No such option: {found.option}", _option_meant(found, words)
+    if found.message.startswith("Got unexpected extra argument") and (text := _text_in_words(found, words)):
+        if is_run(Path(text[0])) and any("--run" in one.options for one in found.parameters):
+            place = words.index(text[0])
+            meant = [*words[:place], " ".join(text[1:]), "--run", text[0], *words[place + len(text) :]]
+            return f"{text[0]!r} is a run, and stands behind --run", _write(meant)
+        return f"The text was read as {len(text)} words", f"quote it: {quoted(text)}"
+    if found.parameter and found.parameter.metavar == "RUN" and found.message.startswith("Missing argument"):
+        return found.message, _write([*words, LAST]) if is_run(Path(LAST)) else ""
+    problem = found.message.partition(" Did you mean ")[0].partition(" Choose from:")[0].rstrip(".")
+    if problem.startswith("No such command") and found.command:
+        # The message quotes the first word that is no command, which stands right behind its group.
+        typed = words[len(found.command.split()) - 1]
+        guess = COMMANDS.get(typed.lower(), "") or " or ".join(map(repr, near(typed, found.commands)))
+        return problem, f"did you mean {guess}" if guess else ""
+    return problem, ""
+
+
+COMMANDS = {
+    **dict.fromkeys(("sample", "chat", "complete", "translate", "predict", "infer"), "`tfcli generate RUN`"),
+    **dict.fromkeys(("fit", "pretrain"), "`tfcli train`"),
+    **dict.fromkeys(("finetune", "fine-tune"), "`tfcli train --init RUN`"),
+    **dict.fromkeys(("test", "score", "perplexity"), "`tfcli evaluate RUN`"),
+    **dict.fromkeys(("ls", "list"), "`tfcli runs list` or `tfcli recipes list`"),
+    **dict.fromkeys(("convert", "download", "pull"), "`tfcli import FOLDER` or `tfcli export RUN`"),
+}
+"""What other programs call a command."""
+
+
+def _option_meant(found: Mistake, words: Sequence[str]) -> str:
+    """What an option that a command does not have is called there, ready to be typed; else where to look for it."""
+    from tfcli.recipe.keys import meanings
+    from tfcli.recipe.loading import as_keys
+
+    typed, options = found.option, [one for each in found.parameters for one in each.options if one.startswith("--")]
+    if not typed.startswith("--"):  # -lr is read as -l
+        typed = next((word.partition("=")[0] for word in words if word.startswith(typed)), typed)
+    plain = typed.lstrip("-").replace("_", "-")
+    if f"--{plain}" in options:
+        return f"did you mean --{plain}"
+    value, known = _value([typed], words), meanings(plain)
+    if value and value.startswith("--"):
+        value = None
+    places = [one.metavar.strip("[]") for one in found.parameters if one.is_argument]
+    for meant in known:
+        for number, place in enumerate(places):
+            if any(meant.name == _set_by(part.lower()) for part in place.split("|")):
+                given = meant.value or (place if value is None else shlex.quote(value))
+                return f"write {place} without an option: {' '.join([found.command, *places[:number], given])}"
+        if ways := ways_to_write(meant, value or "", options):
+            return f"it is called {meant.name}: {ways}"
+    if known:
+        return f"it is called {known[0].name}, and has no effect in `{found.command}`"
+    if guess := near(plain, [option[2:] for option in options]):
+        return f"did you mean {' or '.join(f'--{option}' for option in guess)}"
+    return f"see `{found.command} --help`, or {as_keys(plain)}" if "--set" in options else ""
+
+
+def ways_to_write(meant: "Meant", typed: str, options: Sequence[str]) -> str:
+    """A key with its value, by a command's own option and by --set; nothing where the command has neither."""
+    from tfcli.recipe.keys import recipe_keys
+    from tfcli.recipe.loading import as_keys
+
+    key = next((key for key in recipe_keys() if key.name == meant.name), None)
+    usual = "true" if key and "true" in key.choices else key.unit.upper() if key else ""
+    value = meant.value or typed or usual or "VALUE"
+    if key and value not in key.choices and (allowed := near(value, key.choices)):
+        value = allowed[0]
+    ways = [f"{option} {shlex.quote(value)}" for option in options if _set_by(option) == meant.name]
+    if key and "--set" in options:
+        ways.append(f"--set {shlex.quote(f'{meant.name}={value}')} ({as_keys(meant.name)} says more)")
+    return ", or ".join(ways)
+
+
+def _set_by(option: str) -> str:
+    """The key that an option or an argument sets: the first meaning of its name."""
+    from tfcli.recipe.keys import SYNONYMS, meanings
+
+    found = [] if option in SYNONYMS else meanings(option)
+    return found[0].name if found else option
+
+
+def refuse_unknown_keys(assignments: Sequence[str], options: Sequence[str]) -> None:
+    """Refuse a key of --set that does not exist, with the key that was meant, as this command takes it."""
+    from tfcli.recipe.keys import key_meant
+    from tfcli.recipe.loading import as_keys
+    from tfcli.recipe.recipe import SECTIONS, known_keys
+
+    for assignment in assignments:
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if name and equals and name not in (*known_keys(), *SECTIONS):
+            said, meant = key_meant(name)
+            ways = ways_to_write(meant, value, options) if meant else ""
+            remedy = f"{said} {meant.name}: {ways}" if meant and ways else f"{said} {as_keys(name)}"
+            raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
+
+
+def _text_in_words(found: Mistake, words: Sequence[str]) -> list[str]:
+    """A text without quotes, word by word, where it is the last argument that the command takes."""
+    arguments = [one for one in found.parameters if one.is_argument]
+    if not arguments or "TEXT" not in arguments[-1].metavar:
+        return []
+    first = found.given.get(arguments[-1].name)
+    text = list(takewhile(lambda word: word[:1] != "-", words[words.index(first) :])) if first in words else []
+    return text if len(text) > 1 else []
+
+
+def _bad_value(message: str, parameter: Parameter, words: Sequence[str]) -> str:
+    """The option, the value, and what was expected of it: "--beam 'two' should be a valid integer"."""
+    expected = message.removeprefix("Value error, ").partition(", unable to")[0].rstrip(".")
+    name = next(iter(parameter.options), parameter.name)
+    if not name.startswith("-"):  # an argument, which help calls by what is wanted
+        return f"{parameter.metavar or name} {expected}"
+    value = _value(parameter.options, words)
+    if value is None or expected.startswith(repr(value)):
+        return f"{name} {expected}"
+    return f"{name} {value!r} {expected.removeprefix('Input ')}"
+
+
+def _value(options: Sequence[str], words: Sequence[str]) -> str | None:
+    """The last value that an option was given."""
+    for place in reversed(range(len(words))):
+        name, equals, value = words[place].partition("=")
+        if name in options and (equals or place + 1 < len(words)):
+            return value if equals else words[place + 1]
+    return None
+
+
+def _cut(problem: str, words: Sequence[str]) -> str:
+    """The sentence with no more of a word of the command line than a sentence can quote."""
+    for word in words:
+        for value in (word, word.partition("=")[2]):
+            for spelled in (value, repr(value)[1:-1]):
+                if shortened(spelled) != spelled:
+                    problem = problem.replace(spelled, shortened(spelled))
+    return problem

@@ -1,0 +1,68 @@
+"""A prepared dataset in numbers, and what is in the cache."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from tfcli.draw.numbers import duration, exact, percent, short
+from tfcli.draw.safe import printable
+from tfcli.draw.tables import figure_table, grid
+from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts
+
+
+@dataclass(frozen=True)
+class DatasetView:
+    """Where the text came from, how it was split, and what each part holds."""
+
+    record: DatasetRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        state = "reused, nothing changed" if record.reused else "prepared"
+        yield Text(f"Dataset · {record.kind} · {state}", style="bold")
+        yield Text(f"from {', '.join(map(printable, record.sources))}", style="dim")
+        both = {"training": record.train, "validation": record.validation}
+        parts = {record.only: record.validation} if record.only else both
+        table = figure_table(*parts, style="bold")
+        table.padding = (0, 3)
+        unit, side = ("pairs", "target ") if record.kind == "pairs" else ("documents", "")
+        for name, field in (
+            (unit, "documents"),
+            ("tokens", "tokens"),
+            (f"{side}characters", "characters"),
+            (f"{side}bytes", "bytes"),
+        ):
+            table.add_row(name, *(exact(getattr(part, field)) for part in parts.values()))
+        table.add_row("unknown tokens", *map(_unknown, parts.values()))
+        yield table
+        split = "" if record.only else f"split by {record.split} · "
+        yield Text(f"{split}vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}", style="dim")
+        yield Text(printable(record.path), style="dim")
+
+
+def _unknown(part: PartCounts) -> str:
+    share = part.unknown / part.tokens if part.tokens else 0.0
+    return f"{exact(part.unknown)} ({percent(share)})" if part.unknown else "0"
+
+
+@dataclass(frozen=True)
+class CacheList:
+    """Entries of the cache, a line each: what does not fit is cut from what they were made from."""
+
+    entries: Sequence[CacheEntry]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = grid()
+        for heading in ("kind", "fingerprint", "size", "last used", "made from"):
+            number = heading in ("size", "last used")
+            table.add_column(heading, no_wrap=heading != "made from", justify="right" if number else "left")
+        for entry in self.entries:
+            state = entry.state if entry.state != "whole" else f"{duration(entry.age_seconds)} ago"
+            sources = printable(", ".join("standard input" if one == "-" else one for one in entry.sources)) or "–"
+            name = PurePath(entry.path).name.removeprefix(".")[:16]
+            whole = map(Text, (entry.kind, name, short(entry.size, "B"), state))
+            table.add_row(*whole, Text(sources, no_wrap=True, overflow="ellipsis"))
+        yield table

@@ -1,0 +1,55 @@
+"""``tfcli doctor``: what tfcli runs on here, what makes it slow, and a block for a bug report."""
+
+import os
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from tfcli.console.options import Json, command
+from tfcli.console.terminal import Terminal, is_terminal
+
+
+@command
+def doctor(
+    terminal: Terminal,
+    report: Annotated[
+        bool, typer.Option("--report", help="As a block for a bug report, without paths or names of yours.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Look at what tfcli runs on: versions, devices, memory, cache, terminal.
+
+    With what is slow or missing here, and what to do about it.
+
+    Examples:
+
+      tfcli doctor
+      tfcli doctor --report > report.md
+    """
+    from tfcli.doctor import TerminalFacts
+    from tfcli.doctor.compute import diagnose
+    from tfcli.doctor.view import DoctorView, bug_report
+    from tfcli.errors import UsageError
+
+    if report and json:
+        raise UsageError("--report and --json are two forms", "leave one of them out; --json names folders of yours")
+    console = terminal.out
+    found = diagnose(
+        TerminalFacts(
+            columns=console.width,
+            rows=console.height,
+            colors=console.color_system or "none",
+            encoding=sys.stdout.encoding or "",
+            is_terminal=is_terminal(),
+            name=os.environ.get("TERM", ""),
+        )
+    )
+    if json:
+        terminal.json(asdict(found))
+    elif report:
+        terminal.text(bug_report(found))
+    else:
+        terminal.show(DoctorView(found))
+        terminal.note("For a bug report, without paths or names of yours: tfcli doctor --report")

@@ -1,0 +1,206 @@
+"""Environment report (`doctor`): what tfcli runs on here, and what makes it slow. What is missing stops nothing."""
+
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import tfcli
+from tfcli import machine
+from tfcli.data.cache import entries
+from tfcli.doctor import Advice, Cache, Diagnosis, Extra, Gpu, Memory, Processor, TerminalFacts
+from tfcli.errors import TfcliError, first_lines
+from tfcli.files import cache_folder, require_writable
+from tfcli.machine import of_unix
+from tfcli.records.dataset import CacheEntry
+
+_PACKAGES = ("torch", "tokenizers", "datasets", "typer", "rich", "numpy", "safetensors", "pydantic")
+_EXTRAS = {
+    "tui": ("textual", "tfcli explore"),
+    "tensorboard": ("tensorboard", "--log tensorboard"),
+    "trackio": ("trackio", "--log trackio"),
+    "wandb": ("wandb", "--log wandb"),
+    "sentencepiece": ("sentencepiece", "importing spiece.model"),
+    "": ("transformers", "bench --against transformers"),
+}
+"""A library by tfcli's own extra; of one that has none, by itself."""
+_SETS = {
+    "avx2": "AVX2",
+    "avx512f": "AVX-512",
+    "avx512_vnni": "AVX-512 VNNI",
+    "avx512_bf16": "AVX-512 bf16",
+    "amx_int8": "AMX int8",
+    "amx_bf16": "AMX bf16",
+    "asimd": "NEON",
+    "sve": "SVE",
+    "i8mm": "I8MM",
+    "bf16": "BF16",
+}
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_LITTLE = 2e9
+"""Bytes of memory or disk below which something is said."""
+_NVIDIA = Path("/proc/driver/nvidia/version")
+
+Found = TypeVar("Found")
+
+
+def diagnose(terminal: TerminalFacts) -> Diagnosis:
+    """Look at everything. It takes hardly longer than loading PyTorch."""
+    torch, broken = _torch()
+    versions: dict[str, str | None] = {"tfcli": tfcli.__version__, "Python": platform.python_version()}
+    versions |= {name: _version(name) for name in _PACKAGES}
+    if torch is not None:
+        versions["torch"] = str(torch.__version__)  # with what it was built for
+    found = Diagnosis(
+        versions=versions,
+        system=platform.platform(),
+        processor=_processor(torch),
+        cuda=_try(lambda: _gpus(torch), ()),
+        mps=_try(lambda: torch.backends.mps.is_available() if torch else None, None),
+        memory=_memory(),
+        cache=_cache(),
+        terminal=terminal,
+        extras=tuple(
+            Extra(name, _version(name), use, f"pip install '{f'tfcli[{extra}]' if extra else name}'")
+            for extra, (name, use) in _EXTRAS.items()
+        ),
+        advice=(),
+    )
+    return Diagnosis(**{**vars(found), "advice": (*broken, *_advice(found))})
+
+
+def _torch() -> tuple[Any, tuple[Advice, ...]]:
+    try:
+        import torch
+    except Exception as error:  # a library that it is built on is missing, say
+        problem = f"PyTorch cannot be loaded: {first_lines(error)}"
+        return None, (Advice(problem, "pip install --force-reinstall torch"),)
+    return torch, ()
+
+
+def _try(ask: Callable[[], Found], otherwise: Found) -> Found:
+    """What is asked for; something else where a system does not tell it."""
+    try:
+        return ask()
+    except Exception:
+        return otherwise
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _bfloat16_products() -> bool:
+    from tfcli.layers.kernels import has_bfloat16_products
+
+    return has_bfloat16_products()
+
+
+def _processor(torch: ModuleType | None) -> Processor:
+    flags: set[str] = _try(machine.cpu_flags, set())
+    told = next((f"{name}={os.environ[name]}" for name in _THREADS if name in os.environ), None)
+    return Processor(
+        name=_try(machine.processor, ""),
+        instruction_sets=tuple(name for flag, name in _SETS.items() if flag in flags),
+        kernels=_try(lambda: str(torch.backends.cpu.get_cpu_capability()) if torch else None, None),
+        bfloat16=_try(lambda: _bfloat16_products() if torch else None, None),
+        cores=machine.cores(),
+        free_cores=_try(machine.free_cores, machine.cores()),
+        quota=_try(machine.quota, None),
+        load=_try(_load, ()),
+        threads=_try(lambda: machine.choose_threads(0, torch.get_num_threads()) if torch else None, None),
+        told=told,
+    )
+
+
+def _load() -> tuple[float, ...]:
+    return tuple(round(one, 2) for one in os.getloadavg()) if hasattr(os, "getloadavg") else ()
+
+
+def _gpus(torch: Any) -> tuple[Gpu, ...]:
+    if torch is None or not torch.cuda.is_available():
+        return ()
+    devices = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    return tuple(Gpu(one.name, one.total_memory, f"{one.major}.{one.minor}") for one in devices)
+
+
+def _memory() -> Memory:
+    resource = of_unix("resource")
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
+    total = _try(machine.memory, 0)
+    return Memory(
+        total=total,
+        free=_try(machine.free_memory, total),
+        container=_try(machine.memory_limit, None),
+        process=limit if limit > 0 else None,
+    )
+
+
+def _cache() -> Cache:
+    named = next((name for name in ("TFCLI_CACHE", "XDG_CACHE_HOME") if os.environ.get(name)), "~/.cache/tfcli")
+    place = _try(cache_folder, None)
+    found: list[CacheEntry] = _try(entries, [])
+    kinds = [entry.kind for entry in found]
+    there = next((one for one in (place, *place.parents) if one.exists()), None) if place else None
+    return Cache(
+        place=None if place is None else str(place),
+        named=named,
+        datasets=kinds.count("dataset"),
+        tokenizers=kinds.count("tokenizer"),
+        size=sum(entry.size for entry in found),
+        disk_free=_try(lambda: shutil.disk_usage(there).free if there else None, None),
+    )
+
+
+def _advice(found: Diagnosis) -> Iterator[Advice]:
+    for name, number in found.versions.items():
+        if number is None:
+            yield Advice(f"{name} is not installed", f"pip install {name}")
+    yield from _slow(found)
+    if found.memory.free < _LITTLE:
+        yield Advice("Less than 2 GB of memory are free", "end other programs, or take --size tiny or mini")
+    try:
+        require_writable(cache_folder())
+    except (TfcliError, OSError):
+        yield Advice("The cache cannot be written", "name another folder in TFCLI_CACHE")
+    if found.cache.disk_free is not None and found.cache.disk_free < _LITTLE:
+        yield Advice("Less than 2 GB are free on the disk of the cache", "tfcli cache prune --older-than 30")
+    if "utf" not in found.terminal.encoding.lower():
+        yield Advice(f"The terminal writes {found.terminal.encoding}, which lacks most signs", "set PYTHONUTF8=1")
+    if found.terminal.is_terminal and found.terminal.columns < 80:
+        yield Advice(f"The terminal has {found.terminal.columns} columns, and pictures want 80", "widen it")
+
+
+def _slow(found: Diagnosis) -> Iterator[Advice]:
+    """What makes models slow."""
+    chip = found.processor
+    busy = chip.cores - chip.free_cores
+    if chip.told and chip.threads not in (None, chip.free_cores):
+        free = f"{chip.free_cores} of {chip.cores} cores are free"
+        problem = f"{chip.told} in the environment asks for {chip.threads}, and {free}"
+        yield Advice(problem, f"unset {chip.told.partition('=')[0]}, or --threads {chip.free_cores}")
+    elif busy and not chip.told:
+        problem = f"{busy} of {chip.cores} cores {'is' if busy == 1 else 'are'} busy with other programs"
+        times = f"{chip.cores / chip.free_cores:.1f}"
+        yield Advice(f"{problem}: a training takes about {times} times as long", "wait for them, or end them")
+    if chip.quota and chip.quota < chip.cores:
+        yield Advice(
+            f"The container has {chip.quota:g} cores' worth of time, and shows {chip.cores} cores",
+            f"--threads {max(1, int(chip.quota))}",
+        )
+    if chip.kernels == "DEFAULT":
+        yield Advice("PyTorch finds neither AVX2 nor AVX-512: it is several times slower", "take another machine")
+    if not found.cuda and found.versions["torch"] and (_NVIDIA.exists() or shutil.which("nvidia-smi")):
+        yield Advice(
+            f"PyTorch {found.versions['torch']} cannot use the NVIDIA GPU that seems to be here",
+            "install one with CUDA: https://pytorch.org/get-started/locally",
+        )
+    if found.mps:
+        yield Advice("Apple's MPS is untried, and the CPU is used", "--device mps tries it")

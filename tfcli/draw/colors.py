@@ -1,0 +1,223 @@
+"""Colour scales: a few colours with straight lines between them, and what can be read on them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.color import Color
+from rich.console import Console
+from rich.style import Style
+
+RGB = tuple[int, int, int]
+T = TypeVar("T")
+
+BLACK: RGB = (0, 0, 0)
+WHITE: RGB = (255, 255, 255)
+
+LEVELS = 33
+"""Colours in a map; odd, so that a signed map has one exactly at 0."""
+
+NO_VALUE = LEVELS
+"""The level of a cell that holds no value (NaN)."""
+
+
+@dataclass(frozen=True)
+class Colormap:
+    """`table[level]` from the lowest value to the highest.
+
+    In few steps for lesser consoles: `indexes` of the 256 xterm colours, `glyphs` from light to dark where there is no
+    colour. Sixteen colours would fold a map into wrong steps: glyphs again, of a signed map the darker the further from
+    0, in the two `tints`, below and above it.
+    """
+
+    table: tuple[RGB, ...]
+    indexes: tuple[int, ...]
+    glyphs: str = " ░▒▓█"
+    tints: tuple[str, str] | None = None
+
+    def index(self, level: int) -> int:
+        """The xterm colour (16 to 231) that stands for a level."""
+        return step(self.indexes, level)
+
+
+def step(steps: Sequence[T], level: int) -> T:
+    """Which of a few steps stands for a level."""
+    return steps[round(level / (LEVELS - 1) * (len(steps) - 1))]
+
+
+def interpolated(points: tuple[RGB, ...]) -> tuple[RGB, ...]:
+    """`LEVELS` colours through evenly spaced control points."""
+    at = np.linspace(0, len(points) - 1, LEVELS)
+    channels = [np.interp(at, range(len(points)), channel) for channel in zip(*points, strict=True)]
+    return tuple((round(r), round(g), round(b)) for r, g, b in zip(*channels, strict=True))
+
+
+# Blue to yellow with evenly rising lightness, read alike with and without red-green vision.
+WEIGHTS = Colormap(
+    table=interpolated(
+        (
+            (8, 26, 72),
+            (20, 52, 104),
+            (58, 78, 109),
+            (92, 103, 114),
+            (123, 126, 120),
+            (158, 151, 116),
+            (194, 179, 103),
+            (228, 208, 82),
+            (253, 236, 74),
+        )
+    ),
+    indexes=(17, 18, 60, 102, 144, 185, 227),
+)
+
+# Viridis: violet to yellow by way of green, lightness rising evenly as well.
+VIRIDIS = Colormap(
+    table=interpolated(
+        (
+            (68, 1, 84),
+            (70, 50, 126),
+            (54, 92, 141),
+            (39, 127, 142),
+            (31, 161, 135),
+            (74, 193, 109),
+            (160, 218, 57),
+            (253, 231, 37),
+        )
+    ),
+    indexes=(53, 60, 24, 30, 36, 71, 148, 226),
+)
+
+# Blue below 0, white at 0, red above.
+SIGNED = Colormap(
+    table=interpolated(
+        (
+            (24, 66, 150),
+            (58, 116, 190),
+            (116, 168, 216),
+            (184, 212, 236),
+            (248, 248, 248),
+            (246, 204, 186),
+            (232, 144, 118),
+            (208, 80, 70),
+            (164, 20, 40),
+        )
+    ),
+    indexes=(19, 26, 68, 110, 153, 231, 224, 217, 174, 167, 124),
+    tints=("blue", "red"),
+)
+
+
+def levels(values: NDArray[np.float32], low: float, high: float) -> NDArray[np.intp]:
+    """Each value's level between `low` and `high`, cut off outside; NaN gives NO_VALUE.
+
+    Shape: any, kept.
+    """
+    known = ~np.isnan(values)
+    share = np.clip((np.where(known, values, low) - low) / ((high - low) or 1.0), 0.0, 1.0)
+    return np.where(known, np.rint(share * (LEVELS - 1)).astype(np.intp), NO_VALUE)
+
+
+def xterm(index: int) -> RGB:
+    """The colour of an index of the 6 × 6 × 6 cube (16 to 231) of the 256 xterm colours."""
+    steps = (0, 95, 135, 175, 215, 255)
+    cube = index - 16
+    return steps[cube // 36], steps[cube // 6 % 6], steps[cube % 6]
+
+
+def readable_on(background: RGB) -> RGB:
+    """Black or white, whichever has the higher contrast (relative luminance, WCAG 2.1, section 1.4.3)."""
+    linear = [_linear(channel / 255) for channel in background]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    # The contrasts (L + .05) / .05 with black and 1.05 / (L + .05) with white are equal at L = .179.
+    return BLACK if luminance > 0.179 else WHITE
+
+
+def hexadecimal(color: RGB) -> str:
+    """A colour as "#rrggbb".
+
+    >>> hexadecimal((255, 64, 10))
+    '#ff400a'
+    """
+    return "#{:02x}{:02x}{:02x}".format(*color)
+
+
+def _linear(channel: float) -> float:
+    return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+
+
+_ENOUGH = ("256", "truecolor")
+
+
+class Brush:
+    """Paints levels of `colormap` on a console.
+
+    Rich keeps a style's escape codes from its first use, so a style belongs to one console.
+    """
+
+    def __init__(self, colormap: Colormap, color_system: str | None) -> None:
+        self.colormap = colormap
+        self.color_system = color_system
+        self.in_color = color_system in _ENOUGH
+        self._tints = colormap.tints if color_system == "standard" else None
+        self._styles: dict[tuple[int, int], Style] = {}
+        self._readable: dict[int, Style] = {}
+
+    def style(self, ink: int, paper: int = NO_VALUE) -> Style:
+        """The level `ink` on the level `paper`; NO_VALUE leaves the terminal's own colour."""
+        style = self._styles.get((ink, paper))
+        if style is None:
+            style = self._styles[ink, paper] = Style.from_color(self._color(ink), self._color(paper))
+        return style
+
+    def readable(self, paper: int) -> Style:
+        """Black or white on the level `paper`."""
+        style = self._readable.get(paper)
+        if style is None:
+            few = self.color_system == "256"
+            background = xterm(self.colormap.index(paper)) if few else self.colormap.table[paper]
+            ink = Color.from_ansi(16 if readable_on(background) == BLACK else 231)
+            style = self._readable[paper] = Style.from_color(ink, self._color(paper))
+        return style
+
+    @property
+    def glyphs(self) -> str:
+        """What stands for values without colour, from the lowest to the highest."""
+        return self.colormap.glyphs if self._tints is None else self.colormap.glyphs[:0:-1] + self.colormap.glyphs
+
+    def glyph(self, level: int) -> str:
+        """The glyph that stands for a level; "·" where there is no value."""
+        return "·" if level == NO_VALUE else step(self.glyphs, level)
+
+    def tint(self, level: int) -> Style | None:
+        """Of a level's glyph where there are sixteen colours and the map is signed."""
+        if self._tints is None or level in (LEVELS // 2, NO_VALUE):
+            return None
+        below, above = self._tints
+        return Style(color=below if level < LEVELS // 2 else above)
+
+    def _color(self, level: int) -> Color | None:
+        if level == NO_VALUE:
+            return None
+        if self.color_system == "256":
+            return Color.from_ansi(self.colormap.index(level))
+        return Color.from_rgb(*self.colormap.table[level])
+
+
+_brushes: WeakKeyDictionary[Console, dict[Colormap, Brush]] = WeakKeyDictionary()
+
+
+def brush_for(console: Console, colormap: Colormap) -> Brush:
+    """The console's brush: in colour with 256 colours or more."""
+    color_system = None if console.no_color else console.color_system
+    known = _brushes.setdefault(console, {})
+    if colormap not in known or known[colormap].color_system != color_system:
+        known[colormap] = Brush(colormap, color_system)
+    return known[colormap]
+
+
+def has_colors(console: Console) -> bool:
+    """Whether a colour scale can be told apart on `console`."""
+    return console.color_system in _ENOUGH and not console.no_color

@@ -1,0 +1,280 @@
+"""Series of numbers as a plot of Braille dots (2 × 4 a cell) with axes."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from tfcli.draw.svg import svg_document
+
+# The bit of each dot in a Braille cell (Unicode block U+2800), by [row][column].
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+_UPPER, _LOWER = 0x01 | 0x08 | 0x02 | 0x10, 0x04 | 0x20 | 0x40 | 0x80
+_PLAIN = str.maketrans("┤│└─━●◆", "+|+--ox")  # where the encoding has nothing better
+_LETTER_EVERY = 12  # cells
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points to be joined by a line, or, with `marker`, each shown as that character.
+
+    A line with a `letter` carries it every so often, so that it is known without colour, too.
+    """
+
+    name: str
+    xs: tuple[float, ...]
+    ys: tuple[float | None, ...]
+    style: str = ""
+    marker: str = ""
+    letter: str = ""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Series over one x axis. Points that are not finite are left out; without any point nothing is drawn.
+
+    Args:
+        series: drawn in order, later ones on top.
+        x_label: what x is.
+        height: lines of the plot itself, without the x axis (two, and a third where the names are long).
+        x_range: first and last x; None for those of the points.
+        y_range: lowest and highest y, what is beyond is cut off; None for those of the points.
+        gutter: cells left of the y axis at least, so that plots under each other stand in line.
+    """
+
+    series: tuple[Series, ...]
+    x_label: str
+    height: int = 8
+    x_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None
+    gutter: int = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        points = [_finite(series, self.y_range) for series in self.series]
+        xs, ys = np.concatenate([p[0] for p in points]), np.concatenate([p[1] for p in points])
+        if not len(xs):
+            return
+        low, high = _padded(*(self.y_range or (float(ys.min()), float(ys.max()))))
+        ticks = {_line_of(tick, low, high, self.height): tick for tick in nice_ticks(low, high, self.height // 2)}
+        digits = _digits(list(ticks.values()))
+        names = {line: f"{tick:.{digits}f}" for line, tick in ticks.items()}
+        gutter = max([self.gutter, *map(len, names.values())])
+        first, last = self.x_range or (float(xs.min()), float(xs.max()))
+        canvas = _Canvas(
+            max(4, options.max_width - gutter - 3), self.height, (first, last), (low, high), options.ascii_only
+        )
+        for series, (series_xs, series_ys) in zip(self.series, points, strict=True):
+            canvas.draw(series, series_xs, series_ys)
+        for number, line in enumerate(canvas.lines()):
+            edge = _written("┤" if number in names else "│", options.ascii_only)
+            yield Segment(f"{names.get(number, ''):>{gutter}} {edge}", Style(dim=True))
+            yield from line
+            yield Segment.line()
+        yield from self._x_axis(gutter, canvas.width, first, last, options.ascii_only)
+
+    def _x_axis(self, gutter: int, width: int, first: float, last: float, ascii_only: bool) -> RenderResult:
+        yield Text(" " * gutter + _written(" └" + "─" * width, ascii_only), style="dim")
+        left, right = f"{first:,.0f}", f"{last:,.0f}"
+        names = Text(style="dim")
+        for series in self.series:
+            sign = _written(series.marker or series.letter or "━", ascii_only)
+            names.append("   ").append(sign, series.style).append(f" {series.name}")
+        room = width - len(left) - len(right)
+        middle = Text(self.x_label, style="dim")
+        fits = middle.cell_len + names.cell_len + 2 <= room  # else they have a line of their own
+        middle.append_text(names if fits else Text())
+        middle.truncate(max(0, room - 2), overflow="ellipsis")
+        before = (room - middle.cell_len) // 2
+        yield Text.assemble(
+            " " * (gutter + 2), left, " " * before, middle, " " * (room - middle.cell_len - before), right
+        )
+        if not fits:
+            yield names[3:]
+
+
+class _Canvas:
+    def __init__(
+        self,
+        width: int,
+        height: int,
+        x_range: tuple[float, float],
+        y_range: tuple[float, float],
+        ascii_only: bool,
+    ) -> None:
+        self.width, self.height, self.ascii_only = width, height, ascii_only
+        self._x_range, self._y_range = x_range, y_range
+        self._bits = np.zeros((height, width), dtype=np.intp)
+        self._styles: dict[tuple[int, int], str] = {}
+        self._markers: dict[tuple[int, int], str] = {}
+
+    def draw(self, series: Series, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> None:
+        dots_x = _scaled(xs, *self._x_range, self.width * 2)
+        dots_y = self.height * 4 - 1 - _scaled(ys, *self._y_range, self.height * 4)
+        if series.marker:
+            for x, y in zip((dots_x // 2).tolist(), (dots_y // 4).tolist(), strict=True):
+                self._mark(y, x, series.marker, series.style)
+            return
+        previous = None
+        for x in range(self.width * 2):
+            here = dots_y[dots_x == x]
+            if not len(here):
+                continue
+            if previous:
+                self._join(*previous, x, int(here[0]), series.style)
+            for y in range(int(here.min()), int(here.max()) + 1):
+                self._dot(x, y, series.style)
+            previous = (x, int(here[-1]))
+            if series.letter and (x // 2 - ord(series.letter) * 5) % _LETTER_EVERY == 0:
+                self._mark(previous[1] // 4, x // 2, series.letter, series.style)
+        if series.letter and previous:
+            self._mark(previous[1] // 4, previous[0] // 2, series.letter, series.style)
+
+    def lines(self) -> list[list[Segment]]:
+        return [[self._cell(row, column) for column in range(self.width)] for row in range(self.height)]
+
+    def _cell(self, row: int, column: int) -> Segment:
+        marker = self._markers.get((row, column))
+        bits = int(self._bits[row, column])
+        style = self._styles.get((row, column))
+        return Segment(marker or self._dots(bits), Style.parse(style) if style else None)
+
+    def _dots(self, bits: int) -> str:
+        if self.ascii_only:
+            return " '.:"[bool(bits & _UPPER) + 2 * bool(bits & _LOWER)]
+        return chr(0x2800 + bits) if bits else " "
+
+    def _mark(self, row: int, column: int, marker: str, style: str) -> None:
+        self._markers[row, column] = _written(marker, self.ascii_only)
+        self._styles[row, column] = style
+
+    def _join(self, x0: int, y0: int, x1: int, y1: int, style: str) -> None:
+        steps = max(abs(x1 - x0), abs(y1 - y0), 1)
+        for step in range(steps + 1):
+            self._dot(round(x0 + (x1 - x0) * step / steps), round(y0 + (y1 - y0) * step / steps), style)
+
+    def _dot(self, x: int, y: int, style: str) -> None:
+        self._bits[y // 4, x // 2] |= _DOTS[y % 4][x % 2]
+        self._styles[y // 4, x // 2] = style
+
+
+def _written(signs: str, ascii_only: bool) -> str:
+    """`signs` as the terminal's encoding can show them."""
+    return signs.translate(_PLAIN).encode("ascii", "replace").decode().replace("?", "*") if ascii_only else signs
+
+
+def nice_ticks(low: float, high: float, most: int) -> list[float]:
+    """At most `most` (2 or more) multiples of 1, 2 or 5 × 10ᵏ between `low` and `high`.
+
+    >>> nice_ticks(1.3, 4.2, 4)
+    [2.0, 3.0, 4.0]
+    """
+    step = 10.0 ** math.floor(math.log10((high - low) / max(most, 2)))
+    for factor in (1, 2, 5, 10, 20):
+        first, last = math.ceil(low / (step * factor) - 1e-9), math.floor(high / (step * factor) + 1e-9)
+        if last - first + 1 <= max(most, 2):
+            return [round(n * step * factor, 12) for n in range(first, last + 1)]
+    return []
+
+
+def _digits(ticks: list[float]) -> int:
+    """Decimals that write every tick without rounding."""
+    return next((d for d in range(7) if all(abs(round(t, d) - t) < 1e-9 for t in ticks)), 7)
+
+
+def _finite(series: Series, y_range: tuple[float, float] | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    xs, ys = np.array(series.xs, dtype=np.float64), np.array(series.ys, dtype=np.float64)
+    known = np.isfinite(xs) & np.isfinite(ys)
+    if y_range is not None:
+        known &= (ys >= y_range[0]) & (ys <= y_range[1])
+    return xs[known], ys[known]
+
+
+def _padded(low: float, high: float) -> tuple[float, float]:
+    """A range that is not empty."""
+    if high - low > 1e-9 * max(1.0, abs(high)):
+        return low, high
+    margin = max(abs(low) * 0.05, 0.05)
+    return low - margin, high + margin
+
+
+def _scaled(values: NDArray[np.float64], low: float, high: float, size: int) -> NDArray[np.intp]:
+    """Each value's dot, 0 to size − 1; outside values on the edge."""
+    share = np.clip((values - low) / ((high - low) or 1.0), 0.0, 1.0)
+    return np.rint(share * (size - 1)).astype(np.intp)
+
+
+def _line_of(tick: float, low: float, high: float, height: int) -> int:
+    return int(height * 4 - 1 - _scaled(np.array([tick]), low, high, height * 4)[0]) // 4
+
+
+_WIDTH, _LEFT, _RIGHT, _TOP = 720, 72, 24, 40
+_LINE = 20  # pixels for a line of the plot in a terminal
+_GAP = 56  # under a plot: its axis and its names
+_INKS = {"cyan": "#0e7490", "yellow": "#b45309", "green": "#15803d", "red": "#b91c1c"}
+
+
+def curve_svg(title: str, plots: Sequence[Plot]) -> str:
+    """An SVG document: the plots under each other, each with its axes and names. Without plots, the title alone."""
+    parts, top = [], _TOP
+    for plot in plots:
+        parts += _plot(plot, top)
+        top += plot.height * _LINE + _GAP
+    words = f"<text x='16' y='24' font-size='15' font-weight='bold'>{escape(title)}</text>"
+    return svg_document(title, _WIDTH, top, [words, *parts])
+
+
+def _plot(plot: Plot, top: int) -> list[str]:
+    points = [list(_known(series)) for series in plot.series]
+    ys = [y for one in points for _, y in one]
+    first, last = plot.x_range or (0.0, max(x for one in points for x, _ in one))
+    low, high = min(ys), max(ys)
+    if high == low:
+        low, high = low - 0.05, high + 0.05
+    right, height = _WIDTH - _RIGHT, plot.height * _LINE
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = (x - first) / ((last - first) or 1.0)
+        return _LEFT + across * (right - _LEFT), top + (high - y) / (high - low) * height
+
+    parts = []
+    for tick in nice_ticks(low, high, max(2, plot.height // 2)):
+        y = place(first, tick)[1]
+        parts.append(f"<path d='M{_LEFT} {y:.1f}H{right}' stroke='#e5e5e5'/>")
+        parts.append(f"<text x='{_LEFT - 8}' y='{y + 4:.1f}' text-anchor='end' fill='#555555'>{tick:g}</text>")
+    parts.append(f"<path d='M{_LEFT} {top}V{top + height}H{right}' fill='none' stroke='#555555'/>")
+    for series, one in zip(plot.series, points, strict=True):
+        parts += _series(series, [place(x, y) for x, y in one])
+    return [*parts, *_names(plot, top + height + 18, right, first, last)]
+
+
+def _series(series: Series, places: Sequence[tuple[float, float]]) -> list[str]:
+    ink = _ink(series)
+    if series.marker:
+        return [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{ink}'/>" for x, y in places]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    return [f"<polyline points='{line}' fill='none' stroke='{ink}' stroke-width='1.5'/>"]
+
+
+def _names(plot: Plot, y: int, right: int, first: float, last: float) -> list[str]:
+    names = "".join(f"<tspan dx='24' fill='{_ink(series)}'>{escape(series.name)}</tspan>" for series in plot.series)
+    return [
+        f"<text x='{_LEFT}' y='{y}'>{first:,.0f}</text>",
+        f"<text x='{(_LEFT + right) // 2}' y='{y}' text-anchor='middle'>{escape(plot.x_label)}{names}</text>",
+        f"<text x='{right}' y='{y}' text-anchor='end'>{last:,.0f}</text>",
+    ]
+
+
+def _ink(series: Series) -> str:
+    return _INKS.get(series.style.split()[-1] if series.style else "", "#333333")
+
+
+def _known(series: Series) -> list[tuple[float, float]]:
+    pairs = zip(series.xs, series.ys, strict=True)
+    return [(x, y) for x, y in pairs if y is not None and math.isfinite(x) and math.isfinite(y)]

@@ -1,0 +1,358 @@
+"""A heat map: numbers as coloured cells, as wide as the console allows, with the colour scale written over it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from tfcli.draw.colors import NO_VALUE, SIGNED, WEIGHTS, Brush, brush_for, levels
+from tfcli.draw.safe import fit, widest
+
+Line = list[Segment]
+_DIM = Style(dim=True)
+
+
+def half_block_lines(levels: NDArray[np.intp], brush: Brush) -> list[Line]:
+    """One column a cell, two rows a line: the upper row is the ink of a ▀, the lower its paper. Needs colour.
+
+    Shape: levels (R, C).
+    """
+    rows = levels.tolist()
+    if len(rows) % 2:
+        rows.append([NO_VALUE] * levels.shape[1])
+    return [_half_block_line(upper, lower, brush) for upper, lower in zip(rows[::2], rows[1::2], strict=True)]
+
+
+def _half_block_line(upper: list[int], lower: list[int], brush: Brush) -> Line:
+    line = []
+    for (top, bottom), run in groupby(zip(upper, lower, strict=True)):
+        length = sum(1 for _ in run)
+        if top == bottom == NO_VALUE:
+            line.append(Segment(" " * length))
+        elif top == NO_VALUE:
+            line.append(Segment("▄" * length, brush.style(bottom)))
+        else:
+            line.append(Segment("▀" * length, brush.style(top, bottom)))
+    return line
+
+
+def whole_cell_lines(levels: NDArray[np.intp], brush: Brush, width: int) -> list[Line]:
+    """One row a line, each value `width` cells wide: coloured, or as a glyph.
+
+    Shape: levels (R, C).
+    """
+    if not brush.in_color:
+        return _glyph_lines(levels.tolist(), brush, width)
+    return [_whole_cell_line(row, brush, width) for row in levels.tolist()]
+
+
+def _glyph_lines(rows: list[list[int]], brush: Brush, width: int) -> list[Line]:
+    glyphs = [brush.glyph(level) * width for level in range(NO_VALUE + 1)]
+    tints = [brush.tint(level) for level in range(NO_VALUE + 1)]
+    if not any(tints):
+        return [[Segment("".join([glyphs[level] for level in row]))] for row in rows]
+    return [
+        [Segment("".join([glyphs[level] for level in run]), tint) for tint, run in groupby(row, key=tints.__getitem__)]
+        for row in rows
+    ]
+
+
+def _whole_cell_line(row: list[int], brush: Brush, width: int) -> Line:
+    line = []
+    for level, run in groupby(row):
+        length = width * sum(1 for _ in run)
+        if level == NO_VALUE:
+            line.append(Segment(" " * length))
+        else:
+            line.append(Segment(" " * length, brush.style(NO_VALUE, level)))
+    return line
+
+
+def labelled_row(
+    label: str,
+    texts: Sequence[str],
+    levels: Sequence[int],
+    widths: Sequence[int],
+    brush: Brush,
+    *,
+    align: Literal["left", "right", "center"] = "right",
+    before: int = 0,
+    behind: int = 0,
+    faint: Collection[str] = (),
+    gaps: Mapping[int, str] = {},
+) -> Line:
+    """One row of a matrix as text in cells: its label, then each text on the colour of its level.
+
+    Args:
+        levels: NO_VALUE for a cell without a colour.
+        before, behind: blanks of a cell, of its width, that keep the terminal's own colour.
+        faint: texts that stand for no number.
+        gaps: what stands before a column.
+    """
+    line = [Segment(label)] if label else []
+    for column, (text, level, width) in enumerate(zip(texts, levels, widths, strict=True)):
+        if column in gaps:
+            line.append(Segment(gaps[column], _DIM))
+        if level == NO_VALUE or text in faint:
+            line.append(Segment(fit(text, width, align), _DIM if text in faint else None))
+            continue
+        style = brush.readable(level) if brush.in_color else None
+        blanks = (Segment(" " * before), Segment(" " * behind))
+        line += [blanks[0], Segment(fit(text, width - before - behind, align), style), blanks[1]]
+    return line
+
+
+def legend(bar: Line, words: str, gutter: int, width: int) -> RenderResult:
+    """A colour scale and what it means: behind `gutter` cells where that fits, else in one line, else in two."""
+    words = f"  {words}" if bar else words
+    taken = sum(segment.cell_length for segment in bar) + cell_len(words)
+    yield Segment(" " * gutter if gutter + taken <= width else "")
+    yield from bar
+    if taken <= width:
+        yield Segment(words, _DIM)
+        yield Segment.line()
+    else:
+        if bar:
+            yield Segment.line()
+        yield Text(words.strip(), style="dim")
+
+
+def scale_bar(low: str, high: str, brush: Brush) -> Line:
+    """The colour scale from its lowest to its highest value, with both written beside it."""
+    top = len(brush.colormap.table) - 1
+    if brush.in_color:
+        middle = [Segment(" ", brush.style(NO_VALUE, round(i / 15 * top))) for i in range(16)]
+    else:
+        last = len(brush.glyphs) - 1
+        steps = [round(i / last * top) for i in range(last + 1)]
+        [drawn] = _glyph_lines([steps], brush, 2)
+        middle = [Segment("["), *drawn, Segment("]")]
+    return [Segment(f"{low} "), *middle, Segment(f" {high}")]
+
+
+def max_pool(values: NDArray[np.float32], rows: int, columns: int) -> NDArray[np.float32]:
+    """Blocks of `rows` × `columns` become their value furthest from 0, sign kept; the last may be smaller.
+
+    A mean would melt one strong weight among many weak ones; the largest keeps it in sight. NaN (no value)
+    gives way to any value.
+
+    Shape: (R, C) to (⌈R / rows⌉, ⌈C / columns⌉).
+    """
+    return _pool(_pool(values, rows, axis=0), columns, axis=1)
+
+
+def _pool(values: NDArray[np.float32], size: int, axis: int) -> NDArray[np.float32]:
+    if size == 1:
+        return values
+    starts = np.arange(0, values.shape[axis], size)
+    highest = np.fmax.reduceat(values, starts, axis=axis)
+    lowest = np.fmin.reduceat(values, starts, axis=axis)
+    return np.where(-lowest > highest, lowest, highest)
+
+
+TALLEST = 12
+"""Lines a downward header may take; longer labels are cut."""
+
+
+def vertical(labels: tuple[str, ...], cell_width: int) -> list[str]:
+    """Each label written downwards over its own column of `cell_width` cells, ending just above it.
+
+    Marks stay with their letter; a character wider than the column is shown as ▯.
+    """
+    columns = [_letters(label, cell_width) for label in labels]
+    height = max(map(len, columns), default=0)
+    columns = [[""] * (height - len(column)) + column for column in columns]
+    return ["".join(fit(letter, cell_width, "center") for letter in line) for line in zip(*columns, strict=True)]
+
+
+def beside(first: list[str], rest: list[str], width: int, gap: int) -> list[str]:
+    """Two headers of one table, the first `width` cells wide, with `gap` cells between them; both end at the bottom.
+
+    >>> beside(["0"], ["a", "b"], 2, 1)
+    ['   a', '0  b']
+    """
+    height = max(len(first), len(rest))
+    left, right = ([""] * (height - len(lines)) + lines for lines in (first, rest))
+    return [fit(one, width) + " " * gap + other for one, other in zip(left, right, strict=True)]
+
+
+def _letters(label: str, cell_width: int) -> list[str]:
+    letters: list[str] = []
+    for character in label:
+        if letters and cell_len(character) == 0:
+            letters[-1] += character
+        else:
+            letters.append(character if cell_len(character) <= cell_width else "▯")
+    if len(letters) > TALLEST:
+        letters = [*letters[: TALLEST - 1], "⋮"]
+    return letters
+
+
+def ruler(numbers: tuple[int, ...], cell_width: int) -> str:
+    """The number of every so many columns, its first digit over its column.
+
+    >>> ruler(tuple(range(24)), 1)
+    '0         10        20'
+    """
+    longest = len(str(max(numbers, default=0)))
+    line = ""
+    for column in range(0, len(numbers), _step((longest + 2) / cell_width)):
+        number, at = str(numbers[column]), column * cell_width
+        if at + len(number) <= len(numbers) * cell_width or column == 0:
+            line = line.ljust(at) + number
+    return line
+
+
+def _step(least: float) -> int:
+    """The least of 1, 2, 10, 20, 100 … from `least` on: even, so that pairs of columns stay in step."""
+    power = 1
+    while True:
+        for digit in (1, 2):
+            if digit * power >= least:
+                return digit * power
+        power *= 10
+
+
+_GAP = "│"  # between the columns that stand apart and the others
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a map is put on the screen: every drawn cell stands for `row_factor` × `column_factor` values."""
+
+    gutter: int
+    cell_width: int
+    rows_per_line: int
+    row_factor: int
+    column_factor: int
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """`values[row, column]` from the smallest (or 0) to the largest; NaN stays empty.
+
+    Cells are two columns wide with a row a line while that fits, else half blocks (two rows a line); without
+    colour they are shades. What is still too wide keeps the largest value of each block, and says so.
+
+    Args:
+        values: (R, C).
+        meaning: what a value is, for the legend.
+        row_labels: one a row, safe to print; () for none.
+        column_labels: one a column, safe to print, downwards over wide cells; else a ruler of numbers.
+        column_numbers: what the ruler counts; () for 0, 1, 2 …
+        signed: centre the colours on 0.
+        square: make rows smaller by the same factor as columns.
+        empty: what a cell without a value means, for the legend.
+        wide: cells may be two columns wide; False keeps a map of many rows low.
+        kept: so many first columns stand apart and are never made smaller.
+        scale: the lowest and the highest value of the colours; None: those of `values`.
+    """
+
+    values: NDArray[np.float32]
+    meaning: str
+    row_labels: tuple[str, ...] = ()
+    column_labels: tuple[str, ...] = ()
+    column_numbers: tuple[int, ...] = ()
+    signed: bool = False
+    square: bool = False
+    empty: str = ""
+    wide: bool = True
+    kept: int = 0
+    scale: tuple[float, float] | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        brush = brush_for(console, SIGNED if self.signed else WEIGHTS)
+        layout = self._layout(options.max_width, brush.in_color)
+        low, high = self._scale()
+        apart = levels(max_pool(self.values[:, : self.kept], layout.row_factor, 1), low, high)
+        grid = levels(max_pool(self.values[:, self.kept :], layout.row_factor, layout.column_factor), low, high)
+        yield from self._legend(
+            brush, low, high, layout, (len(grid), apart.shape[1] + grid.shape[1]), options.max_width
+        )
+        for header in self._header(layout):
+            yield Text(" " * layout.gutter + header, no_wrap=True, overflow="crop")
+        first_lines = _lines(apart, layout, brush)
+        for number, line in enumerate(_lines(grid, layout, brush)):
+            yield Segment(self._row_label(number, layout))
+            if self.kept:
+                yield from first_lines[number]
+                yield Segment(_GAP, Style(dim=True))
+            yield from line
+            yield Segment.line()
+
+    def columns_are_numbered(self, width: int) -> bool:
+        """Whether there is room for a ruler of numbers only, not for column labels."""
+        return not self.column_labels or self._layout(width, in_color=True).cell_width < 2
+
+    def _layout(self, width: int, in_color: bool) -> Layout:
+        columns = self.values.shape[1]
+        gutter = min(widest(self.row_labels), max(8, width // 5)) + 1 if self.row_labels else 0
+        room = max(1, width - gutter - (len(_GAP) if self.kept else 0))
+        if self.wide and columns * 2 <= room:
+            return Layout(gutter, 2, 1, 1, 1)
+        rows_per_line = 2 if in_color else 1
+        column_factor = -(-(columns - self.kept) // max(1, room - self.kept))
+        return Layout(gutter, 1, rows_per_line, column_factor if self.square else 1, column_factor)
+
+    def _scale(self) -> tuple[float, float]:
+        if self.scale is not None:
+            return self.scale
+        if np.isnan(self.values).all():
+            return 0.0, 0.0
+        low, high = float(np.nanmin(self.values)), float(np.nanmax(self.values))
+        if self.signed:
+            furthest = max(-low, high)
+            return -furthest, furthest
+        return min(0.0, low), high
+
+    def _header(self, layout: Layout) -> list[str]:
+        numbers = self.column_numbers or tuple(range(self.values.shape[1]))
+        rest = self._header_of(slice(self.kept, None), numbers, layout.column_factor, layout)
+        if not self.kept:
+            return rest
+        first = self._header_of(slice(self.kept), numbers, 1, layout)
+        return beside(first, rest, self.kept * layout.cell_width, len(_GAP))
+
+    def _header_of(self, columns: slice, numbers: tuple[int, ...], factor: int, layout: Layout) -> list[str]:
+        if self.column_labels and layout.cell_width >= 2:
+            return vertical(self.column_labels[columns], layout.cell_width)
+        return [ruler(numbers[columns][::factor], layout.cell_width)]
+
+    def _row_label(self, line: int, layout: Layout) -> str:
+        if not self.row_labels:
+            return ""
+        label = self.row_labels[line * layout.rows_per_line * layout.row_factor]
+        return fit(label, layout.gutter - 1, "right") + " "
+
+    def _legend(
+        self, brush: Brush, low: float, high: float, layout: Layout, drawn: tuple[int, ...], width: int
+    ) -> RenderResult:
+        words = self.meaning
+        if self.empty and np.isnan(self.values).any():
+            words += f"  {'empty' if brush.in_color else '·'}: {self.empty}"
+        bar = scale_bar(f"{low:.3g}", f"{high:.3g}", brush)
+        yield from legend(bar, words, layout.gutter, width)
+        if layout.row_factor * layout.column_factor > 1:
+            rows, columns = self.values.shape
+            chosen = "the furthest from 0" if self.signed else "the largest"
+            apart = f"; the first {self.kept} apart" if self.kept else ""
+            note = (
+                f"{rows} × {columns} drawn as {drawn[0]} × {drawn[1]}: "
+                f"a cell is {chosen} of {layout.row_factor} × {layout.column_factor}{apart}"
+            )
+            fits = layout.gutter + max(len(note), sum(part.cell_length for part in bar) + cell_len(words) + 2) <= width
+            yield Text(" " * layout.gutter * fits + note, style="dim")
+
+
+def _lines(grid: NDArray[np.intp], layout: Layout, brush: Brush) -> list[Line]:
+    if layout.rows_per_line == 2:
+        return half_block_lines(grid, brush)
+    return whole_cell_lines(grid, brush, layout.cell_width)

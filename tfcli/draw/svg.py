@@ -1,0 +1,243 @@
+"""SVG and web pages of anything that the terminal shows: cell by cell, the same bytes every time, nothing fetched.
+
+What a terminal builds from letters (half blocks, bars, frames, the dots of curves) is drawn as rectangles, lines and
+circles, so that no font decides how it looks. Words stay text: they can be searched and copied.
+"""
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+from typing import Any
+
+from rich.cells import cell_len
+from rich.color import Color
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from rich.terminal_theme import TerminalTheme
+
+from tfcli.draw.colors import RGB, hexadecimal
+from tfcli.draw.safe import printable, shortened
+
+_FONT = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace"
+
+
+def svg_document(title: str, width: int, height: int, parts: Iterable[str], look: str = "") -> str:
+    """Elements on a white ground, words in a monospaced font of 13 px.
+
+    Args:
+        look: further attributes of everything.
+    """
+    head = (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}' "
+        f"font-family='{_FONT}' font-size='13'{look}>"
+    )
+    ground = f"<rect width='{width}' height='{height}' fill='#ffffff'/>"
+    return "\n".join([head, f"<title>{escape(title)}</title>", ground, *parts, "</svg>"]) + "\n"
+
+
+WIDTH = 120
+_NARROW = 44  # columns, in 384 pixels
+_CELL, _LINE, _MARGIN = 8, 18, 16
+_INK, _PAPER, _DIM = (26, 26, 26), (255, 255, 255), (102, 102, 102)
+# The sixteen colours of a terminal, dark enough to be read on white.
+_SIXTEEN: list[RGB] = [
+    *((26, 26, 26), (185, 28, 28), (21, 128, 61), (180, 83, 9)),
+    *((29, 78, 216), (162, 28, 175), (14, 116, 144), (102, 102, 102)),
+]
+# The same on a page of a dark screen; colours of maps stay as they are.
+_DARK = ("e6e6e6", "f87171", "4ade80", "fbbf24", "7aa2ff", "e879f9", "22d3ee", "a3a3a3")
+_THEME = TerminalTheme(_PAPER, _INK, _SIXTEEN, _SIXTEEN)
+# Blocks as (left, top, right, bottom), in shares of a cell.
+_BLOCKS = {
+    "█": (0.0, 0.0, 1.0, 1.0),
+    "▀": (0.0, 0.0, 1.0, 0.5),
+    "▄": (0.0, 0.5, 1.0, 1.0),
+    **{letter: (0.0, 0.0, (8 - n) / 8, 1.0) for n, letter in enumerate("▉▊▋▌▍▎▏", start=1)},
+    **{letter: (0.0, 1.0 - n / 8, 1.0, 1.0) for n, letter in enumerate("▁▂▃", start=1)},
+    **{letter: (0.0, 1.0 - n / 8, 1.0, 1.0) for n, letter in enumerate("▅▆▇", start=5)},
+}
+# Lines of frames and axes (Unicode block U+2500): each sign with the arms it has: up, right, down, left.
+_BOX_SIGNS = (
+    "│ud ─lr ┌rd ┐ld └ur ┘ul ├urd ┤uld ┬lrd ┴ulr ┼ulrd ╭rd ╮ld ╰ur ╯ul ╷d ╵u ╶r ╴l "
+    "┃ud ━lr ┏rd ┓ld ┗ur ┛ul ┡urd ┩uld ╇ulrd ┳lrd"
+)
+_ARMS = {sign[0]: sign[1:] for sign in _BOX_SIGNS.split()}
+_HEAVY = "┃━┏┓┗┛┡┩╇┳"
+# A Braille cell's dots as (column, row), by bit (Unicode block U+2800).
+_DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
+
+
+def picture_svg(view: Any, width: int = WIDTH) -> str:
+    """An SVG document of what a console of `width` columns shows of `view`, in 24-bit colour on white."""
+    lines = _console_lines(view, width)
+    columns = max((sum(segment.cell_length for segment in line) for line in lines), default=0)
+    wide, high = 2 * _MARGIN + _CELL * columns, 2 * _MARGIN + _LINE * len(lines)
+    title = "".join(segment.text for segment in lines[0]).strip() if lines else ""
+    parts = [part for number, line in enumerate(lines) for part in _line(line, _MARGIN + _LINE * number)]
+    # Crisp edges leave no seam between neighbouring rectangles.
+    return svg_document(title, wide, high, parts, f" fill='{hexadecimal(_INK)}' shape-rendering='crispEdges'")
+
+
+def picture_html(view: Any, width: int = WIDTH) -> str:
+    """A web page with the same picture, and for a narrow screen with that of a narrow console: one file that needs no
+    network."""
+    svg, narrow = picture_svg(view, width), picture_svg(view, _NARROW)
+    dark = "".join(
+        f'[fill="{hexadecimal(light)}"] {{ fill: #{ink} }} [stroke="{hexadecimal(light)}"] {{ stroke: #{ink} }} '
+        for light, ink in zip(_SIXTEEN, _DARK, strict=True)
+    )
+    title = svg.partition("<title>")[2].partition("</title>")[0]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{title}</title>\n<style>\n:root {{ color-scheme: light dark }} body {{ margin: 0 }} "
+        "svg { max-width: 100%; height: auto } svg + svg { display: none }\n"
+        "@media (max-width: 700px) { svg:first-child { display: none } svg + svg { display: block } }\n"
+        "@media (prefers-color-scheme: dark) {\n"
+        f"body, svg > rect:first-of-type {{ background: #121212; fill: #121212 }}\n{dark}\n}}\n</style>\n"
+        f"</head>\n<body>\n<main>\n{svg}{narrow}</main>\n</body>\n</html>\n"
+    )
+
+
+def captioned(document: str, command: str, run: str = "", text: str = "") -> str:
+    """An SVG document or a page that says what it shows and how it was made: text and run in its title, and the
+    command in the description of an SVG, on the last line of a page."""
+    texts = [f"“{printable(shown)}”" if text else "" for shown in (shortened(text[:200], 80), text)]
+    short, whole = ([escape(name, quote=False) for name in (one, printable(run)) if name] for one in texts)
+    names = [*whole, escape(printable(command), quote=False)]
+    before, title, rest = document.partition("</title>")
+    document = " · ".join([before, *short]) + title
+    if not before.startswith("<svg"):
+        body, end, after = rest.rpartition("</body>")
+        line = "font: 12px/1.5 ui-monospace, monospace; margin: 16px; overflow-wrap: anywhere; opacity: .75"
+        return f'{document}{body}<footer style="{line}">{" · ".join(names)}</footer>\n{end}{after}'
+    return f"{document}\n<desc>{' · '.join(names)}</desc>{rest}"
+
+
+def _console_lines(view: Any, width: int) -> list[list[Segment]]:
+    """What the console shows, without the blanks at the ends of lines and the empty lines at the end."""
+    console = Console(
+        width=width,
+        height=1000,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+        no_color=False,
+        force_jupyter=False,
+        legacy_windows=False,
+    )
+    lines = [_trimmed(line) for line in console.render_lines(view, console.options, pad=False)]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _trimmed(line: list[Segment]) -> list[Segment]:
+    kept = [segment for segment in line if not segment.control]
+    while kept and not kept[-1].text.strip() and not (kept[-1].style and kept[-1].style.bgcolor):
+        kept.pop()
+    return kept
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How a segment's letters look."""
+
+    ink: RGB
+    paper: RGB | None
+    attributes: str
+
+    @classmethod
+    def of(cls, style: Style | None) -> "_Look":
+        style = style or Style.null()
+        ink = _rgb(style.color, _DIM if style.dim else _INK)
+        paper = None if style.bgcolor is None or style.bgcolor.is_default else _rgb(style.bgcolor, _PAPER)
+        if style.reverse:
+            ink, paper = paper or _PAPER, ink
+        bold = " font-weight='bold'" if style.bold else ""
+        lined = " text-decoration='underline'" if style.underline else ""
+        return cls(ink, paper, bold + lined)
+
+
+def _line(line: list[Segment], top: int) -> Iterator[str]:
+    left = _MARGIN
+    for segment in line:
+        look = _Look.of(segment.style)
+        if look.paper is not None:
+            yield _rectangle(left, top, left + _CELL * segment.cell_length, top + _LINE, look.paper)
+        for piece in _pieces(segment.text):
+            yield from _piece(piece, left, top, look)
+            left += _CELL * cell_len(piece)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Parts that are drawn in one go: letters of one width together with their marks, signs one kind at a time."""
+    letters: list[tuple[Any, str]] = []
+    for character in text:
+        width = cell_len(character)
+        kind: Any = width if not _is_sign(character) else character
+        if width == 0 and letters:
+            kind = letters[-1][0]
+        letters.append((" " if character == " " else kind, character))
+    for _, group in groupby(letters, key=lambda letter: letter[0]):
+        yield "".join(character for _, character in group)
+
+
+def _is_sign(character: str) -> bool:
+    return character in _BLOCKS or character in _ARMS or "\u2800" < character <= "\u28ff"
+
+
+def _piece(piece: str, left: int, top: int, look: _Look) -> Iterator[str]:
+    first, cells = piece[0], cell_len(piece)
+    if first == " ":
+        return
+    if first in _BLOCKS:
+        x0, y0, x1, y1 = _BLOCKS[first]
+        whole = x1 == 1.0
+        for cell in range(1 if whole else cells):
+            at = left + _CELL * cell
+            right = at + _CELL * (cells if whole else x1)
+            yield _rectangle(at + _CELL * x0, top + _LINE * y0, right, top + _LINE * y1, look.ink)
+    elif first in _ARMS:
+        for cell in range(cells):
+            yield _box_lines(first, left + _CELL * cell, top, _CELL, _LINE, hexadecimal(look.ink))
+    elif "\u2800" < first <= "\u28ff":
+        for cell in range(cells):
+            yield from _dots(ord(first) - 0x2800, left + _CELL * cell, top, look.ink)
+    else:
+        fill = "" if look.ink == _INK else f" fill='{hexadecimal(look.ink)}'"
+        yield (
+            f"<text x='{left}' y='{top + 13}' textLength='{_CELL * cells}' lengthAdjust='spacingAndGlyphs'"
+            f"{fill}{look.attributes}>{escape(piece)}</text>"
+        )
+
+
+def _box_lines(sign: str, left: float, top: float, width: float, height: float, color: str) -> str:
+    """A path from the middle of a cell to the edges that the sign reaches."""
+    x, y = left + width / 2, top + height / 2
+    ends = {"u": (x, top), "d": (x, top + height), "l": (left, y), "r": (left + width, y)}
+    path = "".join(f"M{x:g} {y:g}L{ends[arm][0]:g} {ends[arm][1]:g}" for arm in _ARMS[sign])
+    return f"<path d='{path}' stroke='{color}' stroke-width='{2 if sign in _HEAVY else 1}' fill='none'/>"
+
+
+def _dots(bits: int, left: int, top: int, ink: RGB) -> Iterator[str]:
+    for bit, (column, row) in enumerate(_DOTS):
+        if bits >> bit & 1:
+            x, y = left + _CELL * (2 * column + 1) / 4, top + _LINE * (2 * row + 1) / 8
+            yield f"<circle cx='{x:g}' cy='{y:g}' r='1.4' fill='{hexadecimal(ink)}' shape-rendering='auto'/>"
+
+
+def _rectangle(left: float, top: float, right: float, bottom: float, color: RGB) -> str:
+    size = f"width='{right - left:g}' height='{bottom - top:g}'"
+    return f"<rect x='{left:g}' y='{top:g}' {size} fill='{hexadecimal(color)}'/>"
+
+
+def _rgb(color: Color | None, otherwise: RGB) -> RGB:
+    if color is None or color.is_default:
+        return otherwise
+    triplet = color.get_truecolor(_THEME)
+    return triplet.red, triplet.green, triplet.blue

@@ -1,0 +1,233 @@
+"""Tables in the terminal: with a line under their heads, with heads alone, or of figures under dim heads."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.positions import (
+    BeyondContext,
+    PositionComparison,
+    PositionRequirements,
+    PositionsRecord,
+    ShiftRecord,
+)
+from tfcli.records.tokenization import TokenizerReport
+from tfcli.records.training import (
+    CheckpointSaved,
+    CheckResult,
+    Evaluated,
+    SettingChanged,
+    StepsDone,
+    TrainingFinished,
+    TrainingStarted,
+)
+from tfcli.verification import Verification
+
+
+def grid(*heads: str) -> Table:
+    """With a line under its heads, and nothing around it.
+
+    Args:
+        heads: of columns that do not wrap; one that begins with ">" is of numbers, which stand on the right.
+    """
+    return _headed(Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1), header_style="dim"), heads)
+
+
+def bare(*heads: str) -> Table:
+    """Heads as of `grid`, without any line."""
+    return _headed(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim"), heads)
+
+
+def figure_table(*heads: str, style: str = "dim", tail: bool = False) -> Table:
+    """Names left, and a column of figures under each head; with `tail` a column without a head behind them."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    for _ in heads:
+        table.add_column(no_wrap=True, justify="right")
+    if tail:
+        table.add_column(no_wrap=True)
+    table.add_row("", *(Text(head, style) for head in heads))
+    return table
+
+
+def _headed(table: Table, heads: tuple[str, ...]) -> Table:
+    for head in heads:
+        table.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left", no_wrap=True)
+    return table
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A name, its value, and a few words on what it means."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A title and its facts, one a line: names left, values aligned on the right, notes after them."""
+
+    title: str
+    facts: Sequence[Fact]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self.title, style="bold")
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True)
+        grid.add_column(no_wrap=True, justify="right")
+        grid.add_column()
+        for fact in self.facts:
+            grid.add_row(Text(fact.name), Text(fact.value, "bold"), Text(fact.note, "dim"))
+        yield grid
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """Columns and rows, in the order in which they are written; None is an empty cell."""
+
+    columns: Sequence[str]
+    rows: Iterable[Sequence[Any]]
+
+
+def to_csv(table: CsvTable) -> str:
+    """CSV with a heading, where columns have names; numbers with as many digits as name them exactly."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if table.columns:
+        writer.writerow(table.columns)
+    writer.writerows(table.rows)
+    return text.getvalue()
+
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def bar(share: float, width: int, *, ascii_only: bool = False) -> str:
+    """A horizontal bar of `share` × `width` cells, to an eighth of a cell; without Unicode, of whole cells.
+
+    >>> bar(0.5, 3), bar(0.5, 4, ascii_only=True)
+    ('█▌', '##')
+    """
+    share = min(max(share, 0.0), 1.0)
+    if ascii_only:
+        return "#" * round(share * width)
+    eighths = round(share * width * 8)
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
+
+
+def check_line(result: CheckResult) -> Text:
+    """One line: the limit, the figure, and whether it is met."""
+    measured = "not measured" if result.measured is None else f"{result.measured:.4g}"
+    word, style = ("met", "green") if result.passed else ("missed", "bold red")
+    return Text.assemble(f"{result.name} {result.limit:g}: {measured}, ", (word, style))
+
+
+_EVENTS = {
+    TrainingStarted: "started",
+    SettingChanged: "changed",
+    StepsDone: "step",
+    Evaluated: "evaluated",
+    CheckpointSaved: "saved",
+    TrainingFinished: "finished",
+}
+
+
+def to_json(record: Any) -> Any:
+    """A record, or a list of them, as JSON values. Attention records always come under "records".
+
+    Numbers are finite: NaN and infinity become null. A training event carries its name under "event".
+    """
+    if isinstance(record, AttentionRecord):
+        return {"records": [_attention(record)]}
+    if isinstance(record, list | tuple) and record and all(isinstance(one, AttentionRecord) for one in record):
+        return {"records": [_attention(one) for one in record]}
+    if isinstance(record, list | tuple):
+        return [to_json(one) for one in record]
+    return _one(record)
+
+
+def positions_json(
+    record: PositionsRecord, found: PositionRequirements, shift: ShiftRecord | None, beyond: BeyondContext | None
+) -> dict[str, Any]:
+    """A table, what it should be, and what else was asked for; null: it was not."""
+    about = to_json(found)
+    return {
+        **to_json(record),
+        **{key: about[key] for key in ("origin", "joins", "requirements")},
+        "shift": shift and to_json(shift),
+        "beyond_context": beyond and to_json(beyond),
+    }
+
+
+def comparison_json(comparison: PositionComparison) -> dict[str, Any]:
+    """Every encoding with its table and what it should be."""
+    both = zip(comparison.tables, comparison.requirements, strict=True)
+    return {"encodings": [{**to_json(record), **to_json(found)} for record, found in both]}
+
+
+def _one(record: Any) -> dict[str, Any]:
+    if isinstance(record, TokenizerReport):
+        return {**_fields(record), "bytes_per_token": _value(record.bytes_per_token)}
+    if isinstance(record, Verification):
+        return {"passed": record.passed, **_fields(record)}
+    if type(record) in _EVENTS:
+        return {"event": _EVENTS[type(record)], **_fields(record)}
+    return _fields(record)
+
+
+def _attention(record: AttentionRecord) -> dict[str, Any]:
+    extra = ("scores", "names", "query_positions", "key_positions")
+    there = [name for name in extra if getattr(record, name) is not None and len(getattr(record, name))]
+    return _chosen(record, ("kind", "query_tokens", "key_tokens", "weights", *there))
+
+
+def _chosen(record: Any, names: Sequence[str]) -> dict[str, Any]:
+    return {name: _value(getattr(record, name)) for name in names}
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field in fields(record):
+        value = _value(getattr(record, field.name))
+        # A flat mapping is written among the record's own keys; and Python has words like "from" of its own, so that a
+        # field of that name is written from_.
+        values |= value if field.metadata.get("flat") else {field.name.rstrip("_"): value}
+    return values
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _nested(value)
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, list | tuple):
+        return [_value(one) for one in value]
+    if is_dataclass(value):
+        return _fields(value)
+    return value
+
+
+def _nested(array: NDArray[Any]) -> list[Any]:
+    """Nested lists; float32 written with as few digits as name it exactly (0.1, not 0.10000000149011612)."""
+    values: Any = array
+    if array.dtype == np.float32:
+        values = array.astype("U32").astype(np.float64)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        values = np.where(np.isfinite(values), values, None)
+    nested: list[Any] = values.tolist()
+    return nested

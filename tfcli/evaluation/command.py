@@ -1,0 +1,196 @@
+"""``tfcli evaluate``: scores on a whole set."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tfcli.console.options import Checkpoint, Device, Json, Run, Threads, command, open_run, use_threads
+from tfcli.console.terminal import Terminal
+from tfcli.generation.command import Weights
+
+if TYPE_CHECKING:
+    from tfcli.evaluation.measure import Measured
+    from tfcli.runs.load import LoadedRun
+
+
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SOURCE", help="Other text.", show_default="the run's own validation split"),
+]
+Stride = Annotated[
+    int | None,
+    typer.Option(
+        "--stride",
+        min=1,
+        metavar="N",
+        help="Slide a decoder's window by N tokens and score those that are new.",
+        show_default="the context: windows side by side",
+    ),
+]
+Windows = Annotated[
+    Literal["documents", "stream"] | None,
+    typer.Option(
+        "--windows",
+        help="What is read at a time: a document, or all text in a row.",
+        show_default="as in training; imported: documents",
+    ),
+]
+Context = Annotated[
+    int | None,
+    typer.Option("--context", min=1, metavar="N", help="Tokens read at a time.", show_default="as in training"),
+]
+Pseudo = Annotated[bool, typer.Option("--pseudo", help="Pseudo-perplexity of an encoder: each token masked alone.")]
+Beam = Annotated[
+    int | None, typer.Option("--beam", min=1, help="Beams to translate with; 1: greedy.", show_default="the run's own")
+]
+Outputs = Annotated[
+    Path | None,
+    typer.Option("--outputs", metavar="FILE", help="Write the translations, one a line; what is there is replaced."),
+]
+References = Annotated[
+    Path | None,
+    typer.Option("--references", metavar="FILE", help="Write the references, one a line; what is there is replaced."),
+]
+Compare = Annotated[
+    Path | None, typer.Option("--compare", metavar="RUN2", help="Score another run on the same text, and test both.")
+]
+
+_MEANT_FOR = {
+    "stride": ("decoder",),
+    "windows": ("decoder", "encoder"),
+    "context": ("decoder", "encoder"),
+    "pseudo": ("encoder",),
+    "beam": ("encoder-decoder",),
+    "outputs": ("encoder-decoder",),
+    "references": ("encoder-decoder",),
+}
+
+
+@command
+def evaluate(
+    terminal: Terminal,
+    run: Run,
+    sources: Sources = None,
+    stride: Stride = None,
+    windows: Windows = None,
+    context: Context = None,
+    pseudo: Pseudo = False,
+    beam: Beam = None,
+    compare: Compare = None,
+    outputs: Outputs = None,
+    references: References = None,
+    checkpoint: Checkpoint = "best",
+    precision: Weights = "float32",
+    device: Device = "auto",
+    threads: Threads = 0,
+    json: Json = False,
+) -> None:
+    """Score a run: loss, perplexity, bits per byte; BLEU of translations.
+
+    Without a SOURCE, the whole of the run's own validation split is scored.
+    An encoder is scored on masked tokens; translations get chrF and exact
+    matches too. Each score comes with its 95 % interval.
+
+    Examples:
+
+      tfcli evaluate runs/decoder-1
+      tfcli evaluate runs/decoder-1 other.txt --stride 32 --json
+      tfcli evaluate runs/decoder-1 --compare runs/decoder-2
+      tfcli evaluate runs/decoder-1 --precision int8 --compare runs/decoder-1
+    """
+    arguments = dict(locals())
+    names = tuple(sources or ())
+    _require_places(outputs, references, names)
+    from dataclasses import replace
+
+    from tfcli.console.reporting import reporting
+    from tfcli.evaluation.comparison import compared, require_comparable
+    from tfcli.evaluation.evaluate import scores_of
+    from tfcli.evaluation.measure import measure, read_as_asked
+    from tfcli.evaluation.windows import EvaluationSettings
+    from tfcli.models.head import require_head
+    from tfcli.pipeline.datasets import (
+        data_to_compare,
+        dataset_for_evaluation,
+        dataset_of_run,
+        notes_on_text,
+        original_targets,
+    )
+    from tfcli.runs.load import load_run
+
+    use_threads(threads)
+    settings = EvaluationSettings(stride, windows, context, pseudo, beam)
+    with reporting(terminal, json=json) as reporter:
+        loaded = open_run(run, checkpoint, device, precision)
+        require_head(loaded.config.model)
+        _require_meaning(loaded, arguments)
+        read_as_asked(loaded, settings)
+        other = None if compare is None else load_run(compare, device=loaded.device, precision="float32")
+        if other is not None:
+            require_comparable(loaded, other)
+            read_as_asked(other, settings)
+        if names:
+            data = dataset_for_evaluation(loaded, names, reporter)
+        else:
+            data = dataset_of_run(loaded.directory, loaded.recipe, reporter)
+        if loaded.architecture == "encoder-decoder":
+            terminal.note(f"Translating {len(data.pairs('validation')):,} pairs …")
+        measured = measure(loaded, data, settings, reporter, targets=lambda: original_targets(loaded, data, names))
+        _write_lines(measured, outputs, references)
+        if other is None:
+            scores = scores_of(measured)
+        else:
+            same = data_to_compare(loaded, other, data, names, reporter)
+            again = measure(other, same, settings, reporter, like=measured)
+            scores = compared(measured, again, notes_on_text(loaded, other, names))
+        part: Mapping[str, Any] = {"part": "whole"} if names else {}
+        if not names and loaded.recipe.data.validation is not None:
+            part = {"sources": (loaded.recipe.data.validation,)}
+        reporter.result(replace(scores, **part))
+
+
+def _require_places(outputs: Path | None, references: Path | None, sources: tuple[str, ...]) -> None:
+    """Refuse files that cannot be written, and those that hold what is read or written otherwise."""
+    from tfcli.console.settings import require_sources
+    from tfcli.errors import Misnamed
+    from tfcli.outputs import reading_from, require_output
+    from tfcli.runs.finding import is_run
+
+    for source in sources:
+        if is_run(Path(source)):
+            raise Misnamed(f"{source!r} is a run, and no text", "use --compare", source, f"--compare={source}")
+        reading_from(source)
+    require_sources(sources)
+    for path, option in ((outputs, "--outputs"), (references, "--references")):
+        if path is not None:
+            require_output(path, option)
+
+
+def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
+    """Refuse an option that says nothing to this run's architecture."""
+    from tfcli.errors import UsageError
+
+    for name, architectures in _MEANT_FOR.items():
+        if given[name] and run.architecture not in architectures:
+            meant = " or ".join(map(_a, architectures))
+            raise UsageError(
+                f"--{name} is for {meant}, and {run.directory.path} holds {_a(run.architecture)}", "leave it out"
+            )
+
+
+def _a(architecture: str) -> str:
+    return f"{'a' if architecture == 'decoder' else 'an'} {architecture}"
+
+
+def _write_lines(measured: "Measured", outputs: Path | None, references: Path | None) -> None:
+    from tfcli.outputs import write_output
+
+    translated = measured.translated
+    if translated is None:
+        return
+    written = ("--outputs", outputs, translated.outputs), ("--references", references, translated.references)
+    for option, path, lines in written:
+        if path is not None:
+            write_output(path, option, "".join(f"{line}\n" for line in lines))

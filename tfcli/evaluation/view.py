@@ -1,0 +1,266 @@
+"""A model's scores as tables that say what each number is and how sure it is: with their confidence intervals, by
+length, and beside those of another model."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from tfcli.draw.numbers import exact, percent, plural
+from tfcli.draw.safe import printable
+from tfcli.draw.tables import bar
+from tfcli.records.evaluation import Bucket, Difference, Interval, Scores
+
+_NAMES = {
+    "loss": "loss",
+    "perplexity": "perplexity",
+    "pseudo_perplexity": "pseudo-perplexity",
+    "bits_per_byte": "bits per byte",
+    "bits_per_character": "bits per character",
+    "accuracy": "accuracy",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "exact_match": "exact match",
+}
+_NOTES = {
+    "loss": "nats a token",
+    "perplexity": "exp(loss)",
+    "pseudo_perplexity": "each token masked alone",
+    "bits_per_byte": "comparable between tokenizers",
+    "bits_per_character": "comparable between tokenizers",
+    "bleu": "0 to 100, word n-grams",
+    "chrf": "0 to 100, character n-grams",
+    "exact_match": "of the pairs",
+}
+_OF_TOKENS = {"clm": "of the next tokens", "mlm": "of the masked tokens", "seq2seq": "of the target tokens"}
+_DIGITS = {"perplexity": 3, "pseudo_perplexity": 3, "bleu": 2, "chrf": 2}
+"""Behind the point, where they are not four."""
+_SHARES = ("accuracy", "exact_match")
+_HIGHER_IS_BETTER = ("accuracy", "bleu", "chrf", "exact_match")
+_LIKELY_CHANCE = 0.05
+_UNITS = {"documents": "document", "pairs": "pair", "stretches": "stretch"}
+_BARS_FROM = 100
+"""Columns of a terminal in which bars fit beside the figures."""
+_LONGEST_BAR = 30
+
+
+def _grid(sides: str) -> Table:
+    """Columns of text, "l", and of figures, "r"."""
+    grid = Table.grid(padding=(0, 2))
+    for side in sides:
+        grid.add_column(no_wrap=True, justify="left" if side == "l" else "right")
+    return grid
+
+
+def _value(score: str, value: float) -> str:
+    return percent(value) if score in _SHARES else f"{value:.{_DIGITS.get(score, 4)}f}"
+
+
+@dataclass(frozen=True)
+class ScoresView:
+    """Scores with their intervals, what they were computed from, and, where there are several, the lengths."""
+
+    scores: Scores
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        scores = self.scores
+        yield Text(_title(scores), style="bold")
+        yield _scores_table(scores)
+        for note in _notes(scores):
+            yield Text(note, style="dim")
+        for warning in _warnings(scores):
+            yield Text(warning, style="yellow")
+        if len(scores.buckets) > 1:
+            yield Text()
+            yield _buckets_table(scores, options.max_width)
+        if scores.comparison is not None:
+            yield Text()
+            yield from _comparison(scores)
+
+
+def _title(scores: Scores) -> str:
+    part = "whole" if scores.part == "whole" else "validation part"
+    return f"{_model_name(scores)} · {scores.objective} · {', '.join(map(printable, scores.sources))} · {part}"
+
+
+def _model_name(scores: Scores) -> str:
+    """The run, and the precision of its weights where it is not its own."""
+    return printable(scores.run) + ("" if scores.precision == "float32" else f" in {scores.precision}")
+
+
+def _scores_table(scores: Scores) -> Table:
+    rows = [
+        (
+            Text(name),
+            Text(_written(score, value), "bold"),
+            Text(_interval(score, getattr(scores.intervals, score))),
+            Text(_NOTES.get(score) or _OF_TOKENS.get(scores.objective, "of the tokens"), "dim"),
+        )
+        for score, name in _NAMES.items()
+        if (value := getattr(scores, score)) is not None
+    ]
+    sure = any(interval.plain for _, _, interval, _ in rows)
+    grid = _grid("lrr" if sure else "lr")
+    grid.add_column()
+    if sure:
+        grid.add_row("", "", Text("95 % interval", "dim"), "")
+    for name, value, interval, note in rows:
+        grid.add_row(name, value, *([interval] if sure else []), note)
+    return grid
+
+
+def _written(score: str, value: float) -> str:
+    """As `_value`; a perplexity may be too large for decimals."""
+    if score.endswith("perplexity") and value >= 1000:
+        return f"{value:,.0f}" if value < 1e7 else f"{value:.3g}"
+    return _value(score, value)
+
+
+def _interval(score: str, interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    low, high = (_written(score, end) for end in interval)
+    return f"{low.removesuffix(' %')} – {high}"
+
+
+def _notes(scores: Scores) -> Iterator[str]:
+    pairs = scores.objective == "seq2seq"
+    extent = plural(scores.documents, "pair" if pairs else "document")
+    if scores.bytes is not None and scores.characters is not None:
+        extent += f" · {exact(scores.bytes)} bytes, {exact(scores.characters)} characters"
+    yield f"{plural(scores.tokens, 'token')} scored · {extent}"
+    if scores.pieces_per_word is not None:
+        usual = [
+            f"{value:.{digits}f} {unit}"
+            for value, digits, unit in (
+                (scores.usual_pieces_per_word, 2, "pieces"),
+                (scores.usual_bits_per_byte, 4, "bits per byte"),
+            )
+            if value is not None
+        ]
+        own = f"; the run's own validation part: {', '.join(usual)}" if usual else ""
+        yield f"{scores.pieces_per_word:.2f} pieces a word{own}"
+    if scores.share_without_token is not None:
+        share, ids = scores.share_without_token, plural(scores.ids_without_token, "id")
+        yield f"{percent(share)} of the probability is on {ids} without a token; the loss counts it as the model does"
+    if scores.stride is not None and scores.context is not None:
+        yield _windows(scores.context, scores.stride)
+    if scores.text_start is not None:
+        yield _frame(scores, scores.text_start)
+    if scores.pseudo_tokens is not None:
+        yield f"Masked alone: {plural(scores.pseudo_tokens, 'token')}, in windows spread evenly over the text"
+    if scores.beam is not None:
+        how = "greedy" if scores.beam == 1 else f"with {scores.beam} beams"
+        yield f"Translated {how}" + ("" if scores.references_exact else "; references as the tokenizer keeps them")
+    if scores.signature is not None:
+        for name, signature in zip(("BLEU", "chrF"), scores.signature.split(), strict=False):
+            yield f"{name}  {printable(signature)}"
+    if scores.intervals.loss is not None and scores.resampled is not None:
+        yield f"Intervals by bootstrap: 1,000 resamples of {_units(scores)}"
+
+
+def _warnings(scores: Scores) -> Iterator[str]:
+    if scores.left_out:
+        yield f"{plural(scores.left_out, 'pair')} too long for the context: not in the loss"
+    if scores.unknown:
+        count = f"{plural(scores.unknown, 'token')} ({percent(scores.unknown / scores.tokens)})"
+        what = "easier to foresee than the text itself, so that bits per byte flatter"
+        yield f"{count} unknown to the tokenizer: {what}"
+
+
+def _frame(scores: Scores, start: tuple[str, ...]) -> str:
+    read = "Document by document" if scores.windows == "documents" else "All text in a row"
+    if start:
+        return f"{read}, each begun with {' '.join(map(printable, start))}"
+    unscored = f"; {plural(scores.unscored, 'first token')} not scored" if scores.unscored else ""
+    return f"{read}, with nothing before a text{unscored}"
+
+
+def _windows(context: int, stride: int) -> str:
+    if stride == context:
+        return f"Windows of {exact(context)} tokens side by side (stride {exact(stride)})"
+    before = exact(context - stride)
+    return f"Windows of {exact(context)} tokens, stride {exact(stride)}: {before} or more before each token"
+
+
+def _units(scores: Scores) -> str:
+    if scores.resampled == "stretches":
+        return f"{exact(scores.units)} stretches of the text, for there are few documents"
+    assert scores.resampled is not None
+    return plural(scores.units, _UNITS[scores.resampled])
+
+
+def _buckets_table(scores: Scores, width: int) -> Table:
+    """The buckets; in a wide terminal each with a bar, of its BLEU or its loss."""
+    pairs = scores.objective == "seq2seq"
+    names = ("loss", "accuracy", *(("bleu", "chrf", "exact_match") if pairs else ()))
+    heads = ["pairs" if pairs else "documents", *(_NAMES[name].split()[0] for name in names)]
+    table = _grid("r" + "r" * len(heads) + "l")
+    drawn = "bleu" if pairs else "loss"
+    lengths = [getattr(bucket, drawn) or 0.0 for bucket in scores.buckets]
+    with_bars = width >= _BARS_FROM and max(lengths) > 0
+    table.add_row(*(Text(head, "dim") for head in ("source tokens" if pairs else "tokens", *heads)))
+    for bucket, length in zip(scores.buckets, lengths, strict=True):
+        values = [(name, getattr(bucket, name)) for name in names]
+        figures = ("-" if value is None else _value(name, value) for name, value in values)
+        row = [Text(cell) for cell in (_range(bucket), exact(bucket.documents), *figures)]
+        if with_bars:
+            row.append(Text(bar(length / max(lengths), _LONGEST_BAR), "green"))
+        table.add_row(*row)
+    return table
+
+
+def _range(bucket: Bucket) -> str:
+    if bucket.shortest == 1:
+        return f"up to {exact(bucket.longest)}"
+    return f"{exact(bucket.shortest)}–{exact(bucket.longest)}"
+
+
+def _comparison(scores: Scores) -> Iterator[Text | Table]:
+    """The runs by letter, a row a score, and what to beware of."""
+    comparison = scores.comparison
+    assert comparison is not None
+    yield Text("Compared on the same text", style="bold")
+    for letter, one in (("A", scores), ("B", comparison.scores)):
+        yield Text.assemble((letter, "bold cyan"), f"  {_model_name(one)}")
+    yield _differences_table(comparison.differences)
+    if any(one.p_value is not None for one in comparison.differences):
+        yield Text("Paired bootstrap, 1,000 resamples; p: how often chance alone differs as much", style="dim")
+    for note in comparison.notes:
+        yield Text(printable(note), style="yellow")
+
+
+def _differences_table(differences: tuple[Difference, ...]) -> Table:
+    table = _grid("lrrrrrl")
+    table.add_row(*(Text(name, "dim") for name in ("", "A", "B", "B − A", "95 % interval", "p", "")))
+    for one in differences:
+        interval = "-" if one.interval is None else " – ".join(_signed(one.score, end) for end in one.interval)
+        p_value = "-" if one.p_value is None else f"{one.p_value:.3f}"
+        table.add_row(
+            Text(_NAMES[one.score]),
+            Text(_value(one.score, one.first)),
+            Text(_value(one.score, one.second)),
+            Text(_signed(one.score, one.difference), "bold"),
+            Text(interval),
+            Text(p_value),
+            _verdict(one),
+        )
+    return table
+
+
+def _verdict(one: Difference) -> Text:
+    if one.p_value is None:
+        return Text()
+    if one.difference == 0:
+        return Text("equal", "dim")
+    if one.p_value >= _LIKELY_CHANCE:
+        return Text("chance?", "dim")
+    better = (one.difference > 0) == (one.score in _HIGHER_IS_BETTER)
+    return Text("B better" if better else "A better", "green")
+
+
+def _signed(score: str, value: float) -> str:
+    text = f"{value * 100:+z.1f}" if score in _SHARES else f"{value:+z.{_DIGITS.get(score, 4)}f}"
+    return text.replace("-", "−")

@@ -1,0 +1,68 @@
+"""``tfcli explore``: attention to walk through."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from tfcli.console.options import Checkpoint, Device, Run, Target, Threads, command, open_run, use_threads
+from tfcli.console.terminal import Terminal, is_terminal
+
+
+@command
+def explore(
+    terminal: Terminal,
+    run: Run,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text to read first.", show_default="a short sentence")
+    ] = None,
+    target: Target = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+) -> None:
+    """Walk through the attention of a run: every layer and head, on any text.
+
+    Arrow keys and the mouse move the cursor; ? shows all keys. Every view
+    says the plain command that prints it, and the last one is printed at the
+    end. Needs the extra: pip install 'tfcli\\[tui]'
+
+    Examples:
+
+      tfcli explore runs/decoder-1
+      tfcli explore runs/decoder-1 "Tom saw a cat"
+      tfcli explore runs/pt-en-1 "o gato dorme" --target "the cat sleeps"
+    """
+    from tfcli.errors import UsageError
+
+    if not (is_terminal() and is_terminal(sys.stdin)):
+        raise UsageError(
+            "tfcli explore needs a terminal for keys and pictures",
+            "run it in one, or print a picture with tfcli inspect attention",
+        )
+    if not is_terminal(sys.stderr):
+        raise UsageError("tfcli explore draws on stderr, which is no terminal here", "leave `2>` out")
+    try:
+        from tfcli.explorer.app import Explorer
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "textual":
+            raise
+        raise UsageError("tfcli explore needs Textual, which is not installed", "pip install 'tfcli[tui]'") from None
+    from tfcli.draw.colors import has_colors
+    from tfcli.explorer.scene import FIRST_TEXTS, TextReader
+
+    use_threads(threads)
+    loaded = open_run(run, checkpoint, device)
+    reader = TextReader(loaded)
+    first = reader.read(FIRST_TEXTS[loaded.architecture] if text is None else text, target)
+    if terminal.color == "never":
+        os.environ["NO_COLOR"] = "1"  # Textual asks for it, and for nothing else
+    color_system = terminal.out.color_system if has_colors(terminal.out) else None
+    light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")  # how terminals tell their background
+    explorer = Explorer(reader.read, first, str(run), checkpoint, color_system, light=light)
+    last = explorer.run()
+    if explorer.fault is not None:
+        raise explorer.fault
+    if last is not None:
+        terminal.text(last)

@@ -1,0 +1,321 @@
+"""Beam search: the best few beam hypotheses are kept at every step, of many prompts side by side.
+
+Shape legend: R rows (all hypotheses of all prompts that are still read), k options a row, Vocab.
+
+Texts are ranked by ln P(Y) / lp(Y), with the length penalty lp(Y) = ((5 + |Y|) / 6)^α of Wu et al. (2016, equation 14,
+without its coverage term); |Y| counts the end token. What penalties and diversity take is taken from ln P(Y).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count, zip_longest
+from operator import itemgetter
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from tfcli.generation.decoding import Continuation, DecodingState, StoppingCriterion, continued, prefill
+from tfcli.generation.kv_cache import least_moves
+from tfcli.generation.sampling import against_repetition, never_generated, ruled_out
+from tfcli.models.decoder import Decoder
+from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.recipe.generate import GenerateSection
+from tfcli.records.generation import BeamNode
+from tfcli.records.roles import TokenRoles
+
+ObserveNode = Callable[[int, BeamNode], None]
+"""Is told of every extension that a search looks at: the number of the prompt, and the node without its label."""
+
+Fate = Literal["kept", "ended", "pruned"]
+
+Options = Sequence[Sequence[float]]
+"""What may follow a row: token ids, their log-probabilities, and what the search counts for them, both in nats; −∞ for
+what may not."""
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """lp(Y) of a text of so many tokens."""
+    return float(((5 + length) / 6) ** alpha)
+
+
+@dataclass(slots=True)
+class Hypothesis:
+    """A text so far. `value` is what the search counts (nats): its log-probability less what was taken from it."""
+
+    token_ids: tuple[int, ...]
+    log_probabilities: tuple[float, ...]
+    value: float
+    row: int
+    """Of the batch; of a new extension, that of what it extends."""
+    node: int | None
+    """Its number among what was looked at."""
+
+    def extended(self, token: int, log_probability: float, value: float, node: int) -> "Hypothesis":
+        """The text with one token more."""
+        ids, log_probabilities = (*self.token_ids, token), (*self.log_probabilities, log_probability)
+        return Hypothesis(ids, log_probabilities, value, self.row, node)
+
+    def ranking(self, alpha: float) -> float:
+        """What it is ranked by: its value over its length penalty."""
+        return self.value / length_penalty(len(self.token_ids), alpha)
+
+
+@dataclass
+class _Group:
+    """Beams that compete with each other alone."""
+
+    live: list[Hypothesis]
+    ended: list[Hypothesis]
+
+
+class PromptBeams:
+    """The search over one prompt.
+
+    Args:
+        stops: the tokens that end a text.
+        prompt: its number, and that of the row which has read it.
+        limit: how many tokens a text may get.
+        ends: is asked with a text's tokens after each of them, whether the text ends there.
+        observe: is told of the extensions: as many that are pruned as may be kept.
+    """
+
+    def __init__(
+        self,
+        settings: GenerateSection,
+        stops: frozenset[int],
+        prompt: int,
+        limit: int,
+        *,
+        ends: StoppingCriterion | None = None,
+        observe: ObserveNode | None = None,
+    ) -> None:
+        self.prompt = prompt
+        self._settings, self._stops, self._limit = settings, stops, limit
+        self._ends, self._observe = ends, observe
+        self._width = settings.beam // settings.beam_groups
+        self._groups = [_Group([Hypothesis((), (), 0.0, prompt, None)], []) for _ in range(settings.beam_groups)]
+        self._looked_at = 0
+
+    @property
+    def live(self) -> list[Hypothesis]:
+        """The hypotheses that are still to go on, group after group."""
+        return [text for group in self._groups for text in group.live]
+
+    def extend(self, options: Sequence[Options], *, is_free: bool = True) -> None:
+        """Keep the best extensions of every group; those that end leave the beam (Sutskever et al. 2014, section 3.2),
+        so that a beam of 1 is greedy decoding.
+
+        A group loses `diversity` on a token for every earlier group that has chosen it at this step (Vijayakumar et al.
+        2018, algorithm 1, with the Hamming distance).
+
+        Args:
+            options: for every row of the batch its best tokens, `beam` of them where there are so many.
+            is_free: whether groups have a choice.
+        """
+        chosen_before: Counter[float] = Counter()
+        for number, group in enumerate(self._groups):
+            parents, group.live = group.live, []
+            ranked = self._ranked(parents, options, chosen_before)
+            for place, (value, parent, token, log_probability) in enumerate(ranked):
+                text = parent.extended(int(token), log_probability, value, self._looked_at)
+                self._looked_at += 1
+                fate: Fate = "pruned" if place >= self._width else "ended" if self._is_over(text) else "kept"
+                if fate != "pruned":
+                    (group.ended if fate == "ended" else group.live).append(text)
+                if self._observe is not None:
+                    self._observe(self.prompt, self._node(text, parent, number, fate))
+            if not ranked:
+                group.ended += parents  # nothing that may follow: they stay as they are
+            if is_free:
+                chosen_before.update({token for _, _, token, _ in ranked[: self._width]})
+        # A settled group goes on with the others: what it chooses tells in those behind it.
+        if all(self._is_settled(group) for group in self._groups):
+            for group in self._groups:
+                group.live = []
+
+    def best(self) -> list[Continuation]:
+        """The texts found, the best first: `num_samples` of them, the best of every group before any second best."""
+
+        def rank(text: Hypothesis) -> float:
+            return text.ranking(self._settings.length_penalty)
+
+        different: dict[tuple[int, ...], Hypothesis] = {}
+        for in_turn in zip_longest(*(group.ended for group in self._groups)):
+            for text in sorted(filter(None, in_turn), key=rank, reverse=True):
+                different.setdefault(text.token_ids, text)
+        chosen = sorted(list(different.values())[: self._settings.num_samples], key=rank, reverse=True)
+        return [Continuation(text.token_ids, text.log_probabilities) for text in chosen]
+
+    def _ranked(
+        self, parents: list[Hypothesis], options: Sequence[Options], chosen_before: Counter[float]
+    ) -> list[tuple[float, Hypothesis, float, float]]:
+        """The extensions of a group's hypotheses, as far as they may be looked at, the best first."""
+        extensions = [
+            (parent.value + counted, parent, token, log_probability)
+            for parent in parents
+            for token, log_probability, counted in zip(*options[parent.row], strict=True)
+        ]
+        if chosen_before:
+            lost = self._settings.diversity
+            extensions = [(value - lost * chosen_before[token], at, token, p) for value, at, token, p in extensions]
+        extensions.sort(key=itemgetter(0), reverse=True)
+        looked_at = self._width if self._observe is None else 2 * self._width
+        return [extension for extension in extensions[:looked_at] if extension[0] > -math.inf]
+
+    def _node(self, text: Hypothesis, parent: Hypothesis, group: int, fate: Fate) -> BeamNode:
+        return BeamNode(
+            step=len(text.token_ids) - 1,
+            parent=parent.node,
+            token_id=text.token_ids[-1],
+            token="",
+            log_probability=text.log_probabilities[-1],
+            score=sum(text.log_probabilities),
+            ranking=text.ranking(self._settings.length_penalty),
+            group=group,
+            fate=fate,
+            chosen=False,
+        )
+
+    def _is_over(self, text: Hypothesis) -> bool:
+        ids = text.token_ids
+        return ids[-1] in self._stops or len(ids) == self._limit or (self._ends is not None and self._ends(ids))
+
+    def _is_settled(self, group: _Group) -> bool:
+        """Whether none of a group's hypotheses can overtake the texts found.
+
+        A value can only fall, and its penalty is that of the longest text at most.
+        """
+        alpha, best = self._settings.length_penalty, self._settings.num_samples
+        group.ended = sorted(group.ended, key=lambda text: text.ranking(alpha), reverse=True)[:best]
+        if not group.live or len(group.ended) < best:
+            return not group.live
+        hope = max(text.value for text in group.live) / length_penalty(self._limit, alpha)
+        return group.ended[-1].ranking(alpha) >= hope
+
+
+_CHUNK = 64
+
+
+def prompt_beams(
+    model: Decoder | EncoderDecoder,
+    prompts: Sequence[Sequence[int]],
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    prefix: Sequence[int] = (),
+    ends: StoppingCriterion | None = None,
+    observe: ObserveNode | None = None,
+) -> list[list[Continuation]]:
+    """As `beam_search`, from the prompts.
+
+    Args:
+        prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
+
+    Raises:
+        UsageError: a prompt does not fit the context.
+    """
+    state = prefill(model, prompts, roles, settings, rows=len(prompts) * settings.beam)
+    return beam_search(state, roles, settings, texts=prompts, prefix=prefix, ends=ends, observe=observe)
+
+
+@torch.inference_mode()
+def beam_search(
+    state: DecodingState,
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    texts: Sequence[Sequence[int]],
+    prefix: Sequence[int] = (),
+    ends: StoppingCriterion | None = None,
+    observe: ObserveNode | None = None,
+) -> list[list[Continuation]]:
+    """The `num_samples` best texts of every row of a state, the best first; fewer where groups found the same.
+
+    The search over a prompt is over when no hypothesis left can overtake the texts found; its rows leave then.
+
+    Args:
+        state: made with room for `beam` rows a prompt.
+        texts: the prompt or source of each row. A continuation does not repeat its prompt where `settings` are against
+            it; a translation may.
+        prefix: the first new tokens of every text, whatever the model predicts.
+        observe: is given every extension that is looked at.
+    """
+    going = searches = [
+        PromptBeams(settings, roles.ends, number, limit, ends=ends, observe=observe)
+        for number, limit in enumerate(state.limits)
+    ]
+    # A beam takes no more than this from one row; who looks on also sees what it does not take.
+    most = settings.beam if observe is None else 2 * settings.beam
+    not_repeated = continued(state.model, texts, roles)
+    banned = ruled_out(never_generated(roles, state.logits.shape[-1]), state.logits)
+    for step in count():
+        log_probabilities = state.logits.log_softmax(-1)
+        if is_free := step >= len(prefix):
+            held: list[Sequence[int]] = [()] * len(log_probabilities)
+            for search in going:
+                for text in search.live:
+                    held[text.row] = [*not_repeated[search.prompt], *text.token_ids]
+            found = _best(log_probabilities, against_repetition(log_probabilities + banned, held, settings), most)
+        else:  # one token is all that may follow
+            found = [[[prefix[step]], [one], [one]] for one in log_probabilities[:, prefix[step]].tolist()]
+        for search in going:
+            search.extend(found, is_free=is_free)
+        going = [search for search in going if search.live]
+        if not going:
+            break
+        _read(state, going)
+    return [search.best() for search in searches]
+
+
+def _read(state: DecodingState, searches: Sequence[PromptBeams]) -> None:
+    """Let the state's rows become the searches' hypotheses, and read the last token of each."""
+    live: list[Hypothesis] = []
+    for search in searches:
+        texts = search.live
+        live += [texts[number] for number in least_moves([text.row for text in texts], first=len(live))]
+    state.select([text.row for text in live])
+    state.read(torch.tensor([text.token_ids[-1] for text in live], device=state.logits.device))
+    for row, text in enumerate(live):
+        text.row = row
+
+
+def _best(log_probabilities: Tensor, processed: Tensor, most: int) -> list[Options]:
+    """The `most` best of each row, with their log-probabilities under the model itself and what the search counts. What
+    is ruled out or penalised leaves the others as probable as they are: else a text would win by being blocked.
+
+    Shape:
+        log_probabilities, processed: (R, Vocab)
+    """
+    values, ids = best_tokens(processed, most)
+    # One transfer to Python: floats hold ids below 2^24 exactly.
+    return torch.stack([ids.to(values.dtype), log_probabilities.gather(-1, ids), values], 1).tolist()
+
+
+def best_tokens(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` best logits of every row, the best first, and their ids: `topk`, in a third of its time on a CPU.
+
+    The best tokens lie in the chunks with the best maxima, and maxima are found quickly. Of one token, the first of
+    equals, as in greedy decoding.
+
+    Shape:
+        logits: (R, Vocab)
+        returns: two of (R, count), or of (R, Vocab) where there are fewer
+    """
+    rows, size = logits.shape
+    if count == 1:
+        best = logits.max(-1, keepdim=True)
+        return best.values, best.indices
+    chunks = size // _CHUNK
+    if chunks <= count:
+        found = logits.topk(min(count, size))
+        return found.values, found.indices
+    whole = logits[:, : chunks * _CHUNK].unflatten(-1, (chunks, _CHUNK))
+    chosen = whole.amax(-1).topk(count).indices  # (R, count)
+    ids = (chosen[:, :, None] * _CHUNK + torch.arange(_CHUNK, device=logits.device)).flatten(1)
+    rest = torch.arange(chunks * _CHUNK, size, device=logits.device).expand(rows, -1)
+    ids = torch.cat([ids, rest], -1)
+    found = logits.gather(-1, ids).topk(count)
+    return found.values, ids.gather(-1, found.indices)

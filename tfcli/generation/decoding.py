@@ -1,0 +1,441 @@
+"""The decode loop: greedy decoding and sampling, token by token, until the end token or another stopping criterion.
+
+Shape legend: R rows (texts), T new tokens a row, S source length, D model, Vocab.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tfcli.data.batch import SAMPLES, generator
+from tfcli.errors import UsageError
+from tfcli.generation.kv_cache import DecodingCache, least_moves
+from tfcli.generation.sampling import (
+    against_repetition,
+    draw,
+    log_probabilities,
+    never_generated,
+    ruled_out,
+    sampling_probabilities,
+)
+from tfcli.models.decoder import Decoder
+from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.transformer import Transformer, extend_context, require_extendable
+from tfcli.recipe.generate import BeyondContext, GenerateSection
+from tfcli.recipe.model import ModelSection
+from tfcli.records.generation import Finish
+from tfcli.records.roles import TokenRoles
+
+
+def kept_columns(context: int) -> int:
+    """Tokens that are read again where a text slides: three quarters of the context; the rest is room for new ones
+    until the next time."""
+    return max(1, context * 3 // 4)
+
+
+def token_limits(
+    section: ModelSection, lengths: Sequence[int], max_new_tokens: int, beyond: BeyondContext
+) -> list[int]:
+    """How many tokens each text may get that begins with `lengths` of them.
+
+    Raises:
+        UsageError: a beginning is longer than the context.
+    """
+    context = section.max_seq_len
+    if beyond != "stop":
+        return [max_new_tokens] * len(lengths)
+    longest = max(lengths)
+    if longest > context:
+        raise UsageError(
+            f"The prompt has {longest} tokens, the beginning-of-text token included, "
+            f"and the model's context of {context} leaves no room for a new one",
+            f"shorten it to {context} tokens at most, or choose --beyond-context slide",
+        )
+    # The last one need not be read: it is predicted at the context's last position.
+    return [min(max_new_tokens, context - length + 1) for length in lengths]
+
+
+def read_of(prompt: Sequence[int], section: ModelSection, beyond: BeyondContext) -> list[int]:
+    """What is read of a prompt: where texts slide, the last part of one that is longer than the context."""
+    if beyond == "slide" and len(prompt) > section.max_seq_len:
+        return list(prompt[-kept_columns(section.max_seq_len) :])
+    return list(prompt)
+
+
+def read_of_source(source: Sequence[int], section: ModelSection, roles: TokenRoles) -> list[int]:
+    """What is read of a source: ``ids </s>``.
+
+    Raises:
+        UsageError: it is longer than the context.
+    """
+    framed, context = roles.source(source), section.max_seq_len
+    if len(framed) > context:
+        raise UsageError(
+            f"The source has {len(framed)} tokens, the end token included, and the model's context is {context}",
+            f"shorten it to {context - len(roles.source(()))} tokens at most",
+        )
+    return framed
+
+
+def padded(texts: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """Texts filled up at the right, and the mask that says what is text; None where no text is filled up.
+
+    Shape:
+        returns: two of (B, S)
+    """
+    longest = max(map(len, texts))
+    ids = torch.tensor([[*text, *[pad] * (longest - len(text))] for text in texts], dtype=torch.long, device=device)
+    if all(len(text) == longest for text in texts):
+        return ids, None
+    # Told by length: a text may hold the id of padding as well.
+    lengths = torch.tensor([[len(text)] for text in texts], device=device)
+    return ids, torch.arange(longest, device=device) < lengths
+
+
+class DecodingState:
+    """A decoder, or an encoder-decoder at its sources, in the middle of texts.
+
+    Attributes:
+        logits: of each row's next token, (R, Vocab), float32 at least.
+        limits: how many tokens each row may get in all.
+    """
+
+    def __init__(
+        self,
+        model: Decoder | EncoderDecoder,
+        start: Tensor,
+        *,
+        rows: int,
+        limits: Sequence[int],
+        beyond: BeyondContext = "stop",
+        left: Tensor | None = None,
+        memory: Tensor | None = None,
+        padding_mask: Tensor | None = None,
+    ) -> None:
+        """Read the texts' start.
+
+        Args:
+            rows: the most texts there will be at once.
+            left: how many tokens at the left of each start are padding; None: none.
+
+        Shape:
+            start: (R, T); left: (R,)
+            memory: (R, S, D), the encoded sources; padding_mask: (R, S), or None where no source is padded
+
+        Raises:
+            UsageError: the model has no positions beyond its context, and is to go there.
+        """
+        if beyond == "extrapolate":
+            require_extendable(model)
+        self.model, self.limits = model, list(limits)
+        self._memory = memory
+        self._padding_mask = self._shown_mask = padding_mask
+        context, columns = model.section.max_seq_len, start.shape[1] + max(self.limits)
+        self._read = start if beyond == "slide" and columns > context else None
+        self._context, self._extrapolates = context, beyond == "extrapolate"
+        self._positions = context
+        capacity = context if self._read is not None else columns
+        sources = 0 if memory is None else len(memory)
+        self._cache = DecodingCache(model, rows, capacity, start.shape[1], left, sources)
+        self.logits = self._next(start)
+
+    def read(self, ids: Tensor) -> None:
+        """Add one token to each text.
+
+        Shape:
+            ids: (R,)
+        """
+        new = ids[:, None]
+        if self._read is not None:
+            self._read = torch.cat((self._read, new), dim=1)
+            if self._cache.length == self._context:
+                new = self._slid()
+        self.logits = self._next(new)
+
+    def select(self, rows: list[int]) -> None:
+        """Text i becomes a copy of what text `rows[i]` was."""
+        if rows == list(range(len(self.logits))):
+            return
+        self.limits = [self.limits[row] for row in rows]
+        self._cache.select(rows)
+        index = torch.tensor(rows, device=self.logits.device)
+        self.logits = self.logits.index_select(0, index)
+        if self._padding_mask is not None:
+            self._shown_mask = self._padding_mask[self._cache.shown_sources]
+        if self._read is not None:
+            self._read = self._read.index_select(0, index)
+
+    def _slid(self) -> Tensor:
+        """The last part of what has been read, which is to be read again as the beginning of a text."""
+        assert self._read is not None
+        dropped = self._read.shape[1] - kept_columns(self._context)
+        self._read = self._read[:, dropped:]
+        if self._cache.left is not None:
+            left = (self._cache.left - dropped).clamp(min=0)
+            self._cache.left = left if left.any() else None
+        self._cache.forget()
+        return self._read
+
+    def _next(self, ids: Tensor) -> Tensor:
+        columns = self._cache.length + ids.shape[1]
+        if self._extrapolates and columns > self._positions:
+            self._positions = 2 * columns
+            extend_context(self.model, self._positions)
+        if isinstance(self.model, EncoderDecoder):
+            assert self._memory is not None
+            hidden = self.model.decode(ids, self._memory, self._shown_mask, cache=self._cache)
+        else:
+            left = self._cache.left
+            unpadded = None if left is None else torch.arange(columns, device=left.device) >= left[:, None]
+            hidden = self.model.hidden(ids, unpadded, cache=self._cache)
+        logits = self.model.head(hidden[:, -1])
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def continued(
+    model: Transformer | None, prompts: Sequence[Sequence[int]], roles: TokenRoles
+) -> Sequence[Sequence[int]]:
+    """What new texts go on from: a decoder's prompts, without what tfcli put before them; for translations, which begin
+    anew, nothing."""
+    if isinstance(model, EncoderDecoder):
+        return [()] * len(prompts)
+    begun, empty = roles.text_prefix, roles.prompt(())
+    own = [() if list(prompt) == empty else prompt for prompt in prompts]
+    return [prompt[len(begun) :] if tuple(prompt[: len(begun)]) == begun else prompt for prompt in own]
+
+
+def prefill(
+    model: Decoder | EncoderDecoder,
+    prompts: Sequence[Sequence[int]],
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    rows: int,
+) -> DecodingState:
+    """Read prompts, or sources at the start of their translations: `read_prompts` or `read_sources`.
+
+    Args:
+        prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
+        rows: the most texts there will be at once.
+
+    Raises:
+        UsageError: a prompt does not fit the context; or the model has no positions beyond it, and is to go there.
+    """
+    limit, beyond = settings.max_new_tokens, settings.beyond_context
+    if isinstance(model, EncoderDecoder):
+        return prefill_sources(model, prompts, roles, rows=rows, max_new_tokens=limit, beyond=beyond)
+    return prefill_prompts(model, prompts, rows=rows, max_new_tokens=limit, beyond=beyond)
+
+
+@torch.inference_mode()
+def prefill_prompts(
+    model: Decoder,
+    prompts: Sequence[Sequence[int]],
+    *,
+    rows: int,
+    max_new_tokens: int,
+    beyond: BeyondContext = "stop",
+) -> DecodingState:
+    """As `prefill`, a row a prompt. They may differ in length: shorter ones are padded at the left, where nothing
+    looks, and count their positions from their own beginning."""
+    read = [read_of(prompt, model.section, beyond) for prompt in prompts]
+    lengths = [len(prompt) for prompt in read]
+    limits, longest, left = token_limits(model.section, lengths, max_new_tokens, beyond), max(lengths), None
+    if min(lengths) < longest:
+        left = torch.tensor([longest - length for length in lengths], device=model.device)
+    # What stands in the padding is never looked at: any token will do.
+    start = torch.tensor([prompt[:1] * (longest - len(prompt)) + prompt for prompt in read], device=model.device)
+    return DecodingState(model, start, rows=rows, limits=limits, beyond=beyond, left=left)
+
+
+@torch.inference_mode()
+def prefill_sources(
+    model: EncoderDecoder,
+    sources: Sequence[Sequence[int]],
+    roles: TokenRoles,
+    *,
+    rows: int,
+    max_new_tokens: int,
+    beyond: BeyondContext = "stop",
+) -> DecodingState:
+    """As `prefill`, a row a source, which is read as ``ids </s>``."""
+    framed = [read_of_source(source, model.section, roles) for source in sources]
+    ids, mask = padded(framed, roles.pad, model.device)
+    memory, target = model.encode(ids, mask), roles.target_prefix
+    limits = token_limits(model.section, [len(target)] * len(sources), max_new_tokens, beyond)
+    start = torch.tensor([target] * len(sources), dtype=torch.long, device=model.device)
+    return DecodingState(model, start, rows=rows, limits=limits, beyond=beyond, memory=memory, padding_mask=mask)
+
+
+StoppingCriterion = Callable[[Sequence[int]], bool]
+"""Asked with the new tokens of a text after every one of them, whether the text ends there."""
+
+
+@dataclass(frozen=True, eq=False)
+class DecodingStages:
+    """One step of the decode loop, from logits to tokens: what a trace and `explain decoding` are made from.
+
+    `logits` are the model's own; `processed` are without what is never generated, and after the logits processors
+    against repetition; `filtered` are those after each of `FILTERS` (greedy: empty). `probabilities` are those of the
+    draw, which takes `token_ids` by the random numbers `uniforms` (greedy: None).
+
+    Shape:
+        logits, processed, each of filtered, probabilities: (R, Vocab); uniforms, token_ids: (R,)
+    """
+
+    logits: Tensor
+    processed: Tensor
+    filtered: Mapping[str, Tensor]
+    probabilities: Tensor
+    uniforms: Tensor | None
+    token_ids: Tensor
+
+
+Observe = Callable[[DecodingStages], None]
+
+
+@dataclass(frozen=True)
+class NewToken:
+    """The next token of text number `row`, with ln p (nats) under the model itself."""
+
+    row: int
+    token_id: int
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """New tokens, the end token included where it came, with ln p (nats) of each."""
+
+    token_ids: tuple[int, ...]
+    log_probabilities: tuple[float, ...]
+
+    @property
+    def score(self) -> float:
+        """The sum of the log-probabilities."""
+        return sum(self.log_probabilities)
+
+
+def prompt_tokens(
+    model: Decoder | EncoderDecoder,
+    prompts: Sequence[Sequence[int]],
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    prefix: Sequence[int] = (),
+    ends: StoppingCriterion | None = None,
+    observe: Observe | None = None,
+) -> Iterator[NewToken]:
+    """As `decode`: continue or translate prompts, `num_samples` times each. They are read before this returns.
+
+    Args:
+        prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
+
+    Raises:
+        UsageError: a prompt does not fit the context.
+    """
+    state = prefill(model, prompts, roles, settings, rows=len(prompts) * settings.num_samples)
+    return decode(state, roles, settings, texts=prompts, prefix=prefix, ends=ends, observe=observe)
+
+
+@torch.inference_mode()
+def decode(
+    state: DecodingState,
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    texts: Sequence[Sequence[int]],
+    prefix: Sequence[int] = (),
+    ends: StoppingCriterion | None = None,
+    observe: Observe | None = None,
+) -> Iterator[NewToken]:
+    """Extend every row of a state `num_samples` times until all texts end; those that have ended leave the batch.
+
+    Text number `row · num_samples + sample` continues that row. What `never_generated` names is never chosen. The
+    log-probability is the model's own all the same: before they are ruled out, before temperature and filters.
+
+    Args:
+        texts: the prompt or source of each row: with the seed and the number of the sample all that the draws depend
+            on. A continuation does not repeat its prompt where `settings` are against it; a translation may.
+        prefix: the first new tokens of every text, whatever the model predicts.
+        observe: is given the stages of every step.
+    """
+    copies = settings.num_samples
+    state.select([row for row in range(len(texts)) for _ in range(copies)])
+    live = [
+        _Text(row * copies + sample, list(before), random_numbers(settings, text, sample))
+        for row, (text, before) in enumerate(zip(texts, continued(state.model, texts, roles), strict=True))
+        for sample in range(copies)
+    ]
+    banned = ruled_out(never_generated(roles, state.logits.shape[-1]), state.logits)
+    for step in count():
+        processed = against_repetition(state.logits + banned, [text.held for text in live], settings)
+        uniforms, stages = None, dict[str, Tensor]()
+        if settings.temperature == 0:
+            ids = processed.argmax(-1)
+        else:
+            uniforms = torch.tensor([text.random.random() for text in live if text.random], dtype=torch.float64)
+            probabilities = sampling_probabilities(processed, settings, stages if observe else None)
+            ids = draw(probabilities, uniforms)
+        if step < len(prefix):
+            ids = torch.full_like(ids, prefix[step])
+        if observe is not None:
+            if uniforms is None:
+                probabilities = sampling_probabilities(processed, settings)
+            observe(DecodingStages(state.logits, processed, stages, probabilities, uniforms, ids))
+        going = []
+        scores = log_probabilities(state.logits, ids).tolist()
+        for place, (text, token, score) in enumerate(zip(live, ids.tolist(), scores, strict=True)):
+            text.new.append(token)
+            text.held.append(token)
+            yield NewToken(text.number, token, score)
+            is_full = len(text.new) == state.limits[place]
+            if token not in roles.ends and not is_full and not (ends is not None and ends(text.new)):
+                going.append(place)
+        if not going:
+            return
+        if len(going) < len(live):
+            going = [going[number] for number in least_moves(going)]
+            state.select(going)
+            live, ids = [live[place] for place in going], ids[going]
+        state.read(ids)
+
+
+@dataclass(eq=False)
+class _Text:
+    """A text in the making: all tokens that it is not to repeat, its own random numbers, and its new tokens."""
+
+    number: int
+    held: list[int]
+    random: np.random.Generator | None
+    new: list[int] = field(default_factory=list)
+
+
+def random_numbers(settings: GenerateSection, prompt: Sequence[int], sample: int) -> np.random.Generator | None:
+    """What a text is drawn with: it depends on the seed, the prompt and the number of the sample. None: greedy."""
+    checksum = zlib.crc32(np.asarray(prompt, dtype="<i8").tobytes())
+    return generator(settings.seed, SAMPLES, checksum, sample) if settings.temperature > 0 else None
+
+
+def collect(tokens: Iterable[NewToken], number_of_texts: int) -> list[Continuation]:
+    """The whole texts, in the order of their numbers."""
+    ids: list[list[int]] = [[] for _ in range(number_of_texts)]
+    scores: list[list[float]] = [[] for _ in range(number_of_texts)]
+    for token in tokens:
+        ids[token.row].append(token.token_id)
+        scores[token.row].append(token.log_probability)
+    return [Continuation(tuple(row), tuple(each)) for row, each in zip(ids, scores, strict=True)]
+
+
+def finish_of(token_ids: Sequence[int], roles: TokenRoles, max_new_tokens: int, *, stopped: bool = False) -> Finish:
+    """Why a text ended, told by its tokens and by whether a stop text appeared."""
+    if stopped:
+        return "stop"
+    if token_ids and token_ids[-1] in roles.ends:
+        return "end"
+    return "length" if len(token_ids) == max_new_tokens else "context"

@@ -1,0 +1,393 @@
+"""Text that a model made, and what it would put into a mask."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from tfcli.draw.numbers import percent_in_four, plural
+from tfcli.draw.safe import fit, printable, token_label, widest
+from tfcli.draw.tables import bar
+from tfcli.inspection.predictions.view import candidate_bars
+from tfcli.records.generation import BeamNode, BeamTree, Filled, Generated, Option, Trace, TraceStep
+
+
+@dataclass(frozen=True)
+class GeneratedView:
+    """The prompt, the continuation, and how likely it was; a translation stands under its source."""
+
+    generated: Generated
+    translation: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        made = self.generated
+        between = "\n→ " if self.translation else ""
+        yield Text.assemble(
+            (printable(made.prompt, keep_newlines=True), "dim"),
+            between,
+            printable(made.text, keep_newlines=True),
+        )
+        count = len(made.token_ids)
+        each = f", {made.score / count:.2f} a token" if count else ""
+        yield Text(f"{plural(count, 'token')}, log-probability {made.score:.2f}{each}", style="dim")
+
+
+@dataclass(frozen=True)
+class FilledView:
+    """Every mask's candidates with bars for their probabilities, then the text with the best of each.
+
+    Where masks were filled one after the other, each says when, and its candidates are those of its turn.
+    """
+
+    filled: Filled
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        filled = self.filled
+        yield Text(printable(filled.prompt, keep_newlines=True), style="dim")
+        for number, candidates in enumerate(filled.predictions, start=1):
+            turn = "" if filled.order is None else f", filled {_ordinal(filled.order[number - 1] + 1)}"
+            yield Text(f"mask {number} of {len(filled.predictions)}{turn}", style="bold")
+            yield from candidate_bars(candidates, None, options.max_width, ascii_only=options.ascii_only)
+        yield Text(printable(filled.text, keep_newlines=True))
+
+
+def _ordinal(number: int) -> str:
+    """A place in an order.
+
+    >>> _ordinal(1), _ordinal(12), _ordinal(22)
+    ('1st', '12th', '22nd')
+    """
+    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+_LEAST_LABEL, _MOST_LABEL = 6, 16
+_LEAST_BAR, _MOST_BAR = 3, 10
+_FEW = 3
+"""Candidates for which labels are cut where the terminal is narrow."""
+_AROUND = 9
+"""Cells of a candidate beside its label and its bar: its sign, its percentage, blanks."""
+
+
+@dataclass(frozen=True)
+class TraceView:
+    """Candidates stand in the order of their probability, as many as fit, the chosen one always among them.
+
+    The bars show probabilities under the model itself; what penalties and filters ruled out is dim and marked.
+    """
+
+    trace: Trace
+    translation: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        steps, ascii_only = self.trace.steps, options.ascii_only
+        layout = _layout(steps, options.max_width)
+        chosen, ruled_out = _signs(ascii_only)
+        yield Text(f"step {fit('token', layout.token)}    p chance  candidates", style="bold")
+        for number, step in enumerate(steps, start=1):
+            yield _row(number, step, layout, ascii_only)
+        yield Text(
+            f"p: under the model itself   chance: in the draw   {chosen} chosen   {ruled_out} ruled out", style="dim"
+        )
+        yield GeneratedView(self.trace.generated, self.translation)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Cells: of the chosen token's label, of a candidate's label and bar; and how many candidates stand in a row."""
+
+    token: int
+    label: int
+    bar: int
+    count: int
+
+
+def _layout(steps: tuple[TraceStep, ...], width: int) -> _Layout:
+    chosen = widest(tuple(token_label(step.token) for step in steps))
+    wanted = widest(tuple(token_label(option.token) for step in steps for option in step.options))
+    most = max((len(step.options) for step in steps), default=1)
+    token = min(max(chosen, 5), _MOST_LABEL if width >= 100 else _MOST_LABEL // 2)
+    room = width - (5 + token + 5 + 7) - 1
+    for_few = room // min(most, _FEW) - _LEAST_BAR - _AROUND
+    label = max(_LEAST_LABEL, min(wanted, _MOST_LABEL, for_few))
+    count = max(1, min(most, room // (label + _LEAST_BAR + _AROUND)))
+    spare = room // count - label - _AROUND
+    return _Layout(token, label, max(_LEAST_BAR, min(_MOST_BAR, spare)), count)
+
+
+def _row(number: int, step: TraceStep, layout: _Layout, ascii_only: bool) -> Text:
+    row = Text(no_wrap=True, overflow="crop")
+    row.append(f"{number:>4} ", "dim")
+    row.append(fit(token_label(step.token), layout.token), "bold")
+    row.append(f" {percent_in_four(step.probability)}   {percent_in_four(step.chance)} ")
+    for option in _shown(step, layout.count):
+        _append(row, option, option.token_id == step.token_id, layout, ascii_only)
+    return row
+
+
+def _shown(step: TraceStep, count: int) -> list[Option]:
+    """The likeliest, and in the last place the chosen one where it is none of them."""
+    first = list(step.options[:count])
+    if any(option.token_id == step.token_id for option in first):
+        return first
+    return [*first[: count - 1], *(option for option in step.options if option.token_id == step.token_id)]
+
+
+def _append(row: Text, option: Option, is_chosen: bool, layout: _Layout, ascii_only: bool) -> None:
+    chosen, ruled_out = _signs(ascii_only)
+    is_out = option.chance == 0 and not is_chosen
+    sign = chosen if is_chosen else ruled_out if is_out else " "
+    style = "bold" if is_chosen else "dim" if is_out else ""
+    row.append(f" {sign} {fit(token_label(option.token), layout.label)} ", style)
+    drawn = bar(option.probability, layout.bar, ascii_only=ascii_only)
+    row.append(drawn.ljust(layout.bar), "dim" if is_out else "cyan")
+    row.append(f" {percent_in_four(option.probability)}", style)
+
+
+def _signs(ascii_only: bool) -> tuple[str, str]:
+    return (">", "x") if ascii_only else ("▸", "×")
+
+
+_LEAST_ROOM = 20
+_LONGEST_LABEL = 16
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What a tree is drawn with, in the terminal's encoding."""
+
+    start: str
+    chosen: str
+    ended: str
+    pruned: str
+    fork: str
+    last_fork: str
+    trunk: str
+    total: str
+
+
+UNICODE = Signs("○", "●", "✓", "✂", "├─ ", "└─ ", "│", "Σ ln p")
+ASCII = Signs("o", "*", "+", "x", "|- ", "`- ", "|", "sum")
+
+
+class Family:
+    """Who descends from whom."""
+
+    def __init__(self, nodes: Sequence[BeamNode]) -> None:
+        self.nodes = nodes
+        self._children: dict[int | None, list[int]] = {}
+        for number, node in enumerate(nodes):
+            self._children.setdefault(node.parent, []).append(number)
+        self._worth = [(node.chosen, node.fate == "ended", node.step, node.score) for node in nodes]
+        for number in reversed(range(len(nodes))):
+            parent = nodes[number].parent
+            if parent is not None:
+                self._worth[parent] = max(self._worth[parent], self._worth[number])
+
+    def children(self, number: int | None, *, pruned: bool) -> list[int]:
+        """The extensions of a node (None: of the start) that lived on, the most telling first, or that were pruned, the
+        most probable first."""
+        found = [n for n in self._children.get(number, []) if (self.nodes[n].fate == "pruned") == pruned]
+        return sorted(found, key=lambda n: self.nodes[n].score if pruned else self._worth[n], reverse=True)
+
+    def way(self, number: int) -> list[int]:
+        """From a node to the end that tells most: the chosen one, else one that ended, else the longest."""
+        way = [number]
+        while following := self.children(way[-1], pruned=False):
+            way.append(following[0])
+        return way
+
+
+@dataclass(frozen=True)
+class BranchLine:
+    """A branch on one line: what it looks like, and the nodes it begins and ends with. One that others share the line
+    with has them in `nodes`, each beginning and end at once."""
+
+    text: str
+    nodes: tuple[int, ...]
+    is_shared: bool = False
+
+
+def branch_lines(
+    family: Family, siblings: Sequence[int], room: int, signs: Signs, *, trunk_goes_on: bool = False
+) -> list[BranchLine]:
+    """Nodes with one parent, each with all that came of it; those of which nothing came share one line.
+
+    Args:
+        room: cells a line may take.
+        trunk_goes_on: whether what they hang off goes on below them.
+    """
+    blocks = [_block(family, n, room - 3, signs) for n in siblings if _lived(family, n)]
+    brief = [n for n in siblings if not _lived(family, n)]
+    if brief:
+        blocks.append([BranchLine(fit_labels(family, brief, room - 3), tuple(brief), is_shared=True)])
+    lines = []
+    for place, block in enumerate(blocks):
+        is_last = place == len(blocks) - 1 and not trunk_goes_on
+        for row, line in enumerate(block):
+            joint = (
+                (signs.last_fork if is_last else signs.fork) if row == 0 else (" " if is_last else signs.trunk) + "  "
+            )
+            lines.append(BranchLine(joint + line.text, line.nodes, line.is_shared))
+    return lines
+
+
+def fit_labels(family: Family, numbers: Sequence[int], room: int) -> str:
+    """As many labels with their ln p as there is room for, and how many are missing."""
+    shown = ""
+    for place, number in enumerate(numbers):
+        node = family.nodes[number]
+        one = f"{_label(node)} {node.log_probability:.2f}"
+        rest = len(numbers) - place - 1
+        more = f"  +{rest}" if rest else ""
+        if shown and cell_len(f"{shown}  {one}{more}") > room:
+            return f"{shown}  +{rest + 1}"
+        shown = f"{shown}  {one}" if shown else one
+    return shown
+
+
+def _block(family: Family, number: int, room: int, signs: Signs) -> list[BranchLine]:
+    """A branch's own line, and below it what left it, the latest first, so that no two lines cross."""
+    way = family.way(number)
+    text = ""
+    leaving: dict[int, list[int]] = {}
+    for place, (parent, child) in enumerate(zip([None, *way], way, strict=False)):
+        column = min(cell_len(text), max(room - _LEAST_ROOM, 0))
+        if place:
+            others = [n for n in family.children(parent, pruned=False) if n != child]
+            leaving[column] = leaving.get(column, []) + others
+        text += _label(family.nodes[child]) + " "
+    text = text[:-1]
+    lines = [BranchLine(fit(text, room) if cell_len(text) > room else text, (way[0], way[-1]))]
+    columns = sorted(column for column, others in leaving.items() if others)
+    while columns:
+        column = columns.pop()
+        before = "".join(signs.trunk if cell in columns else " " for cell in range(column))
+        below = branch_lines(family, leaving[column], room - column, signs)
+        lines += [BranchLine(before + line.text, line.nodes, line.is_shared) for line in below]
+    return lines
+
+
+def _lived(family: Family, number: int) -> bool:
+    return family.nodes[number].fate == "ended" or bool(family.children(number, pruned=False))
+
+
+def _label(node: BeamNode) -> str:
+    label = token_label(node.token)
+    return fit(label, _LONGEST_LABEL) if cell_len(label) > _LONGEST_LABEL else label
+
+
+_RIGHT = 23
+_STRUCK = "dim strike"
+
+
+@dataclass(frozen=True)
+class BeamTreeView:
+    """A row begins with its step and ln p of its first token there, and ends with the sum and the fate of its last one.
+
+    What was kept for a single step, and what was pruned at once, stands together on a row.
+    """
+
+    tree: BeamTree
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        tree, signs = self.tree, ASCII if options.ascii_only else UNICODE
+        groups = len({node.group for node in tree.nodes})
+        among = f" in {groups} groups" if groups > 1 else ""
+        yield Text(f"Beam search · beam {tree.beam}{among} · length penalty {tree.length_penalty:g}", style="bold")
+        yield Text(_counts(tree.nodes), style="dim")
+        yield from _Drawing(tree, signs, options.max_width).rows()
+        yield Text(
+            f"{signs.chosen} chosen   {signs.ended} ended: rank, ln p over length penalty   "
+            f"{signs.pruned} pruned: at which step",
+            style="dim",
+        )
+        for number, text in enumerate(tree.texts, start=1):
+            line = Text().append(f"{number}. ", "dim")
+            yield line.append(printable(text.text, keep_newlines=True), "bold" if number == 1 else "")
+
+
+def _counts(nodes: tuple[BeamNode, ...]) -> str:
+    fates = Counter(node.fate for node in nodes)
+    steps = 1 + max((node.step for node in nodes), default=-1)
+    return (
+        f"{plural(steps, 'step')}; {plural(len(nodes), 'extension')} looked at: "
+        f"{fates['kept']} kept, {fates['ended']} ended, {fates['pruned']} pruned"
+    )
+
+
+class _Drawing:
+    def __init__(self, tree: BeamTree, signs: Signs, width: int) -> None:
+        self._tree, self._signs = tree, signs
+        self._family = Family(tree.nodes)
+        self._has_groups = len({node.group for node in tree.nodes}) > 1
+        self._left = 22 if self._has_groups else 15
+        self._room = max(width - self._left - _RIGHT, 24)
+        self._last_step: dict[int, int] = {}
+        for node in tree.nodes:
+            self._last_step[node.group] = max(node.step, self._last_step.get(node.group, 0))
+        ended = [number for number, node in enumerate(tree.nodes) if node.fate == "ended"]
+        ended.sort(key=lambda number: tree.nodes[number].ranking, reverse=True)
+        self._rank = {number: rank for rank, number in enumerate(ended, start=1)}
+
+    def rows(self) -> Iterator[Text]:
+        group = "  group" if self._has_groups else ""
+        start = Text(no_wrap=True, overflow="crop").append(f"step{group}     ln p  ", "dim")
+        start.append(fit(f"{self._signs.start} {printable(self._tree.prompt)}", self._room))
+        yield start.append(f"  {self._signs.total:>7}  fate", style="dim")
+        parent = None
+        while lived := self._family.children(parent, pruned=False):
+            trunk, *others = lived
+            for line in branch_lines(self._family, others, self._room, self._signs, trunk_goes_on=True):
+                yield self._branch(line)
+            pruned = self._family.children(parent, pruned=True)
+            if pruned:
+                yield self._pruned(pruned)
+            yield self._trunk(trunk)
+            parent = trunk
+
+    def _trunk(self, number: int) -> Text:
+        node = self._family.nodes[number]
+        row = self._begun(node)
+        row.append(fit(f"{self._signs.chosen} {token_label(node.token)}", self._room), "bold")
+        return row.append(self._end(number), "bold" if node.fate == "ended" else "")
+
+    def _branch(self, line: BranchLine) -> Text:
+        node = self._family.nodes[line.nodes[0]]
+        row = self._begun(node, with_probability=not line.is_shared)
+        row.append(fit(line.text, self._room), "dim" if line.is_shared else "")
+        if line.is_shared:
+            return row.append(f"{'':>9}  {self._fate(line.nodes[0])}", "dim")
+        return row.append(
+            self._end(line.nodes[-1]), "" if self._family.nodes[line.nodes[-1]].fate == "ended" else "dim"
+        )
+
+    def _pruned(self, numbers: list[int]) -> Text:
+        row = self._begun(self._family.nodes[numbers[0]], with_probability=False)
+        row.append(self._signs.fork, "dim")
+        room = self._room - len(self._signs.fork)
+        labels = fit_labels(self._family, numbers, room)
+        row.append(labels, _STRUCK).append(" " * (room - cell_len(labels)))
+        return row.append(f"{'':>9}  {self._signs.pruned} at once", "dim")
+
+    def _begun(self, node: BeamNode, *, with_probability: bool = True) -> Text:
+        group = f"{node.group + 1:>7}" if self._has_groups else ""
+        probability = f"{node.log_probability:9.2f}" if with_probability else " " * 9
+        row = Text(no_wrap=True, overflow="crop")
+        return row.append(f"{node.step + 1:>4}{group}{probability}  ", "dim")
+
+    def _end(self, number: int) -> str:
+        return f"{self._family.nodes[number].score:>9.2f}  {self._fate(number)}"
+
+    def _fate(self, number: int) -> str:
+        node = self._family.nodes[number]
+        if node.fate == "ended":
+            return f"{self._signs.ended} {self._rank[number]}. {node.ranking:.2f}"
+        if node.chosen:
+            return ""
+        if node.step == self._last_step[node.group]:
+            return "given up"
+        return f"{self._signs.pruned} at {node.step + 2}"

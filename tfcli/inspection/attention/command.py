@@ -1,0 +1,288 @@
+"""The options of ``tfcli inspect attention``, in the panels of its help: what, which head, against what, output."""
+
+import shlex
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tfcli.console.options import (
+    Checkpoint,
+    Device,
+    Kind,
+    Outputs,
+    Run,
+    Threads,
+    command,
+    open_run,
+    present,
+    use_threads,
+)
+from tfcli.console.settings import OUTPUT
+from tfcli.console.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tfcli.inspection.attention import AttentionFound, AttentionRecord
+
+
+_what = partial(typer.Option, rich_help_panel="What")
+_which = partial(typer.Option, rich_help_panel="Which head")
+_against = partial(typer.Option, rich_help_panel="Against what", show_default=False)
+_output = partial(typer.Option, rich_help_panel=OUTPUT)
+
+Target = Annotated[
+    str | None, _what("--target", metavar="TEXT", help="Target of an encoder-decoder.", show_default="its translation")
+]
+Beam = Annotated[
+    int | None,
+    _what(
+        "--beam",
+        min=1,
+        max=1_000,
+        help="Follow the best text of so many beams: as the target, or behind a decoder's text.",
+        show_default=False,
+    ),
+]
+MaxNewTokens = Annotated[
+    int | None,
+    _what("--max-new-tokens", min=1, help="Stop after this many tokens, with --beam.", show_default="the run's own"),
+]
+Rows = Annotated[str | None, _what("--rows", metavar="A:B", help="Queries from A up to B.", show_default="all")]
+KeyColumns = Annotated[str | None, _what("--columns", metavar="A:B", help="Keys from A up to B.", show_default="all")]
+First = Annotated[int, _what("--first", min=0, help="Keep the first N keys in sight, whatever is left out.")]
+Query = Annotated[
+    str | None,
+    _what(
+        "--query",
+        metavar="WORD",
+        help="Where one word or token looks, and what is predicted behind it; WORD:2 is its second.",
+        show_default=False,
+    ),
+]
+Words = Annotated[bool, _what("--words", help="Merge the pieces of each word into one.")]
+OfKind = Annotated[
+    Kind | None,
+    _which(
+        "--kind",
+        metavar="KIND",
+        help="encoder_self, decoder_self or cross.",
+        show_default="all; cross for pictures of an encoder-decoder",
+    ),
+]
+Layer = Annotated[int | None, _which("--layer", min=0, help="Layer, from 0.", show_default="all, then a telling one")]
+Head = Annotated[int | None, _which("--head", min=0, help="Head, from 0.", show_default="all, then a telling one")]
+Average = Annotated[
+    Literal["layer", "all"] | None,
+    _which("--average", metavar="layer|all", help="The mean of a layer's heads, or of all.", show_default=False),
+]
+Rollout = Annotated[
+    bool, _which("--rollout", help="Attention rollout: every layer's mean head, multiplied through the layers.")
+]
+Scores = Annotated[bool, _which("--scores", help="The scores before the softmax, beside the weights.")]
+TopK = Annotated[
+    int | None,
+    _which(
+        "--top-k",
+        min=1,
+        help="A list of the N strongest weights, or of the N largest differences.",
+        show_default="no list; 8 differences",
+    ),
+]
+AgainstHead = Annotated[str | None, _against("--against-head", metavar="L.H", help="Subtract another head's weights.")]
+AgainstText = Annotated[
+    str | None,
+    _against("--against-text", metavar="TEXT", help="Subtract the weights on another text of as many tokens."),
+]
+AgainstRun = Annotated[Path | None, _against("--against-run", metavar="RUN", help="Subtract another run's weights.")]
+AgainstCheckpoint = Annotated[
+    str | None,
+    _against("--against-checkpoint", metavar="best|last|STEP", help="Subtract those of another checkpoint of the run."),
+]
+Evolution = Annotated[
+    bool,
+    typer.Option(
+        "--evolution", rich_help_panel="Against what", help="Show the head at every checkpoint that the run keeps."
+    ),
+]
+ColorScale = Annotated[
+    Literal["all", "each"],
+    _output("--scale", metavar="all|each", help="Overview: one colour scale for all heads, or each head's own."),
+]
+Npz = Annotated[
+    Path | None, _output("--npz", metavar="F", help="Write all weights as a NumPy archive.", show_default=False)
+]
+
+
+@command
+def attention(
+    terminal: Terminal,
+    outputs: Outputs,
+    run: Run,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default=False)
+    ] = None,
+    target: Target = None,
+    beam: Beam = None,
+    max_new_tokens: MaxNewTokens = None,
+    rows: Rows = None,
+    columns: KeyColumns = None,
+    first: First = 0,
+    query: Query = None,
+    words: Words = False,
+    kind: OfKind = None,
+    layer: Layer = None,
+    head: Head = None,
+    average: Average = None,
+    rollout: Rollout = False,
+    scores: Scores = False,
+    top_k: TopK = None,
+    against_head: AgainstHead = None,
+    against_text: AgainstText = None,
+    against_run: AgainstRun = None,
+    against_checkpoint: AgainstCheckpoint = None,
+    evolution: Evolution = False,
+    scale: ColorScale = "all",
+    npz: Npz = None,
+    find: Annotated[Literal["bank", "alignment"] | None, typer.Option("--find", hidden=True)] = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+) -> None:
+    """Show which tokens attend to which.
+
+    All heads are shown as an overview, and the one that says most about the
+    text as a table, unless --layer or --head chooses.
+
+    Examples:
+
+      tfcli inspect attention runs/decoder-1 "Tom swam to the bank"
+      tfcli inspect attention runs/decoder-1 "Tom swam" --layer 1 --head 0
+      tfcli inspect attention runs/pt-en-1 "o livro" --kind cross --html page.html
+      tfcli inspect attention runs/decoder-1 "Tom" --beam 5 --max-new-tokens 8
+      tfcli inspect attention runs/decoder-1 "Tom swam" --scores --head 0
+      tfcli inspect attention runs/encoder-1 "Tom swam" --rollout
+      tfcli inspect attention runs/decoder-1 "Tom swam" --words --query swam
+      tfcli inspect attention runs/decoder-1 "Tom swam" --rows -4: --top-k 9
+      tfcli inspect attention runs/decoder-1 "Tom" --head 0 --against-head 0.1
+      tfcli inspect attention runs/decoder-1 "Tom ran" --against-text "Tom sat"
+    """
+    from tfcli.console.stdin import read_text
+    from tfcli.errors import UsageError
+    from tfcli.inspection.attention.choice import AttentionChoice
+    from tfcli.outputs import require_output
+
+    if find is not None:
+        typed = {"--layer": layer, "--head": None if layer is None else head, "--checkpoint": checkpoint}
+        _moved(run, find, terminal, outputs, {**typed, "--device": device, "--threads": threads})
+    use_threads(threads)
+    if npz is not None:
+        require_output(npz, "--npz")
+    choice = AttentionChoice(
+        target=target,
+        beam=beam,
+        max_new_tokens=max_new_tokens,
+        rows=rows,
+        columns=columns,
+        first=first,
+        query=query,
+        words=words,
+        kind=kind,
+        layer=layer,
+        head=head,
+        average=average,
+        rollout=rollout,
+        scores=scores,
+        top_k=top_k,
+        against_head=against_head,
+        against_text=against_text,
+        against_run=against_run,
+        against_checkpoint=against_checkpoint,
+        evolution=evolution,
+    )
+    if npz is not None and (choice.compared or evolution):
+        raise UsageError("--npz writes one text's weights as they are", "leave --npz or the comparison out")
+    if text is None:
+        raise UsageError("There is no TEXT to read", "give one, or - for stdin")
+    text = read_text(text)
+    choice.require_another(run, text, checkpoint)
+    loaded = open_run(run, checkpoint, device)
+    from tfcli.inspection.attention import AttentionHeads
+    from tfcli.inspection.attention.choice import strongest_edges
+    from tfcli.inspection.attention.compute import inspect_attention
+    from tfcli.inspection.attention.view import AttentionForms
+
+    found = inspect_attention(loaded, text, choice if npz is None else replace(choice, top_k=None), checkpoint)
+    listed = None
+    if npz is not None and isinstance(found, AttentionHeads):
+        records = found.records
+        listed = _write_npz(npz, records)
+        if top_k is not None:
+            found = strongest_edges(records[-1], *records[-1].focus, top_k)
+    forms = AttentionForms(found, first, scale)
+    if top_k is None:
+        _require_few(
+            found, {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
+        )
+    as_json = AttentionForms.json if listed is None else lambda forms: listed
+    present(terminal, outputs, forms.view(), forms, AttentionForms.table, json=as_json, svg=forms.svg, html=forms.html)
+
+
+def _moved(run: Path, find: str, terminal: Terminal, outputs: Outputs, typed: dict[str, object]) -> None:
+    """Refuse --find, which was an option of this command, with the command that has it.
+
+    Raises:
+        UsageError: always.
+    """
+    from tfcli.errors import UsageError
+
+    defaults = {"--checkpoint": "best", "--device": "auto", "--threads": 0, "--color": "auto"}
+    typed |= {"--csv": outputs.csv, "--svg": outputs.svg, "--html": outputs.html, "--json": outputs.json}
+    typed |= {"--color": terminal.color, "--quiet": terminal.quiet, "--verbose": terminal.verbose}
+    words = [str(run), "--find", find]
+    for option, value in typed.items():
+        if value is not None and value is not False and value != defaults.get(option):
+            words += [option] if value is True else [option, str(value)]
+    raise UsageError("--find is an option of inspect heads", f"write `tfcli inspect heads {shlex.join(words)}`")
+
+
+def _require_few(found: "AttentionFound", forms: dict[str, bool]) -> None:
+    """Refuse to print more numbers than anything could read.
+
+    Raises:
+        UsageError: naming the count and the limit.
+    """
+    from tfcli.errors import UsageError
+    from tfcli.inspection.attention import AttentionHeads
+    from tfcli.inspection.attention.view import MOST_NUMBERS
+
+    numbers = sum(record.weights.size for record in found.narrowed()) if isinstance(found, AttentionHeads) else 0
+    for form in [form for form, is_wanted in forms.items() if is_wanted and numbers > MOST_NUMBERS]:
+        raise UsageError(
+            f"{numbers:,} weights are too many for {form} (at most {MOST_NUMBERS:,})",
+            "choose --layer and --head, or --rows and --columns, or write them with --npz FILE",
+        )
+
+
+def _write_npz(path: Path, records: "tuple[AttentionRecord, ...]") -> dict[str, Any]:
+    """Arrays named `<kind>.weights`, `<kind>.query_tokens` and `<kind>.key_tokens`, and `<kind>.scores`, if kept.
+
+    Returns what JSON says of them.
+    """
+    import numpy as np
+
+    from tfcli.outputs import writing
+
+    arrays: dict[str, Any] = {}
+    for record in records:
+        arrays[f"{record.kind}.weights"] = record.weights
+        arrays[f"{record.kind}.query_tokens"] = np.array(record.query_tokens)
+        arrays[f"{record.kind}.key_tokens"] = np.array(record.key_tokens)
+        if record.scores is not None:
+            arrays[f"{record.kind}.scores"] = record.scores
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path, "--npz") as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    named = [{"kind": one.kind, "query_tokens": one.query_tokens, "key_tokens": one.key_tokens} for one in records]
+    return {"records": named, "npz": str(path)}

@@ -1,0 +1,344 @@
+"""The attention weights and scores of a trained model on a text."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tfcli.errors import UsageError
+from tfcli.inspection.attention import (
+    AttentionDifference,
+    AttentionEdges,
+    AttentionEvolution,
+    AttentionFound,
+    AttentionHeads,
+    AttentionKind,
+    AttentionQuery,
+    AttentionRecord,
+    AttentionStep,
+)
+from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_place, strongest_edges
+from tfcli.inspection.heads.statistics import entropy
+from tfcli.inspection.passes import ModelPass, record_model
+from tfcli.inspection.predictions.compute import candidates_at
+from tfcli.inspection.reading import Inputs, chosen_kinds, key_ids, query_ids, read_text, require_room
+from tfcli.inspection.words import attention_in_words
+from tfcli.recipe.model import ModelSection
+from tfcli.records.arrays import frozen
+from tfcli.runs.load import LoadedRun, load_run
+
+_POSITIONS = {"alibi": "ALiBi's bias", "t5": "T5's bias"}
+
+
+def attention(
+    run: LoadedRun,
+    text: str,
+    target: str | None = None,
+    kind: AttentionKind | None = None,
+    *,
+    beam: int | None = None,
+    max_new_tokens: int | None = None,
+) -> list[AttentionRecord]:
+    """The weights of every layer and head, of one kind or of all that the model has.
+
+    The text is read as `reading.read_text` says. Row t of a decoder's weights is what it looks at to predict the token
+    after t.
+
+    Args:
+        beam: follow a search with so many beams: the target is the best text that it finds, and a decoder reads the
+            best continuation behind the text.
+        max_new_tokens: for that search; None: the recipe's.
+
+    Raises:
+        UsageError: the model has no attention of that kind or takes no target or beam, or a text is longer than the
+            context.
+    """
+    chosen_kinds(run, kind)  # refused before anything is translated
+    return attention_on(run, read_text(run, text, target, beam=beam, max_new_tokens=max_new_tokens), kind)
+
+
+def attention_on(run: LoadedRun, inputs: Inputs, kind: AttentionKind | None = None) -> list[AttentionRecord]:
+    """As `attention`, of ids that are there already.
+
+    Raises:
+        UsageError: the model has no attention of that kind.
+    """
+    kinds = chosen_kinds(run, kind)
+    with torch.inference_mode():
+        passed = record_model(run.model, inputs.tensors(run.device))
+    return [attention_record(run, one, inputs, passed) for one in kinds]
+
+
+def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed: ModelPass) -> AttentionRecord:
+    """One kind of attention of a pass that has been made: of `inputs`, by the run's model."""
+    layers = passed.attentions(kind)
+    tokenizer, queries, keys = run.tokenizer, query_ids(kind, inputs), key_ids(kind, inputs)
+    record = AttentionRecord(
+        kind,
+        tuple(tokenizer.labels(queries)),
+        tuple(tokenizer.labels(keys)),
+        weights=_stacked([layer.weights for layer in layers]),
+        scores=_stacked([layer.scores for layer in layers]),
+        bias=None if layers[0].bias is None else _stacked([one.bias for one in layers if one.bias is not None]),
+        formula=score_formula(run.config.model, kind),
+        mask=frozen(layers[0].mask.cpu().numpy(), np.bool_),
+        query_words=tokenizer.words(queries),
+        key_words=tokenizer.words(keys),
+    )
+    return focused(record)
+
+
+def _stacked(layers: list[Tensor]) -> NDArray[np.float32]:
+    """Shape: a (H, T, S) a layer to (L, H, T, S)."""
+    return frozen(torch.stack(layers).cpu().numpy())
+
+
+def score_formula(model: ModelSection, kind: AttentionKind) -> str:
+    """What stands before the softmax, with the divisor worked out.
+
+    `model.size_per_head` is Dh, the size of a head's queries and keys, which is what the scores are divided by
+    (Vaswani et al. 2017, equation 1), not the size of the model.
+    """
+    size = model.size_per_head
+    formula = {
+        "scaled_dot": f"scores = q · k / √Dh, √{size} = {math.sqrt(size):.4g}",
+        "dot": "scores = q · k, not divided",
+        "additive": "scores = v · tanh(q + k)",
+        "parameter_free": "scores = x · x, not projected and not divided",
+    }[model.attention_score]
+    if model.attention_softcap is not None:
+        cap = f"{model.attention_softcap:g}"
+        formula += f"; capped to {cap} · tanh(score / {cap})"
+    if kind == "cross":
+        return formula
+    if model.positions == "rotary":
+        return formula + "; q and k are turned by their positions (rotary)"
+    return f"{formula}; + {_POSITIONS[model.positions]}" if model.positions in _POSITIONS else formula
+
+
+_Place = tuple[int, int]
+
+LARGEST = 8
+"""Differences that are listed unless another number is asked for."""
+
+
+def difference(
+    record: AttentionRecord,
+    other: AttentionRecord,
+    places: tuple[_Place, _Place],
+    names: tuple[str, str],
+    *,
+    largest: int = LARGEST,
+) -> AttentionDifference:
+    """The weights of a layer and head of `record` less those of a layer and head of `other`, cell by cell.
+
+    Args:
+        places: the layer and head of each side. names: what the two sides are called.
+        largest: list so many differences that are not 0, the one furthest from 0 first.
+
+    Raises:
+        UsageError: the two do not have as many queries and keys.
+    """
+    if record.weights.shape[2:] != other.weights.shape[2:]:
+        raise UsageError(
+            f"{names[0]} has {_size(record)} and {names[1]} {_size(other)}: a difference needs as many",
+            "choose sources of equally many tokens, with one --target for both, or --kind encoder_self"
+            if record.kind == "cross"
+            else "choose texts of equally many tokens",
+        )
+    weights, other_weights = record.weights[places[0]], other.weights[places[1]]
+    return AttentionDifference(
+        kind=record.kind,
+        names=names,
+        place=record.place(*places[0]) if places[0] == places[1] else "",
+        query_tokens=record.query_tokens,
+        key_tokens=record.key_tokens,
+        other_query_tokens=other.query_tokens,
+        other_key_tokens=other.key_tokens,
+        weights=frozen(weights),
+        other_weights=frozen(other_weights),
+        mask=frozen(~(record.hidden(*places[0]) & other.hidden(*places[1])), np.bool_),
+        largest=_furthest(np.asarray(weights - other_weights), largest),
+        query_positions=record.rows,
+        key_positions=record.columns,
+    )
+
+
+def require_same_tokens(record: AttentionRecord, other: AttentionRecord, name: str) -> None:
+    """Refuse another model that cuts the text into other tokens: its rows and columns would be other ones.
+
+    Raises:
+        UsageError: naming the first token that differs.
+    """
+    for tokens, others in ((record.query_tokens, other.query_tokens), (record.key_tokens, other.key_tokens)):
+        if tokens != others:
+            pairs = zip((*tokens, "the end"), (*others, "the end"), strict=False)
+            at, (one, two) = next((at, pair) for at, pair in enumerate(pairs) if pair[0] != pair[1])
+            raise UsageError(
+                f"{name} reads other tokens: token {at} is {two!r}, and here {one!r}",
+                "compare runs with one tokenizer",
+            )
+
+
+def _furthest(differences: NDArray[np.float32], count: int) -> tuple[tuple[int, int], ...]:
+    size = np.abs(differences)
+    order = np.argsort(-size, axis=None, kind="stable")[: min(count, int((size > 0).sum()))]
+    rows, columns = np.unravel_index(order, differences.shape)
+    return tuple(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+def _size(record: AttentionRecord) -> str:
+    queries, keys = record.weights.shape[2:]
+    return f"{keys} source and {queries} target tokens" if record.kind == "cross" else f"{queries} tokens"
+
+
+def evolution(
+    run: LoadedRun,
+    inputs: Inputs,
+    kind: AttentionKind,
+    layer: int | None = None,
+    head: int | None = None,
+    *,
+    words: bool = False,
+) -> AttentionEvolution:
+    """One head on one text at every checkpoint.
+
+    Args:
+        layer: None: that of the head that says most with the run's loaded weights; head: likewise.
+        words: merge the pieces of a word.
+
+    Raises:
+        UsageError: the run keeps fewer than two checkpoints, or has no such layer or head.
+    """
+    kept = list(run.directory.checkpoints())
+    if len(kept) < 2:
+        only = f"one checkpoint, of step {kept[0]}" if kept else "no checkpoints"
+        raise UsageError(
+            f"The run {run.directory.path} keeps {only}, and an evolution needs two",
+            "train with --set train.keep_checkpoints=8, and --set train.save_every=STEPS for how often",
+        )
+
+    def read(run: LoadedRun) -> AttentionRecord:
+        [found] = attention_on(run, inputs, kind)
+        return attention_in_words(found) if words else found
+
+    record = read(run)
+    layer, head = focused(record, layer, head).focus
+    maps = [read(load_run(run.directory.path, str(step), run.device)).weights[layer, head] for step in kept]
+    return AttentionEvolution(
+        kind=kind,
+        layer=layer,
+        head=head,
+        query_tokens=record.query_tokens,
+        key_tokens=record.key_tokens,
+        weights=frozen(np.stack(maps)),
+        mask=frozen(~record.hidden(layer, head), np.bool_),
+        steps=tuple(_step(step, weights, record.telling) for step, weights in zip(kept, maps, strict=True)),
+    )
+
+
+def _step(step: int, weights: NDArray[np.float32], telling: NDArray[np.bool_]) -> AttentionStep:
+    [nats] = entropy(weights[None].astype(np.float64))
+    among = weights * telling
+    row, column = np.unravel_index(int(among.argmax()), weights.shape)
+    return AttentionStep(step, abs(float(nats)), float(among[row, column]), int(row), int(column))
+
+
+def inspect_attention(
+    run: LoadedRun, text: str, choice: AttentionChoice | None = None, checkpoint: str = "best"
+) -> AttentionFound:
+    """What is asked of a text's attention: heads, one query's row, the strongest weights, a difference, an evolution.
+
+    Without a choice, the weights of all heads. Row t of a decoder's weights is what it looks at to predict the token
+    after t. Of several kinds, a comparison is of the last one: of an encoder-decoder, its cross-attention.
+
+    Args:
+        checkpoint: which weights of the run are loaded, to call them by in a comparison.
+
+    Raises:
+        UsageError: the model has no attention of that kind, or no such layer or head; takes no target or beam; a text
+            is longer than the context or has no such part; or what is compared does not have the same tokens.
+    """
+    choice = choice or AttentionChoice()
+    chosen_kinds(run, choice.kind)  # refused before anything is translated
+    inputs = choice.read(run, text)
+    records = attention_on(run, inputs, choice.kind)
+    if choice.rollout and choice.kind is None:
+        records = [record for record in records if record.kind != "cross"]
+    if choice.evolution:
+        return evolution(run, inputs, records[-1].kind, choice.layer, choice.head, words=choice.words)
+    if choice.compared and choice.against_head is None:
+        return _against_another(run, text, inputs, records[-1], choice, checkpoint)
+    found = chosen_attention(records, choice)
+    if choice.query is None or not isinstance(found, AttentionHeads):
+        return found
+    whole, [row] = records[-1], found.records
+    at = whole.query_words[row.rows[0]].places[-1] if choice.words else row.rows[0]
+    predicts = whole.kind != "encoder_self" and run.config.model.head != "none"
+    predicted = tuple(candidates_at(run, inputs, at)) if predicts else ()
+    return AttentionQuery(found.records, choice.layer, choice.head, predicted=predicted)
+
+
+def chosen_attention(
+    records: Sequence[AttentionRecord], choice: AttentionChoice
+) -> AttentionHeads | AttentionEdges | AttentionDifference:
+    """As `inspect_attention`, of weights that are there: heads, the strongest weights, or a head less another one.
+
+    Raises:
+        UsageError: there is no such layer, head, word or part.
+    """
+    whole = (choice.rows, choice.columns, choice.query) == (None, None, None)
+    if not whole or choice.top_k is not None or choice.against_head is not None:
+        records = records[-1:]  # the sides of an encoder-decoder are of different lengths
+    found = [choice.of(record) for record in records]
+    ours = found[-1]
+    if choice.against_head is not None:
+        place = head_place(choice.against_head, "--against-head")
+        if place == ours.focus:
+            raise UsageError(
+                f"--against-head {choice.against_head} names the head that is shown",
+                "name another one, or choose what is shown with --layer and --head",
+            )
+        require_place("layer", place[0], ours.weights.shape[0])
+        require_place("head", place[1], ours.weights.shape[1])
+        names = ours.place(*ours.focus), ours.place(*place)
+        return difference(ours, ours, (ours.focus, place), names, largest=choice.top_k or LARGEST)
+    if choice.top_k is not None:
+        return strongest_edges(ours, *ours.focus, choice.top_k)
+    return AttentionHeads(tuple(found), choice.layer, choice.head, choice.scores)
+
+
+def _against_another(
+    run: LoadedRun, text: str, inputs: Inputs, record: AttentionRecord, choice: AttentionChoice, checkpoint: str
+) -> AttentionDifference:
+    """A head on its text less the same head on another text, of another run, or with other weights.
+
+    With one tokenizer, another run reads the same ids, a translation too; else it reads the text itself.
+    """
+    if choice.against_text is not None:
+        names = f"“{text}”", f"“{choice.against_text}”"
+        [other] = attention_on(run, choice.read(run, choice.against_text), record.kind)
+    else:
+        if choice.against_run is not None:
+            names = str(run.directory.path), str(choice.against_run)
+            rival = load_run(choice.against_run, device=run.device)
+        else:
+            assert choice.against_checkpoint is not None
+            names = _weights_name(checkpoint), _weights_name(choice.against_checkpoint)
+            rival = load_run(run.directory.path, choice.against_checkpoint, run.device)
+        if rival.config.tokenizer_fingerprint != run.config.tokenizer_fingerprint:
+            inputs = choice.read(rival, text)
+        require_room(rival, inputs)
+        [other] = attention_on(rival, inputs, record.kind)
+        require_same_tokens(record, other, names[1])
+    ours, theirs = choice.of(record), choice.of(other)
+    require_place("layer", ours.focus[0], theirs.weights.shape[0])
+    require_place("head", ours.focus[1], theirs.weights.shape[1])
+    return difference(ours, theirs, (ours.focus, ours.focus), names, largest=choice.top_k or LARGEST)
+
+
+def _weights_name(checkpoint: str) -> str:
+    return f"step {checkpoint}" if checkpoint.isdecimal() else f"the {checkpoint} weights"

@@ -1,0 +1,255 @@
+"""Attention matrices as an SVG of plain rectangles: the same bytes every time, nothing fetched."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.draw.colors import NO_VALUE, SIGNED, VIRIDIS, WEIGHTS, Colormap, hexadecimal, levels, readable_on
+from tfcli.draw.safe import shortened, widest
+from tfcli.draw.svg import svg_document
+from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.attention.matrix_view import KIND_NAMES, Matrix, head_sums, labels, pooled, weights_matrix
+
+_CELL = 34
+_SIGNED_CELL = 48
+_LETTER = 8  # a monospaced letter of 13 px, with room to spare
+_LONGEST = 24
+_MOST_NUMBERS = 48  # columns with a number in every cell
+_MOST_CELLS = 400  # columns of their own; more are pooled
+_MAP_SIDE = 1200  # of a map without numbers
+_LINE = 20
+_GAP = 6
+_SCALE_STEPS = 16
+
+
+def attention_svg(record: AttentionRecord, layer: int, head: int, kept: int = 0) -> str:
+    """An SVG document of one head's weights: queries down, keys across, the scale under them."""
+    return matrices_svg([weights_matrix(record, layer, head, kept)])
+
+
+def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") -> str:
+    """An SVG document of matrices under one another, each with its title and its scale.
+
+    Args:
+        heading: above all of them, bold, with the lines of `note` under it.
+    """
+    panels = [_Panel.of(matrix) for matrix in matrices]
+    above = [line for line in (heading, *note.split("\n")) if line]
+    top = 36 + _LINE * len(above) if above else 24
+    parts: list[str] = []
+    width = _LETTER * max(map(len, above), default=0) + 32
+    y = top
+    for panel in panels:
+        parts += panel.draw(y)
+        y += panel.height
+        width = max(width, panel.width)
+    title = heading or matrices[0].title
+    head = [_line(text, 24 + _LINE * n, bold=n == 0 and bool(heading)) for n, text in enumerate(above)]
+    return svg_document(title, width, y, [*head, *parts], " shape-rendering='crispEdges'")
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """One matrix: its words, its labels, its cells and its scale, from a `y` on."""
+
+    matrix: Matrix
+    cell: int
+
+    @classmethod
+    def of(cls, matrix: Matrix) -> "_Panel":
+        count = len(matrix.keys)
+        if count <= _MOST_NUMBERS:
+            return cls(matrix, _SIGNED_CELL if matrix.signed else _CELL)
+        matrix = pooled(matrix, -(-(count - matrix.kept) // _MOST_CELLS))
+        return cls(matrix, max(2, _MAP_SIDE // len(matrix.keys)))
+
+    @property
+    def numbered(self) -> bool:
+        """Whether every cell holds its number."""
+        return self.cell >= _CELL
+
+    @property
+    def words(self) -> list[str]:
+        """The lines above the cells."""
+        return [line for line in (self.matrix.title, *self.matrix.note.split("\n")) if line]
+
+    @cached_property
+    def queries(self) -> tuple[str, ...]:
+        """Labels of the rows, with positions where those are not simply 0, 1, 2 …"""
+        return self._labels(self.matrix.queries, self.matrix.rows)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """Labels of the columns."""
+        return self._labels(self.matrix.keys, self.matrix.columns)
+
+    @cached_property
+    def left(self) -> int:
+        """Where the cells begin."""
+        return 16 + _LETTER * max(widest(self.queries), 4)
+
+    @property
+    def top(self) -> int:
+        """Where the cells begin, from the panel's own top on."""
+        return _LINE * len(self.words) + round(_LETTER * 0.8 * max(widest(self.keys), 4)) + 8
+
+    @property
+    def width(self) -> int:
+        """Of the panel with its words."""
+        slant = round(_LETTER * 0.6 * widest(self.keys[-1:]))
+        words = max(map(len, self.words), default=0)
+        cells = self._x(len(self.keys)) + slant + 16
+        return max(cells, _LETTER * words + 32, self.left + 10 * _SCALE_STEPS + _LETTER * (len(self._legend) + 16))
+
+    @property
+    def height(self) -> int:
+        """Of the panel with what is under it."""
+        return self.top + self.cell * len(self.queries) + 56
+
+    @property
+    def _legend(self) -> str:
+        if not np.isnan(self.matrix.values).any():
+            return self.matrix.meaning
+        return f"{self.matrix.meaning}; {'a dot' if self.numbered else 'white'}: {self.matrix.empty}"
+
+    @property
+    def _colormap(self) -> Colormap:
+        return SIGNED if self.matrix.signed else WEIGHTS
+
+    def draw(self, y: int) -> Iterator[str]:
+        """The panel's elements."""
+        for number, words in enumerate(self.words):
+            yield _line(words, y + _LINE * number, bold=number == 0 and bool(self.matrix.title))
+        step = max(1, -(-14 // self.cell))
+        for column in range(0, len(self.keys), step):
+            x = self._x(column) + self.cell // 2 + 3
+            label = escape(self.keys[column])
+            yield f"<text transform='translate({x} {y + self.top - 8}) rotate(-50)'>{label}</text>"
+        for row in range(0, len(self.queries), step):
+            middle = y + self.top + self.cell * row + self.cell // 2 + 5
+            yield f"<text x='{self.left - 8}' y='{middle}' text-anchor='end'>{escape(self.queries[row])}</text>"
+        grid = levels(self.matrix.values, *self.matrix.scale).tolist()
+        for row, row_levels in enumerate(grid):
+            yield from self._row(row, row_levels, y + self.top + self.cell * row)
+        yield from self._scale(y + self.top + self.cell * len(self.queries) + 14)
+
+    def _row(self, row: int, row_levels: list[int], y: int) -> Iterator[str]:
+        if not self.numbered:
+            yield from self._run(row_levels, y)
+            return
+        half = self.cell // 2
+        for column, level in enumerate(row_levels):
+            x = self._x(column)
+            if level == NO_VALUE:
+                yield f"<circle cx='{x + half}' cy='{y + half}' r='1.5' fill='#aaaaaa'/>"
+                continue
+            color = self._colormap.table[level]
+            number = self.matrix.text(float(self.matrix.values[row, column]))
+            yield (
+                f"<rect x='{x}' y='{y}' width='{self.cell}' height='{self.cell}' fill='{hexadecimal(color)}'/>"
+                f"<text x='{x + half}' y='{y + half + 5}' text-anchor='middle' "
+                f"fill='{hexadecimal(readable_on(color))}'>{number}</text>"
+            )
+
+    def _run(self, row_levels: list[int], y: int) -> Iterator[str]:
+        """Neighbours of one colour as one rectangle; the first keys end theirs."""
+        kept = self.matrix.kept
+        cells = [(level, column >= kept) for column, level in enumerate(row_levels)]
+        column = 0
+        for (level, _), run in groupby(cells):
+            length = sum(1 for _ in run)
+            if level != NO_VALUE:
+                color = hexadecimal(self._colormap.table[level])
+                width = self.cell * length
+                yield f"<rect x='{self._x(column)}' y='{y}' width='{width}' height='{self.cell}' fill='{color}'/>"
+            column += length
+
+    def _scale(self, y: int) -> Iterator[str]:
+        low, high = self.matrix.scale
+        table = self._colormap.table
+        first = self.matrix.text(low) if self.matrix.signed else "0"
+        left = self.left + _LETTER * (len(first) + 1)
+        yield f"<text x='{self.left}' y='{y + 12}'>{first}</text>"
+        for step in range(_SCALE_STEPS):
+            color = hexadecimal(table[round(step / (_SCALE_STEPS - 1) * (len(table) - 1))])
+            yield f"<rect x='{left + 10 * step}' y='{y}' width='10' height='14' fill='{color}'/>"
+        note = escape(f"{self.matrix.text(high)}, {self._legend}")
+        yield f"<text x='{left + 8 + 10 * _SCALE_STEPS}' y='{y + 12}'>{note}</text>"
+
+    def _x(self, column: int) -> int:
+        kept = self.matrix.kept
+        return self.left + self.cell * column + (_GAP if kept and column >= kept else 0)
+
+    def _labels(self, labels: tuple[str, ...], positions: tuple[int, ...]) -> tuple[str, ...]:
+        short = [shortened(label, _LONGEST) for label in labels]
+        if self.numbered and not self.matrix.cropped:
+            return tuple(short)
+        return tuple(f"{label} {position}" for label, position in zip(short, positions, strict=True))
+
+
+def _line(text: str, y: int, *, bold: bool) -> str:
+    look = "font-size='15' font-weight='bold'" if bold else "fill='#555555'"
+    return f"<text x='16' y='{y}' {look}>{escape(text)}</text>"
+
+
+_DECIMALS = 4
+_PAGE = Path(__file__).with_name("page.html")
+"""Its style and its script, with `__DATA__` where the weights go and `__HASH__` where the one script that may run is
+named."""
+
+
+def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0) -> str:
+    """A self-contained page: choose kind, layer and head; pointing at a token or a cell shows its weights.
+
+    It opens on the last record, at its focus. Weights are rounded to four decimals. Tokens are data, written
+    into the page by the script as text only.
+
+    Args:
+        layer, head: numbers of the first layer and head of every record, where they were narrowed.
+    """
+    last = records[-1]
+    palettes = {"cividis": WEIGHTS, "viridis": VIRIDIS}
+    data = {
+        "records": [{**_record(record), "layer": layer, "head": head} for record in records],
+        "palettes": {name: [hexadecimal(color) for color in chosen.table] for name, chosen in palettes.items()},
+        "focus": [len(records) - 1, last.focus[0] - layer, last.focus[1] - head],
+    }
+    # "</script>" or "<!--" inside a token must not end the data block.
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
+    page = _PAGE.read_text(encoding="utf-8")
+    script = page.partition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return page.replace("__HASH__", f"sha256-{digest}").replace("__DATA__", text)
+
+
+def _record(record: AttentionRecord) -> dict[str, Any]:
+    """`rows` and `columns` are positions; `sums` are of each row, for those of rounded weights are off."""
+    layers, heads = map(range, record.weights.shape[:2])
+    return {
+        "kind": KIND_NAMES[record.kind],
+        "queries": labels(record.query_tokens),
+        "keys": labels(record.key_tokens),
+        "names": record.names,
+        "rows": record.rows,
+        "columns": record.columns,
+        "weights": [[_rounded(record.visible_weights(layer, head)) for head in heads] for layer in layers],
+        "sums": np.round(record.weights.sum(axis=-1, dtype=np.float64), 2).tolist(),
+        "note": [[head_sums(record, layer, head) for head in heads] for layer in layers],
+    }
+
+
+def _rounded(weights: NDArray[np.float32]) -> list[list[float | None]]:
+    """With four decimals; None where a query may not look, for what is merely small may round to 0."""
+    rounded = np.round(weights.astype(np.float64), _DECIMALS).astype(object)
+    rounded[np.isnan(weights)] = None
+    return rounded.tolist()

@@ -1,0 +1,465 @@
+"""Attention in all its forms: for the terminal, as SVG, as a page, as CSV and as JSON."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from tfcli.draw.numbers import exact, percent, plural, weight
+from tfcli.draw.safe import fit, shortened, widest
+from tfcli.draw.svg import picture_html, picture_svg
+from tfcli.draw.tables import CsvTable, bar, bare, to_csv, to_json
+from tfcli.inspection.attention import (
+    AttentionDifference,
+    AttentionEdges,
+    AttentionEvolution,
+    AttentionFound,
+    AttentionHeads,
+    AttentionQuery,
+    AttentionRecord,
+)
+from tfcli.inspection.attention.matrix_view import (
+    HABITS,
+    KIND_NAMES,
+    SIDES,
+    Grid,
+    Matrix,
+    bias_matrix,
+    difference_matrix,
+    labels,
+    look_at,
+    paired,
+    scores_matrix,
+    strongest,
+    title,
+    token_at,
+    weights_matrix,
+)
+from tfcli.inspection.attention.page_view import attention_html, attention_svg, matrices_svg
+from tfcli.inspection.attention.thumbnails_view import AttentionOverview, Scale, Thumbnails
+from tfcli.inspection.predictions.view import candidate_bars
+from tfcli.records.generation import Candidate
+
+
+@dataclass(frozen=True)
+class AttentionTable:
+    """Queries down, keys across: one head's weights as numbers while they fit, else as a map.
+
+    Args:
+        kept: so many first keys stand apart and are never made smaller.
+    """
+
+    record: AttentionRecord
+    layer: int
+    head: int
+    kept: int = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        matrix = weights_matrix(self.record, self.layer, self.head, self.kept)
+        yield from matrix.heading()
+        yield Grid(matrix)
+        seen = look_at(self.record, self.layer, self.head)
+        if seen:
+            yield Text(seen)
+
+
+_AROUND = 17
+"""Lines of a screen that a story and the commands behind a picture take."""
+_LONGEST_LABEL, _LONGEST_BAR = 24, 40
+
+
+@dataclass(frozen=True)
+class AttentionRow:
+    """A line a key, in the order of the text; of many, the strongest.
+
+    Args:
+        predicted: the likeliest tokens behind it; none where it predicts nothing.
+        row: the query. most: so many keys at most.
+    """
+
+    record: AttentionRecord
+    layer: int
+    head: int
+    predicted: tuple[Candidate, ...] = ()
+    row: int = 0
+    most: int = 20
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        query = token_at(record.query_tokens, record.rows, self.row)
+        yield Text(title(record, self.layer, self.head), style="bold")
+        weights, hidden = (
+            record.weights[self.layer, self.head, self.row],
+            record.hidden(self.layer, self.head)[self.row],
+        )
+        seen = np.flatnonzero(~hidden)
+        shown = np.sort(seen[np.argsort(-weights[seen], kind="stable")[: self.most]])
+        yield Text(f"where {query} looks, of {plural(len(seen), 'key')}; all weights sum to 1", style="dim")
+        names = tuple(shortened(label, _LONGEST_LABEL) for label in labels(record.key_tokens))
+        width = widest(tuple(names[key] for key in shown))
+        room = max(4, min(_LONGEST_BAR, options.max_width - width - 17))
+        for key in shown.tolist():
+            line = Text(f"  {fit(names[key], width)} {record.columns[key]:>4}  {percent(float(weights[key])):>7}  ")
+            yield line.append(bar(float(weights[key]), room, ascii_only=options.ascii_only), "cyan")
+        if rest := len(seen) - len(shown):
+            others = float(weights[seen].sum() - weights[shown].sum())
+            yield Text(f"  {rest} others, the weaker ones: {percent(others)}", style="dim")
+        if len(record.rows) == 1 and (found := look_at(record, self.layer, self.head)):
+            yield Text(found)
+        if self.predicted:
+            yield Text("")
+            yield Text(f"Predicted behind {query}", style="bold")
+            yield from candidate_bars(self.predicted, None, options.max_width, ascii_only=options.ascii_only)
+
+
+@dataclass(frozen=True)
+class AttentionEnding:
+    """The last picture of a recipe: the table, or, where a screen is too low for it, one word's row: the last one's,
+    of cross-attention the one that finds most."""
+
+    record: AttentionRecord
+    on_screen: bool = True
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record, place = self.record, self.record.focus
+        table, room = AttentionTable(record, *place), console.size.height - _AROUND
+        if not self.on_screen or len(console.render_lines(table, options, pad=False)) <= room:
+            yield table
+            return
+        words = [at for at, word in zip(record.rows, record.query_words, strict=True) if word.kind == "word"]
+        found = strongest(record, *place) if record.kind == "cross" else None
+        row = found[0] if found else max(words, default=0)
+        yield AttentionRow(record, *place, row=row, most=max(3, room - 3))
+
+
+_LONGEST = 24
+_BAR = 20
+
+
+@dataclass(frozen=True)
+class AttentionEdgeList:
+    """Query → key with positions, weight and a bar, strongest first; "only key": the query may look at no other."""
+
+    edges: AttentionEdges
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        one = self.edges
+        yield Text(f"Strongest attention weights · {KIND_NAMES[one.kind]} · {one.place}", style="bold")
+        masked = f"; {plural(one.masked, 'cell')} masked, and not counted" if one.masked else ""
+        share = f"they hold {percent(one.share)} of all weight"
+        yield Text(f"{len(one.edges)} of {plural(one.possible, 'weight')}; {share}{masked}", style="dim")
+        table = bare(">", "query", ">", "key", ">weight", "")
+        longest = min(_LONGEST, max(4, (options.max_width - 40) // 2))
+        room = min(_BAR, max(4, options.max_width - 2 * longest - 36))
+        for edge in one.edges:
+            drawn = bar(edge.weight, room, ascii_only=options.ascii_only)
+            query, key = labels((edge.query_token, edge.key_token))
+            table.add_row(
+                Text(str(edge.query), "dim"),
+                Text(shortened(query, longest)),
+                Text(f"→ {edge.key}", "dim"),
+                Text(shortened(key, longest)),
+                Text(f"{edge.weight:.3f}"),
+                Text(drawn + (" only key" if edge.only else "")),
+            )
+        yield table
+
+
+def edges_table(edges: AttentionEdges) -> CsvTable:
+    """A row an edge, strongest first."""
+    rows = [
+        (edges.kind, edges.place, one.query, one.key, one.query_token, one.key_token, one.weight) for one in edges.edges
+    ]
+    return CsvTable(("kind", "place", "query", "key", "query_token", "key_token", "weight"), rows)
+
+
+_DIFFERENCE_LONGEST = 24
+
+
+@dataclass(frozen=True)
+class AttentionDifferenceView:
+    """The map centred on 0, and under it the largest differences with both weights."""
+
+    difference: AttentionDifference
+    kept: int = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        matrix = difference_matrix(self.difference, self.kept)
+        yield from matrix.heading()
+        yield Grid(matrix)
+        yield Text("")
+        yield self._largest(options.max_width)
+
+    def _largest(self, width: int) -> Table | Text:
+        one = self.difference
+        if not one.largest:
+            return Text("No difference: both sides are the same, cell by cell.")
+        table = bare("query → key", ">first", ">second", ">difference")
+        table.title, table.title_justify, table.title_style = "Largest differences", "left", "bold"
+        queries = paired(one.query_tokens, one.other_query_tokens)
+        keys = paired(one.key_tokens, one.other_key_tokens)
+        longest = min(_DIFFERENCE_LONGEST, (width - 46) // 2)
+        for row, column in one.largest:
+            first, second = float(one.weights[row, column]), float(one.other_weights[row, column])
+            table.add_row(
+                Text(
+                    f"{shortened(queries[row], longest)} ({one.query_positions[row]}) → "
+                    f"{shortened(keys[column], longest)} ({one.key_positions[column]})"
+                ),
+                Text(weight(first)),
+                Text(weight(second)),
+                Text(f"{first - second:+.2f}", "bold"),
+            )
+        return table
+
+
+def difference_table(difference: AttentionDifference) -> CsvTable:
+    """A row a cell: query, key, their tokens on both sides, both weights and their difference."""
+    one = difference
+    rows = (
+        (
+            one.kind,
+            one.query_positions[row],
+            one.key_positions[column],
+            *(one.query_tokens[row], one.key_tokens[column]),
+            *(one.other_query_tokens[row], one.other_key_tokens[column]),
+            float(str(one.weights[row, column])),
+            float(str(one.other_weights[row, column])),
+            float(str(one.differences[row, column])),
+        )
+        for row in range(len(one.query_tokens))
+        for column in range(len(one.key_tokens))
+    )
+    names = "kind query key query_token key_token other_query_token other_key_token weight other_weight difference"
+    return CsvTable(names.split(), rows)
+
+
+@dataclass(frozen=True)
+class AttentionEvolutionView:
+    """Maps in order of step on one scale, and under them how sharp the head is at each."""
+
+    evolution: AttentionEvolution
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        one = self.evolution
+        yield Text(
+            f"Attention weights by step · {KIND_NAMES[one.kind]} · layer {one.layer}, head {one.head}", style="bold"
+        )
+        count, queries, keys = one.weights.shape
+        yield Text(f"{count} checkpoints; {queries} queries down, {keys} keys across; {SIDES[one.kind]}", style="dim")
+        names = [f"step {exact(step.step)}" for step in one.steps]
+        visible = np.where(one.mask, one.weights, np.float32(np.nan))
+        yield Thumbnails((tuple(zip(names, visible, strict=True)),))
+        yield Text("")
+        yield self._figures()
+        yield Text("entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone", style="dim")
+        if one.kind != "cross":
+            yield Text(f"strongest: {HABITS}", style="dim")
+
+    def _figures(self) -> Table:
+        one = self.evolution
+        table = bare(">step", ">entropy, nats", ">strongest", "query → key")
+        for step in one.steps:
+            query = token_at(one.query_tokens, range(len(one.query_tokens)), step.row)
+            key = token_at(one.key_tokens, range(len(one.key_tokens)), step.column)
+            edge = f"{query} → {key}" if step.strongest else "none"
+            table.add_row(exact(step.step), f"{step.entropy:.2f}", weight(step.strongest), Text(edge))
+        return table
+
+
+def evolution_table(evolution: AttentionEvolution) -> CsvTable:
+    """A row a step and cell."""
+    return CsvTable(
+        ("kind", "layer", "head", "step", "query", "key", "query_token", "key_token", "weight"), _rows(evolution)
+    )
+
+
+def _rows(one: AttentionEvolution) -> Iterator[tuple[object, ...]]:
+    for index, step in enumerate(one.steps):
+        for (row, column), value in np.ndenumerate(one.weights[index]):
+            names = (one.query_tokens[row], one.key_tokens[column])
+            yield (one.kind, one.layer, one.head, step.step, row, column, *names, float(str(value)))
+
+
+SOFTMAX = "weights = softmax of each row's scores, masked cells left out"
+_SPACE = 3
+_NARROWEST_MAP = 60
+_LEGEND = 50  # cells that a legend wants
+
+
+@dataclass(frozen=True)
+class AttentionScores:
+    """Scores, what positions added to them where they did, and weights: side by side where they fit."""
+
+    record: AttentionRecord
+    layer: int
+    head: int
+    kept: int = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self.heading, style="bold")
+        yield Text(self.note, style="dim")
+        matrices = self.matrices()
+        parts = [Group(*matrix.heading(), Grid(matrix)) for matrix in matrices]
+        widths = _side_by_side(matrices, options.max_width)
+        if widths is None:
+            yield from parts
+            return
+        row = Table.grid(padding=(0, _SPACE, 0, 0))
+        for width in widths:
+            row.add_column(width=width)
+        row.add_row(*parts)
+        yield row
+
+    @property
+    def heading(self) -> str:
+        """What is shown, as one line."""
+        place = self.record.place(self.layer, self.head)
+        return f"Attention scores and weights · {KIND_NAMES[self.record.kind]} · {place}"
+
+    @property
+    def note(self) -> str:
+        """The two formulas, and which side is which."""
+        return f"{self.record.formula}\n{SOFTMAX}\n{SIDES[self.record.kind]}"
+
+    def matrices(self) -> list[Matrix]:
+        """The scores, the position bias where there is one, and the weights."""
+        where = (self.record, self.layer, self.head, self.kept)
+        scores = replace(scores_matrix(*where), title="Scores")
+        weights = replace(weights_matrix(*where), title="Weights", note="")
+        if self.record.bias is None:
+            return [scores, weights]
+        return [scores, replace(bias_matrix(*where), title="of which position bias"), weights]
+
+
+def _side_by_side(matrices: list[Matrix], width: int) -> list[int] | None:
+    """A width each: as numbers where all of them fit in one line, as maps where those stay wide; else None."""
+    most = width - _SPACE * (len(matrices) - 1)
+    wanted = [Grid(matrix).numbers_width(most) for matrix in matrices]
+    known = [one for one in wanted if one is not None]
+    if len(known) == len(wanted) and sum(known) <= most:
+        roomy = [max(one, _LEGEND) for one in known]
+        return roomy if sum(roomy) <= most else known
+    share = most // len(matrices)
+    return [share] * len(matrices) if not known and share >= _NARROWEST_MAP else None
+
+
+def scores_svg(scores: AttentionScores) -> str:
+    """The same tables as an SVG document, one under the other."""
+    return matrices_svg(scores.matrices(), scores.heading, scores.note)
+
+
+_COLUMNS = ("kind", "layer", "head", "query", "key", "query_token", "key_token", "weight")
+
+
+def attention_table(records: Sequence[AttentionRecord], first: tuple[int, int] = (0, 0)) -> CsvTable:
+    """A row a weight, masked ones (0) too; its score behind it where scores are kept.
+
+    Args:
+        first: the layer and the head that the first entries of `weights` are.
+    """
+    with_scores = records[0].scores is not None
+    return CsvTable((*_COLUMNS, "score") if with_scores else _COLUMNS, _csv_rows(records, first))
+
+
+def _csv_rows(records: Sequence[AttentionRecord], first: tuple[int, int]) -> Iterator[tuple[object, ...]]:
+    for record in records:
+        rows, columns = record.rows, record.columns
+        for index, value in np.ndenumerate(record.weights):
+            layer, head, query, key = index
+            where = (record.names[layer], "") if record.names else (layer + first[0], head + first[1])
+            names = (record.query_tokens[query], record.key_tokens[key])
+            # As text, a float32 has as many digits as name it exactly.
+            score = () if record.scores is None else (str(record.scores[index]),)
+            yield (record.kind, *where, rows[query], columns[key], *names, str(value), *score)
+
+
+MOST_NUMBERS = 2_000_000
+"""Weights in a page or in JSON; a longer text's page has the chosen heads alone."""
+
+
+@dataclass(frozen=True)
+class AttentionForms:
+    """What was asked of a text's attention, in every form. Files show what the terminal does, where they can.
+
+    Args:
+        kept: so many first keys stand apart.
+        scale: of the thumbnails: one for all heads, or each head's own.
+    """
+
+    found: AttentionFound
+    kept: int = 0
+    scale: Scale = "all"
+
+    def view(self) -> Any:
+        """For the terminal: of several heads all of them small, and one as a table."""
+        found, kept = self.found, self.kept
+        if isinstance(found, AttentionEdges):
+            return AttentionEdgeList(found)
+        if isinstance(found, AttentionDifference):
+            return AttentionDifferenceView(found, kept)
+        if isinstance(found, AttentionEvolution):
+            return AttentionEvolutionView(found)
+        drawn = found.records[-1]
+        if isinstance(found, AttentionQuery):
+            return AttentionRow(drawn, *drawn.focus, found.predicted)
+        if found.scores:
+            return AttentionScores(drawn, *drawn.focus, kept)
+        table = AttentionTable(drawn, *drawn.focus, kept)
+        if found.layer is None and found.head is None and drawn.weights[..., 0, 0].size > 1:
+            return Group(AttentionOverview(drawn, self.scale), Text(""), table)
+        return table
+
+    def json(self) -> Any:
+        """As JSON values."""
+        if not isinstance(self.found, AttentionHeads):
+            return to_json(self.found)
+        records = to_json(list(self.found.narrowed()))
+        if isinstance(self.found, AttentionQuery):
+            return {**records, "predicted": to_json(list(self.found.predicted))}
+        return records
+
+    def table(self) -> CsvTable:
+        """For CSV."""
+        found = self.found
+        if isinstance(found, AttentionEdges):
+            return edges_table(found)
+        if isinstance(found, AttentionDifference):
+            return difference_table(found)
+        if isinstance(found, AttentionEvolution):
+            return evolution_table(found)
+        return attention_table(found.narrowed(), (found.layer or 0, found.head or 0))
+
+    def svg(self) -> str:
+        """The picture as a file."""
+        if isinstance(self.found, AttentionDifference):
+            return matrices_svg([difference_matrix(self.found, self.kept)])
+        if not isinstance(self.found, AttentionHeads):
+            return picture_svg(self.view())
+        drawn = self.found.records[-1]
+        if self.found.scores:
+            return scores_svg(self.view())
+        return attention_svg(drawn, *drawn.focus, 0 if isinstance(self.found, AttentionQuery) else self.kept)
+
+    def html(self) -> str:
+        """The page: of all heads, where there are not too many numbers."""
+        found = self.found
+        if not isinstance(found, AttentionHeads):
+            return picture_html(self.view())
+        every = sum(record.weights.size for record in found.records)
+        if every <= MOST_NUMBERS and not isinstance(found, AttentionQuery):
+            return attention_html(found.records)
+        return attention_html(found.narrowed(), layer=found.layer or 0, head=found.head or 0)
+
+    def text(self, ending: str) -> str | None:
+        """What a file with that ending holds; None: no such form."""
+        if ending == ".json":
+            return json.dumps(self.json(), allow_nan=False) + "\n"
+        if ending == ".csv":
+            return to_csv(self.table())
+        return self.svg() if ending == ".svg" else self.html() if ending == ".html" else None

@@ -1,0 +1,47 @@
+"""``tfcli inspect attribution``, direct logit attribution: what each part of a model adds to a logit."""
+
+from typing import Annotated
+
+import typer
+
+from tfcli.console.options import Outputs, Position, Run, Target, Text, Weights, command, present
+from tfcli.console.stdin import read_text
+from tfcli.console.terminal import Terminal
+
+
+@command
+def attribution(
+    terminal: Terminal,
+    outputs: Outputs,
+    run: Run,
+    text: Text,
+    *,
+    target: Target = None,
+    position: Position = None,
+    token: Annotated[
+        str | None,
+        typer.Option(metavar="TOKEN", help="The token whose logit is explained.", show_default="the likeliest"),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="Subtract the logit of this token.", show_default="nothing")
+    ] = None,
+    weights: Weights,
+) -> None:
+    """Show what a token's logit owes to each part of the model.
+
+    The logit is the sum of what the embeddings, every head, every MLP and the
+    biases have added to the residual stream, each read in the token's
+    direction. --against shows what decides between two tokens.
+
+    Examples:
+
+      tfcli inspect attribution runs/decoder-1 "Tom swam to the"
+      tfcli inspect attribution runs/decoder-1 "Tom s" --token w --against a
+      tfcli inspect attribution runs/pt-en-1 "o gato" --target "the" --position 0
+    """
+    from tfcli.inspection.attribution.compute import attribution as compute
+    from tfcli.inspection.attribution.view import AttributionView, attribution_table
+
+    text = read_text(text)
+    record = compute(weights.load(run), text, target, position=position, token=token, against=against)
+    present(terminal, outputs, AttributionView(record), record, attribution_table)

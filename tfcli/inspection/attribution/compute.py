@@ -1,0 +1,215 @@
+"""Direct logit attribution: what a token's logit owes to each part of a model.
+
+The logit is h · W[token] + b, and h is a sum over parts (`decomposition.py`), so the logit is one too (Elhage et al.
+2021; Nanda 2022, "direct logit attribution"). What a part does by way of later parts counts as theirs.
+
+Sublayers add to the residual stream, so that it is a sum; a norm is linear once its scale is taken as it is at this
+position (Elhage et al. 2021, A mathematical framework for transformer circuits, "Handling layer normalization"). With
+the norm after the residual, every layer divides what is there already, and every summand is divided with it. Computed
+in float64 from the values of the model's own pass. Shape legend: T queries, D model, H heads, Dh size of a head.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from tfcli.inspection.attribution import Attribution, Contribution, Part, PartKind
+from tfcli.inspection.embeddings.compute import token_of
+from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, record_model
+from tfcli.inspection.predictions.compute import ask, named
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.layers.layer import Residual, TransformerLayer
+from tfcli.layers.masks import Span
+from tfcli.layers.multi_head import MultiHeadAttention
+from tfcli.layers.norms import LayerNorm, RMSNorm
+from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.head import Head, TransformHead
+from tfcli.models.transformer import Stack, Transformer
+from tfcli.runs.load import LoadedRun
+from tfcli.tokenization.tokenizer import Tokenizer
+
+Summands = dict[Part, Tensor]
+"""Part → the vector that it adds, (D,) in float64."""
+
+OUTSIDE = Part("bias")
+"""The biases of norms outside the layers and of the head."""
+
+
+def decomposed(model: Transformer, passed: ModelPass, token_id: int, position: int) -> Summands:
+    """What the model multiplies with the output matrix at a position, part by part.
+
+    Args:
+        passed: the model's pass over the text. token_id: what stands at the position.
+    """
+    both = isinstance(model, EncoderDecoder)
+    embedding, stack = (
+        model.get_submodule(name) for name in (("target_embedding", "decoder") if both else ("embedding", "stack"))
+    )
+    assert isinstance(embedding, TokenEmbedding) and isinstance(stack, Stack) and isinstance(model.head, Head)
+    summands = _embedded(embedding, token_id, position)
+    for number, (layer, one) in enumerate(zip(stack.layers, passed.last.layers, strict=True)):
+        assert isinstance(layer, TransformerLayer)
+        summands = _through_layer(summands, layer, one, number, position)
+    return _prepared(_normed(summands, stack.final_norm), model.head)
+
+
+def exact(values: Tensor) -> Tensor:
+    """In float64, on the CPU: some devices have none.
+
+    Shape:
+        values: (…) → (…)
+    """
+    return values.cpu().double()
+
+
+def _embedded(embedding: TokenEmbedding, token_id: int, position: int) -> Summands:
+    """What enters the first layer."""
+    rows = {Part("token"): exact(embedding.weight[token_id]) * embedding.scale}
+    if embedding.token_types is not None:
+        rows[Part("segment")] = exact(embedding.token_types[0])
+    if embedding.has_positions:
+        place = exact(embedding.position_rows(Span(position, position + 1))[0])
+        if embedding.concatenates:
+            rows = {part: torch.cat((row, torch.zeros_like(place))) for part, row in rows.items()}
+            place = torch.cat((place.new_zeros(len(rows[Part("token")]) - len(place)), place))
+        rows[Part("position")] = place
+    return _normed(rows, embedding.norm)
+
+
+def _through_layer(summands: Summands, layer: TransformerLayer, one: LayerPass, number: int, position: int) -> Summands:
+    heads = _heads(layer.attention, one.attention, "head", number, position)
+    summands = _added(summands, heads, layer.attention_residual, number)
+    if one.cross is not None:
+        assert layer.cross_attention is not None and layer.cross_attention_residual is not None
+        heads = _heads(layer.cross_attention, one.cross, "cross_head", number, position)
+        summands = _added(summands, heads, layer.cross_attention_residual, number)
+    output = exact(one.feed_forward[position])
+    bias = layer.feed_forward.output.bias
+    wide = {Part("feed_forward", number): output if bias is None else output - exact(bias)}
+    return _added(summands, _with_bias(wide, bias, number), layer.feed_forward_residual, number)
+
+
+def _heads(attention: MultiHeadAttention, one: AttentionPass, kind: PartKind, layer: int, position: int) -> Summands:
+    """Each head's mixed values times its own columns of Wᵒ; the bias of Wᵒ apart."""
+    apart = torch.block_diag(*exact(one.mixed[:, position, None]))  # (H, H · Dh)
+    if not isinstance(attention.output, nn.Linear):  # parameter-free
+        return {Part(kind, layer, head): row for head, row in enumerate(apart)}
+    written = apart @ exact(attention.output.weight).T
+    rows = {Part(kind, layer, head): row for head, row in enumerate(written)}
+    return _with_bias(rows, attention.output.bias, layer)
+
+
+def _added(summands: Summands, new: Summands, residual: Residual, layer: int) -> Summands:
+    """x + f(…), normalised where the norm comes after."""
+    joined = dict(summands)
+    for part, row in new.items():
+        joined[part] = joined[part] + row if part in joined else row
+    return joined if residual.placement == "pre" else _normed(joined, residual.norm, layer)
+
+
+def _normed(summands: Summands, norm: nn.Module, layer: int | None = None) -> Summands:
+    """Every summand through a norm whose scale is that of their sum."""
+    if not isinstance(norm, LayerNorm | RMSNorm):
+        return summands
+    rows = torch.stack(list(summands.values()))
+    if isinstance(norm, LayerNorm):
+        rows = rows - rows.mean(-1, keepdim=True)
+    rows = rows * (rows.sum(0).square().mean() + norm.eps).rsqrt()
+    if norm.weight is not None:
+        rows = rows * exact(norm.weight)
+    bias = norm.bias if isinstance(norm, LayerNorm) else None
+    return _with_bias(dict(zip(summands, rows, strict=True)), bias, layer)
+
+
+def _prepared(summands: Summands, head: Head) -> Summands:
+    """Through what stands in the head before its matrix. An activation f(z) is z · g with g = f(z) / z as it is."""
+    if isinstance(head, TransformHead):
+        weight, bias = exact(head.transform.weight), head.transform.bias
+        summands = _with_bias({part: weight @ row for part, row in summands.items()}, bias, None)
+        z = torch.stack(list(summands.values())).sum(0)
+        gate = torch.where(z == 0, 0.0, head.activation(z) / z)
+        summands = _normed({part: row * gate for part, row in summands.items()}, head.norm)
+    return {part: row * head.scale for part, row in summands.items()}
+
+
+def _with_bias(summands: Summands, bias: Tensor | None, layer: int | None) -> Summands:
+    if bias is None:
+        return summands
+    part = Part("bias", layer)
+    row = exact(bias)
+    return {**summands, part: summands[part] + row if part in summands else row}
+
+
+def chosen_token(tokenizer: Tokenizer, text: str) -> int:
+    """The id of the token that is labelled so, special ones too ("·" is a space); else that of a word.
+
+    Raises:
+        UsageError: there is none; says what the text is made of.
+    """
+    labels = tokenizer.labels(range(tokenizer.vocab_size))
+    for label in (text, text.replace("·", " ")):
+        if text and label in labels:
+            return labels.index(label)
+    return token_of(tokenizer, text)
+
+
+def attribution(
+    run: LoadedRun,
+    text: str,
+    target: str | None = None,
+    *,
+    position: int | None = None,
+    token: str | None = None,
+    against: str | None = None,
+) -> Attribution:
+    """Divide the logit of a token at a position among the parts of the model.
+
+    Args:
+        position: from 0; None: as `asked.ask` chooses.
+        token: its text; None: the likeliest.
+        against: the text of a token whose logit is taken off; None: the logit itself.
+
+    Raises:
+        UsageError: the model has no head, or there is no such token or position.
+    """
+    asked = ask(run, text, target, position)
+    wanted, other = (None if one is None else chosen_token(run.tokenizer, one) for one in (token, against))
+    inputs, head = asked.inputs.tensors(run.device), run.model.head
+    assert isinstance(head, Head)
+    with torch.inference_mode():
+        passed = record_model(run.model, inputs)
+        logits = head(passed.last.hidden[asked.position])
+        summands = decomposed(run.model, passed, asked.read[asked.position], asked.position)
+        scores = named(run, logits)
+        best = scores.topk(min(2, len(scores))).indices.tolist()
+        wanted = best[0] if wanted is None else wanted
+        label = run.tokenizer.labels
+        difference = logits[wanted] - (0.0 if other is None else logits[other])
+        return Attribution(
+            tokens=tuple(label(asked.read)),
+            position=asked.position,
+            token=label([wanted])[0],
+            probability=float(logits.softmax(-1)[wanted]),
+            rank=1 + int((scores > logits[wanted]).sum()),
+            against=None if other is None else label([other])[0],
+            best=tuple(label(best)),
+            logit=float(difference),
+            parts=contributions(head, summands, wanted, other),
+            gated=isinstance(head, TransformHead),
+        )
+
+
+def contributions(head: Head, summands: Summands, token: int, against: int | None = None) -> tuple[Contribution, ...]:
+    """Each summand's share of a token's logit, less that of another token; the head's own bias counts as bias.
+
+    Shape:
+        summands: each (D,), as `decomposed` gives them
+    """
+
+    def less(of: Tensor) -> Tensor:
+        return exact(of[token]) - (0.0 if against is None else exact(of[against]))
+
+    direction = less(head.weight)
+    values = {part: float(row @ direction) for part, row in summands.items()}
+    if head.bias is not None:
+        values[OUTSIDE] = values.get(OUTSIDE, 0.0) + float(less(head.bias))
+    return tuple(Contribution(part, value) for part, value in values.items())

@@ -1,0 +1,197 @@
+"""A logit's parts: a signed map of layers and heads, and all parts in the order of their size."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from tfcli.draw.colors import SIGNED, Brush, brush_for, levels
+from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
+from tfcli.draw.numbers import percent
+from tfcli.draw.safe import fit, token_label, widest
+from tfcli.draw.tables import CsvTable, bar
+from tfcli.inspection.attribution import Attribution, Contribution, Part
+
+_RANKED = 12
+_GUTTER = 9
+_DIM = Style(dim=True)
+_FORMULA = "logit = Σ part · W[token], each part taken through the norms with their scale at this position"
+_GATED = "The head is not linear: its activation f(z) is z times f(z)/z, and that factor is kept as it is."
+_OUTSIDE = {"token": "token embedding", "position": "position", "segment": "segment", "bias": "other biases"}
+
+
+@dataclass(frozen=True)
+class AttributionView:
+    """Rows are layers, columns are heads, the feed-forward and biases; the embeddings stand above."""
+
+    record: Attribution
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record, brush = self.record, brush_for(console, SIGNED)
+        yield Text(f"Direct logit attribution · {_what(record)}", style="bold")
+        yield Text(_where(record), style="dim")
+        yield Text(_FORMULA, style="dim")
+        if record.gated:
+            yield Text(_GATED, style="dim")
+        grid, columns = _grid(record)
+        outside = [one for one in record.parts if one.part.layer is None]
+        highest = max(abs(one.value) for one in record.parts)
+        yield Text("")
+        yield Text("outside the layers", style="bold")
+        yield from _outside(outside, highest, brush)
+        yield Text("")
+        cell = 1 + max(len(_signed(value)) for value in (*np.nansum(grid, 1).tolist(), highest, -highest))
+        if _GUTTER + cell * (len(columns) + 1) <= options.max_width:
+            yield from _numbers(grid, columns, highest, brush, cell)
+        else:
+            yield _map(grid, columns)
+        yield Text("")
+        yield Text("The largest", style="bold")
+        yield from _ranked(record, options)
+        yield Text(_extremes(record))
+        yield Text(_sum(record))
+
+
+def _what(record: Attribution) -> str:
+    token = token_label(record.token)
+    return f"the logit of {token}" if record.against is None else f"{token} against {token_label(record.against)}"
+
+
+def _where(record: Attribution) -> str:
+    token = token_label(record.token)
+    read = token_label(record.tokens[record.position])
+    found = f"Position {record.position}, {read}: p({token}) = {percent(record.probability)}, rank {record.rank}"
+    others = [token for token in record.best if token != record.token]
+    if record.against is None and others:
+        return f"{found}; likeliest beside it: {token_label(others[0])} (--against compares the two)"
+    return found
+
+
+def _sum(record: Attribution) -> str:
+    of = "logit" if record.against is None else "difference of the logits"
+    return f"Sum of all {len(record.parts)} parts {record.total:+.4f}; the model's own {of} {record.logit:+.4f}"
+
+
+def _extremes(record: Attribution) -> str:
+    ranked = sorted(record.parts, key=lambda one: one.value)
+    sides = [(ranked[-1], "raises"), (ranked[0], "lowers")]
+    words = [
+        f"{part_name(one.part)} {verb} it most ({_signed(one.value)})"
+        for one, verb in sides
+        if one.value and (one.value > 0) == (verb == "raises")
+    ]
+    return "; ".join(words) + ("." if words else "")
+
+
+def _grid(record: Attribution) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+    """Layers × columns, NaN where a layer has no such part, and the names of the columns."""
+    inside = [one for one in record.parts if one.part.layer is not None]
+    heads = max((one.part.head for one in inside if one.part.head is not None), default=-1) + 1
+    has_cross = any(one.part.kind == "cross_head" for one in inside)
+    crossed = heads if has_cross else 0
+    columns = (
+        *(f"head {head}" for head in range(heads)),
+        *(f"cross {head}" for head in range(crossed)),
+        *("MLP", "bias"),
+    )
+    grid = np.full((1 + max(one.part.layer or 0 for one in inside), len(columns)), np.nan, np.float32)
+    first = {"head": 0, "cross_head": heads, "feed_forward": heads + crossed, "bias": heads + crossed + 1}
+    for one in inside:
+        grid[one.part.layer, first[one.part.kind] + (one.part.head or 0)] = one.value
+    used = np.asarray(~np.isnan(grid).all(0))
+    return grid[:, used], tuple(name for name, kept in zip(columns, used, strict=True) if kept)
+
+
+def _numbers(
+    grid: NDArray[np.float32], columns: tuple[str, ...], highest: float, brush: Brush, cell: int
+) -> Iterator[Segment]:
+    for line in _header(columns, cell):
+        yield Segment(" " * _GUTTER + line.rstrip() + "\n", _DIM)
+    painted = levels(grid, -highest, highest).tolist()
+    for layer, row in enumerate(grid):
+        texts = ["" if np.isnan(value) else _signed(value) for value in row.tolist()]
+        name, widths = fit(f"layer {layer}", _GUTTER), [cell] * len(texts)
+        yield from labelled_row(name, texts, painted[layer], widths, brush, before=1)
+        yield Segment(f"{_signed(float(np.nansum(row))):>{cell}}\n", Style(bold=True))
+    if brush.in_color:
+        yield Segment(" " * _GUTTER)
+        yield from scale_bar(_signed(-highest), _signed(highest), brush)
+        yield Segment("  what the logit owes to it\n", _DIM)
+
+
+def _map(grid: NDArray[np.float32], columns: tuple[str, ...]) -> HeatMap:
+    rows = tuple(f"layer {layer}" for layer in range(len(grid)))
+    labels = tuple(name.removeprefix("head ").replace("cross ", "×") for name in columns)
+    crossed = ", ×: cross-attention" if any(name.startswith("cross") for name in columns) else ""
+    return HeatMap(grid, f"what the logit owes to it{crossed}", rows, labels, signed=True)
+
+
+def _header(columns: tuple[str, ...], cell: int) -> tuple[str, str]:
+    """The names of groups of columns, and below them the numbers of heads."""
+    above = ""
+    for kind, same in groupby(column.split()[0] for column in columns):
+        room = cell * sum(1 for _ in same) - 1
+        longest = {"head": "heads", "cross": "cross-attention" if room >= 15 else "cross"}
+        above += " " + fit(longest.get(kind, ""), room)
+    below = "".join(fit(column.split()[-1], cell, "right") for column in (*columns, "Σ"))
+    return above, below
+
+
+def _outside(parts: list[Contribution], highest: float, brush: Brush) -> Iterator[Segment]:
+    for one in parts:
+        level = int(levels(np.array([one.value], np.float32), -highest, highest)[0])
+        name = f"{_OUTSIDE[one.part.kind]:<16}"
+        yield from labelled_row(name, [_signed(one.value)], [level], [8], brush, before=1)
+        yield Segment.line()
+
+
+def _ranked(record: Attribution, options: ConsoleOptions) -> Iterator[Text]:
+    ranked = sorted(record.parts, key=lambda one: -abs(one.value))
+    shown, rest = ranked[:_RANKED], ranked[_RANKED:]
+    names = tuple(part_name(one.part) for one in shown)
+    highest, width = max(abs(ranked[0].value), 1e-12), widest(names)
+    half = max(4, min(24, (options.max_width - width - 12) // 2))
+    for name, one in zip(names, shown, strict=True):
+        line = Text(f"  {fit(name, width)} {_signed(one.value):>7} ", no_wrap=True, overflow="crop")
+        yield _append_bar(line, one.value / highest, half, ascii_only=options.ascii_only)
+    if rest:
+        yield Text(f"  {fit(f'{len(rest)} smaller', width)} {_signed(sum(one.value for one in rest)):>7}", "dim")
+
+
+def _append_bar(line: Text, share: float, half: int, *, ascii_only: bool) -> Text:
+    """A bar to the right of the middle, or to the left where it is negative."""
+    middle = "|" if ascii_only else "│"
+    if share < 0:
+        cells = round(-share * half)
+        line.append(" " * (half - cells)).append(("#" if ascii_only else "█") * cells, "blue")
+        return line.append(middle)
+    line.append(" " * half + middle)
+    return line.append(bar(share, half, ascii_only=ascii_only), "red")
+
+
+def part_name(part: Part) -> str:
+    """A part in words.
+
+    >>> part_name(Part("head", 2, 3)), part_name(Part("bias"))
+    ('layer 2 head 3', 'other biases')
+    """
+    if part.layer is None:
+        return _OUTSIDE[part.kind]
+    inside = {"head": f"head {part.head}", "cross_head": f"cross head {part.head}", "feed_forward": "MLP"}
+    return f"layer {part.layer} {inside.get(part.kind, 'biases')}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}" if abs(value) < 1000 else f"{value:+.3g}"
+
+
+def attribution_table(record: Attribution) -> CsvTable:
+    """A row a part."""
+    rows = ((one.part.kind, one.part.layer, one.part.head, one.value) for one in record.parts)
+    return CsvTable(("part", "layer", "head", "value"), rows)

@@ -1,0 +1,88 @@
+"""``tfcli inspect cost``: operations, parameters and bytes of a forward pass."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from tfcli.console.options import Outputs, RunOrRecipe, Threads, command, present, section_of, use_threads
+from tfcli.console.settings import SHAPE, Asked
+from tfcli.console.terminal import Terminal
+from tfcli.errors import UsageError, shortened
+
+
+@command
+def cost(
+    terminal: Terminal,
+    outputs: Outputs,
+    asked: Annotated[Asked, SHAPE],
+    run: RunOrRecipe = None,
+    length: Annotated[
+        int | None, typer.Option(min=1, max=1 << 20, help="Tokens N of a sequence.", show_default="the context")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=1 << 16, help="Sequences in a batch.")] = 1,
+    heads: Annotated[
+        str | None, typer.Option(metavar="K,…", help="Measure one attention cut into this many heads, as 1,2,4,8.")
+    ] = None,
+    against: Annotated[
+        Literal["dense", "rnn"] | None,
+        typer.Option(help="Compare one attention with a fully connected or a recurrent layer."),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Also measure the time of every length, with random weights.")
+    ] = False,
+    threads: Threads = 0,
+) -> None:
+    """Count what a forward pass costs, part by part, over the number of tokens N.
+
+    Every matrix product of the explicit path, every parameter, the bytes that are
+    made and kept; from which N on O(N²D) exceeds O(ND²); what a mask would save.
+    Nothing is estimated: PyTorch's own counter is asked, too.
+
+    Examples:
+
+      tfcli inspect cost --preset gpt2
+      tfcli inspect cost runs/decoder-1 --measure
+      tfcli inspect cost --size tiny --heads 1,2,4,8 --length 64
+      tfcli inspect cost --against rnn
+    """
+    given = [option for option, value in (("--heads", heads), ("--against", against), ("--measure", measure)) if value]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} are two pictures", "give one of the two")
+    if against and (length is not None or batch != 1):
+        raise UsageError("--against shows one sequence of several lengths", "leave --length and --batch out")
+    parts = [] if heads is None else [part.strip() for part in heads.split(",")]
+    if not all(part.isdecimal() and len(part) < 19 and int(part) for part in parts):
+        raise UsageError(f"--heads {shortened(str(heads))!r} is no list of numbers", "write it as 1,2,4,8")
+    use_threads(threads)
+    section = section_of(terminal, run, asked, vocabulary=not (parts or against))
+    if against:
+        from tfcli.inspection.cost.compute import cost_against
+        from tfcli.inspection.cost.view import AgainstView, against_table
+
+        beside = cost_against(section, against)
+        present(terminal, outputs, AgainstView(beside), beside, against_table)
+    elif parts:
+        from tfcli.inspection.cost.compute import heads_cost, require_memory
+        from tfcli.inspection.cost.view import HeadsView, heads_table
+
+        numbers, tokens = [int(part) for part in parts], length or section.max_seq_len
+        for number in numbers:
+            if section.d_model % number:
+                raise UsageError(
+                    f"--heads {number} does not divide d_model = {section.d_model}", "choose divisors of it"
+                )
+        require_memory("--heads", tokens, batch, max(numbers) * tokens)
+        cut = heads_cost(section, numbers, tokens, batch)
+        present(terminal, outputs, HeadsView(cut), cut, heads_table)
+    else:
+        from tfcli.draw.tables import to_json
+        from tfcli.inspection.cost.compute import measured_cost, model_cost
+        from tfcli.inspection.cost.view import CostView, cost_table
+
+        if measure:
+            with terminal.progress() as tell:
+                record = measured_cost(section, length, batch, tell=tell)
+        else:
+            record = model_cost(section, length, batch)
+        more = {"flops": record.flops, "crossover": record.crossover}
+        present(terminal, outputs, CostView(record), record, cost_table, json=lambda record: to_json(record) | more)

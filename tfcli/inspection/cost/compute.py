@@ -1,0 +1,416 @@
+"""What a forward pass costs, exactly: every matrix product of the explicit path, every parameter.
+
+Shape legend: B sequences, N tokens of each (of both sides, for pairs), D model, H heads, Hkv key-value heads, Dh size
+of a head, F feed-forward.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from tfcli.errors import UsageError
+from tfcli.inspection.cost import (
+    AgainstAtLength,
+    AgainstRecord,
+    CostAtLength,
+    CostPart,
+    CostRecord,
+    HeadCosts,
+    HeadCount,
+    MixerCost,
+)
+from tfcli.layers.multi_head import MultiHeadAttention
+from tfcli.models.build import build_model, meta_model
+from tfcli.models.flops import ForwardFlops, flops_by_part
+from tfcli.models.transformer import Transformer, part_of_parameter
+from tfcli.recipe.model import ModelSection
+
+FLOAT = 4
+"""Bytes of a float32."""
+
+_SHORTEST = 128
+_PRODUCTS = {
+    "query": "projections",
+    "key": "projections",
+    "value": "projections",
+    "output": "output",
+    "score": "scores",
+    "relative_bias": "scores",
+}
+"""Which product of an attention its modules belong to."""
+
+
+def model_cost(section: ModelSection, length: int | None = None, sequences: int = 1) -> CostRecord:
+    """The cost of `sequences` texts of `length` tokens, and how it grows from 128 tokens to beyond the crossover.
+
+    Args:
+        section: with its vocabulary.
+        length: None: the context.
+    """
+    length = length or section.max_seq_len
+    one = flops_by_part(section, 1, 1, hidden_too=True)
+    a_token, a_pair = _linear(one), one.scores + one.mixing
+    lengths = _lengths(length, a_token / a_pair)
+    return CostRecord(
+        architecture=section.architecture,
+        d_model=section.d_model,
+        num_layers=section.num_layers,
+        num_decoder_layers=_decoder_layers(section),
+        num_heads=section.num_heads,
+        num_kv_heads=section.kv_heads,
+        head_dim=section.size_per_head,
+        d_ff=section.inner_size,
+        is_gated=section.is_gated,
+        has_projections=section.attention_score != "parameter_free",
+        sequences=sequences,
+        length=length,
+        parameters=meta_model(section).num_parameters(),
+        parts=_parts(section, length, sequences),
+        counted_flops=counted_flops(section, length, sequences),
+        lengths=tuple(_at(section, n, sequences) for n in lengths),
+        flops_a_token=a_token,
+        flops_a_pair=a_pair,
+    )
+
+
+def counted_flops(section: ModelSection, length: int, sequences: int = 1) -> int:
+    """What PyTorch's counter finds in a forward pass on the explicit path. The tensors have shapes and no numbers, so
+    any size is counted at once."""
+    model = meta_model(replace(section, max_seq_len=max(length, section.max_seq_len)))
+    ids = torch.zeros(sequences, length, dtype=torch.long, device="meta")
+    with FlopCounterMode(display=False) as counter:
+        run_explicitly(model, ids)
+    return int(counter.get_total_flops())
+
+
+def run_explicitly(model: Transformer, ids: torch.Tensor) -> None:
+    """A forward pass that fuses nothing, over the same ids on both sides of an encoder-decoder.
+
+    Shape:
+        ids: (B, N)
+    """
+    sides = [ids] * (2 if model.section.architecture == "encoder-decoder" else 1)
+    (model.hidden if model.section.head == "none" else model)(*sides, weights={})
+
+
+def part_parameters(section: ModelSection) -> dict[str, int]:
+    """Parameters by the part that they belong to; a tied matrix is among the embeddings."""
+    found: dict[str, int] = {}
+    for name, parameter in meta_model(section).named_parameters():
+        part = _part_of(name)
+        found[part] = found.get(part, 0) + parameter.numel()
+    return found
+
+
+def _part_of(name: str) -> str:
+    part = part_of_parameter(name)
+    if part not in ("attention", "cross_attention"):
+        return part
+    return next(_PRODUCTS[module] for module in name.split(".") if module in _PRODUCTS)
+
+
+def _parts(section: ModelSection, length: int, sequences: int) -> tuple[CostPart, ...]:
+    flops = flops_by_part(section, sequences, length, hidden_too=True)
+    parameters, made = part_parameters(section), _numbers_made(section, length)
+    parts = []
+    for name in ("embeddings", "projections", "scores", "mixing", "output", "feed_forward", "head", "norms"):
+        size = FLOAT * sequences * made.get(name, 0)
+        parts.append(CostPart(name, getattr(flops, name, 0), parameters.get(name, 0), size))
+    return tuple(parts)
+
+
+def _numbers_made(section: ModelSection, length: int) -> dict[str, int]:
+    """Results of the matrix products of one sequence, and its embedded tokens. All follow from the shapes: B and the
+    sizes that are summed over drop out of an operation count of 2 · rows · inner · columns."""
+    assert section.vocab_size is not None
+    layers, decoder = section.num_layers, _decoder_layers(section)
+    tokens, attentions, sides = (layers + decoder) * length, layers + 2 * decoder, 2 if decoder else 1
+    heads, of_keys = section.num_heads * section.size_per_head, section.kv_heads * section.size_per_head
+    projected = section.attention_score != "parameter_free"
+    logits = section.vocab_size + (section.d_model if section.head == "transform" else 0)
+    return {
+        "embeddings": sides * length * section.d_model,
+        "projections": attentions * length * (heads + 2 * of_keys) if projected else 0,
+        "scores": attentions * section.num_heads * length**2,
+        "mixing": attentions * length * heads,
+        "output": attentions * length * section.d_model if projected else 0,
+        "feed_forward": tokens * (section.inner_size * (2 if section.is_gated else 1) + section.d_model),
+        "head": 0 if section.head == "none" else length * logits,
+    }
+
+
+def _at(section: ModelSection, length: int, sequences: int) -> CostAtLength:
+    flops = flops_by_part(section, sequences, length, hidden_too=True)
+    return CostAtLength(
+        length=length,
+        projections=flops.projections + flops.output,
+        feed_forward=flops.feed_forward,
+        scores_and_mixing=flops.scores + flops.mixing,
+        head=flops.head,
+        visible_flops=flops_by_part(section, sequences, length).total,
+        bytes_made=FLOAT * sequences * sum(_numbers_made(section, length).values()),
+        cache_bytes=FLOAT * sequences * length * _remembered(section),
+    )
+
+
+def _remembered(section: ModelSection) -> int:
+    """Numbers that generation keeps of a token: a key and a value in every attention of the decoder."""
+    attentions = {"encoder": 0, "decoder": section.num_layers, "encoder-decoder": 2 * section.decoder_layers}
+    return 2 * attentions[section.architecture] * section.kv_heads * section.size_per_head
+
+
+def _linear(flops: ForwardFlops) -> int:
+    return flops.projections + flops.output + flops.feed_forward
+
+
+def _decoder_layers(section: ModelSection) -> int:
+    return section.decoder_layers if section.architecture == "encoder-decoder" else 0
+
+
+def _lengths(length: int, crossover: float) -> Sequence[int]:
+    """Powers of two from 128 to beyond twice the crossover, and `length`."""
+    lengths = [_SHORTEST]
+    while lengths[-1] < max(2 * crossover, length, 8 * _SHORTEST):
+        lengths.append(2 * lengths[-1])
+    return sorted({*lengths, length})
+
+
+_SQUARE = 1024
+_BUDGET = 0.25
+"""Seconds that one measurement takes, roughly."""
+_FEWEST, _MOST = 3, 50
+
+
+def seconds_in_turns(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """The median time of each call, one after the other in rounds, so that a machine slowed for a while slows all; each
+    is called once before."""
+    for call in calls:
+        call()
+    taken: list[list[float]] = [[] for _ in calls]
+    while len(taken[0]) < _FEWEST or (sum(map(sum, taken)) < _BUDGET * len(calls) and len(taken[0]) < _MOST):
+        for times, call in zip(taken, calls, strict=True):
+            began = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - began)
+    return [median(times) for times in taken]
+
+
+def products_a_second() -> float:
+    """Floating-point operations a second of a matrix product of 1024 × 1024 in float32, with PyTorch's threads."""
+    left, right = torch.randn(_SQUARE, _SQUARE), torch.randn(_SQUARE, _SQUARE)
+    [seconds] = seconds_in_turns([lambda: left @ right])
+    return 2 * _SQUARE**3 / seconds
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one attention on N tokens comes to, as counted in it."""
+
+    parameters: int
+    flops: int
+    exponentials: int
+
+
+def one_attention(section: ModelSection, num_heads: int | None = None) -> Callable[[], MultiHeadAttention]:
+    """Makes the attention of a section; with `num_heads`, of so many heads of size D / H each.
+
+    Raises:
+        UsageError: D cannot be divided by the heads.
+    """
+    if num_heads is not None and section.d_model % num_heads:
+        raise UsageError(
+            f"d_model = {section.d_model} cannot be divided into {num_heads} heads", "choose divisors of d_model"
+        )
+    own = num_heads is None
+    alone = ModelSection(
+        architecture="encoder",
+        d_model=section.d_model,
+        num_heads=num_heads or section.num_heads,
+        num_kv_heads=section.num_kv_heads if own else None,
+        head_dim=section.head_dim if own else None,
+        attention_score=section.attention_score,
+        attention_bias=section.attention_bias,
+        attention_output_bias=section.attention_output_bias,
+        positions="none",
+    )
+    return lambda: MultiHeadAttention(alone)
+
+
+def counted(make: Callable[[], MultiHeadAttention], d_model: int, length: int, sequences: int = 1) -> Counts:
+    """Parameters, operations of the matrix products, and numbers that the softmax takes the exponential of."""
+    with torch.device("meta"):
+        attention, weights = make(), list[torch.Tensor]()
+        x = torch.empty(sequences, length, d_model)
+        with FlopCounterMode(display=False) as counter:
+            attention(x, weights=weights)
+    parameters = sum(parameter.numel() for parameter in attention.parameters())
+    return Counts(parameters, int(counter.get_total_flops()), weights[0].numel())
+
+
+def heads_cost(section: ModelSection, heads: Sequence[int], length: int, sequences: int = 1) -> HeadCosts:
+    """One self-attention of the model's size, cut into each number of heads.
+
+    Raises:
+        UsageError: D cannot be divided by one of them.
+    """
+    makers = [one_attention(section, number) for number in heads]
+    found = [counted(make, section.d_model, length, sequences) for make in makers]
+    x = torch.randn(sequences, length, section.d_model, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        seconds = seconds_in_turns([_run(make(), x) for make in makers])
+    counts = tuple(
+        HeadCount(number, section.d_model // number, one.parameters, one.flops, one.exponentials, taken)
+        for number, one, taken in zip(heads, found, seconds, strict=True)
+    )
+    return HeadCosts(section.d_model, length, sequences, counts)
+
+
+def _run(attention: MultiHeadAttention, x: torch.Tensor) -> Callable[[], object]:
+    # What is allocated may hold anything, and numbers that are no numbers or nearly 0 take another time.
+    generator = torch.Generator().manual_seed(1)
+    for parameter in attention.parameters():
+        parameter.normal_(0.0, x.shape[-1] ** -0.5, generator=generator)
+    return lambda: attention(x, weights=[])
+
+
+LENGTHS = (32, 64, 128, 256, 512, 1024)
+
+
+def cost_against(
+    section: ModelSection, other: Literal["dense", "rnn"], lengths: Sequence[int] = LENGTHS
+) -> AgainstRecord:
+    """One self-attention of the model's size and one other layer, on each number of tokens."""
+    beside = {"dense": _dense, "rnn": _recurrent}[other]
+    found = tuple(AgainstAtLength(n, _attention(section, n), beside(section.d_model, n)) for n in lengths)
+    return AgainstRecord(other, section.d_model, section.num_heads, found)
+
+
+def _attention(section: ModelSection, length: int) -> MixerCost:
+    """Every token reads every other in one step."""
+    make = one_attention(section)
+    counts = counted(make, section.d_model, length)
+    with torch.device("meta"):
+        takes = _takes(make(), torch.empty(1, length + 1, section.d_model))
+    return MixerCost(counts.parameters, counts.flops, steps=1, path=1, another_length=takes)
+
+
+def _dense(size: int, length: int) -> MixerCost:
+    """All numbers of all tokens, N D, to as many: a matrix of N D × N D and a bias."""
+    with torch.device("meta"):
+        layer = nn.Linear(length * size, length * size)
+        takes = _takes(layer, torch.empty(1, (length + 1) * size))
+    return MixerCost(_parameters(layer), 2 * (length * size) ** 2, steps=1, path=1, another_length=takes)
+
+
+def _recurrent(size: int, length: int) -> MixerCost:
+    """h_t = tanh(W x_t + U h_{t−1} + b + c), Elman's; the two biases are PyTorch's. Each token waits for the one
+    before it."""
+    with torch.device("meta"):
+        layer = nn.RNN(size, size, batch_first=True)
+        # It is made without N, so that another short length tells as much as N + 1, and sooner.
+        takes = _takes(layer, torch.empty(1, min(length, 8) + 1, size))
+    flops = 4 * length * size**2
+    return MixerCost(_parameters(layer), flops, steps=length, path=length - 1, another_length=takes)
+
+
+def _takes(layer: Callable[..., Any], x: torch.Tensor) -> bool:
+    try:
+        layer(x)
+    except RuntimeError:  # what PyTorch raises where shapes do not fit
+        return False
+    return True
+
+
+def _parameters(layer: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in layer.parameters())
+
+
+_LONGEST = 1.5
+"""Predicted seconds above which a length is left out, but for the one that was asked for."""
+_MOST_SCORES = 1 << 29
+"""Bytes of the scores of one layer above which a length is left out."""
+_MOST_WEIGHTS = 4 << 30
+"""Bytes of weights above which nothing is measured."""
+
+_MOST_RESULTS = 4 << 30
+"""Bytes of the scores of one layer and the logits above which nothing is measured."""
+
+
+def require_measurable(section: ModelSection, parameters: int) -> None:
+    """Refuse, before any work, a model whose weights are too large to be made for a measurement.
+
+    Raises:
+        UsageError: they take more than 4 GiB.
+    """
+    if parameters * FLOAT > _MOST_WEIGHTS:
+        raise UsageError(
+            f"--measure makes the weights, and {parameters * FLOAT / 1e9:.1f} GB are too many",
+            "choose a smaller --size, or leave --measure out",
+        )
+
+
+def require_memory(option: str, length: int, sequences: int, numbers_a_token: int) -> None:
+    """Refuse, before any work, a measurement whose largest results would not fit.
+
+    Args:
+        option: what asks for it.
+        numbers_a_token: in those results, the scores of a layer and the logits.
+
+    Raises:
+        UsageError: they take more than 4 GiB.
+    """
+    size = FLOAT * sequences * length * numbers_a_token
+    if size > _MOST_RESULTS:
+        raise UsageError(
+            f"{option} measures, and --length {length} with --batch {sequences} "
+            f"makes {size / 1e9:,.1f} GB of scores and logits",
+            f"lower --length or --batch, or leave {option} out",
+        )
+
+
+def measured_cost(
+    section: ModelSection,
+    length: int | None = None,
+    sequences: int = 1,
+    *,
+    seed: int = 0,
+    tell: Callable[[str], None] = lambda _: None,
+) -> CostRecord:
+    """`model_cost`, with the seconds of every length that is not too long for a picture.
+
+    Predicted: FLOPs over what this machine reaches in a large matrix product. A forward pass on the explicit path with
+    random weights is measured, as its time does not depend on them.
+
+    Raises:
+        UsageError: the weights are too large, or what they make of so many tokens.
+    """
+    record = model_cost(section, length, sequences)
+    require_measurable(section, record.parameters)
+    assert section.vocab_size is not None
+    require_memory("--measure", record.length, sequences, section.num_heads * record.length + section.vocab_size)
+    longest = max(at.length for at in record.lengths)
+    room = replace(section, max_seq_len=max(longest, section.max_seq_len))
+    tell("making the weights")
+    model = build_model(room, seed).eval()
+    tell("measuring a matrix product")
+    rate = products_a_second()
+
+    def at(one: CostAtLength) -> CostAtLength:
+        predicted = one.flops / rate
+        scores = FLOAT * sequences * section.num_heads * one.length**2
+        if one.length != record.length and (predicted > _LONGEST or scores > _MOST_SCORES):
+            return one
+        tell(f"measuring {one.length:,} tokens")
+        ids = torch.zeros(sequences, one.length, dtype=torch.long)
+        [seconds] = seconds_in_turns([lambda: run_explicitly(model, ids)])
+        return replace(one, predicted_seconds=predicted, seconds=seconds)
+
+    with torch.inference_mode():
+        lengths = tuple(at(one) for one in record.lengths)
+    return replace(record, lengths=lengths, products_a_second=rate)

@@ -1,0 +1,329 @@
+"""What a forward pass costs: parts, growth over N, and where scores and mixing overtake the rest."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from tfcli.draw.curve import Plot, Series
+from tfcli.draw.numbers import exact, percent, plural, short, short_duration
+from tfcli.draw.tables import CsvTable, bar, grid
+from tfcli.inspection.cost import AgainstRecord, CostAtLength, CostRecord, HeadCosts, MixerCost
+
+_NAMES = {
+    "embeddings": ("embeddings", "look-up"),
+    "projections": ("Q, K, V", "N · D²"),
+    "scores": ("scores QKᵀ", "N² · D"),
+    "mixing": ("mixing AV", "N² · D"),
+    "output": ("output W^o", "N · D²"),
+    "feed_forward": ("feed-forward", "N · D · F"),
+    "head": ("head", "N · D · Vocab"),
+    "norms": ("norms", "–"),
+}
+_SHARES = (("P", "projections", "cyan"), ("F", "feed_forward", "blue"), ("S", "scores_and_mixing", "yellow"))
+_HEAD = ("H", "head", "magenta")
+_POINTS = 60  # of a curve
+_EXACT_FROM = 78  # columns from which on there is room for every digit
+
+
+@dataclass(frozen=True)
+class CostView:
+    """The parts at one length, all lengths, the crossover, and, where it was measured, the time."""
+
+    record: CostRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        r = self.record
+        batch = plural(r.sequences, "sequence")
+        yield Text(f"Cost of a forward pass · {r.architecture} · {batch} of {plural(r.length, 'token')}", style="bold")
+        yield Text(_shape(r), style="dim")
+        yield _parts(r, is_exact=options.max_width >= _EXACT_FROM)
+        yield Text(_checked(r), style="dim" if r.counted_flops == r.flops else "bold red")
+        yield Text()
+        yield Text("The same by the number of tokens N", style="bold")
+        yield _lengths(r, options.max_width)
+        yield from (Text(line, style="dim") for line in _meaning(r))
+        yield Text()
+        yield from _crossover(r)
+        if r.products_a_second is not None:
+            yield Text()
+            yield from _measured(r, ascii_only=options.ascii_only)
+
+
+def cost_table(record: CostRecord) -> CsvTable:
+    """A row for each number of tokens."""
+    columns = (
+        *("length", "projections", "feed_forward", "scores_and_mixing", "head", "flops", "visible_flops"),
+        *("bytes_made", "cache_bytes", "predicted_seconds", "seconds"),
+    )
+    return CsvTable(columns, [[getattr(at, name) for name in columns] for at in record.lengths])
+
+
+def _shape(r: CostRecord) -> str:
+    layers = f"{r.num_layers} + {r.num_decoder_layers} layers" if r.num_decoder_layers else f"{r.num_layers} layers"
+    shared = f", {r.num_kv_heads} of keys and values" if r.num_kv_heads != r.num_heads else ""
+    sizes = f"D {r.d_model} · {layers} · {plural(r.num_heads, 'head')} of {r.head_dim}{shared} · F {r.d_ff}"
+    return f"{sizes} · {exact(r.parameters)} parameters ({short(4 * r.parameters, 'B')} in float32)"
+
+
+def _parts(r: CostRecord, *, is_exact: bool) -> RichTable:
+    table = grid("part")
+    if is_exact:
+        table.add_column("grows as", no_wrap=True, style="dim")
+    for name in ("FLOPs", "share", "parameters" if is_exact else "params", "made"):
+        table.add_column(name, justify="right", no_wrap=True)
+    write = exact if is_exact else short
+
+    def add(name: str, grows: str, flops: int, parameters: int, made: int, style: str = "") -> None:
+        share = percent(flops / r.flops) if flops else "–"
+        numbers = (write(flops), share, write(parameters), short(made, "B"))
+        table.add_row(name, *([grows] if is_exact else []), *numbers, style=style)
+
+    for part in r.parts:
+        if part.flops or part.parameters or part.bytes_made:
+            add(*_NAMES[part.name], part.flops, part.parameters, part.bytes_made)
+    table.add_section()
+    add("all", "", r.flops, r.parameters, sum(part.bytes_made for part in r.parts), style="bold")
+    return table
+
+
+def _checked(r: CostRecord) -> str:
+    if r.counted_flops == r.flops:
+        return f"torch.utils.flop_counter on the explicit path: {exact(r.counted_flops)}, the same."
+    return f"torch.utils.flop_counter on the explicit path: {exact(r.counted_flops)}, NOT the same."
+
+
+def _lengths(r: CostRecord, width: int) -> RichTable:
+    hides = any(at.visible_flops != at.flops for at in r.lengths)
+    caches = any(at.cache_bytes for at in r.lengths) and width >= _EXACT_FROM
+    heads = ["N", "FLOPs", "made", *(["KV cache"] if caches else []), *(["masked"] if hides else [])]
+    table = grid(*(f">{head}" for head in heads), "FLOPs by part")
+    cells = max(13, min(60, width - 10 * len(heads) - 1))
+    for at in r.lengths:
+        numbers = [exact(at.length), short(at.flops), short(at.bytes_made, "B")]
+        numbers += [short(at.cache_bytes, "B")] if caches else []
+        numbers += [percent(1 - at.visible_flops / at.flops)] if hides else []
+        table.add_row(*numbers, _share_bar(at, cells), style="bold" if at.length == r.length else "")
+    return table
+
+
+def _share_bar(at: CostAtLength, cells: int) -> Text:
+    """A letter for every share of `cells`: readable without colour, too."""
+    bar, before, drawn = Text(), 0, 0
+    for letter, name, style in (*_SHARES, _HEAD):
+        before += getattr(at, name)
+        until = round(cells * before / at.flops)
+        bar.append(letter * (until - drawn), style)
+        drawn = until
+    return bar
+
+
+def _meaning(r: CostRecord) -> Iterator[str]:
+    yield "P projections and W^o · F feed-forward · S scores and mixing · H head"
+    remembered = (
+        " KV cache: the keys and values that generation keeps." if any(at.cache_bytes for at in r.lengths) else ""
+    )
+    yield (
+        "made: what the matrix products and the look-up of embeddings give, in float32; the fused path never writes "
+        f"the N × N scores.{remembered}"
+    )
+    if any(at.visible_flops != at.flops for at in r.lengths):
+        yield (
+            "masked: FLOPs for pairs of tokens that the mask hides, computed and thrown away; `train --dry-run`, "
+            "`plan` and `bench` count without them: N (N + 1) / 2 of N² pairs under a causal mask."
+        )
+
+
+def _crossover(r: CostRecord) -> RenderResult:
+    yield Text(f"Scores and mixing overtake at N* = a / b = {short_count(r.crossover)} tokens", style="bold")
+    for line in _formulas(r):
+        yield Text(line, style="dim")
+    end = 2 * r.crossover
+    xs = tuple(end * i / _POINTS for i in range(_POINTS + 1))
+    linear = [r.flops_a_token * x for x in xs]
+    quadratic = [r.flops_a_pair * x * x for x in xs]
+    unit, letter = next((size, name) for size, name in _UNITS if max(quadratic) >= size)
+    cross = r.flops_a_token * r.crossover / unit
+    yield Plot(
+        (
+            Series("O(ND²)", xs, tuple(y / unit for y in linear), "cyan", letter="a"),
+            Series("O(N²D)", xs, tuple(y / unit for y in quadratic), "yellow", letter="b"),
+            Series("N*", (r.crossover,), (cross,), "bold red", "●"),
+        ),
+        f"{letter}FLOP by N",
+        height=10,
+    )
+    yield Text(
+        "See: twice the tokens cost twice the projections and feed-forwards, and four times the scores and mixing. At "
+        f"N = {exact(r.length)} the second cost {percent(r.length / r.crossover)} of the first: N / N*."
+    )
+
+
+_UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (0, ""))
+
+
+def _formulas(r: CostRecord) -> Iterator[str]:
+    h, kv, d, dh, f = r.num_heads, r.num_kv_heads, r.d_model, r.head_dim, r.d_ff
+    six = 6 if r.is_gated else 4
+    attention, numbers = "4 D Dh (H + Hkv)", f"4·{d}·{dh}·({h} + {kv})"
+    if not r.has_projections:
+        attention = numbers = "0"
+    if r.num_decoder_layers:
+        per = f"{r.num_layers} encoder and {r.num_decoder_layers} decoder layers, which have two attentions"
+        yield f"a: {attention} an attention and {six} D F a feed-forward, for every token of each side"
+        yield f"b: 4 H Dh an attention, for every pair of tokens; {per}"
+        yield f"a = {exact(r.flops_a_token)}, b = {exact(r.flops_a_pair)} in all layers"
+        return
+    layers = r.num_layers
+    a = exact(r.flops_a_token // layers)
+    yield f"a = {attention} + {six} D F a token and layer = {numbers} + {six}·{d}·{f} = {a}"
+    yield f"b = 4 H Dh a pair of tokens and layer = 4·{h}·{dh} = {exact(r.flops_a_pair // layers)}"
+    if r.has_projections and kv == h and h * dh == d:
+        inner = "1.5 F" if r.is_gated else "F"
+        yield f"Here H Dh = D, so that N* = 2 D + {inner}; with F = 4 D and no gate it is 6 D."
+
+
+def _measured(r: CostRecord, *, ascii_only: bool) -> RenderResult:
+    assert r.products_a_second is not None
+    yield Text("Measured beside predicted", style="bold")
+    rate = short(r.products_a_second, "FLOP/s")
+    yield Text(f"predicted: FLOPs over {rate}, a product of 1024 × 1024 matrices here", style="dim")
+    table = grid(">N", ">predicted", ">measured", ">ratio")
+    table.add_column("")
+    known = [(at, at.seconds, at.predicted_seconds) for at in r.lengths]
+    largest = max(seconds / predicted for _, seconds, predicted in known if seconds and predicted)
+    for at, seconds, predicted in known:
+        if seconds and predicted:
+            ratio = seconds / predicted
+            drawn = Text(bar(ratio / largest, 16, ascii_only=ascii_only), "yellow")
+            table.add_row(exact(at.length), short_duration(predicted), short_duration(seconds), f"{ratio:.2f}", drawn)
+    yield table
+    yield Text(
+        "See: a ratio above 1 is what no matrix product counts: softmax and mask go over N² numbers, and small "
+        "products do not reach the speed of a large one. Lengths that take seconds are left out."
+    )
+
+
+def short_count(number: float) -> str:
+    """Whole where it is large.
+
+    >>> short_count(4608.0), short_count(2.5)
+    ('4,608', '2.5')
+    """
+    return exact(round(number)) if number >= 100 else f"{number:.3g}"
+
+
+_AGAINST_NAMES = {"dense": "fully connected", "rnn": "recurrent"}
+_SHORT = {"dense": "dense", "rnn": "recurrent"}
+_FORMULAS = {
+    "dense": "fully connected: all N D numbers to N D others, (N D)² + N D parameters",
+    "rnn": "recurrent: h_t = tanh(W x_t + U h_t−1 + b + c), 2 D² + 2 D parameters",
+}
+_SEE = {
+    "dense": (
+        "See: the matrix of the fully connected layer has a number for every pair of tokens and dimensions, so that it "
+        "grows with N² and fits one N alone. Attention computes its N × N weights from the tokens: it has no parameter "
+        "of N, and takes any."
+    ),
+    "rnn": (
+        "See: the recurrent layer takes any N, too, and its operations grow with N alone. But each step waits for the "
+        "one before it, and what the first token says reaches the last after N − 1 steps. In attention all "
+        "tokens are read at once, from any to any in one step."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class AgainstView:
+    """Both layers by N, then what grows as a curve."""
+
+    record: AgainstRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        r = self.record
+        yield Text(f"Self-attention beside a {_AGAINST_NAMES[r.other]} layer", style="bold")
+        yield Text(f"N tokens of size D = {r.d_model}, {plural(r.num_heads, 'head')}", style="dim")
+        yield Text(_FORMULAS[r.other], style="dim")
+        table = grid(">N", "layer", ">params", ">FLOPs", ">steps", ">path", "N + 1")
+        for at in r.lengths:
+            table.add_row(exact(at.length), "attention", *_cells(at.attention), style="cyan")
+            table.add_row("", _SHORT[r.other], *_cells(at.other), style="yellow")
+        yield table
+        yield Text(
+            "steps: that wait for each other · path: steps between the two tokens furthest apart · N + 1: "
+            "whether a layer made for N tokens ran on one more",
+            style="dim",
+        )
+        yield Text()
+        yield from self._curves()
+        yield Text(_SEE[r.other])
+
+    def _curves(self) -> RenderResult:
+        what = "parameters" if self.record.other == "dense" else "steps"
+        yield Text(f"log10 of the {what} by log2 N", style="bold")
+        xs = tuple(math.log2(at.length) for at in self.record.lengths)
+        ours = tuple(math.log10(getattr(at.attention, what)) for at in self.record.lengths)
+        theirs = tuple(math.log10(getattr(at.other, what)) for at in self.record.lengths)
+        series = (
+            Series("attention", xs, ours, "cyan", letter="a"),
+            Series(_AGAINST_NAMES[self.record.other], xs, theirs, "yellow", letter=self.record.other[0]),
+        )
+        yield Plot(series, "log2 N", height=7)
+
+
+def against_table(record: AgainstRecord) -> CsvTable:
+    """A row for each layer and number of tokens."""
+    columns = ("parameters", "flops", "steps", "path", "another_length")
+    rows = [
+        [at.length, name, *(getattr(layer, column) for column in columns)]
+        for at in record.lengths
+        for name, layer in (("attention", at.attention), (record.other, at.other))
+    ]
+    return CsvTable(("length", "layer", *columns), rows)
+
+
+def _cells(layer: MixerCost) -> tuple[str, ...]:
+    takes = "yes" if layer.another_length else "no"
+    return short(layer.parameters), short(layer.flops), exact(layer.steps), exact(layer.path), takes
+
+
+_BAR = 16
+_HEADS_EXACT_FROM = 74
+
+
+@dataclass(frozen=True)
+class HeadsView:
+    """What stays equal, what grows, and the time that it takes."""
+
+    record: HeadCosts
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        r = self.record
+        first, last = r.counts[0], r.counts[-1]
+        yield Text(f"One attention of size D = {r.d_model} cut into k heads of size D / k", style="bold")
+        where = f"{plural(r.sequences, 'sequence')} of N = {exact(r.length)} tokens, explicit path, no mask"
+        formula = "8 N D² + 4 N² D" if first.parameters else "4 N² D"
+        yield Text(f"a sequence: {formula} FLOPs whatever k is, k N² exponentials · {where}", style="dim")
+        table = grid(">k", ">D / k", ">parameters", ">FLOPs", ">exponentials", ">measured")
+        table.add_column("")
+        slowest = max(one.seconds for one in r.counts)
+        write = exact if options.max_width >= _HEADS_EXACT_FROM else short
+        for one in r.counts:
+            numbers = (write(one.parameters), write(one.flops), write(one.exponentials), short_duration(one.seconds))
+            drawn = Text(bar(one.seconds / slowest, _BAR, ascii_only=options.ascii_only), "yellow")
+            table.add_row(str(one.num_heads), str(one.head_dim), *numbers, drawn if options.max_width >= 70 else "")
+        yield table
+        yield Text(
+            f"See: {plural(last.num_heads, 'head')} cost the matrix products of {first.num_heads}, "
+            f"{last.exponentials / first.exponentials:.3g} × the exponentials, and {last.seconds / first.seconds:.2f} "
+            "× the time."
+        )
+
+
+def heads_table(record: HeadCosts) -> CsvTable:
+    """A row for each number of heads."""
+    columns = ("num_heads", "head_dim", "parameters", "flops", "exponentials", "seconds")
+    return CsvTable(columns, [[getattr(one, name) for name in columns] for one in record.counts])

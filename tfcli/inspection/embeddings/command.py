@@ -1,0 +1,160 @@
+"""``tfcli inspect tokens|neighbours`` and ``tfcli embed``: what enters a model, and whole texts as vectors."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tfcli.console.options import (
+    Checkpoint,
+    Csv,
+    Device,
+    Json,
+    Outputs,
+    Run,
+    Text,
+    Threads,
+    Words,
+    command,
+    open_run,
+    present,
+    use_threads,
+)
+from tfcli.console.stdin import read_text
+from tfcli.console.terminal import Terminal
+from tfcli.outputs import require_output, writing
+
+if TYPE_CHECKING:
+    from tfcli.inspection.embeddings import EmbeddingsRecord
+
+
+@command
+def tokens(
+    terminal: Terminal, outputs: Outputs, run: Run, text: Text, checkpoint: Checkpoint = "best", words: Words = False
+) -> None:
+    """Show how a text becomes token ids, and ids become vectors.
+
+    With the tokens that a model reads around it, what is unknown, and how many
+    tokens a word takes.
+
+    Examples:
+
+      tfcli inspect tokens runs/decoder-1 "Tom swam to the bank"
+      tfcli inspect tokens runs/encoder-1 "She sat on the <mask> bank." --csv
+    """
+    from tfcli.inspection.embeddings.compute import tokens as compute
+    from tfcli.inspection.embeddings.view import TokensView, tokens_json, tokens_table
+    from tfcli.runs.load import load_run
+
+    text = read_text(text)
+    record = compute(load_run(run, checkpoint), text, words=words)
+    present(terminal, outputs, TokensView(record), record, tokens_table, json=tokens_json)
+
+
+@command
+def neighbours(
+    terminal: Terminal,
+    outputs: Outputs,
+    run: Run,
+    tokens: Annotated[list[str], typer.Argument(metavar="TOKEN", help="Words or parts of words.", show_default=False)],
+    top_k: Annotated[int, typer.Option(min=1, help="Neighbours to show of each token.")] = 10,
+    matrix: Annotated[
+        Literal["input", "output"],
+        typer.Option(help="The input embeddings, or the rows of the output head where they are not tied."),
+    ] = "input",
+    checkpoint: Checkpoint = "best",
+) -> None:
+    """Show which tokens' embeddings point the same way.
+
+    Words that are used alike get similar vectors, and so do translations.
+
+    Examples:
+
+      tfcli inspect neighbours runs/decoder-1 a e
+      tfcli inspect neighbours runs/pt-en-1 the --top-k 5 --json
+    """
+    from tfcli.inspection.embeddings.compute import neighbours as compute
+    from tfcli.inspection.embeddings.view import NeighboursView, neighbours_table
+    from tfcli.runs.load import load_run
+
+    record = compute(load_run(run, checkpoint), tokens, top_k, matrix)
+    present(terminal, outputs, NeighboursView(record), record, neighbours_table)
+
+
+_BATCH = 32
+
+
+@command
+def embed(
+    terminal: Terminal,
+    run: Run,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT|-", help="Texts; -: each line of stdin is one.", show_default="-"),
+    ] = None,
+    pool: Annotated[
+        Literal["mean", "first", "last"],
+        typer.Option(help="A text's vector: the mean over its tokens, or one of them."),
+    ] = "mean",
+    layer: Annotated[
+        int | None, typer.Option(min=0, help="Layer, from 0.", show_default="the last, behind its norm")
+    ] = None,
+    npz: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write texts and vectors as a NumPy archive.")
+    ] = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Turn whole texts into vectors, and show how alike they are.
+
+    In an encoder-decoder they are the encoder's. They are not normalised.
+
+    Examples:
+
+      tfcli embed runs/encoder-1 "Tom swam." "Tom swam across." "The bank closed."
+      tfcli embed runs/encoder-1 --npz vectors.npz < prompts.txt
+      tfcli embed runs/pt-en-1 "O gato dorme." --json
+    """
+    from tfcli.console.stdin import argument_batches
+    from tfcli.draw.tables import to_csv
+    from tfcli.inspection.embeddings.compute import embed as compute
+    from tfcli.inspection.embeddings.compute import joined
+    from tfcli.inspection.embeddings.view import EmbeddingsView, embedding_lines, embeddings_table
+    from tfcli.inspection.reading import text_ids
+
+    Outputs(csv=csv, json=json)
+    if npz is not None:
+        require_output(npz, "--npz")
+    use_threads(threads)
+    loaded = open_run(run, checkpoint, device)
+
+    def require(text: str) -> None:
+        text_ids(loaded, text)
+
+    found = []
+    for record in compute(loaded, argument_batches(texts or ["-"], require, _BATCH), pool, layer):
+        if json:
+            for line in embedding_lines(record):
+                terminal.json(line)
+        if npz is not None or not json:
+            found.append(record)
+    if not found:
+        return
+    whole = joined(found)
+    if npz is not None:
+        _write_npz(npz, whole)
+    if csv:
+        terminal.write(to_csv(embeddings_table(whole)))
+    elif not json:
+        terminal.show(EmbeddingsView(whole))
+
+
+def _write_npz(path: Path, record: "EmbeddingsRecord") -> None:
+    """Arrays named `texts` and `vectors`."""
+    import numpy as np
+
+    with writing(path, "--npz") as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, texts=np.array(record.texts), vectors=record.vectors)

@@ -1,0 +1,307 @@
+"""Embeddings: a text's tokens and the vectors that they pick, nearest neighbours, and whole texts as vectors.
+
+Shape legend: N texts, S tokens of the longest, D model.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tfcli.errors import UsageError, shortened
+from tfcli.generation.decoding import padded
+from tfcli.inspection.attention.choice import require_place
+from tfcli.inspection.embeddings import (
+    EmbeddingsRecord,
+    MatrixSide,
+    Neighbour,
+    NeighboursRecord,
+    Pool,
+    TokenNeighbours,
+    TokenRole,
+    TokenRow,
+    TokensRecord,
+)
+from tfcli.inspection.reading import text_ids, tower
+from tfcli.inspection.words import tokens_in_words
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.layers.masks import Span
+from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.head import require_head
+from tfcli.models.transformer import Stack
+from tfcli.records.arrays import frozen
+from tfcli.runs.foreign import remark_if_foreign
+from tfcli.runs.load import LoadedRun
+from tfcli.tokenization.tokenizer import Tokenizer
+from tfcli.tokenization.tokenizer_json import CONTINUATION
+
+_BYTE = re.compile("⟨[0-9A-F]{2}⟩")
+"""How a label writes a byte that is no whole character."""
+
+
+@torch.inference_mode()
+def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
+    """A text as the model reads it, special tokens with it; of an encoder-decoder, as a source.
+
+    Args:
+        words: a row a word.
+
+    Raises:
+        UsageError: it is longer than the context, or empty and to be translated.
+    """
+    ids, tokenizer = text_ids(run, text), run.tokenizer
+    remark_if_foreign(run, text, bits_per_byte=0.0)  # by its tokens alone: no model is run here
+    embedding = run.model.embedding
+    assert isinstance(embedding, TokenEmbedding)
+    index = torch.tensor(ids, dtype=torch.long, device=run.device)
+    norms = (embedding.weight[index].float() * embedding.scale).norm(dim=1).tolist()
+    of_positions = _position_norms(embedding, len(ids))
+    spans = _spans(tokenizer, text, ids)
+    rows = []
+    for position, (token, label, norm) in enumerate(zip(ids, tokenizer.labels(ids), norms, strict=True)):
+        role = _role(tokenizer, token)
+        first, end = spans.get(position, (None, None))
+        rows.append(
+            TokenRow(
+                position=position,
+                token_id=token,
+                token=label,
+                role=role,
+                first=first,
+                end=end,
+                bytes=_bytes(label, None if first is None else text[first:end], role),
+                norm=norm,
+                position_norm=None if of_positions is None else of_positions[position],
+            )
+        )
+    return TokensRecord(
+        run=str(run.directory.path),
+        algorithm=tokenizer.algorithm,
+        vocab_size=tokenizer.vocab_size,
+        d_model=run.config.model.d_model,
+        scale=embedding.scale,
+        context=run.config.model.max_seq_len,
+        text=text,
+        characters=len(text),
+        bytes=len(text.encode("utf-8")),
+        words=len(text.split()),
+        tokens=tokens_in_words(rows, tokenizer.words(ids)) if words else tuple(rows),
+    )
+
+
+def _role(tokenizer: Tokenizer, token: int) -> TokenRole:
+    if token == tokenizer.roles.unk:
+        return "unknown"
+    return "special" if token in tokenizer.special_ids else "text"
+
+
+def _spans(tokenizer: Tokenizer, text: str, ids: tuple[int, ...]) -> dict[int, tuple[int, int]]:
+    """The characters of each position, of those that stand for some. With a mask among them, a text is cut otherwise
+    than it is spelled, and none is told."""
+    [(plain, spans)] = tokenizer.encode_spans([text])
+    begin = next((at for at in range(len(ids)) if list(ids[at : at + len(plain)]) == plain), None)
+    return {} if begin is None else {begin + place: span for place, span in enumerate(spans)}
+
+
+def _bytes(label: str, spelled: str | None, role: TokenRole) -> int:
+    """Of the text that a token stands for: of a part of a character its own, else those of `spelled`; None: by its
+    label."""
+    if role == "special":
+        return 0
+    bare, lone = _BYTE.subn("", label)
+    if lone:
+        return len(bare.encode("utf-8")) + lone
+    return len((label.removeprefix(CONTINUATION) if spelled is None else spelled).encode("utf-8"))
+
+
+def _position_norms(embedding: TokenEmbedding, length: int) -> list[float] | None:
+    """Lengths of the vectors of the first positions; None where positions do not join the embeddings."""
+    if not embedding.has_positions:
+        return None
+    rows: Tensor = embedding.position_rows(Span(0, length))
+    norms: list[float] = rows.float().reshape(-1, rows.shape[-1]).norm(dim=1).tolist()
+    return norms
+
+
+_NAMED = 8
+"""Tokens of a text that an error names."""
+
+
+@torch.inference_mode()
+def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixSide = "input") -> NeighboursRecord:
+    """The `top_k` tokens whose vectors make the smallest angles with those of some tokens.
+
+    Args:
+        texts: each the text of one token.
+        matrix: of an encoder-decoder whose sides have a matrix each, input is the source's.
+
+    Raises:
+        UsageError: a text is no token, or the model has no head and so no output matrix.
+    """
+    ids = [token_of(run.tokenizer, text) for text in texts]
+    tied = run.config.model.tie_embeddings and _embeds_with_one(run)
+    rows = _matrix(run, matrix).float()
+    ordinary = sorted(token for token in run.tokenizer.ordinary_ids if token < len(rows))
+    norms = rows.norm(dim=1)
+    unit = rows / norms.clamp(min=torch.finfo(torch.float32).tiny)[:, None]
+    among = torch.tensor(ordinary, device=rows.device)
+    found = [_neighbours(run.tokenizer, token, unit, norms, among, top_k) for token in ids]
+    count = len(ordinary)
+    # Σᵢⱼ uᵢ·uⱼ = ‖Σ u‖², of which count pairs are of a token with itself.
+    of_pairs = float(unit[among].sum(0).square().sum()) - count
+    return NeighboursRecord(
+        run=str(run.directory.path),
+        matrix=matrix,
+        tied=tied,
+        d_model=rows.shape[1],
+        vocabulary=count,
+        mean_cosine=of_pairs / (count * (count - 1)) if count > 1 else 0.0,
+        mean_norm=float(norms[among].mean()),
+        tokens=tuple(found),
+    )
+
+
+def token_of(tokenizer: Tokenizer, text: str) -> int:
+    """The id of the token that is a word, with the space before it where words carry it; else of the bare text.
+
+    Raises:
+        UsageError: it is several tokens, and says which; or none that this tokenizer knows.
+    """
+    spellings = [text]
+    if text and tokenizer.words_carry_spaces and not text[0].isspace():
+        spellings.insert(0, " " + text)
+    tried = [tokenizer.encode(spelling) for spelling in spellings]
+    for ids in tried:
+        if len(ids) == 1 and ids[0] != tokenizer.roles.unk:
+            return ids[0]
+    ids = tried[0]
+    if not ids:
+        raise UsageError(f"{shortened(text)!r} is no token", "give a word")
+    if len(ids) == 1:
+        raise UsageError(
+            f"{shortened(text)!r} is not in the vocabulary of this run's tokenizer", "give a word that it knows"
+        )
+    parts = " ".join(repr(label) for label in tokenizer.labels(ids[:_NAMED])) + (" …" if len(ids) > _NAMED else "")
+    raise UsageError(
+        f"{shortened(text)!r} is {len(ids)} tokens and has no vector of its own: {parts}", "name one of them"
+    )
+
+
+def _embeds_with_one(run: LoadedRun) -> bool:
+    """Whether the matrix that the head may share is the one that ids pick rows of."""
+    return not isinstance(run.model, EncoderDecoder) or run.config.model.share_embeddings
+
+
+def _matrix(run: LoadedRun, matrix: MatrixSide) -> Tensor:
+    """E or W.
+
+    Shape:
+        returns: (Vocab, D)
+    """
+    if matrix == "output":
+        require_head(run.config.model)
+        return run.model.head.weight  # type: ignore[return-value]
+    return run.model.embedding.weight  # type: ignore[return-value, union-attr]
+
+
+def _neighbours(
+    tokenizer: Tokenizer, token: int, unit: Tensor, norms: Tensor, among: Tensor, top_k: int
+) -> TokenNeighbours:
+    """Shape: unit (Vocab, D), rows of length 1; norms (Vocab,); among (N,), the ids to look at."""
+    others = among[among != token]
+    cosines, places = (unit[others] @ unit[token]).topk(min(top_k, len(others)))
+    nearest = others[places].tolist()
+    labels = tokenizer.labels([token, *nearest])
+    return TokenNeighbours(
+        labels[0],
+        token,
+        float(norms[token]),
+        tuple(
+            Neighbour(label, other, cosine, float(norms[other]))
+            for label, other, cosine in zip(labels[1:], nearest, cosines.tolist(), strict=True)
+        ),
+    )
+
+
+def embed(
+    run: LoadedRun, batches: Iterable[Sequence[str]], pool: Pool, layer: int | None
+) -> Iterator[EmbeddingsRecord]:
+    """The vectors of each batch of texts, as they come. An encoder-decoder's are those of its encoder.
+
+    What a text is read with does not tell in its vector: padding is neither looked at nor pooled.
+
+    Args:
+        layer: whose output is pooled, from 0; None: the last one's, behind its norm.
+
+    Raises:
+        UsageError: at once, where there is no such layer; of a text, that it is longer than the context or empty.
+    """
+    stack = tower(run.model).stack
+    require_place("layer", layer, len(stack.layers))
+    return (_embedded(run, stack, tuple(texts), pool, layer) for texts in batches)
+
+
+def joined(records: Sequence[EmbeddingsRecord]) -> EmbeddingsRecord:
+    """Batches of one call as one record."""
+    return replace(
+        records[0],
+        texts=tuple(text for record in records for text in record.texts),
+        tokens=frozen(np.concatenate([record.tokens for record in records]), int),
+        vectors=frozen(np.concatenate([record.vectors for record in records])),
+    )
+
+
+@torch.inference_mode()
+def _embedded(run: LoadedRun, stack: Stack, texts: tuple[str, ...], pool: Pool, layer: int | None) -> EmbeddingsRecord:
+    read = [text_ids(run, text) for text in texts]
+    ids, mask = padded(read, run.config.roles.pad, run.device)
+    hidden = _hidden(run, stack, ids, mask, layer).float()
+    counts = torch.tensor([len(text) for text in read], device=run.device)
+    return EmbeddingsRecord(
+        run=str(run.directory.path),
+        architecture=run.architecture,
+        pool=pool,
+        layer=layer,
+        texts=texts,
+        tokens=frozen(counts.cpu(), int),
+        vectors=frozen(pooled(hidden, counts, pool).cpu()),
+    )
+
+
+def pooled(hidden: Tensor, counts: Tensor, pool: Pool) -> Tensor:
+    """One vector a text.
+
+    Shape:
+        hidden: (N, S, D), padded at the right
+        counts: (N,), tokens of each text
+        returns: (N, D)
+    """
+    if pool == "first":
+        return hidden[:, 0]
+    if pool == "last":
+        return hidden[torch.arange(len(hidden), device=hidden.device), counts - 1]
+    real = torch.arange(hidden.shape[1], device=hidden.device) < counts[:, None]
+    return hidden.where(real[..., None], 0.0).sum(1) / counts[:, None]
+
+
+def _hidden(run: LoadedRun, stack: Stack, ids: Tensor, mask: Tensor | None, layer: int | None) -> Tensor:
+    """Shape: ids, mask (N, S); returns (N, S, D)."""
+    kept: list[Tensor] = []
+
+    def keep(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        kept.append(output)
+
+    listened: nn.Module = stack if layer is None else stack.layers[layer]
+    handle = listened.register_forward_hook(keep)
+    try:
+        if isinstance(run.model, EncoderDecoder):
+            run.model.encode(ids, mask)
+        else:
+            run.model.hidden(ids, mask)
+    finally:
+        handle.remove()
+    return kept[0]

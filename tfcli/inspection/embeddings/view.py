@@ -1,0 +1,291 @@
+"""A text as a model reads it: coloured by token, and a row a token."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tfcli.draw.colors import WEIGHTS, Brush, brush_for, has_colors, levels
+from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
+from tfcli.draw.numbers import exact, plural
+from tfcli.draw.safe import fit, printable, token_label, widest
+from tfcli.draw.tables import CsvTable, Fact, Facts, bar, to_json
+from tfcli.inspection.embeddings import EmbeddingsRecord, NeighboursRecord, TokenNeighbours, TokenRow, TokensRecord
+
+_PAPERS = ("#1f4e79", "#5b3a72")
+_SPECIAL, _UNKNOWN = "#4d4d4d", "#a11d1d"
+_LONGEST_LABEL, _LONGEST_BAR = 20, 24
+_BARS_FROM = 72
+"""Columns of a terminal from which on lengths have bars."""
+
+
+@dataclass(frozen=True)
+class TokensView:
+    """Blocks of two colours in turn (without colour: between bars); special tokens grey, unknown ones red."""
+
+    record: TokensRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        kind = f"{record.algorithm}, {exact(record.vocab_size)} tokens"
+        yield Text(f"From text to vectors · {printable(record.run)} · {kind}", style="bold")
+        yield from _painted(record.tokens, has_colors(console), options.max_width)
+        yield Text()
+        yield _table(record, options.max_width, options.ascii_only)
+        joined = any(row.position_norm is not None for row in record.tokens)
+        positions = "‖p‖ of the vector its position adds" if joined else "positions act inside attention, not here"
+        scaled = "" if record.scale == 1 else f" times {record.scale:.4g}"
+        yield Text(f"‖e‖: length of the token's row of E, {record.d_model} numbers{scaled}; {positions}", style="dim")
+        yield from _figures(record)
+
+
+def _painted(rows: tuple[TokenRow, ...], in_color: bool, width: int) -> Iterator[Text]:
+    """The text in lines of at most `width` cells; a line end in it ends its line."""
+    line, turn = Text(no_wrap=True), count()
+    for row in rows:
+        label = token_label(row.token)
+        label = fit(label, width - 1).rstrip() if widest((label,)) >= width else label
+        piece = Text(label, _style(row, next(turn))) if in_color else Text(f"{label}│")
+        if line.cell_len + piece.cell_len > width:
+            yield line
+            line = Text(no_wrap=True)
+        line.append_text(piece)
+        if row.token.endswith("\n"):
+            yield line
+            line = Text(no_wrap=True)
+    if line:
+        yield line
+
+
+def _style(row: TokenRow, turn: int) -> Style:
+    papers = {"special": _SPECIAL, "unknown": _UNKNOWN}
+    return Style(color="#ffffff", bgcolor=papers.get(row.role, _PAPERS[turn % 2]))
+
+
+def _table(record: TokensRecord, width: int, ascii_only: bool) -> Grid:
+    joined = any(row.position_norm is not None for row in record.tokens)
+    with_bars = width >= _BARS_FROM
+    label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(row.token) for row in record.tokens))))
+    longest = max(row.norm for row in record.tokens)
+    room = max(4, min(_LONGEST_BAR, width - label - (62 if joined else 54)))
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    heads = ["pos", "id", "token", "characters", "bytes", "kind", "‖e‖", *([""] if with_bars else [])]
+    for head in heads + (["‖p‖"] if joined else []):
+        left = head in ("token", "kind", "")
+        grid.add_column(justify="left" if left else "right", no_wrap=True)
+    grid.add_row(*(Text(head, "dim") for head in heads + (["‖p‖"] if joined else [])))
+    for row in record.tokens:
+        share = row.norm / longest if longest else 0.0
+        drawn = bar(share, room, ascii_only=ascii_only)
+        cells = [
+            Text(str(row.position), "dim"),
+            Text(str(row.token_id)),
+            Text(fit(token_label(row.token), label), "" if row.role == "text" else "bold"),
+            Text("" if row.first is None else f"{row.first}–{row.end}"),
+            Text(str(row.bytes) if row.bytes else ""),
+            Text(_kind(row, record.text), "red" if row.role == "unknown" else "dim"),
+            Text(f"{row.norm:.3g}"),
+            *([Text(drawn.ljust(room), "cyan")] if with_bars else []),
+            *([Text(f"{row.position_norm:.3g}")] if row.position_norm is not None else []),
+        ]
+        grid.add_row(*cells)
+    return grid
+
+
+def _kind(row: TokenRow, text: str) -> str:
+    if row.role == "unknown" and row.first is not None:
+        return fit(f"unknown: {printable(text[row.first : row.end])}", 18).rstrip()
+    pieces = plural(row.pieces, "piece") if row.pieces > 1 else ""
+    return {"text": pieces, "special": "special", "unknown": "unknown"}[row.role]
+
+
+def _figures(record: TokensRecord) -> Iterator[Facts]:
+    of_text = record.of_text
+    fertility = "" if record.fertility is None else f"{record.fertility:.2f} tokens a word (fertility)"
+    carried = "" if record.bytes_per_token is None else f"{record.bytes_per_token:.2f} bytes a token"
+    special = record.read - of_text
+    yield Facts(
+        "The same text in other pieces",
+        [
+            Fact(name, exact(length), note)
+            for name, length, note in (
+                ("words", record.words, "between white space; each would need a row of E"),
+                ("tokens", of_text, ", ".join(filter(None, (fertility, carried)))),
+                ("characters", record.characters, ""),
+                ("bytes", record.bytes, "UTF-8; 256 rows of E would do"),
+            )
+        ],
+    )
+    read = record.read
+    yield Facts(
+        f"{exact(read)} of {plural(record.context, 'position')} {'is' if read == 1 else 'are'} read, "
+        f"{special} special: each head compares {plural(read**2, 'pair')}",
+        [],
+    )
+
+
+def tokens_json(record: TokensRecord) -> dict[str, Any]:
+    """The record and its rates."""
+    rates = {"fertility": record.fertility, "bytes_per_token": record.bytes_per_token}
+    return {**to_json(record), **rates}
+
+
+def tokens_table(record: TokensRecord) -> CsvTable:
+    """A row a token."""
+    columns = ("position", "token_id", "token", "role", "first", "end", "bytes", "norm", "position_norm", "pieces")
+    return CsvTable(columns, ([getattr(row, column) for column in columns] for row in record.tokens))
+
+
+_NEIGHBOURS_LONGEST_LABEL = 24
+_NEIGHBOURS_LONGEST_BAR = 40
+_AROUND = 4 + 2 + 2 + 6 + 2 + 6  # rank, blanks, cosine, length
+
+
+@dataclass(frozen=True)
+class NeighboursView:
+    """For each token those nearest to it; bars go from cosine 0 to 1."""
+
+    record: NeighboursRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        of_head = "E, which the head shares" if record.tied else "E" if record.matrix == "input" else "W of the head"
+        yield Text(f"Nearest tokens · {printable(record.run)} · {of_head}", style="bold")
+        yield Text(
+            f"cos(a, b) = a·b / ‖a‖‖b‖ between rows of {exact(record.vocabulary)} tokens × {record.d_model}", "dim"
+        )
+        label = min(_NEIGHBOURS_LONGEST_LABEL, max(map(_widest, record.tokens)))
+        width = max(3, min(_NEIGHBOURS_LONGEST_BAR, options.max_width - label - _AROUND))
+        for token in record.tokens:
+            yield from _one(token, label, width, options.ascii_only)
+        yield Text(
+            f"Mean cosine of two tokens {record.mean_cosine:.2f}, mean length {record.mean_norm:.3g}. Directions drawn "
+            f"at random in {record.d_model} dimensions lie within ±{2 / math.sqrt(record.d_model):.2f} (2/√D) 19 times "
+            "out of 20: what is well above that was learned.",
+            style="dim",
+        )
+
+
+def _widest(token: TokenNeighbours) -> int:
+    return widest(tuple(token_label(one.token) for one in token.neighbours))
+
+
+def _one(token: TokenNeighbours, label: int, width: int, ascii_only: bool) -> Iterator[Text | Grid]:
+    name = token_label(token.token)
+    yield Text.assemble((name, "bold"), (f"  id {token.token_id}  length {token.norm:.3g}", "dim"))
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    for justify in ("right", "left", "left", "right", "right"):
+        grid.add_column(justify=justify, no_wrap=True)
+    grid.add_row(*(Text(head, "dim") for head in ("", fit("token", label), "cosine", "", "length")))
+    for rank, one in enumerate(token.neighbours, start=1):
+        drawn = bar(one.cosine, width, ascii_only=ascii_only)
+        row: tuple[Any, ...] = (
+            Text(f"{rank:>2}", "dim"),
+            Text(fit(token_label(one.token), label)),
+            Text(drawn.ljust(width), "cyan"),
+            f"{one.cosine:.2f}",
+            Text(f"{one.norm:.3g}", "dim"),
+        )
+        grid.add_row(*row)
+    yield grid
+
+
+def neighbours_table(record: NeighboursRecord) -> CsvTable:
+    """A row a neighbour."""
+    return CsvTable(
+        ("token", "token_id", "rank", "neighbour", "neighbour_id", "cosine", "norm"),
+        (
+            (token.token, token.token_id, rank, one.token, one.token_id, one.cosine, one.norm)
+            for token in record.tokens
+            for rank, one in enumerate(token.neighbours, start=1)
+        ),
+    )
+
+
+_CELL = 6
+_MOST_TEXTS = 24
+"""Texts of which each pair is written as a number."""
+_POOLS = {
+    "mean": "the mean over a text's tokens",
+    "first": "a text's first token",
+    "last": "a text's last token",
+}
+
+
+@dataclass(frozen=True)
+class EmbeddingsView:
+    """The cosine of every pair of texts, as a table while it fits, else as a map; of one text the vector itself."""
+
+    record: EmbeddingsRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        count, size = record.vectors.shape
+        yield Text(f"{plural(count, 'text')} as vectors · {printable(record.run)}", style="bold")
+        layer = "the last layer, behind its norm" if record.layer is None else f"layer {record.layer}"
+        side = "the encoder's " if record.architecture == "encoder-decoder" else ""
+        of = f"{side}{layer}".replace("encoder's the", "encoder's")
+        yield Text(f"{_POOLS[record.pool]}, out of {of}; {size} dimensions, not normalised", style="dim")
+        if count == 1:
+            yield from self._single()
+            return
+        labels = tuple(printable(text) for text in record.texts)
+        if count > _MOST_TEXTS or options.max_width < 12 + count * _CELL:
+            yield HeatMap(record.cosines(), "cosine", labels, tuple(str(n + 1) for n in range(count)))
+        else:
+            yield from _embeddings_table(record.cosines(), labels, brush_for(console, WEIGHTS), options.max_width)
+        yield Text(_closest(record), style="dim")
+
+    def _single(self) -> Iterator[Text | HeatMap]:
+        vector = self.record.vectors
+        tokens = plural(int(self.record.tokens[0]), "token")
+        yield Text(f"{printable(self.record.texts[0])}: {tokens}, length {np.linalg.norm(vector):.3g}")
+        yield HeatMap(vector, "its numbers, in order of their dimension", signed=True, wide=False)
+        yield Text("Give further texts to see how alike they are; --json writes all numbers.", style="dim")
+
+
+def _embeddings_table(
+    cosines: NDArray[np.float32], labels: tuple[str, ...], brush: Brush, width: int
+) -> Iterator[Segment | Text]:
+    gutter = min(widest(labels), width - len(labels) * _CELL - 5)
+    low = min(0.0, float(cosines.min()))
+    grid = levels(cosines, low, 1.0)
+    yield Text(" " * (gutter + 4) + "".join(f"{number:>{_CELL}}" for number in range(1, len(labels) + 1)), style="dim")
+    for number, label in enumerate(labels):
+        texts = [f"{cosine:.2f} " for cosine in cosines[number].tolist()]
+        name = f"{number + 1:>2} {fit(label, gutter)} "
+        yield from labelled_row(name, texts, grid[number].tolist(), [_CELL] * len(texts), brush)
+        yield Segment.line()
+    yield from scale_bar(f"{low:.3g}", "1", brush)
+    yield Segment("  cosine u·v / ‖u‖‖v‖\n")
+    yield Text("1: two vectors point the same way; 0: they are at right angles.", style="dim")
+
+
+def _closest(record: EmbeddingsRecord) -> str:
+    cosines = np.array(record.cosines())
+    np.fill_diagonal(cosines, -np.inf)
+    first, second = (int(place) for place in np.unravel_index(cosines.argmax(), cosines.shape))
+    return f"Closest: {first + 1} and {second + 1}, cosine {cosines[first, second]:.3f}."
+
+
+def embedding_lines(record: EmbeddingsRecord) -> Iterator[dict[str, Any]]:
+    """A text with its vector each, as JSON values."""
+    vectors = to_json(record)["vectors"]
+    for text, vector in zip(record.texts, vectors, strict=True):
+        yield {"text": text, "vector": vector}
+
+
+def embeddings_table(record: EmbeddingsRecord) -> CsvTable:
+    """A row a text: the text, then its vector."""
+    columns = ("text", *(f"v{number}" for number in range(record.vectors.shape[1])))
+    rows = zip(record.texts, record.vectors, strict=True)
+    return CsvTable(columns, ((text, *map(str, vector)) for text, vector in rows))

@@ -1,0 +1,368 @@
+"""How far numbers are apart, by their size."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tfcli.errors import UsageError
+from tfcli.inspection.equivariance import (
+    EQUAL,
+    Deviation,
+    EquivarianceRecord,
+    Half,
+    NormLeak,
+    OrderRecord,
+    PerturbationRecord,
+    Variant,
+)
+from tfcli.inspection.reading import Tower, tower
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.layers.layer import TransformerLayer
+from tfcli.layers.masks import Span
+from tfcli.layers.multi_head import MultiHeadAttention
+from tfcli.layers.norms import LayerNorm, RMSNorm
+from tfcli.layers.positions import AlibiPositions, QueryKeyPositions, RotaryPositions
+from tfcli.layers.relative_bias import RelativeBias
+from tfcli.models.build import build_model
+from tfcli.models.transformer import Transformer
+from tfcli.recipe.model import ModelSection
+from tfcli.records.arrays import frozen
+
+_SMALLEST = 1e-12
+
+
+def movement(before: Tensor, after: Tensor) -> Tensor:
+    """The length of each row's change by that of the row.
+
+    Shape: (…, D) twice; returns (…)
+    """
+    return (after - before).norm(dim=-1) / before.norm(dim=-1).clamp(min=_SMALLEST)
+
+
+def root_mean_square(x: Tensor) -> float:
+    """The size of a number of `x`.
+
+    Shape: x of any
+    """
+    return float(x.float().square().mean().sqrt().clamp(min=_SMALLEST))
+
+
+def across_tokens(x: Tensor, eps: float, *, centred: bool = True) -> Tensor:
+    """Every dimension less its mean over the tokens, divided by √(its variance over them + ε).
+
+    Args:
+        centred: False: the mean stays, and the mean square stands for the variance, as in RMSNorm.
+
+    Shape: (…, T, D) → (…, T, D)
+    """
+    x = x - x.mean(dim=-2, keepdim=True) if centred else x
+    return x * torch.rsqrt(x.square().mean(dim=-2, keepdim=True) + eps)
+
+
+class NormAcrossTokens(nn.Module):
+    """A norm with its ε, its gain and its bias, whose statistics are those across tokens."""
+
+    def __init__(self, norm: LayerNorm | RMSNorm) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (B, T, D) → (B, T, D)"""
+        x = across_tokens(x, self.norm.eps, centred=isinstance(self.norm, LayerNorm))
+        if self.norm.weight is not None:
+            x = x * self.norm.weight
+        bias = getattr(self.norm, "bias", None)
+        return x if bias is None else x + bias
+
+
+@contextmanager
+def altered(one: Tower, *, positions: bool, masked: bool) -> Iterator[None]:
+    """With or without what tells positions, and with or without the causal mask.
+
+    A window tells positions too, for it hides by distance: without positions there is none.
+    """
+    with ExitStack() as changes:
+        for attention in one.attentions():
+            changes.enter_context(_set(attention, "causal", masked))
+            if not positions:
+                changes.enter_context(_set(attention, "window", None))
+        if not positions:
+            for module, name, value in _silent(one):
+                changes.enter_context(_set(module, name, value))
+        yield
+
+
+@contextmanager
+def norms_across_tokens(one: Tower) -> Iterator[None]:
+    """Every norm of vectors takes mean and variance of each dimension over the tokens of the text, as the note in UDL's
+    lecture has it; those of queries and keys stay."""
+    with ExitStack() as changes:
+        for parent in [*one.embedding.modules(), *one.stack.modules()]:
+            for name, child in parent.named_children():
+                if isinstance(child, LayerNorm | RMSNorm) and not isinstance(parent, MultiHeadAttention):
+                    changes.enter_context(_set(parent, name, NormAcrossTokens(child)))
+        yield
+
+
+def _silent(one: Tower) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    """Every table of positions, with what says nothing in its place."""
+    for module in [one.embedding, *one.stack.modules()]:
+        if isinstance(module, TokenEmbedding) and module.has_positions:
+            yield module, "positions", torch.zeros_like(module.positions)
+        elif isinstance(module, QueryKeyPositions):
+            yield module, "table", torch.zeros_like(module.table)
+        elif isinstance(module, AlibiPositions):
+            yield module, "slopes", torch.zeros_like(module.slopes)
+        elif isinstance(module, RelativeBias):
+            yield module, "weight", torch.zeros_like(module.weight)
+        elif isinstance(module, RotaryPositions):
+            yield module, "cosines", torch.ones_like(module.cosines)
+            yield module, "sines", torch.zeros_like(module.sines)
+
+
+@contextmanager
+def _set(module: nn.Module, name: str, value: Any) -> Iterator[None]:
+    before = getattr(module, name)
+    if isinstance(before, nn.Parameter):
+        value = nn.Parameter(value, requires_grad=False)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+Read = tuple[tuple[int, ...], tuple[str, ...]]
+"""A text's ids and their labels."""
+
+
+def model_of_words(section: ModelSection, texts: Sequence[str], seed: int) -> tuple[Transformer, list[Read]]:
+    """A model of this shape whose vocabulary is the words of the texts, with the texts as it reads them.
+
+    Raises:
+        UsageError: a text has more words than the context holds.
+    """
+    words = [tuple(text.split()) for text in texts]
+    longest = max(map(len, words))
+    if longest > section.max_seq_len:
+        raise UsageError(
+            f"The text has {longest} words and the context holds {section.max_seq_len}", "shorten the text"
+        )
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(word for text in words for word in text))}
+    model = build_model(replace(section, vocab_size=max(len(numbers), 1)), seed).eval()
+    return model, [(tuple(numbers[word] for word in text), text) for text in words]
+
+
+@torch.inference_mode()
+def equivariance(
+    model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, *, permutations: int = 10, seed: int = 0
+) -> EquivarianceRecord:
+    """How far f(P x) lies from P f(x), with positions and without, masked and not; and how far a changed last token
+    moves the rows before it in a masked model, by what its norms take their statistics over.
+
+    f is the stack with its embeddings, of an encoder-decoder its encoder.
+
+    Args:
+        tokens: labels of `ids`.
+        name: what the model is called.
+
+    Raises:
+        UsageError: the text has no order that could be changed.
+    """
+    if len(set(ids)) < 2:
+        raise UsageError("A text of one kind of token has no order to change", "give one with two different tokens")
+    one, x = tower(model), torch.tensor([list(ids)], device=model.device)
+    draws = _permutations(x[0], permutations, seed)
+    return EquivarianceRecord(
+        model=name,
+        architecture=model.section.architecture,
+        encoding=model.section.positions,
+        window=model.section.sliding_window,
+        tokens=tuple(tokens),
+        permutations=permutations,
+        deviations=tuple(_deviation(one, x, draws, variant) for variant in variants(model)),
+        changed=len(ids) - 1,
+        leaks=_leaks(one, x, len(ids) - 1),
+    )
+
+
+def variants(model: Transformer) -> tuple[Variant, ...]:
+    """With positions and without, masked and not; a model that nothing tells positions has two. A window tells them."""
+    section = model.section
+    own = section.positions != "none" or section.sliding_window is not None, tower(model).masked
+    told = (False, True) if own[0] else (False,)
+    return tuple(Variant(p, m, (p, m) == own) for m in (False, True) for p in told)
+
+
+def _permutations(ids: Tensor, number: int, seed: int) -> list[Tensor]:
+    """Random orders in which the text reads otherwise."""
+    generator = torch.Generator().manual_seed(seed)
+    found: list[Tensor] = []
+    while len(found) < number:
+        order = torch.randperm(len(ids), generator=generator).to(ids.device)
+        if not torch.equal(ids[order], ids):
+            found.append(order)
+    return found
+
+
+def _deviation(one: Tower, x: Tensor, draws: list[Tensor], variant: Variant) -> Deviation:
+    with altered(one, positions=variant.positions, masked=variant.masked):
+        straight = one.hidden(x)
+        largest = max(float((one.hidden(x[:, order]) - straight[order]).abs().max()) for order in draws)
+    relative = largest / root_mean_square(straight)
+    return Deviation(variant, largest, relative, relative < EQUAL)
+
+
+def _leaks(one: Tower, x: Tensor, changed: int) -> tuple[NormLeak, ...]:
+    other = x.clone()
+    other[0, changed] = x[0][x[0] != x[0, changed]][0]
+    with altered(one, positions=True, masked=True):
+        each = _moved_before(one, x, other, changed)
+        with norms_across_tokens(one):
+            across = _moved_before(one, x, other, changed)
+    return tuple(
+        NormLeak(statistics, largest, relative, relative >= EQUAL)  # type: ignore[arg-type]
+        for statistics, (largest, relative) in (("each token", each), ("across tokens", across))
+    )
+
+
+def _moved_before(one: Tower, x: Tensor, other: Tensor, changed: int) -> tuple[float, float]:
+    """How far the rows before a changed token move: the largest difference, and by the size of the rows."""
+    rows = one.hidden(x)[:changed]
+    largest = float((one.hidden(other)[:changed] - rows).abs().max())
+    return largest, largest / root_mean_square(rows)
+
+
+Function = Callable[[Tensor], Tensor]
+
+
+@torch.inference_mode()
+def perturbation(
+    model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, changed: int, *, seed: int = 0
+) -> PerturbationRecord:
+    """Change the vector of one token by a random one of the same length, and follow it through the layers.
+
+    Args:
+        tokens: labels of `ids`.
+        changed: which token, from 0.
+
+    Raises:
+        UsageError: there is no such token, or the layers have no halves, one after the other.
+    """
+    if model.section.parallel_residual:
+        raise UsageError(
+            "With model.parallel_residual = true a layer has no halves, one after the other",
+            "leave --perturb out, or name another run",
+        )
+    if not 0 <= changed < len(ids):
+        raise UsageError(f"The text has no token {changed}", f"choose 0 to {len(ids) - 1}")
+    one = tower(model)
+    x = one.embedding(torch.tensor([list(ids)], device=model.device))
+    push = torch.randn(x.shape[-1], generator=torch.Generator().manual_seed(seed)).to(x)
+    before, after = x, _pushed(x, changed, push)
+    columns, halves = [movement(before, after)[0]], []
+    for layer, half, function in layer_halves(one, len(ids)):
+        alone = movement(function(before), function(_pushed(before, changed, push)))[0] > EQUAL
+        rows = int(alone.sum())
+        halves.append(Half(layer, half, rows, rows > int(alone[changed])))  # type: ignore[arg-type]
+        before, after = function(before), function(after)
+        columns.append(movement(before, after)[0])
+    moved = frozen(torch.stack(columns, dim=1).float().cpu().numpy())
+    window = model.section.sliding_window
+    return PerturbationRecord(name, tuple(tokens), changed, one.masked, window, moved, tuple(halves))
+
+
+def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Function]]:
+    """Each layer's attention, then its feed-forward, with norm and residual, as the layer itself runs them.
+
+    Shape:
+        each function: (1, T, D) → (1, T, D)
+    """
+    positions = one.stack.positions(Span(0, length))
+    for number, layer in enumerate(one.stack.layers):
+        assert isinstance(layer, TransformerLayer)
+        yield number, "attention", _attention(layer, positions)
+        yield number, "feed_forward", _feed_forward(layer)
+
+
+def _attention(layer: TransformerLayer, positions: object) -> Function:
+    return lambda x: layer.attention_residual(x, lambda h: layer.attention(h, positions=positions))
+
+
+def _feed_forward(layer: TransformerLayer) -> Function:
+    return lambda x: layer.feed_forward_residual(x, layer.feed_forward)
+
+
+def _pushed(x: Tensor, row: int, push: Tensor) -> Tensor:
+    """`x` with `push`, made as long as the row, added to one row.
+
+    Shape: x (1, T, D); push (D,); returns (1, T, D)
+    """
+    pushed = x.clone()
+    pushed[0, row] += push / push.norm() * x[0, row].norm().clamp(min=1e-6)
+    return pushed
+
+
+@torch.inference_mode()
+def order(
+    model: Transformer, first: Sequence[int], second: Sequence[int], labels: Sequence[Sequence[str]], name: str
+) -> OrderRecord:
+    """Each token's output in one text beside that in the other, with positions and without, masked and not.
+
+    Args:
+        labels: of the tokens of both.
+
+    Raises:
+        UsageError: one holds a token that the other does not.
+    """
+    _require_same_tokens(first, second, labels)
+    one = tower(model)
+    texts = [torch.tensor([list(ids)], device=model.device) for ids in (first, second)]
+    places = matched(first, second)
+    chosen, moved, sentence = variants(model), [], []
+    for variant in chosen:
+        with altered(one, positions=variant.positions, masked=variant.masked):
+            ours, theirs = (one.hidden(ids) for ids in texts)
+        moved.append(movement(ours, theirs[torch.from_numpy(places[:, 1]).to(theirs.device)]))
+        sentence.append(movement(ours.mean(dim=0), theirs.mean(dim=0)))
+    return OrderRecord(
+        name,
+        tuple(labels[0]),
+        tuple(labels[1]),
+        chosen,
+        frozen(places, np.int64),
+        frozen(torch.stack(moved, dim=1).cpu().numpy()),
+        frozen(torch.stack(sentence).cpu().numpy()),
+    )
+
+
+def matched(first: Sequence[int], second: Sequence[int]) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
+    """Where each token of the first text stands in both; equal ones in their order.
+
+    >>> matched([7, 8, 7], [7, 7, 8]).tolist()
+    [[0, 0], [1, 2], [2, 1]]
+
+    Shape:
+        returns: (T, 2)
+    """
+    waiting: dict[int, list[int]] = {}
+    for place, token in enumerate(second):
+        waiting.setdefault(token, []).append(place)
+    return np.array([(place, waiting[token].pop(0)) for place, token in enumerate(first)], dtype=np.int64)
+
+
+def _require_same_tokens(first: Sequence[int], second: Sequence[int], labels: Sequence[Sequence[str]]) -> None:
+    for which, ids, others, names in (("first", first, second, labels[0]), ("second", second, first, labels[1])):
+        more = Counter(ids) - Counter(others)
+        for token, label in zip(ids, names, strict=True):
+            if more[token]:
+                raise UsageError(
+                    f"The {which} text has the token {label!r} more often than the other",
+                    "give two texts of the same tokens in another order",
+                )

@@ -1,0 +1,271 @@
+"""What a model makes of permutations, and what its norms give away."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tfcli.draw.colors import NO_VALUE, WEIGHTS, Brush, brush_for, levels
+from tfcli.draw.heatmap import HeatMap, labelled_row
+from tfcli.draw.safe import fit, printable, token_label
+from tfcli.draw.tables import CsvTable
+from tfcli.inspection.equivariance import (
+    EQUAL,
+    Deviation,
+    EquivarianceRecord,
+    NormLeak,
+    OrderRecord,
+    PerturbationRecord,
+    Variant,
+)
+
+
+@dataclass(frozen=True)
+class EquivarianceView:
+    """The deviations as a table, then the leak of norms across tokens."""
+
+    record: EquivarianceRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(f"Equivariance · {printable(self.record.model)}", style="bold")
+        yield Text(f"{self.record.architecture}, positions: {told(self.record)}", style="dim")
+        yield Text(" ".join(token_label(token) for token in self.record.tokens), style="dim")
+        yield Text()
+        yield Text("Is f(P X) = P f(X)?", style="bold")
+        words = f"largest deviation over {self.record.permutations} random orders P of the tokens"
+        yield Text(words, style="dim")
+        yield self._deviations()
+        if any(one.variant.own for one in self.record.deviations):
+            yield Text("▸ the model as it is; the others are the same weights with positions or mask changed", "dim")
+        yield from self._leaks()
+
+    def _deviations(self) -> Grid:
+        grid = _grid("", "positions", "mask", "deviation", "of f(X)'s size", "")
+        for one in self.record.deviations:
+            positions, mask = named(one.variant, told(self.record))
+            mark = "▸" if one.variant.own else ""
+            grid.add_row(mark, positions, mask, *_numbers(one), _equivariant(one))
+        return grid
+
+    def _leaks(self) -> RenderResult:
+        token = token_label(self.record.tokens[self.record.changed])
+        yield Text()
+        yield Text("What do a norm's mean and variance give away?", style="bold")
+        yield Text(
+            f"under the causal mask, token {self.record.changed} ({token}) is changed: earlier rows move by", "dim"
+        )
+        grid = _grid("", "statistics over", "", "deviation", "of their size", "")
+        for one in self.record.leaks:
+            verdict = Text("the future leaks", "bold red") if one.leaks else Text("nothing leaks", "green")
+            mark, what = ("▸", "each token's numbers") if one.statistics == "each token" else ("", "the tokens")
+            grid.add_row(mark, what, "", *_numbers(one), verdict)
+        yield grid
+
+
+def told(record: EquivarianceRecord) -> str:
+    """What tells the model positions: its encoding, its window, or both."""
+    window = "" if record.window is None else f"window of {record.window}"
+    if record.encoding == "none":
+        return window or "none"
+    return f"{record.encoding}, {window}" if window else record.encoding
+
+
+def named(variant: Variant, positions: str = "told") -> tuple[str, str]:
+    """Positions and mask of a variant in words."""
+    return positions if variant.positions else "none", "causal" if variant.masked else "none"
+
+
+def equivariance_table(record: EquivarianceRecord) -> CsvTable:
+    """A line a measurement."""
+    return CsvTable(("measured", "positions", "masked", "own", "statistics", "largest", "relative"), _lines(record))
+
+
+def _lines(record: EquivarianceRecord) -> Iterator[Sequence[Any]]:
+    for one in record.deviations:
+        of = one.variant
+        yield "permutation", of.positions, of.masked, of.own, "each token", one.largest, one.relative
+    has = told(record) != "none"
+    for leak in record.leaks:
+        yield "leak", has, True, None, leak.statistics, leak.largest, leak.relative
+
+
+def _grid(*headers: str) -> Grid:
+    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    for header in headers:
+        grid.add_column(header, justify="right" if header.startswith(("deviation", "of ")) else "left")
+    return grid
+
+
+def _numbers(one: Deviation | NormLeak) -> tuple[str, str]:
+    return f"{one.largest:.2g}", f"{one.relative:.2g}"
+
+
+def _equivariant(one: Deviation) -> Text:
+    return Text("equivariant", "green") if one.equivariant else Text("order counts", "yellow")
+
+
+_MOST_LAYERS = 12
+_GUTTER, _CELL = 17, 7
+_SEEN = {  # whether there is a mask, and a window
+    (False, False): "every row sees every other",
+    (False, True): "a row sees those less than {} away",
+    (True, False): "under the causal mask; earlier rows cannot move",
+    (True, True): "under the causal mask, in a window of {}; earlier rows cannot move",
+}
+_WORDS = {"attention": "attention", "feed_forward": "MLP"}  # as the lecture has it
+
+
+@dataclass(frozen=True)
+class PerturbationView:
+    """Rows down, the input and then the halves of the layers across; what each half does on its own below."""
+
+    record: PerturbationRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        changed = token_label(record.tokens[record.changed])
+        yield Text(f"Token {record.changed} ({changed}) changed: which rows have moved?", style="bold")
+        after = _SEEN[record.masked, record.window is not None].format(record.window)
+        yield Text(f"|change of a row| by |row|, after each half of each layer; {after}", style="dim")
+        shown = record.moved[:, : 1 + 2 * _MOST_LAYERS]
+        if _GUTTER + _CELL * shown.shape[1] <= options.max_width:
+            yield from self._numbers(brush_for(console, WEIGHTS))
+        else:
+            yield self._map(shown)
+        if shown.shape != record.moved.shape:
+            yield Text(f"the first {_MOST_LAYERS} of {len(record.halves) // 2} layers", style="dim")
+        yield Text()
+        yield Text("Each half on its own: one row of its input changed, rows of its output that move", style="bold")
+        for name in ("attention", "feed_forward"):
+            yield self._alone(name)
+
+    def _numbers(self, brush: Brush) -> RenderResult:
+        """A number a cell, on its colour; "·" where a row has not moved at all."""
+        for header in zip(*self._stages(), strict=True):
+            yield Text(" " * _GUTTER + "".join(fit(word, _CELL, "right") for word in header), style="dim")
+        moved = self.record.moved
+        grid = np.where(moved > 0, levels(moved, 0.0, 1.0), NO_VALUE)
+        for label, numbers, row_levels in zip(self._labels(), moved.tolist(), grid.tolist(), strict=True):
+            yield from labelled_row(
+                fit(label, _GUTTER), [*map(_share, numbers)], row_levels, [_CELL] * len(numbers), brush
+            )
+            yield Segment.line()
+        yield Text("· has not moved at all", style="dim")
+
+    def _map(self, shown: NDArray[np.float32]) -> HeatMap:
+        return HeatMap(
+            np.where(shown > 0, np.minimum(shown, 1.0), np.nan).astype(np.float32),
+            "of the row's length (1: or more)",
+            row_labels=self._labels(),
+            column_labels=tuple(" ".join(stage) for stage in self._stages()[: shown.shape[1]]),
+            empty="has not moved",
+            scale=(0.0, 1.0),
+        )
+
+    def _labels(self) -> tuple[str, ...]:
+        return tuple(
+            ("▸ " if row == self.record.changed else "  ") + fit(token_label(token), _GUTTER - 3).rstrip()
+            for row, token in enumerate(self.record.tokens)
+        )
+
+    def _stages(self) -> list[tuple[str, str]]:
+        short = {**_WORDS, "attention": "attn"}
+        return [("", "input"), *((str(half.layer), short[half.name]) for half in self.record.halves)]
+
+    def _alone(self, name: str) -> Text:
+        rows = [half.rows_alone for half in self.record.halves if half.name == name]
+        mixes = any(half.mixes for half in self.record.halves if half.name == name)
+        counts = str(rows[0]) if len(set(rows)) == 1 else ", ".join(map(str, rows))
+        verdict = "mixes tokens" if mixes else "that row alone"
+        if name == "attention" and not mixes:
+            verdict = "that row alone: none after it may see it"
+        line = Text.assemble(f"{_WORDS[name]:9}  ", (f"{counts} of {len(self.record.tokens)}", "bold"), f"  {verdict}")
+        line.append(", in every layer" if len(set(rows)) == 1 else ", layer by layer", "dim")
+        return line
+
+
+def _share(number: float) -> str:
+    if number == 0:
+        return "·"
+    return f"{number:.0e}" if number < 0.0005 else f"{number:.3f}".removeprefix("0")
+
+
+def perturbation_table(record: PerturbationRecord) -> CsvTable:
+    """A line a row and stage."""
+    return CsvTable(("row", "token", "layer", "half", "moved"), _perturbation_lines(record))
+
+
+def _perturbation_lines(record: PerturbationRecord) -> Iterator[Sequence[Any]]:
+    stages = [(None, "input"), *((half.layer, half.name) for half in record.halves)]
+    for row, token in enumerate(record.tokens):
+        for (layer, half), moved in zip(stages, record.moved[row], strict=True):
+            yield row, token, layer, half, str(moved)
+
+
+@dataclass(frozen=True)
+class OrderView:
+    """How far each token's output moves between the texts; a column a variant of the model."""
+
+    record: OrderRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        yield Text("The same tokens in another order", style="bold")
+        for text in (record.first, record.second):
+            yield Text(" ".join(token_label(token) for token in text))
+        yield Text("|change of a token's output between the texts| by |output|; = 0 but for rounding", style="dim")
+        grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+        grid.add_column("positions\nmask", no_wrap=True)
+        grid.add_column("", no_wrap=True)
+        for variant in record.variants:
+            grid.add_column(_header(variant), justify="right")
+        for (first, second), moved in zip(record.places.tolist(), record.moved, strict=True):
+            label = fit(token_label(record.first[first]), 14).rstrip()
+            grid.add_row(label, f"{first} → {second}", *map(_moved, moved.tolist()))
+        grid.add_row(Text("their mean", "bold"), "", *map(_moved, record.sentence.tolist()))
+        yield grid
+        yield Text("▸ the model as it is", style="dim")
+        yield Text(_words(record))
+
+
+def _words(record: OrderRecord) -> str:
+    """What is to be seen."""
+    rows = {(v.positions, v.masked): float(np.max(record.moved[:, i])) for i, v in enumerate(record.variants)}
+    parts = []
+    if rows[False, False] < EQUAL:
+        parts.append("Without positions and mask the texts are one bag of words: the outputs are the same, reordered.")
+    if rows.get((True, False), 0.0) >= EQUAL:
+        parts.append("Positions tell them apart.")
+    if rows[False, True] >= EQUAL:
+        parts.append("So does the mask alone: each token sees others before it.")
+    return " ".join(parts)
+
+
+def order_table(record: OrderRecord) -> CsvTable:
+    """A line a token and variant; the mean over tokens has no places."""
+    return CsvTable(("token", "first", "second", "positions", "masked", "own", "moved"), _two_orders_lines(record))
+
+
+def _two_orders_lines(record: OrderRecord) -> Iterator[Sequence[Any]]:
+    for number, variant in enumerate(record.variants):
+        about = variant.positions, variant.masked, variant.own
+        for (first, second), moved in zip(record.places.tolist(), record.moved, strict=True):
+            yield record.first[first], first, second, *about, str(moved[number])
+        yield None, None, None, *about, str(record.sentence[number])
+
+
+def _header(variant: Variant) -> str:
+    positions, mask = named(variant)
+    return f"{'▸ ' if variant.own else ''}{positions}\n{mask}"
+
+
+def _moved(value: float) -> Text:
+    if value < EQUAL:
+        return Text("= 0", "green")
+    return Text(f"{value:.3f}" if value >= 0.001 else f"{value:.0e}")

@@ -1,0 +1,381 @@
+"""What explanations share: a toy or a layer of a run with their options, and where the steps go."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import inf, isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tfcli.console.options import (
+    Checkpoint,
+    Device,
+    Kind,
+    Outputs,
+    Target,
+    Threads,
+    Weights,
+    command,
+    first_given,
+    open_run,
+    present,
+    use_threads,
+)
+from tfcli.console.stdin import read_text
+from tfcli.console.terminal import Terminal
+from tfcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from tfcli.inspection.explain import Explanation
+    from tfcli.inspection.explain.subject import Subject
+
+
+Text = Annotated[
+    str | None, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default="Lucas will travel")
+]
+OfRun = Annotated[
+    Path | None, typer.Option("--run", metavar="RUN", help="A run, to see a real layer of it.", show_default="a toy")
+]
+Head = Annotated[
+    int | None, typer.Option("--head", min=0, help="Head, from 0.", show_default="all of a toy, 0 of a run")
+]
+NotationOption = Annotated[
+    Literal["bishop", "udl", "cs224n", "inf721"],
+    typer.Option("--notation", help="Whose symbols to use. In udl, tokens are columns."),
+]
+ToySeed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of a toy's weights.", show_default="0")]
+
+
+@dataclass(frozen=True)
+class OfLayer:
+    """Options that only a layer of a run takes."""
+
+    layer: Annotated[int | None, typer.Option("--layer", min=0, help="Layer of a run, from 0.", show_default="0")] = (
+        None
+    )
+    kind: Annotated[
+        Kind | None,
+        typer.Option(metavar="KIND", help="In a run: encoder_self, decoder_self or cross.", show_default="its own"),
+    ] = None
+    target: Target = None
+
+
+@dataclass(frozen=True)
+class OfToy:
+    """Options that only a toy takes."""
+
+    d_model: Annotated[int | None, typer.Option(min=1, max=512, help="Size of a toy's vectors.", show_default="9")] = (
+        None
+    )
+    heads: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Heads of a toy, which share d_model.", show_default="3")
+    ] = None
+    score: Annotated[
+        Literal["scaled_dot", "dot", "additive"] | None,
+        typer.Option(help="How queries and keys meet in a toy.", show_default="scaled_dot"),
+    ] = None
+    projection: Annotated[
+        Literal["none"] | None, typer.Option(help="In a toy, none computes softmax(X Xᵀ) X.", show_default=False)
+    ] = None
+    norm_placement: Annotated[
+        Literal["pre", "post"] | None,
+        typer.Option(help="In a toy: norms before or behind each sublayer.", show_default="post"),
+    ] = None
+    seed: ToySeed = None
+
+
+def first_option(options: OfLayer | OfToy) -> str | None:
+    """The first of these options that was given."""
+    return first_given({f"--{name.replace('_', '-')}": value for name, value in asdict(options).items()})
+
+
+def subject_of(
+    text: str | None, run: Path | None, weights: Weights, of_layer: OfLayer, of_toy: OfToy, **always: Any
+) -> "Subject":
+    """A toy of the options, or with `run` one of its layers on a text.
+
+    Args:
+        always: what a toy is, whatever was typed.
+
+    Raises:
+        UsageError: an option of the other kind was given, there is no such toy or layer, or no text for a run.
+    """
+    from tfcli.inspection.explain.subject import EXAMPLE, of_run, toy
+
+    if run is None:
+        use_threads(weights.threads)
+        if other := first_option(of_layer):
+            raise UsageError(f"A toy has no {other}", f"name a run with --run, or leave {other} out")
+        given = {name: value for name, value in asdict(of_toy).items() if value is not None}
+        if given.pop("projection", None):
+            given |= {"heads": 1, "score": "parameter_free"}
+        return toy(EXAMPLE if text is None else read_text(text), **given, **always)
+    if text is None:
+        raise UsageError(f"The run {run} needs a text to read", "write one behind the command")
+    if other := first_option(of_toy):
+        raise UsageError(f"The run {run} has its own sizes and weights", f"leave {other} out, or leave --run out")
+    text = read_text(text)
+    layer = of_layer.layer or 0
+    return of_run(weights.load(run), text, target=of_layer.target, kind=of_layer.kind, layer=layer)
+
+
+def present_steps(terminal: Terminal, outputs: Outputs, explanation: "Explanation") -> None:
+    """Show the steps of an explanation with every matrix, as a picture, JSON or CSV."""
+    from tfcli.inspection.explain.view import ExplanationView, explanation_table
+
+    present(terminal, outputs, ExplanationView(explanation), explanation, explanation_table)
+
+
+@command
+def attention(
+    terminal: Terminal,
+    outputs: Outputs,
+    *,
+    text: Text = None,
+    run: OfRun = None,
+    of_layer: OfLayer,
+    head: Head = None,
+    of_toy: Annotated[OfToy, ("d_model", "heads", "score", "projection", "seed")],
+    cosines: Annotated[bool, typer.Option("--cosines", help="Show cosines beside dot products.")] = False,
+    notation: NotationOption = "bishop",
+    weights: Weights,
+) -> None:
+    """Show every matrix of an attention, from tokens to output.
+
+    Without --run it is a toy: words are tokens, and weights are drawn from a
+    seed. With --run it is a real layer. --notation changes symbols and layout,
+    and not the numbers.
+
+    Examples:
+
+      tfcli explain attention "Lucas will travel" --d-model 9 --heads 3
+      tfcli explain attention --projection none --d-model 3 --notation udl
+      tfcli explain attention "Tom swam" --run runs/decoder-1 --head 1
+    """
+    from tfcli.inspection.explain.attention import explain_attention
+
+    if of_toy.projection is not None and of_toy.score is not None:
+        raise UsageError("--projection none takes X itself for queries and keys", "leave --score out")
+    if of_toy.projection is not None and of_toy.heads not in (None, 1):
+        raise UsageError(f"Without projections there is one head, and not {of_toy.heads}", "leave --heads out")
+    subject = subject_of(text, run, weights, of_layer, of_toy)
+    present_steps(terminal, outputs, explain_attention(subject, notation, head=head, with_cosines=cosines))
+
+
+@command
+def layer(
+    terminal: Terminal,
+    outputs: Outputs,
+    *,
+    text: Text = None,
+    run: OfRun = None,
+    of_layer: OfLayer,
+    of_toy: Annotated[OfToy, ("d_model", "heads", "norm_placement", "seed")],
+    shapes: Annotated[bool, typer.Option("--shapes", help="Show only the shape of every tensor.")] = False,
+    notation: NotationOption = "bishop",
+    weights: Weights,
+) -> None:
+    """Show one whole layer: attention, residuals, norms, feed-forward.
+
+    Norms are shown with the statistics of every token, before and behind.
+
+    Examples:
+
+      tfcli explain layer "Lucas will travel" --norm-placement pre
+      tfcli explain layer --shapes --notation cs224n
+      tfcli explain layer "Tom swam" --run runs/decoder-1 --layer 1
+    """
+    from tfcli.inspection.explain.layer import explain_layer, trace_shapes
+    from tfcli.inspection.explain.view import ShapesView, shapes_table
+
+    subject = subject_of(text, run, weights, of_layer, of_toy)
+    if shapes:
+        trace = trace_shapes(subject, notation)
+        present(terminal, outputs, ShapesView(trace), trace, shapes_table)
+    else:
+        present_steps(terminal, outputs, explain_layer(subject, notation))
+
+
+@command
+def masking(
+    terminal: Terminal,
+    outputs: Outputs,
+    *,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default="INF721's scores"),
+    ] = None,
+    run: OfRun = None,
+    of_layer: Annotated[OfLayer, ("layer", "target")],
+    head: Head = None,
+    of_toy: Annotated[OfToy, ("d_model", "heads", "seed")],
+    notation: NotationOption = "inf721",
+    weights: Weights,
+) -> None:
+    """Show how the causal mask hides the future from every row.
+
+    Without a text: INF721's integer scores, worked through. With one, a toy
+    decoder reads it, or with --run a real layer, and every row predicts the
+    next token at once.
+
+    Examples:
+
+      tfcli explain masking
+      tfcli explain masking "Lucas will travel" --notation bishop
+      tfcli explain masking "Tom swam" --run runs/decoder-1
+    """
+    from tfcli.inspection.explain.masking import explain_lecture_masking, explain_masking
+
+    if text is None and run is None:
+        option = first_option(of_toy) or (None if head is None else "--head") or first_option(of_layer)
+        if option:
+            raise UsageError(f"INF721's scores are given, and {option} would change nothing", "add a text to read")
+        explanation = explain_lecture_masking(notation)
+    else:
+        subject = subject_of(text, run, weights, of_layer, of_toy, architecture="decoder")
+        explanation = explain_masking(subject, notation, head=head)
+    present_steps(terminal, outputs, explanation)
+
+
+_SIZE = 4
+
+
+@command
+def positions(
+    terminal: Terminal,
+    outputs: Outputs,
+    text: Text = None,
+    run: OfRun = None,
+    d_model: Annotated[
+        int | None, typer.Option(min=1, max=512, help="Size of a toy's vectors.", show_default=str(_SIZE))
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Positions of the table.", show_default="the text's")
+    ] = None,
+    base: Annotated[float, typer.Option(help="Base L of the wavelengths.")] = 10_000.0,
+    notation: NotationOption = "bishop",
+    seed: ToySeed = None,
+    checkpoint: Checkpoint = "best",
+) -> None:
+    """Show how positions become numbers, and join a text.
+
+    Every lecture's way to write the same function, then the table step by step:
+    wavelengths, angles, sines and cosines, and how they are added, concatenated,
+    or put into queries and keys. With --run, the embeddings are a run's.
+
+    Examples:
+
+      tfcli explain positions "Lucas will travel" --d-model 4
+      tfcli explain positions --notation inf721 --d-model 6
+      tfcli explain positions "Tom swam" --run runs/decoder-1
+    """
+    from tfcli.inspection.explain.positions import explain_positions, toy_embeddings
+    from tfcli.inspection.explain.subject import EXAMPLE
+    from tfcli.inspection.explain.view import PositionExplanationView, explanation_table
+
+    if not 1 < base < inf:
+        raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
+    read = EXAMPLE if text is None else read_text(text)
+    if not read.strip():
+        raise UsageError("The text is empty", "give a few words")
+    tokens: Sequence[str]
+    of_run: dict[str, Any] = {}
+    if run is None:
+        size = d_model or _SIZE
+        tokens, vectors = toy_embeddings(read, size, seed or 0)
+        label = f"a toy with random embeddings of seed {seed or 0}: d_model {size}"
+    else:
+        from tfcli.inspection.explain.positions import embedded_by_run
+        from tfcli.runs.load import load_run
+
+        if option := first_given({"--d-model": d_model, "--seed": seed}):
+            raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or --run")
+        found = embedded_by_run(load_run(run, checkpoint), read)
+        tokens, vectors = found.tokens, found.vectors
+        of_run = {"own": found.added, "remark": found.remark}
+        label = f"{run}, d_model {vectors.shape[1]}"
+    record = explain_positions(tokens, vectors, label, notation, base=base, length=length, **of_run)
+    table = explanation_table(record.explanation)
+    present(terminal, outputs, PositionExplanationView(record), record, lambda _: table)
+
+
+_OF_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed": 0}
+_DEFAULT = "the run's own; a toy: "
+
+
+@command
+def decoding(
+    terminal: Terminal,
+    outputs: Outputs,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="What a run goes on from; - for stdin.", show_default=False),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", metavar="RUN", help="A trained model.", show_default="a toy language")
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option("--temperature", min=0, help="Divides the logits; 0: greedy.", show_default=_DEFAULT + "0.5"),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top-k", min=0, help="Draw from the k best alone; 0: all.", show_default=_DEFAULT + "3"),
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            "--top-p",
+            min=0,
+            max=1,
+            help="Draw from the fewest best that hold this probability.",
+            show_default=_DEFAULT + "0.9",
+        ),
+    ] = None,
+    beam: Annotated[
+        int | None,
+        typer.Option("--beam", min=2, max=1_000, help="Beams beside greedy decoding.", show_default=_DEFAULT + "2"),
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Tokens at most.")] = 4,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the draw.", show_default=_DEFAULT + "0")
+    ] = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+) -> None:
+    """Show how a next token is drawn, stage by stage, and what a beam sees.
+
+    Logits, temperature, the filters, and the random number that decides: the
+    draws of tfcli generate, with a run's own settings. The toy can be checked by hand: at first, what may
+    follow has 8, 4, 2, 1 and 1 sixteenths, and greedy decoding is wrong.
+
+    Examples:
+
+      tfcli explain decoding
+      tfcli explain decoding --temperature 1 --top-k 0 --top-p 1
+      tfcli explain decoding "Tom swam" --run runs/decoder-1 --steps 3
+    """
+    from tfcli.console.stdin import read_text
+    from tfcli.errors import UsageError
+    from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding, run_settings
+    from tfcli.inspection.explain.decoding_view import DecodingView, decoding_table
+    from tfcli.recipe.loading import build_recipe
+
+    use_threads(threads)
+    if temperature is not None and not isfinite(temperature):
+        raise UsageError(f"--temperature {temperature} is no finite number", "choose one from 0 on")
+    if top_p is not None and not top_p > 0:
+        raise UsageError(f"--top-p {top_p:g} leaves no token to draw", "choose more than 0, and at most 1")
+    typed: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "beam": beam, "seed": seed}
+    given = {name: value for name, value in typed.items() if value is not None} | {"max_new_tokens": steps}
+    if run is not None:
+        loaded = open_run(run, checkpoint, device)
+        prompt = "" if text is None else read_text(text)
+        record = explain_decoding(loaded, prompt, run_settings(loaded, given))
+    elif text is not None:
+        raise UsageError("A toy language has a beginning of its own", "add --run RUN, or leave the text out")
+    else:
+        record = explain_toy_decoding(build_recipe({"generate": {**_OF_TOY, **given}}).generate)
+    present(terminal, outputs, DecodingView(record), record, decoding_table)

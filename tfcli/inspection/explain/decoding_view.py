@@ -1,0 +1,212 @@
+"""Decoding step by step: a table of candidates through every stage, the draw on a line from 0 to 1, and greedy decoding
+beside a beam search."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tfcli.draw.colors import has_colors
+from tfcli.draw.numbers import exact, plural
+from tfcli.draw.safe import fit, printable, token_label, widest
+from tfcli.draw.tables import CsvTable, bar
+from tfcli.generation.view import BeamTreeView
+from tfcli.inspection.explain import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
+
+_PAPERS = ("#1f4e79", "#5b3a72", "#2f5d46", "#7a4a12")
+_ROOMY, _WIDE = 76, 100
+"""Columns of a terminal from which on numbers stand apart, and a candidate has a bar."""
+_LONGEST_LABEL, _BAR = 14, 16
+
+_Value = TypeVar("_Value", int, float)
+
+
+@dataclass(frozen=True)
+class DecodingView:
+    """Every step, then the two searches and the tree of the second."""
+
+    record: DecodingRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        source = "a toy language" if record.source is None else printable(record.source)
+        yield Text(f"Decoding step by step · {source} · {exact(record.vocabulary)} tokens", style="bold")
+        yield Text(_formula(record), style="dim")
+        for number, step in enumerate(record.steps, start=1):
+            yield Text()
+            yield from _step(record, number, step, options, has_colors(console))
+        yield Text()
+        yield from _searches(record)
+        yield Text()
+        yield BeamTreeView(record.tree)
+
+
+def _formula(record: DecodingRecord) -> str:
+    z = "z′" if record.is_against_repetition else "z"
+    if record.temperature == 0:
+        return f"τ = 0: greedy. The token with the largest logit {z} is taken; nothing is drawn{_against(record)}"
+    top_k = f"the {record.top_k} best stay" if record.top_k else "all stay"
+    min_p = f" · min-p: what is {record.min_p:g} times as likely as the best stays" if record.min_p else ""
+    return (
+        f"p = softmax({z} / τ), τ = {record.temperature:g} · top-k: {top_k} · top-p: the fewest best whose sum reaches "
+        f"{record.top_p:g} stay{min_p} · each time renormalised · drawn with u, uniform from 0 to 1 "
+        f"(seed {record.seed}){_against(record)}"
+    )
+
+
+def _against(record: DecodingRecord) -> str:
+    """What z′ is, where it is not z."""
+    rules = []
+    if record.repetition_penalty != 1:
+        theta = f"{record.repetition_penalty:g}"
+        rules.append(f"of tokens that the text holds, z / {theta} where z > 0, and z × {theta} elsewhere")
+    if record.no_repeat_ngram:
+        rules.append(f"−∞ for what would end {plural(record.no_repeat_ngram, 'token')} that the text holds already")
+    return f" · z′ is {'; '.join(rules)}" if rules else ""
+
+
+def _step(
+    record: DecodingRecord, number: int, step: DecodingStep, options: ConsoleOptions, in_color: bool
+) -> RenderResult:
+    text = printable(record.prompt + "".join(step.before))
+    yield Text.assemble((f"Step {number}", "bold"), f"  what follows “{text}”?")
+    yield _candidates(record, step, options.max_width, ascii_only=options.ascii_only)
+    if step.others:
+        yield Text(f"… and {plural(step.others, 'further token')}, {step.rest:.3f} together", style="dim")
+    if step.uniform is None:
+        z = "z′" if record.is_against_repetition else "z"
+        yield Text.assemble(f"argmax {z}: ", (token_label(step.token), "bold"))
+        return
+    filters = _filters(record, step.kept, "kept_")
+    (first, count), *others = filters.items()
+    left = "".join(f", {name} {number}" for name, number in others)
+    yield Text(f"{first} leaves {count}{left}.", style="dim")
+    yield from _unit_line(step, options.max_width, in_color)
+    chosen = _chosen(step)
+    yield Text.assemble(
+        f"u = {step.uniform:.4f} lies in [{chosen.begin:.4f}, {chosen.end:.4f}): ", (token_label(step.token), "bold")
+    )
+
+
+def _filters(record: DecodingRecord, by_key: Mapping[str, _Value], prefix: str) -> dict[str, _Value]:
+    """What is said of each filter of a draw, by its name; of min-p where it is in use."""
+    names = {key.removeprefix(prefix): value for key, value in by_key.items()}
+    return {name.replace("_", "-"): value for name, value in names.items() if name != "min_p" or record.min_p}
+
+
+def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii_only: bool) -> Grid:
+    draws = step.uniform is not None
+    label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(one.token) for one in step.candidates))))
+    grid = Grid.grid(padding=(0, 1 if width < _ROOMY else 2, 0, 0))
+    adjusted, filters = record.is_against_repetition, [*_filters(record, step.kept, "kept_")]
+    with_scaled = width >= _ROOMY or not (adjusted or len(filters) > 2)
+    z = "z′" if adjusted else "z"
+    heads = ["", "token", "z", *(["z′"] if adjusted else []), "softmax z"]
+    if draws:
+        heads[-1:] = [*([f"({z}−max)/τ"] if with_scaled else []), "p(z)", f"p({z}/τ)", *filters]
+    with_bars = draws and width >= _WIDE
+    for head in [*heads, *([""] if with_bars else [])]:
+        grid.add_column(justify="left" if head in ("", "token") else "right", no_wrap=True)
+    grid.add_row(*(Text(head, "dim") for head in heads))
+    for one in step.candidates:
+        chosen = one.token_id == step.token_id
+        cells = [Text("▸" if chosen else " "), Text(fit(token_label(one.token), label), "bold" if chosen else "")]
+        cells.append(Text(f"{one.logit:.2f}"))
+        if adjusted:
+            cells.append(Text(f"{one.adjusted:.2f}"))
+        if draws and with_scaled:
+            cells.append(Text("" if one.scaled is None else _scaled(one.scaled)))
+        cells.append(Text(_share(one.probability)))
+        if draws:
+            stages = [one.tempered, *_filters(record, one.after, "after_").values()]
+            cells += [Text(_share(p), "" if p else "dim") for p in stages]
+        if with_bars:
+            cells.append(Text(bar(one.chance, _BAR, ascii_only=ascii_only).ljust(_BAR), "cyan"))
+        grid.add_row(*cells)
+    return grid
+
+
+def _scaled(value: float) -> str:
+    """Two decimals; of a temperature near 0, a power of ten."""
+    return f"{value:.2f}" if abs(value) < 1e5 else f"{value:.1e}"
+
+
+def _share(value: float) -> str:
+    """Three decimals; "×" where a stage has ruled the token out, and what is not nothing is not called 0."""
+    if value == 0:
+        return "×"
+    return "<.001" if value < 0.0005 else f"{value:.3f}"
+
+
+def _unit_line(step: DecodingStep, width: int, in_color: bool) -> Iterator[Segment]:
+    """The chances of the candidates one after the other, by id, and a mark at u."""
+    room = width - 4
+    held = sorted((one for one in step.candidates if one.chance > 0), key=lambda one: one.begin)
+    yield Segment("0 ")
+    at = 0
+    for number, one in enumerate(held):
+        begin, end = round(one.begin * room), round(one.end * room)
+        yield Segment("·" * (begin - at))
+        at = max(begin, end)
+        if in_color:
+            label = fit(token_label(one.token), at - begin, "center")
+            yield Segment(label, Style(color="#ffffff", bgcolor=_PAPERS[number % len(_PAPERS)]))
+        elif at - begin >= 2:
+            yield Segment("[" + fit(token_label(one.token), at - begin - 2, "center") + "]")
+        else:
+            yield Segment("|" * (at - begin))
+    yield Segment("·" * (room - at) + " 1\n")
+    assert step.uniform is not None
+    yield Segment(" " * (2 + min(room - 1, math.floor(step.uniform * room))) + "▲\n")
+
+
+def _chosen(step: DecodingStep) -> DecodingCandidate:
+    return next(one for one in step.candidates if one.token_id == step.token_id)
+
+
+def _searches(record: DecodingRecord) -> Iterator[Text]:
+    yield Text("Greedy decoding and beam search, without a draw", style="bold")
+    label = max(len(record.greedy.name), len(record.beam.name))
+    for path in (record.greedy, record.beam):
+        yield _worked(path, label)
+    gain = record.beam.log_probability - record.greedy.log_probability
+    if record.greedy.tokens == record.beam.tokens:
+        yield Text("The beam has found the same text: here the likeliest next token was right every time.", "dim")
+    elif gain > 0:
+        yield Text(
+            f"The beam's text is {math.exp(gain):.3g} times as likely. Greedy decoding takes the best next token, not "
+            "the best text: what it passes over at one step, it never sees again.",
+            "dim",
+        )
+    else:
+        yield Text("The beam's text is no likelier: a beam, too, may let go of the beginning of the best text.", "dim")
+
+
+def _worked(path: DecodedPath, label: int) -> Text:
+    """The product of a text's probabilities."""
+    line = Text(f"{path.name:<{label}}  ")
+    for number, (token, share) in enumerate(zip(path.tokens, path.probabilities, strict=True)):
+        line.append(" × " if number else "").append(f"{share:.3g} ").append(token_label(token), "bold")
+    return line.append(f" = {math.exp(path.log_probability):.4g}   ln p = {path.log_probability:.3f}")
+
+
+def decoding_table(record: DecodingRecord) -> CsvTable:
+    """A row a candidate of every step."""
+    names = ["token", "token_id", "logit", "scaled", "probability", "tempered", "after_top_k", "after_top_p", "chance"]
+    names += ["begin", "end", "adjusted"]
+    others = [key for key in record.steps[0].candidates[0].after if key not in names] if record.steps else []
+    return CsvTable(
+        ("step", "uniform", "chosen", *names, *others),
+        (
+            (number, step.uniform, int(one.token_id == step.token_id), *(values[name] for name in (*names, *others)))
+            for number, step in enumerate(record.steps, start=1)
+            for one in step.candidates
+            for values in [{**vars(one), **one.after}]
+        ),
+    )

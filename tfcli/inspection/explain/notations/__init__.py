@@ -1,1 +1,0 @@
-"""The symbols of the four lectures, a file each."""

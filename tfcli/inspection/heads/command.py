@@ -1,0 +1,184 @@
+"""``tfcli inspect heads``: what every attention head does, such as an induction head; and the head that does a job."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tfcli.console.options import (
+    Checkpoint,
+    Device,
+    Kind,
+    Outputs,
+    Run,
+    Target,
+    Threads,
+    command,
+    first_given,
+    open_run,
+    present,
+    use_threads,
+)
+from tfcli.console.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tfcli.inspection.heads.material import Material
+    from tfcli.runs.load import LoadedRun
+
+
+_BUILTIN = 400  # documents, of which a run without a text of its own reads a sample
+
+
+@command
+def heads(
+    terminal: Terminal,
+    outputs: Outputs,
+    run: Run,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TEXT]", help="The text to measure on; - for stdin.", show_default="the run's own validation text"
+        ),
+    ] = None,
+    target: Target = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option("--on", metavar="SOURCE", help="Measure on a sample of another source.", show_default=False),
+    ] = None,
+    kind: Annotated[
+        Kind | None,
+        typer.Option("--kind", metavar="KIND", help="encoder_self, decoder_self or cross.", show_default="all"),
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", min=0, help="The heads of one layer, from 0.", show_default="all")
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="L.H", help="One head: layer and head, from 0.", show_default="all")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="A paragraph a head, as one would say it.")] = False,
+    sort: Annotated[
+        str,
+        typer.Option("--sort", metavar="KEY", help="role, layer, or a column: entropy, induction, …; largest first."),
+    ] = "role",
+    find: Annotated[
+        Literal["bank", "alignment"] | None,
+        typer.Option(
+            "--find",
+            metavar="bank|alignment",
+            help="Instead, the head that tells the senses of “bank” apart, or the one that aligns words.",
+            show_default=False,
+        ),
+    ] = None,
+    checkpoint: Checkpoint = "best",
+    device: Device = "auto",
+    threads: Threads = 0,
+) -> None:
+    """Show what every attention head does.
+
+    Each head's role in words with its share beside chance, its best sentence,
+    and figures: shares of attention, induction and duplicate-token scores, which
+    are measured on random tokens read twice, entropy and distance. Measured on
+    the run's own validation text; an imported run has none. --find chooses the
+    head that does one job best on training text, and measures it on other text.
+
+    Examples:
+
+      tfcli inspect heads runs/decoder-1
+      tfcli inspect heads runs/decoder-1 --head 0.1 --explain
+      tfcli inspect heads runs/imported --on mytext.txt
+      tfcli inspect heads runs/encoder-1 "Tom swam to the bank" --sort entropy
+      tfcli inspect heads runs/pt-en-1 --kind cross --csv
+      tfcli inspect heads runs/pt-en-1 --find alignment
+      tfcli inspect heads runs/decoder-1 --find bank --layer 1
+    """
+    from tfcli.console.stdin import read_text
+    from tfcli.errors import UsageError
+    from tfcli.inspection.heads.material import given
+    from tfcli.inspection.heads.roles import heads as compute
+    from tfcli.inspection.heads.view import SORT_KEYS, HeadsExplained, HeadsView, commands, heads_table
+    from tfcli.inspection.reading import chosen_kinds
+
+    if sort not in SORT_KEYS:
+        raise UsageError(f"--sort {sort!r} is not one of {', '.join(SORT_KEYS)}", "choose one of them")
+    place = _place(layer, head)
+    if find is not None:
+        beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind, "--explain": explain or None}
+        if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
+            raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
+        use_threads(threads)
+        _show_found(terminal, outputs, open_run(run, checkpoint, device), find, place)
+        return
+    if text is not None and on:
+        raise UsageError("A TEXT and --on are two things to measure on", "leave one of them out")
+    if target is not None and text is None:
+        raise UsageError("--target belongs to a TEXT", "give both, or leave both out")
+    use_threads(threads)
+    text = None if text is None else read_text(text)
+    loaded = open_run(run, checkpoint, device)
+    chosen_kinds(loaded, kind, place)  # refused before any text is read
+    material = _sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
+    record = compute(loaded, material, kind, place)
+    view = HeadsExplained(record) if explain else HeadsView(record, sort)
+    present(terminal, outputs, view, record, heads_table)
+    if not outputs.json and not outputs.csv:
+        weights = [] if checkpoint == "best" else ["--checkpoint", checkpoint]
+        measured = [f"--on={name}" for name in on or ()] + ([f"--target={target}"] if target else [])
+        measured += ["--kind", kind] if kind else []
+        for line in ("", *commands(record, explained=explain, weights=weights, measured=measured, text=text or "")):
+            terminal.text(line)
+
+
+def _place(layer: int | None, head: str | None) -> tuple[int, int | None] | None:
+    """The layer and the head that are asked for, or the layer alone; `--layer 1 --head 0` is `--head 1.0`."""
+    from tfcli.errors import UsageError
+    from tfcli.inspection.attention.choice import head_place
+
+    if head is None:
+        return None if layer is None else (layer, None)
+    if layer is not None and head.isdecimal():
+        head = f"{layer}.{head}"
+    place = head_place(head, "--head")
+    if layer not in (None, place[0]):
+        raise UsageError(f"--layer {layer} and --head {head} are of two layers", "leave --layer out")
+    return place
+
+
+def _show_found(
+    terminal: Terminal,
+    outputs: Outputs,
+    run: "LoadedRun",
+    find: Literal["bank", "alignment"],
+    place: tuple[int, int | None] | None,
+) -> None:
+    if find == "bank":
+        from tfcli.inspection.heads.find import find_bank
+        from tfcli.inspection.heads.view import BankView, bank_table
+
+        bank = find_bank(run, place=place)
+        present(terminal, outputs, BankView(bank), bank, bank_table)
+    else:
+        from tfcli.inspection.heads.find import find_alignment
+        from tfcli.inspection.heads.view import AlignmentView, alignment_table
+
+        found = find_alignment(run, place=place)
+        present(terminal, outputs, AlignmentView(found), found, alignment_table)
+
+
+def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":
+    """Of the sources that are named, else of the run's own validation text, else of the built-in one."""
+    from tfcli.corpora.builtin import DEFAULT
+    from tfcli.errors import UsageError
+    from tfcli.inspection.heads.material import sampled
+    from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, kind_of
+
+    few = None
+    with terminal.progress() as say:
+        say("looking for its text")
+        if not names:
+            try:
+                data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+                return sampled(run, data, f"the validation part of {', '.join(data.manifest.sources)}")
+            except UsageError as error:
+                names = (DEFAULT[kind_of(run.recipe)],)
+                terminal.note(f"{error.problem}: measured on {names[0]}; --on SOURCE measures on your own")
+                few = _BUILTIN
+        return sampled(run, dataset_for_evaluation(run, names, lambda event: None, few), ", ".join(names))

@@ -1,0 +1,342 @@
+"""Word-sense disambiguation by attention: the head that looks from "bank" at the word which says what bank it is.
+
+It is chosen on training texts and measured on others.
+
+In "… wanted to see the lost boat, so he ran down the long hill to the bank landing", "boat" alone decides. A head finds
+it when it gives "boat" more than any other content word of the story so far, on the row of "bank" or of the word after
+it. Every sentence that is read has a deciding word of the other sense before it as well, so that a head that looks for
+such words wherever they stand is wrong about half of the time: the order counts.
+
+Shape legend: L layers, H heads, T queries, S keys, R rows (bank, the word after).
+
+The grammar of builtin:pt-en knows which Portuguese word became which English one. A head finds a word when, on the row
+that predicts the word's first token, a source word that the grammar put there gets more weight than any other.
+
+Shape legend: N words, L layers, H heads, S source words.
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.corpora.pt_en import PtEnPair, pairs
+from tfcli.corpora.split import open_split
+from tfcli.corpora.stories import BankSentence, Sense, bank_sentences, stories
+from tfcli.errors import UsageError
+from tfcli.inspection.attention import AttentionKind
+from tfcli.inspection.heads import AlignmentFound, BankFound, Head, ReadSentence, SenseShares, Share
+from tfcli.inspection.heads.material import HELD_OUT_SEED, own_pairs, require_trained_on
+from tfcli.inspection.heads.statistics import (
+    WeightsWordWeights,
+    best_head,
+    cross_places,
+    kind_weights,
+    on_words,
+    spelled,
+    spelled_at,
+)
+from tfcli.inspection.reading import Inputs, chosen_kinds, framed, query_ids
+from tfcli.runs.load import LoadedRun
+
+SENSES: tuple[Sense, Sense] = ("river", "money")
+_KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encoder_self"}
+_ROWS = ("bank", "the word after")
+_FEW_STORIES = 500
+_MOST_STORIES = 30_000  # in which held-out sentences are looked for
+
+
+@dataclass(frozen=True)
+class BankText:
+    """A sentence as a model reads it: the places of each word's tokens among the ids, and the rows looked at."""
+
+    of: BankSentence
+    ids: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
+    rows: tuple[int, int]
+
+    def shuffled(self, rng: random.Random) -> "BankText":
+        """The tokens between the first one and "bank" in another order."""
+        end = self.places[self.of.bank][0]
+        order = list(range(1, end))
+        rng.shuffle(order)
+        order = [0, *order, *range(end, len(self.ids))]
+        now = {old: new for new, old in enumerate(order)}
+        places = tuple(tuple(now[place] for place in word) for word in self.places)
+        return BankText(self.of, tuple(self.ids[old] for old in order), places, self.rows)
+
+
+def find_bank(
+    run: LoadedRun, training: int = 100, held_out: int = 120, place: tuple[int, int | None] | None = None
+) -> BankFound:
+    """Choose the head, and the row, that finds most deciding words of the sense it is worse at; measure it elsewhere.
+
+    Args:
+        training: sentences of each sense to choose on. held_out: to measure on; none is in a training story.
+        place: choose among the heads of this layer alone, or take this layer and head.
+
+    Raises:
+        UsageError: the run was not trained on builtin:stories, is an encoder-decoder, has too short a context, or has
+            no such layer or head.
+    """
+    _require_reader(run)
+    chosen_kinds(run, None, place)
+    known = [one for story in _training_stories(run) for one in bank_sentences(story)]
+    seen = {one.sentence for one in known}
+    chosen_on = _readings(run, known, training)
+    measured_on = _readings(run, _unseen(run, seen), held_out)
+    rng = random.Random(0)
+    mixed = {sense: [one.shuffled(rng) for one in measured_on[sense]] for sense in SENSES}
+    beside = (one for one in _unseen(run, seen) if not one.alone)
+    others = list(islice((reading for one in beside if (reading := read(run, one)) is not None), held_out))
+    training_hits = {sense: _all_hits(run, readings) for sense, readings in chosen_on.items()}
+    river, money = (training_hits[sense].mean(axis=0) for sense in SENSES)
+    row, layer, head = best_of_both(river, money, place)
+
+    def share(hits: NDArray[np.bool_]) -> Share:
+        return Share.of(hits[:, row, layer, head].tolist())
+
+    def shares(readings: dict[Sense, list[BankText]]) -> SenseShares:
+        return SenseShares(*(share(_all_hits(run, readings[sense])) for sense in SENSES))
+
+    rivers, banks = (measured_on[sense] for sense in SENSES)
+    return BankFound(
+        Head(_KINDS[run.architecture], layer, head),
+        _ROWS[row],
+        SenseShares(*(share(training_hits[sense]) for sense in SENSES)),
+        shares(measured_on),
+        shares(mixed),
+        float(np.mean([1 / len(_visible(one)) for one in (*rivers, *banks)])),
+        share(_all_hits(run, others)) if others else None,
+        tuple(_example(run, one, (row, layer, head)) for one in (rivers[0], banks[0], rivers[-1])),
+    )
+
+
+def require_bank_sentences(run: LoadedRun) -> None:
+    """Refuse a run that cannot be asked about its banks.
+
+    Raises:
+        UsageError: as `find_bank`, from its first stories.
+    """
+    _require_reader(run)
+    few = islice(_training_stories(run), _FEW_STORIES)
+    _readings(run, (one for story in few for one in bank_sentences(story)), 1)
+
+
+def best_of_both(
+    river: NDArray[np.float64], money: NDArray[np.float64], place: tuple[int, int | None] | None = None
+) -> tuple[int, int, int]:
+    """Row, layer and head with the largest share of the sense that it is worse at.
+
+    Shape:
+        river, money: (R, L, H)
+    """
+    row, layer, head = best_head(np.minimum(river, money), place)
+    return row, layer, head
+
+
+def read(run: LoadedRun, sentence: BankSentence) -> BankText | None:
+    """A sentence with the story before it as training has them; None where the context does not hold them."""
+    text = spelled_at(run.tokenizer, sentence.text, sentence.words)
+    ids = query_ids(_KINDS[run.architecture], framed(run, text.ids))
+    if len(ids) > run.config.model.max_seq_len:
+        return None
+    places = tuple(tuple(1 + place for place in word) for word in text.places)
+    bank = places[sentence.bank][-1]
+    after = places[sentence.bank + 1][-1] if sentence.bank + 1 < len(places) else bank + 1
+    return BankText(sentence, ids, places, (bank, after))
+
+
+def _hits(run: LoadedRun, reading: BankText) -> NDArray[np.bool_]:
+    """Whether the deciding word gets more than any other content word.
+
+    Shape:
+        returns: (R, L, H)
+    """
+    content = _visible(reading)
+    right = content.index(reading.of.deciding)
+    places = [reading.places[number] for number in content]
+    return np.stack([on_words(row, places).argmax(axis=-1) == right for row in _rows(run, reading)])
+
+
+def _all_hits(run: LoadedRun, readings: Sequence[BankText]) -> NDArray[np.bool_]:
+    """Shape: (sentences, R, L, H)."""
+    return np.stack([_hits(run, reading) for reading in readings])
+
+
+def _rows(run: LoadedRun, reading: BankText) -> list[WeightsWordWeights]:
+    """What every head gives each token on the two rows. Shape: (L, H, S) each."""
+    inputs = Inputs(**{"encoder" if run.architecture == "encoder" else "decoder": reading.ids})
+    weights = kind_weights(run, inputs, _KINDS[run.architecture])
+    return [weights[:, :, row] for row in reading.rows]
+
+
+def _visible(reading: BankText) -> list[int]:
+    """The content words up to "bank", which counts as one itself; behind it stands what follows from the sense."""
+    return [number for number in reading.of.content() if number <= reading.of.bank]
+
+
+def _unseen(run: LoadedRun, seen: set[str]) -> Iterator[BankSentence]:
+    """Sentences of other stories than the run's, none of which is in `seen`."""
+    for story in islice(stories(run.recipe.data.seed + HELD_OUT_SEED), _MOST_STORIES):
+        yield from (one for one in bank_sentences(story) if one.sentence not in seen)
+
+
+def _readings(run: LoadedRun, sentences: Iterable[BankSentence], count: int) -> dict[Sense, list[BankText]]:
+    """The first sentences of each sense that are asked about."""
+    found: dict[Sense, list[BankText]] = {sense: [] for sense in SENSES}
+    for one in sentences:
+        if one.alone and one.contested and len(found[one.sense]) < count and (reading := read(run, one)) is not None:
+            found[one.sense].append(reading)
+            if all(len(readings) == count for readings in found.values()):
+                break
+    if not all(found.values()):
+        raise UsageError(
+            f"{run.directory.path} has met too few stories, or its context of {run.config.model.max_seq_len} tokens is "
+            "too short for one",
+            "name a run of the recipe quickstart or stories-encoder",
+        )
+    return found
+
+
+def _require_reader(run: LoadedRun) -> None:
+    if run.architecture not in _KINDS:
+        raise UsageError(
+            f"The stories are one text, and this {run.architecture} reads two",
+            "name a run of the recipe quickstart or stories-encoder",
+        )
+    require_trained_on(run, "text", "which word decides", "name a run of the recipe quickstart or stories-encoder")
+
+
+def _training_stories(run: LoadedRun) -> Iterator[str]:
+    for document in open_split(run.recipe.data, "text").only("train"):
+        assert isinstance(document, str)
+        yield document
+
+
+def _example(run: LoadedRun, reading: BankText, place: tuple[int, int, int]) -> ReadSentence:
+    row, layer, head = place
+    words = range(reading.of.bank + 1)
+    weights = on_words(_rows(run, reading)[row], [reading.places[n] for n in words])[layer, head]
+    return ReadSentence(
+        tuple(reading.of.word(n) for n in words),
+        tuple(weights.tolist()),
+        reading.of.word(reading.of.bank + row),
+        (reading.of.deciding,),
+        bool(_hits(run, reading)[place]),
+    )
+
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A target word, the source words it comes from, and every head's weights on all of them.
+
+    Shape:
+        weights: (L, H, S)
+    """
+
+    text: str
+    number: int
+    right: tuple[int, ...]
+    sources: tuple[str, ...]
+    weights: WeightsWordWeights
+    reordered: bool
+
+    def hits(self) -> NDArray[np.bool_]:
+        """Shape: (L, H)."""
+        return np.isin(self.weights.argmax(axis=-1), self.right)
+
+
+def find_alignment(
+    run: LoadedRun,
+    training_pairs: int = 200,
+    held_out_pairs: int = 300,
+    place: tuple[int, int | None] | None = None,
+) -> AlignmentFound:
+    """Choose the head that finds most words of training pairs, and measure it on held-out pairs.
+
+    Args:
+        place: choose among the heads of this layer alone, or take this layer and head.
+
+    Raises:
+        UsageError: the run is no translator of builtin:pt-en, or has no such layer or head.
+    """
+    require_translator(run)
+    chosen_kinds(run, "cross", place)
+    own = islice(own_pairs(run, "train"), training_pairs)
+    training = [word for pair in own for word in _words(run, pair)]
+    layer, head = best_head(np.mean([word.hits() for word in training], axis=0), place)
+    # Validation pairs have a combination that no training pair has, so the run has read none of them.
+    others = (pair for pair in pairs(run.recipe.data.seed + HELD_OUT_SEED) if pair.validation)
+    read = [_words(run, pair) for pair in islice(others, held_out_pairs)]
+    held_out = [word for words in read for word in words]
+    return AlignmentFound(
+        Head("cross", layer, head),
+        training_pairs,
+        Share.of(word.hits()[layer, head] for word in training),
+        held_out_pairs,
+        Share.of(word.hits()[layer, head] for word in held_out),
+        Share.of(word.hits()[layer, head] for word in held_out if word.reordered),
+        Share.of(word.weights.mean(axis=(0, 1)).argmax() in word.right for word in held_out),
+        Share.of(word.number in word.right for word in held_out),
+        float(np.mean([len(word.right) / len(word.sources) for word in held_out])),
+        tuple(_find_alignment_example(word, layer, head) for word in _telling(read)),
+    )
+
+
+def require_translator(run: LoadedRun) -> None:
+    """Refuse a run whose words nobody has aligned.
+
+    Raises:
+        UsageError: the run is no translator of builtin:pt-en.
+    """
+    if run.architecture != "encoder-decoder":
+        raise UsageError(
+            f"An alignment is between two sides, and this {run.architecture} has one",
+            "name a run of the recipe pt-en",
+        )
+    require_trained_on(run, "pairs", "the right alignment", "name a run of the recipe pt-en")
+
+
+def _words(run: LoadedRun, pair: PtEnPair) -> list[_Word]:
+    """The target words that the grammar aligned, each read on the row that predicts it."""
+    source, target = spelled(run.tokenizer, pair.source), spelled(run.tokenizer, pair.target)
+    weights = kind_weights(run, framed(run, source.ids, target.ids), "cross")
+    rows, places = cross_places(run, source, target)
+    words = []
+    for number, (text, row) in enumerate(zip(target.words, rows, strict=True)):
+        right = tuple(i for i, j in pair.alignment if j == number)
+        if right and row is not None:
+            on_sources = on_words(weights[:, :, row], places)
+            words.append(_Word(text, number, right, source.words, on_sources, _is_reordered(pair, number)))
+    return words
+
+
+def _is_reordered(pair: PtEnPair, number: int) -> bool:
+    """Whether the word comes from behind the source of a later word, or from before that of an earlier one."""
+    return any(
+        (j < number and i > own) or (j > number and i < own)
+        for own, target in pair.alignment
+        if target == number
+        for i, j in pair.alignment
+    )
+
+
+def _telling(read: list[list[_Word]]) -> list[_Word]:
+    """Of the first sentences with a reordering, the word that comes from the farthest away."""
+    crossing = [words for words in read if any(word.reordered for word in words)]
+    return [
+        max((word for word in words if word.reordered), key=lambda word: min(abs(word.number - i) for i in word.right))
+        for words in crossing[:_EXAMPLES]
+    ]
+
+
+def _find_alignment_example(word: _Word, layer: int, head: int) -> ReadSentence:
+    weights = tuple(word.weights[layer, head].tolist())
+    return ReadSentence(word.sources, weights, word.text, word.right, bool(word.hits()[layer, head]))

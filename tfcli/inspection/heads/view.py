@@ -1,0 +1,543 @@
+"""Which head does what: its role in words with its share beside chance, its best sentence, and a line of figures."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.style import Style
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tfcli.draw.colors import LEVELS, NO_VALUE, WEIGHTS, Brush, brush_for
+from tfcli.draw.heatmap import labelled_row, scale_bar
+from tfcli.draw.numbers import exact, percent, plural, weight
+from tfcli.draw.safe import fit, printable, shortened, token_label
+from tfcli.draw.tables import CsvTable, Fact, Facts
+from tfcli.inspection.attention import AttentionKind
+from tfcli.inspection.attention.matrix_view import KIND_NAMES
+from tfcli.inspection.heads import (
+    NO_ROLE,
+    AlignmentFound,
+    BankFound,
+    Head,
+    HeadsRecord,
+    HeadStatistics,
+    ReadSentence,
+    RoleShare,
+    SenseShares,
+    Share,
+)
+
+_HEAD = 6
+_COLUMN = 5
+_TOKEN = 16
+_AT = 4  # words that are named
+_SPREAD = 0.8
+_NEARLY_ALL = 0.9
+_FAR = 90  # characters between query and key that are shown
+_MARKS = "«from here» it looks [there], with that weight"
+
+_WORDS = {
+    "previous token": "the token before it",
+    "next token": "the token after it",
+    "first token": "the first token",
+    "end mark": "the end mark",
+    "itself": "itself",
+    "same token": "the same token elsewhere",
+    "after the same token": "what followed the same token elsewhere",
+    "punctuation": "punctuation",
+    "end of a sentence": "the end of a sentence",
+    "space": "spaces and line ends",
+    "who acts": "the word that says who acts",
+    "verb": "the last verb before it",
+    "where": "the word that says where",
+    "thing": "the thing that was last named",
+    "aligned word": "the source word of the word that comes next",
+    "same place": "the same place in the source",
+}
+
+
+class _Column(NamedTuple):
+    """A figure: what stands over it, what it is, the role whose share it is, and whether it is a share of 1."""
+
+    key: str
+    heading: str
+    meaning: str
+    role: str = ""
+    share: bool = True
+
+
+_COLUMNS = (
+    _Column("previous", "prev", "on the token before: a(t, t−1)", "previous token"),
+    _Column("next", "next", "on the token after: a(t, t+1)", "next token"),
+    _Column("first", "1st", "on the first token: a(t, 0)", "first token"),
+    _Column("itself", "self", "on the token itself: a(t, t)", "itself"),
+    _Column("same", "same", "on the same token elsewhere", "same token"),
+    _Column("after_same", "aft", "on what followed the same token elsewhere", "after the same token"),
+    _Column("punctuation", "punc", "on punctuation", "punctuation"),
+    _Column("aligned", "algn", "on the source word that the grammar aligns with the next word", "aligned word"),
+    _Column("place", "diag", "on the same place in the source, and those beside it", "same place"),
+    _Column("induction", "ind", "on the token behind its earlier copy: a(t, t−n+1)"),
+    _Column("duplicate", "dup", "on its earlier copy: a(t, t−n)"),
+    _Column("in_order", "ord", "steps at which the strongest source token does not go back"),
+    _Column("sharpness", "max", "the largest weight of a row"),
+    _Column("entropy_share", "even", "H as a share of the largest, mean ln(visible keys)"),
+    _Column("entropy", "H", "entropy of a row, −Σ a ln a, in nats", share=False),
+    _Column("distance", "dist", "how far away it looks: Σ a |t − s|, in tokens", share=False),
+)
+SORT_KEYS = ("role", "layer", *(column.key for column in _COLUMNS))
+
+
+@dataclass(frozen=True)
+class HeadsView:
+    """Every head in words, with its best sentence; then a table of figures, a part a kind of attention.
+
+    Args:
+        sort: one of SORT_KEYS; figures from the largest.
+    """
+
+    record: HeadsRecord
+    sort: str = "role"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record, brush = self.record, brush_for(console, WEIGHTS)
+        yield Text(f"Attention heads · which does what · {_order(self.sort)}", style="bold")
+        yield Text(_measured(record), style="dim")
+        kinds = {head.kind: None for head in record.heads}
+        parts = {kind: ranked([head for head in record.heads if head.kind == kind], self.sort) for kind in kinds}
+        for kind, heads in parts.items():
+            yield Text("")
+            yield Text(KIND_NAMES[kind], style="bold")
+            yield _told(heads, brush)
+        yield Text("")
+        yield Text(f"layer.head, both from 0; {_MARKS}", style="dim")
+        yield from self._figures(parts, options.max_width, brush)
+
+    def _figures(
+        self, parts: dict[AttentionKind, list[HeadStatistics]], width: int, brush: Brush
+    ) -> Iterator[RenderableType | Segment]:
+        shown: dict[str, _Column] = {}
+        for kind, heads in parts.items():
+            columns = _fitting(heads, width)
+            shown |= {column.key: column for column in columns}
+            yield Text("")
+            yield Text(f"{KIND_NAMES[kind]} in figures", style="bold")
+            heading = fit("", _HEAD) + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
+            yield Text(heading, style="dim", no_wrap=True)
+            for head in heads:
+                cells = [_cell(_value(head, column), column) for column in columns]
+                texts, painted = zip(*cells, strict=True)
+                name, widths = fit(_place(head), _HEAD), [_COLUMN] * len(cells)
+                yield from labelled_row(name, texts, painted, widths, brush, before=1, faint="–")
+                yield Segment.line()
+        yield Text("")
+        if brush.in_color:
+            yield from scale_bar("0", "1", brush)
+            yield Text("  share of attention, mean over rows", style="dim")
+        for column in shown.values():
+            yield Text.assemble((fit(column.heading, _COLUMN), "bold"), (column.meaning, "dim"))
+        if self.record.repeated and "induction" in shown:
+            copies = f"{self.record.sequences} sequences of n = {self.record.repeated} random tokens"
+            yield Text(f"ind, dup: on {copies}, read twice in a row (Olsson et al. 2022)", style="dim")
+
+
+@dataclass(frozen=True)
+class HeadsExplained:
+    """A paragraph a head, as one would say it to a friend."""
+
+    record: HeadsRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        brush = brush_for(console, WEIGHTS)
+        for number, head in enumerate(self.record.heads):
+            if number:
+                yield Text("")
+            yield Text(f"Head {_place(head)} · {KIND_NAMES[head.kind]}, layer {head.layer}, head {head.head}", "bold")
+            yield Text(explained(self.record, head))
+            yield Padding(_sentence(head, brush), (0, 0, 0, 2))
+            yield Text(_MARKS, style="dim")
+
+
+def explained(record: HeadsRecord, head: HeadStatistics) -> str:
+    """What a head mostly looks at, how often against chance, where else it looks, and what is not sure."""
+    does, one = head.does, head.example
+    query = printable(one.text[slice(*one.query)])
+    key = printable((one.text if one.source is None else one.source)[slice(*one.key)])
+    if does is None:
+        told = (
+            f"This head has {NO_ROLE}: nothing that was looked for gets much more of its attention than chance would "
+            f"give it. What it does: {_instead(head)}."
+        )
+    else:
+        where = "" if not head.at else f" from {_at(head)} ({_whole(does.coverage)} of all tokens)"
+        told = (
+            f"This head {_adverb(does)} looks at {_words(head, does.role)}{where}: that gets {_whole(does.share)} of "
+            f"its attention{_span(does)}, and from a head that looked at everything alike it would get "
+            f"{_whole(does.chance)}."
+        )
+        if does.coverage < _NEARLY_ALL and not head.at:
+            told += f" {_whole(does.coverage)} of the tokens have such a thing to look at."
+    if (rest := head.of(head.beside)) is not None:
+        told += f" Else it rests on {_words(head, rest.role)} ({_whole(rest.share)} of all its attention)."
+    if record.chosen_apart:
+        apart = "what it looks at was chosen on one half of them and measured on the other"
+        apart += " (in brackets: where 95 % of resamples have it)" if does else ""
+    else:
+        apart = "one text is little, and what it looks at was chosen on the same text"
+    return (
+        f"{told} Measured on {record.measured_on}, {plural(record.tokens, 'token')}; {apart}. What this does not say: "
+        f"what the model makes of it, and whether it looks there in texts of another kind. "
+        f"{'A clear case' if does else 'An example'}: from “{query}” it gives {_whole(one.weight)} to “{key}”."
+    )
+
+
+def commands(
+    record: HeadsRecord, *, explained: bool, weights: Sequence[str] = (), measured: Sequence[str] = (), text: str = ""
+) -> Iterator[str]:
+    """What to type next, each on one line: to see the heads that were explained, else to have one explained.
+
+    Args:
+        weights: the options that chose the weights; measured: those that chose what to measure on, beside the TEXT.
+    """
+    for head in record.heads if explained else ():
+        one = head.example
+        target = [] if one.target is None else [f"--target={one.target}", "--kind", head.kind]
+        place = ["--layer", str(head.layer), "--head", str(head.head)]
+        words = shlex.join([*place, *target, *weights, "--", record.run, one.prompt])
+        yield f"See {_place(head)}: tfcli inspect attention {words}"
+    if not explained:
+        head = ranked(record.heads, "role")[0]
+        kind = ["--kind", head.kind] if len({one.kind for one in record.heads}) > 1 else []
+        options = ["--head", _place(head), *kind, "--explain", *weights, *measured]
+        said = shlex.join([*options, "--", record.run, text] if text else [record.run, *options])
+        yield f"In words: tfcli inspect heads {said}"
+    if record.finder:
+        what = {"bank": "tells the banks apart", "alignment": "aligns words"}[record.finder]
+        found = shlex.join([record.run, "--find", record.finder, *weights])
+        yield f"Which head {what}: tfcli inspect heads {found}"
+
+
+def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:
+    """Heads by a figure, the largest first; by `role`, those at all tokens before those at some, and those without."""
+    if sort == "layer":
+        return sorted(heads, key=lambda head: (head.layer, head.head))
+    if sort == "role":
+        return sorted(heads, key=lambda head: (head.does is None, bool(head.at), -_above(head.does)))
+    [column] = [column for column in _COLUMNS if column.key == sort]
+    return sorted(heads, key=lambda head: -(_value(head, column) or 0.0))
+
+
+def heads_table(record: HeadsRecord) -> CsvTable:
+    """A row a head."""
+    keys = ("kind", "layer", "head", "role", "share", "low", "high", "chance", "coverage")
+    rows = (
+        (
+            *(head.kind, head.layer, head.head, head.role),
+            *(None if head.does is None else getattr(head.does, key) for key in keys[4:]),
+            *(_value(head, column) for column in _COLUMNS),
+        )
+        for head in record.heads
+    )
+    return CsvTable((*keys, *(column.key for column in _COLUMNS)), rows)
+
+
+def _told(heads: Sequence[HeadStatistics], brush: Brush) -> Grid:
+    """Place, role and sentence of each."""
+    grid = Grid.grid()
+    grid.add_column(width=_HEAD, no_wrap=True)
+    grid.add_column(overflow="fold")
+    for head in heads:
+        does, notes = head.does, []
+        if does is None:
+            line = Text.assemble((NO_ROLE, "bold"), f": {_instead(head)}")
+        else:
+            line = Text.assemble((f"{_adverb(does)} {_words(head, does.role)}", "bold"))
+            line.append(f" {_whole(does.share)}{_span(does)}, by chance {_whole(does.chance)}")
+            if head.at:
+                notes.append(f"from {_at(head)}: {_whole(does.coverage)} of the tokens")
+            elif does.coverage < _NEARLY_ALL:
+                notes.append(f"{_whole(does.coverage)} of the tokens have one")
+        if (rest := head.of(head.beside)) is not None:
+            notes.append(f"rests on {_words(head, rest.role)} {_whole(rest.share)}")
+        line.append(f" · {' · '.join(notes)}" if notes else "", "dim")
+        grid.add_row(_place(head), line)
+        grid.add_row("", _sentence(head, brush))
+    return grid
+
+
+def _sentence(head: HeadStatistics, brush: Brush) -> Text:
+    """The example with query and key marked, and what the key gets."""
+    one = head.example
+    if one.source is None and one.query == one.key:
+        return _marked(one.text, (one.query, "«[", "]»", "underline")).append(f"  {_number(one.weight)}", "bold")
+    key = (one.key, "[", "]", brush.readable(round(one.weight * (LEVELS - 1))) if brush.in_color else "")
+    query = (one.query, "«", "»", "underline")
+    if one.source is None:
+        text = _marked(one.text, *sorted((query, key)))
+    else:
+        text = Text.assemble(_marked(one.source, key), " ← ", _marked(one.text, query))
+    return text.append(f"  {_number(one.weight)}", "bold")
+
+
+def _marked(text: str, *marks: tuple[tuple[int, int], str, str, Style | str]) -> Text:
+    """A text with its marked places between signs, on one line; what is far between two of them is left out."""
+    marked, at = Text(), 0
+    for (start, end), before, behind, style in marks:
+        between = printable(text[at:start])
+        if at and len(between) > _FAR:
+            between = f"{between[: _FAR // 2].rsplit(' ', 1)[0]} … {between[-_FAR // 2 :].split(' ', 1)[-1]}"
+        marked.append(between)
+        marked.append(f"{before}{printable(text[start:end])}{behind}", style)
+        at = end
+    return marked.append(printable(text[at:]))
+
+
+def _words(head: HeadStatistics, role: str) -> str:
+    """A role in words."""
+    if role in _WORDS:
+        words = _WORDS[role]
+        return words.replace("elsewhere", "before") if head.kind == "decoder_self" else words
+    count, _, side = role.split(" ")
+    return f"the token {count} {side} it"
+
+
+def _instead(head: HeadStatistics) -> str:
+    """What a head does that has no role."""
+    even = head.entropy_share or 0.0
+    told = "spread out" if even >= _SPREAD else f"by content, {_whole(head.sharpness)} on one token"
+    most = ", ".join(f"{_token(name)} {_whole(share)}" for name, share in head.favourites)
+    pairs = ", ".join(f"from {_token(query)} to {_token(key)}" for query, key in head.pairs)
+    return f"{told} (entropy {_whole(even)} of the largest); most goes to {most}; mainly {pairs}"
+
+
+def _adverb(does: RoleShare) -> str:
+    return "mostly" if does.share >= 0.5 else "often"
+
+
+def _at(head: HeadStatistics) -> str:
+    """The query tokens of a role, the first few by name."""
+    named = ", ".join(map(_token, head.at[:_AT]))
+    return f"{named} and {len(head.at) - _AT} more" if len(head.at) > _AT else named
+
+
+def _token(token: str) -> str:
+    """In quotation marks, without the space before it.
+
+    >>> _token(" bank"), _token(" ")
+    ('“bank”', '“·”')
+    """
+    return f"“{shortened(token_label(token.strip(' ') or token), _TOKEN)}”"
+
+
+def _span(does: RoleShare) -> str:
+    return "" if does.low is None or does.high is None else f" ({does.low * 100:.0f} to {_whole(does.high)})"
+
+
+def _above(does: RoleShare | None) -> float:
+    return 0.0 if does is None else does.share - does.chance
+
+
+def _whole(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def _place(head: HeadStatistics) -> str:
+    return f"{head.layer}.{head.head}"
+
+
+def _value(head: HeadStatistics, column: _Column) -> float | None:
+    if not column.role:
+        found: float | None = getattr(head, column.key)
+        return found
+    share = head.of(column.role)
+    return None if share is None else share.share
+
+
+def _cell(value: float | None, column: _Column) -> tuple[str, int]:
+    """What stands in it, and the level of its colour."""
+    if value is None:
+        return "–", NO_VALUE
+    if not column.share:
+        return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}", NO_VALUE
+    return _number(value), round(max(0.0, min(1.0, value)) * (LEVELS - 1))
+
+
+def _number(value: float) -> str:
+    text = f"{value:.2f}"
+    return text[1:] if text.startswith("0") else text
+
+
+def _fitting(heads: Sequence[HeadStatistics], width: int) -> list[_Column]:
+    """Of the columns that the kind has, the first that there is room for."""
+    own = [column for column in _COLUMNS if any(_value(head, column) is not None for head in heads)]
+    return own[: max(1, (width - _HEAD) // _COLUMN)]
+
+
+def _order(sort: str) -> str:
+    return {"role": "clearest roles first", "layer": "by layer"}.get(sort, f"by {sort.replace('_', ' ')}")
+
+
+def _measured(record: HeadsRecord) -> str:
+    apart = "; roles were chosen on one half of them and measured on the other" if record.chosen_apart else ""
+    heads, tokens = plural(len(record.heads), "head"), plural(record.tokens, "token")
+    return f"{heads}, measured on {record.measured_on}, {tokens}{apart}"
+
+
+_SHOWN_FROM = 0.05
+_ALIGNED = (
+    "A target word is found when, on the row that predicts it, a source word that the grammar put there gets more "
+    "attention than any other: the sum over its tokens. Punctuation is no word."
+)
+_DECIDED = (
+    "The deciding word is found when it gets more attention than any other content word before 'bank': the sum over "
+    "its tokens. A deciding word of the other sense stands before each 'bank', too, so that the order counts."
+)
+
+
+@dataclass(frozen=True)
+class AlignmentView:
+    """The cross-attention head that aligns words."""
+
+    record: AlignmentFound
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        yield Text(f"Which head aligns words · {_name(record.head)}", style="bold")
+        yield Text(_ALIGNED, style="dim")
+        yield Text("")
+        held_out = f"words of {plural(record.held_out_pairs, 'sentence')} that training never had"
+        yield Facts(
+            "Words found",
+            [
+                Fact("held out", percent(record.held_out.value), f"{_counts(record.held_out)} {held_out}"),
+                Fact("of them reordered", percent(record.reordered.value), f"{_counts(record.reordered)} words"),
+                Fact("chosen on", percent(record.training.value), _of_pairs(record)),
+                Fact("all heads' mean", percent(record.mean_of_heads.value), "their average in place of the head"),
+                Fact(
+                    "same place",
+                    percent(record.same_place.value),
+                    "the source word of that number, without looking",
+                ),
+                Fact("chance", percent(record.chance), "any source word"),
+            ],
+        )
+        yield Text("")
+        yield from _sentences("Words that change their place", "→", record.examples, brush_for(console, WEIGHTS))
+
+
+@dataclass(frozen=True)
+class BankView:
+    """The head that looks from "bank" at the word that decides its sense."""
+
+    record: BankFound
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record = self.record
+        yield Text(f"Which head tells the banks apart · {_name(record.head)}, from {_row(record.row)}", style="bold")
+        yield Text(_DECIDED, style="dim")
+        yield Text("")
+        both = Share(
+            record.held_out.river.hits + record.held_out.money.hits,
+            record.held_out.river.count + record.held_out.money.count,
+        )
+        yield Facts(
+            f"Deciding words found in {exact(both.count)} held-out sentences",
+            [
+                *_senses("", record.held_out, "sentences that no training story has"),
+                *_senses(", shuffled", record.shuffled, "with the tokens before 'bank' in another order"),
+                *_senses(", chosen on", record.training, "sentences of training stories"),
+                Fact("chance", percent(record.chance), "any content word"),
+                *([] if record.beside is None else [_beside(record.beside)]),
+            ],
+        )
+        yield Text("")
+        yield from _sentences("Where it looks", "· from", record.examples, brush_for(console, WEIGHTS))
+
+
+def alignment_table(record: AlignmentFound) -> CsvTable:
+    """A row a figure."""
+    shares = {name: getattr(record, name) for name in ("training", "held_out", "reordered", "mean_of_heads")}
+    return _table(record.head, shares | {"same_place": record.same_place}, record.chance)
+
+
+def bank_table(record: BankFound) -> CsvTable:
+    """A row a figure and sense."""
+    shares = {
+        f"{name}.{sense}": getattr(getattr(record, name), sense)
+        for name in ("training", "held_out", "shuffled")
+        for sense in ("river", "money")
+    }
+    beside = {} if record.beside is None else {"beside": record.beside}
+    return _table(record.head, shares | beside, record.chance)
+
+
+def _table(head: Head, shares: dict[str, Share], chance: float) -> CsvTable:
+    place = (head.kind, head.layer, head.head)
+    rows = [(*place, name, share.value, share.hits, share.count) for name, share in shares.items()]
+    columns = ("kind", "layer", "head", "figure", "share", "found", "of")
+    return CsvTable(columns, [*rows, (*place, "chance", chance, None, None)])
+
+
+def _row(row: str) -> str:
+    return "'bank'" if row == "bank" else f"{row} 'bank'"
+
+
+def _name(head: Head) -> str:
+    return f"{KIND_NAMES[head.kind]}, layer {head.layer}, head {head.head}"
+
+
+def _counts(share: Share) -> str:
+    return f"{exact(share.hits)} of {exact(share.count)}"
+
+
+def _of_pairs(record: AlignmentFound) -> str:
+    return f"{_counts(record.training)} words of {plural(record.training_pairs, 'training sentence')}"
+
+
+def _senses(what: str, shares: SenseShares, note: str) -> Iterator[Fact]:
+    for sense, share in (("river", shares.river), ("money", shares.money)):
+        yield Fact(f"{sense}{what}", percent(share.value), f"{_counts(share)} {note}")
+
+
+def _beside(share: Share) -> Fact:
+    note = "sentences in which words next to 'bank' tell (the other bank, cash from the bank): no need to look farther"
+    return Fact("told beside", percent(share.value), f"{_counts(share)} {note}")
+
+
+def _sentences(title: str, sign: str, sentences: tuple[ReadSentence, ...], brush: Brush) -> RenderResult:
+    yield Text(title, style="bold")
+    for one in sentences:
+        yield Text.assemble(
+            _find_sentence(one, brush), f" {sign} ", (printable(one.query), "bold"), f"  {_verdict(one)}"
+        )
+    if brush.in_color:
+        yield from scale_bar("0", "1", brush)
+    yield Text(_legend(brush), style="dim")
+
+
+def _legend(brush: Brush) -> str:
+    right = "underlined" if brush.in_color else "in brackets"
+    return f"{'  ' if brush.in_color else ''}weight of a word, as a number from .05 up; {right}: the right one"
+
+
+def _find_sentence(one: ReadSentence, brush: Brush) -> Text:
+    text = Text()
+    for number, (word, value) in enumerate(zip(one.words, one.weights, strict=True)):
+        text.append(" " if number else "")
+        level = round(max(0.0, min(1.0, value)) * (LEVELS - 1))
+        right = number in one.right
+        style = brush.readable(level) if brush.in_color and value >= _SHOWN_FROM else ""
+        shown = f"{printable(word)} {weight(value)}" if value >= _SHOWN_FROM else printable(word)
+        start = len(text)
+        text.append(f"[{shown}]" if right and not brush.in_color else shown, style)
+        if right:
+            text.stylize("underline bold", start, len(text))
+    return text
+
+
+def _verdict(one: ReadSentence) -> str:
+    return "✓" if one.hit else "✗"

@@ -1,0 +1,240 @@
+"""A model's diagram from its modules, whose tensors have shapes and no numbers: any size at no cost.
+
+Shape legend: D model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward, N context.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor, nn
+
+from tfcli.inspection.model import Block, BlockKind, Matrix, ModelRecord, ParameterGroup, StackRecord, Sublayer
+from tfcli.layers.embedding import TokenEmbedding
+from tfcli.layers.feed_forward import FeedForward
+from tfcli.layers.layer import Residual, TransformerLayer
+from tfcli.layers.multi_head import MultiHeadAttention
+from tfcli.models.build import meta_model
+from tfcli.models.head import Head, TransformHead
+from tfcli.models.transformer import Stack, Transformer, part_of_parameter
+from tfcli.recipe.model import ModelSection
+
+
+def parameter_groups(model: Transformer) -> Iterator[ParameterGroup]:
+    """The parameters by what they belong to; equal parts of all layers are one group. A tied matrix counts once, where
+    it is met first."""
+    parts: dict[tuple[str, str], list[tuple[str, tuple[int, ...]]]] = {}
+    for name, parameter in model.named_parameters():
+        instance, kind, tensor = _placed(name)
+        parts.setdefault((instance, kind), []).append((tensor, tuple(parameter.shape)))
+    counted = Counter((kind, tuple(tensors)) for (_, kind), tensors in parts.items())
+    for (kind, tensors), count in counted.items():
+        yield ParameterGroup(kind, count, tensors, count * sum(math.prod(shape) for _, shape in tensors))
+
+
+def _placed(name: str) -> tuple[str, str, str]:
+    """Which part of which module a parameter belongs to: ("stack.layers.0", "stack attention", "query.weight")."""
+    before, within, rest = name.partition(".layers.")
+    if not within:
+        module, _, tensor = name.rpartition(".")
+        return module, module.replace("_", " ").replace(".", " "), tensor
+    number, module, tensor = rest.split(".", 2)
+    side = "" if before == "stack" else f"{before} "
+    part = part_of_parameter(name)
+    if part == "norms":
+        tensor = f"{module.removesuffix('_residual').replace('_', '-')} {tensor}"
+    return f"{before}.{number}", f"{side}{part.replace('_', '-')}", tensor
+
+
+_ADDED = {
+    "add": "added to the embeddings",
+    "concat": "concatenated to the embeddings",
+    "query_key": "added in every layer to what Q and K are projected from",
+}
+
+
+def model_diagram(section: ModelSection) -> ModelRecord:
+    """Every box of a model and every matrix in it; a tied matrix is listed where it is met first.
+
+    Args:
+        section: with its vocabulary.
+    """
+    assert section.vocab_size is not None
+    model = meta_model(section)
+    drawn = _Drawn(section)
+    embeddings = tuple(drawn.embedding(module) for module in model.children() if isinstance(module, TokenEmbedding))
+    stacks = tuple(drawn.stack(module, name) for name, module in model.named_children() if isinstance(module, Stack))
+    return ModelRecord(
+        architecture=section.architecture,
+        vocab_size=section.vocab_size,
+        max_seq_len=section.max_seq_len,
+        d_model=section.d_model,
+        embeddings=embeddings,
+        stacks=stacks,
+        head=drawn.head(model.head),
+        has_logits=section.head != "none",
+        ties=tuple(_ties(model, section)),
+        groups=tuple(parameter_groups(model)),
+        parameters=model.num_parameters(),
+    )
+
+
+class _Drawn:
+    """Boxes of a model's modules. Remembers which parameters have been listed, so that none is twice."""
+
+    def __init__(self, section: ModelSection) -> None:
+        self.section = section
+        self._listed: set[int] = set()
+
+    def embedding(self, module: TokenEmbedding) -> Block:
+        s = self.section
+        matrices = [
+            *self._own("E tokens", module.weight),
+            *self._own("P positions", module.positions if module.has_positions else None),
+            *self._own("segments", module.token_types),
+            *self._norm(module.norm, "norm "),
+        ]
+        scale = f"√{s.d_model} · " if module.scale != 1 else ""
+        notes = [
+            f"X = {scale}E[token]" + (" + P[position]" if module.has_positions and not s.concatenated_size else "")
+        ]
+        if not any(matrix.name == "E tokens" for matrix in matrices):
+            notes.append("E: that of the source's embeddings")
+        if module.has_positions:
+            notes.append(f"{s.positions} positions, {_ADDED[s.position_merge]}")
+        return Block("embedding", tuple(notes), tuple(matrices))
+
+    def stack(self, module: Stack, name: str) -> StackRecord:
+        first = module.layers[0]
+        assert isinstance(first, TransformerLayer)
+        side = name if name in ("encoder", "decoder") else self.section.architecture
+        sublayers = [self._sublayer(self._attention(first.attention), first.attention_residual)]
+        if first.cross_attention is not None and first.cross_attention_residual is not None:
+            sublayers.append(self._sublayer(self._attention(first.cross_attention), first.cross_attention_residual))
+        sublayers.append(self._sublayer(self._feed_forward(first.feed_forward), first.feed_forward_residual))
+        final = None if isinstance(module.final_norm, nn.Identity) else self._norm_block(module.final_norm)
+        return StackRecord(
+            side=side,  # type: ignore[arg-type]
+            num_layers=len(module.layers),
+            sublayers=tuple(sublayers),
+            positions=self._positions(module.positions),
+            final_norm=final,
+        )
+
+    def head(self, module: nn.Module) -> Block:
+        if not isinstance(module, Head):
+            return Block("head", ("no head: the vectors themselves",), ())
+        matrices = []
+        if isinstance(module, TransformHead):
+            matrices += [*self._linear("W transform", module.transform), *self._norm(module.norm, "norm ")]
+        own = list(self._own("U", module.weight, turned=True))
+        matrices += [*own, *self._own("bias", module.bias)]
+        logits = "h U" if own else "h Eᵀ"
+        scale = f" / √{self.section.d_model}" if module.scale != 1 else ""
+        bias = " + b" if module.bias is not None else ""
+        return Block("head", (f"logits = {logits}{scale}{bias}",), tuple(matrices))
+
+    def _sublayer(self, block: Block, residual: Residual) -> Sublayer:
+        return Sublayer(block, self._norm_block(residual.norm), residual.placement)
+
+    def _attention(self, module: MultiHeadAttention) -> Block:
+        matrices = [
+            *self._linear("W^q", module.query),
+            *self._linear("W^k", module.key),
+            *self._linear("W^v", module.value),
+            *self._linear("W^o", module.output),
+            *self._own("v", module.score.weight),
+            *self._norm(module.query_norm, "norm of Q, "),
+            *self._norm(module.key_norm, "norm of K, "),
+        ]
+        kind: BlockKind = "cross_attention" if module.cross else "attention"
+        return Block(kind, tuple(_attention_notes(self.section, module)), tuple(matrices))
+
+    def _feed_forward(self, module: FeedForward) -> Block:
+        s = self.section
+        beside = ("beside attention: reads what it reads",) if s.parallel_residual else ()
+        if module.gate is None:
+            matrices = [*self._linear("W₁", module.up), *self._linear("W₂", module.output)]
+            return Block("feed_forward", (f"{s.activation}(X W₁) W₂", *beside), tuple(matrices))
+        matrices = [
+            *self._linear("W gate", module.gate),
+            *self._linear("V", module.up),
+            *self._linear("W₂", module.output),
+        ]
+        inner = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}[s.activation]
+        return Block("feed_forward", (f"{s.activation}: ({inner}(X W) ⊙ X V) W₂", *beside), tuple(matrices))
+
+    def _positions(self, module: nn.Module) -> Block | None:
+        s = self.section
+        if s.positions == "t5":
+            table = self._own("bias", getattr(module, "relative_bias").weight)  # noqa: B009 (a Tensor or a Module)
+            return Block("positions", ("t5: a number a bucket of distances and head,", "for all layers"), tuple(table))
+        if s.positions in ("sinusoidal", "learned") and s.position_merge == "query_key":
+            table = self._own("P positions", getattr(module, "table"))  # noqa: B009
+            return Block("positions", (f"{s.positions} positions, added to what", "Q and K come from"), tuple(table))
+        return None
+
+    def _norm_block(self, module: nn.Module) -> Block:
+        return Block("norm", (), tuple(self._norm(module)))
+
+    def _norm(self, module: nn.Module | None, prefix: str = "") -> Iterator[Matrix]:
+        if module is None or isinstance(module, nn.Identity):
+            return
+        yield from self._own(f"{prefix}gain", getattr(module, "weight", None))
+        yield from self._own(f"{prefix}bias", getattr(module, "bias", None))
+
+    def _linear(self, name: str, module: nn.Module) -> Iterator[Matrix]:
+        """A product's matrix with its bias, as X W + b reads it: PyTorch stores Wᵀ."""
+        if isinstance(module, nn.Linear):
+            shape = (module.in_features, module.out_features)
+            has_bias = module.bias is not None
+            self._listed.update(map(id, module.parameters()))
+            yield Matrix(name, shape, has_bias, sum(p.numel() for p in module.parameters()))
+
+    def _own(self, name: str, parameter: Tensor | None, *, turned: bool = False) -> Iterator[Matrix]:
+        """A parameter that has not been listed yet; tables of sines are none."""
+        if isinstance(parameter, nn.Parameter) and id(parameter) not in self._listed:
+            self._listed.add(id(parameter))
+            shape = tuple(parameter.shape)
+            yield Matrix(name, shape[::-1] if turned else shape, False, parameter.numel())
+
+
+def _attention_notes(section: ModelSection, module: MultiHeadAttention) -> Iterator[str]:
+    shared = f", {module.num_kv_heads} of K and V" if module.num_kv_heads != module.num_heads else ""
+    yield f"{module.num_heads} heads of {module.head_dim}{shared}"
+    score = {
+        "scaled_dot": f"Q Kᵀ / √{module.head_dim}",
+        "dot": "Q Kᵀ",
+        "additive": "v · tanh(q + k)",
+        "parameter_free": "X Xᵀ",
+    }[section.attention_score]
+    yield f"softmax({score}) {'X' if section.attention_score == 'parameter_free' else 'V'}"
+    yield from _limits(section, module)
+    if not module.cross and section.positions == "rotary":
+        yield "rotary: positions turn Q and K"
+    if not module.cross and section.positions == "alibi":
+        yield "alibi: scores fall with distance"
+
+
+def _limits(section: ModelSection, module: MultiHeadAttention) -> Sequence[str]:
+    limits = ["Q from below, K and V from the encoder"] if module.cross else []
+    if module.causal:
+        limits.append("masked: the future is hidden")
+    if module.window is not None:
+        seen = module.window if module.causal else 2 * module.window - 1
+        limits.append(f"window: the {seen} nearest tokens alone")
+    if section.attention_softcap is not None:
+        limits.append(f"scores within ± {section.attention_softcap:g}")
+    return limits
+
+
+def _ties(model: Transformer, section: ModelSection) -> Iterator[str]:
+    """Which matrices stand in several places."""
+    uses = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    once = {name for name, _ in model.named_parameters()}
+    shared = [name for name in uses if name not in once]
+    places = {"target_embedding.weight": "of the target's embeddings", "head.weight": "of the head"}
+    named = [places[name] for name in shared]
+    if named:
+        apart = section.architecture == "encoder-decoder" and not section.share_embeddings
+        yield f"E of the {'target' if apart else 'embeddings'} is also the matrix {' and '.join(named)}: counted once."

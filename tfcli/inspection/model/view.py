@@ -1,0 +1,269 @@
+"""The architecture as the lectures draw it, from the tokens below to the predictions above, with every matrix."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from tfcli.draw.numbers import exact, percent, short
+from tfcli.draw.tables import CsvTable, bar, grid
+from tfcli.inspection.model import Block, Matrix, ModelRecord, StackRecord, Sublayer
+
+Lines = list[Text]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The signs of a box: corners, and the two kinds of sides."""
+
+    corners: str
+    across: str
+    down: str
+
+
+_PLAIN = str.maketrans("╭╮╰╯─│┤╔╗╚╝═║▲▶⊕×·⊙", "++++-||++++=|^>+x.*")
+
+LIGHT = Frame("╭╮╰╯", "─", "│")
+DOUBLE = Frame("╔╗╚╝", "═", "║")
+
+
+def boxed(
+    lines: Iterable[Text], width: int, *, title: str = "", number: str = "", style: str = "", frame: Frame = LIGHT
+) -> Lines:
+    """Lines inside a frame of `width` cells, open at the bottom for the arrow that comes in."""
+    left, right, low_left, low_right = tuple(frame.corners)
+    name = f" {title} " if title else ""
+    count = f" {number} " if number else ""
+    fill = frame.across * (width - 4 - len(name) - len(count))
+    top = Text.assemble((left + frame.across, style), (name, f"bold {style}"), (fill, style), (count, style))
+    top.append(frame.across + right, style)
+    return [
+        top,
+        *(Text.assemble((frame.down, style), padded(line, width - 2), (frame.down, style)) for line in lines),
+        arrow_in(Text(low_left + frame.across * (width - 2) + low_right, style)),
+    ]
+
+
+def in_ascii(line: Text) -> Text:
+    """The same for a terminal whose encoding has no lines to draw with."""
+    line.plain = line.plain.translate(_PLAIN)
+    return line
+
+
+def arrow_in(edge: Text) -> Text:
+    """An arrow into the middle of a lower edge."""
+    middle = edge.cell_len // 2
+    return Text.assemble(edge[:middle], "▲", edge[middle + 1 :])
+
+
+def padded(line: Text, width: int) -> Text:
+    """As wide as asked for."""
+    line = line.copy()
+    line.truncate(width, overflow="ellipsis", pad=True)
+    return line
+
+
+def centred(text: str, width: int, style: str = "") -> Text:
+    """In the middle, with the sign at half the width over an arrow."""
+    return padded(Text(" " * max(0, width // 2 - len(text) // 2) + text, style), width)
+
+
+def wrapped(text: str, width: int, style: str = "dim") -> Lines:
+    """A sentence in lines of `width` cells."""
+    return [Text(line, style) for line in textwrap.wrap(text, width)]
+
+
+def beside(left: Sequence[Text], right: Sequence[Text], gap: Sequence[Text]) -> Lines:
+    """Two columns that stand on one ground, with a gap of as many lines as the higher one between them."""
+    height = max(len(left), len(right))
+    columns = [[Text(" " * one[0].cell_len)] * (height - len(one)) + list(one) for one in (left, right)]
+    return [Text.assemble(a, between, b) for a, between, b in zip(columns[0], gap, columns[1], strict=True)]
+
+
+_TITLES = {
+    "embedding": "Embedding",
+    "positions": "Positions",
+    "attention": "Self-attention",
+    "cross_attention": "Cross-attention",
+    "feed_forward": "Feed-forward",
+    "norm": "Norm",
+    "head": "Head",
+}
+_STYLES = {
+    "embedding": "green",
+    "positions": "green",
+    "attention": "yellow",
+    "cross_attention": "red",
+    "feed_forward": "blue",
+    "norm": "cyan",
+    "head": "magenta",
+}
+_WIDEST = 72  # of a column
+_GAP = 6  # cells between the columns of an encoder-decoder
+_NARROWEST = 50  # column in which every matrix has room
+_BAR, _BARS_FROM = 24, 74
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """The diagram, then the sums with their shares."""
+
+    record: ModelRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        r = self.record
+        size = f"{exact(r.parameters)} parameters ({short(4 * r.parameters, 'B')} in float32)"
+        yield Text.assemble((r.architecture, "bold"), (f" · {size}", "dim"))
+        yield Text(
+            "Rows of X are tokens: X W is X times a matrix of rows × columns; + b adds a bias of as many columns. "
+            "Beside it, its parameters. Read it from below.",
+            style="dim",
+        )
+        yield Text()
+        for line in _diagram(r, options.max_width):
+            yield in_ascii(line) if options.ascii_only else line
+        yield Text()
+        yield _sums(r, with_bars=options.max_width >= _BARS_FROM, ascii_only=options.ascii_only)
+        yield from (Text(tie, style="dim") for tie in r.ties)
+
+
+def model_table(record: ModelRecord) -> CsvTable:
+    """A row for each matrix of a box; of layers, of one of them."""
+    rows = [
+        [where, count, m.name, "x".join(map(str, m.shape)), m.bias, m.parameters] for where, count, m in _all(record)
+    ]
+    return CsvTable(("block", "count", "name", "shape", "bias", "parameters"), rows)
+
+
+def _all(record: ModelRecord) -> Iterator[tuple[str, int, Matrix]]:
+    for block in record.embeddings:
+        yield from (("embedding", 1, matrix) for matrix in block.matrices)
+    for stack in record.stacks:
+        own = [block for block in (stack.positions, stack.final_norm) if block is not None]
+        yield from ((f"{stack.side} {block.kind}", 1, matrix) for block in own for matrix in block.matrices)
+        for sublayer in stack.sublayers:
+            name, count = f"{stack.side} {sublayer.block.kind}", stack.num_layers
+            yield from ((name, count, matrix) for matrix in sublayer.block.matrices)
+            yield from ((f"{name} norm", count, matrix) for matrix in sublayer.norm.matrices)
+    yield from (("head", 1, matrix) for matrix in record.head.matrices)
+
+
+def _diagram(r: ModelRecord, width: int) -> Iterator[Text]:
+    if len(r.stacks) == 1:
+        yield from _column(r, 0, min(width, _WIDEST))
+        return
+    column = (width - _GAP) // 2
+    if column < _NARROWEST:
+        yield from _column(r, 1, min(width, _WIDEST))
+        yield Text()
+        yield from _column(r, 0, min(width, _WIDEST))
+        return
+    column = min(column, _WIDEST)
+    encoder, decoder = _column(r, 0, column), _column(r, 1, column)
+    height = max(len(encoder), len(decoder))
+    reads = next(i for i, line in enumerate(decoder) if _TITLES["cross_attention"] in line.plain)
+    yield from beside(encoder, decoder, _bridge(height, height - len(encoder), reads + height - len(decoder)))
+
+
+def _bridge(height: int, gives: int, reads: int) -> Lines:
+    """The way from the encoder's output, at one line, to where the decoder reads it, at another."""
+    lines = [Text(" " * _GAP) for _ in range(height)]
+    half = _GAP // 2
+    for number in range(min(gives, reads), max(gives, reads) + 1):
+        lines[number] = Text(" " * half + "│" + " " * (_GAP - half - 1), "red")
+    up = gives > reads
+    lines[gives] = Text("─" * half + ("╯" if up else "╮") + " " * (_GAP - half - 1), "red")
+    lines[reads] = Text(" " * half + ("╭" if up else "╰") + "─" * (_GAP - half - 2) + "▶", "red")
+    if gives == reads:
+        lines[gives] = Text("─" * (_GAP - 1) + "▶", "red")
+    return lines
+
+
+def _column(r: ModelRecord, number: int, width: int) -> Lines:
+    """A stack on its embedding; the last one with the head on top."""
+    stack, embedding = r.stacks[number], r.embeddings[number]
+    is_last = number == len(r.stacks) - 1
+    lines: Lines = []
+    if is_last:
+        lines += [centred("softmax: probabilities" if r.has_logits else "vectors", width, "dim"), centred("▲", width)]
+        lines += [*_box(r.head, width), centred("│", width)]
+    else:
+        way = " " * (width // 2) + "╭─ to K and V "
+        lines += [Text(way.ljust(width, "─"), "red"), centred("│", width)]
+    if stack.final_norm is not None:
+        lines += [*_box(stack.final_norm, width), centred("│", width)]
+    lines += _stack(stack, width)
+    if stack.positions is not None:
+        lines += [centred("│", width), *_box(stack.positions, width)]
+    lines += [centred("│", width), *_box(embedding, width)]
+    side = {"encoder": "source", "decoder": "target"}[stack.side] if len(r.stacks) > 1 else "input"
+    lines.append(centred("│", width))
+    lines.append(centred(f"{side}: up to {exact(r.max_seq_len)} ids of {exact(r.vocab_size)}", width, "dim"))
+    return lines
+
+
+def _stack(stack: StackRecord, width: int) -> Lines:
+    inside = [line for sublayer in reversed(stack.sublayers) for line in _sublayer(sublayer, width - 2)]
+    title = f"{stack.side} · × {stack.num_layers}" + (" layers" if stack.num_layers > 1 else " layer")
+    number = f"{stack.num_layers} × {exact(stack.layer_parameters)}"
+    return boxed(inside, width, title=title, number=number, frame=DOUBLE, style="bold")
+
+
+def _sublayer(sublayer: Sublayer, width: int) -> Lines:
+    """The block with the residual's way around it, at the left; a norm below it, or with the sum above it."""
+    room = width - 8  # two cells of the residual's way at each side, and one of air
+    post = sublayer.placement == "post"
+    total = exact(sublayer.norm.parameters) if post else ""
+    sum_line = Text.assemble(" ╭─▶ ", ("⊕ Add & Norm" if post else "⊕ Add", "bold cyan" if post else "bold"))
+    if post and sublayer.norm.matrices:
+        sum_line.append(f"  {_sizes(sublayer.norm)}", "dim")
+    inside = _box(sublayer.block, room)
+    if not post:
+        inside += [centred("│", room), *_box(sublayer.norm, room)]
+    lines = [_right(sum_line, total, width)]
+    lines += [Text.assemble(" │  ", padded(line, room + 1)) for line in inside]
+    turn = " ╰" + "─" * (width // 2 - 2) + "┤"
+    return [*(padded(line, width) for line in lines), padded(Text(turn), width)]
+
+
+def _right(line: Text, number: str, width: int) -> Text:
+    line = padded(line, width - len(number) - 4)
+    return Text.assemble(line, (number, ""), "    ")
+
+
+def _sizes(norm: Block) -> str:
+    return ", ".join(f"{matrix.name} {matrix.shape[0]}" for matrix in norm.matrices)
+
+
+def _box(block: Block, width: int) -> Lines:
+    inner = width - 4
+    lines = [Text.assemble(" ", line) for note in block.notes for line in wrapped(note, inner)]
+    lines += [Text.assemble(" ", line) for line in _matrices(block.matrices, inner)]
+    number = exact(block.parameters)
+    return boxed(lines, width, title=_TITLES[block.kind], number=number, style=_STYLES[block.kind])
+
+
+def _matrices(matrices: tuple[Matrix, ...], width: int) -> Lines:
+    """Name, shape and parameters, each in its column."""
+    names = max((len(matrix.name) for matrix in matrices), default=0)
+    numbers = max((len(exact(matrix.parameters)) for matrix in matrices), default=0)
+    lines = []
+    for m in matrices:
+        shape = " × ".join(map(str, m.shape)) + (" + b" if m.bias else "")
+        line = Text.assemble((m.name.ljust(names), "bold"), "  ", shape)
+        lines.append(Text.assemble(padded(line, width - numbers), exact(m.parameters).rjust(numbers)))
+    return lines
+
+
+def _sums(r: ModelRecord, *, with_bars: bool, ascii_only: bool) -> RichTable:
+    table = grid("part", ">×", ">parameters", ">share", *([""] if with_bars else []))
+    for group in r.groups:
+        share = group.parameters / r.parameters
+        bars = [Text(bar(share, _BAR, ascii_only=ascii_only), "cyan")] if with_bars else []
+        table.add_row(group.name, str(group.count), exact(group.parameters), percent(share), *bars)
+    table.add_section()
+    table.add_row("all", "", Text(exact(r.parameters), "bold"), "100.0 %")
+    return table

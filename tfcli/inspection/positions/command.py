@@ -1,0 +1,169 @@
+"""``tfcli inspect positions``: a positional encoding, or all of them side by side."""
+
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tfcli.console.options import Outputs, command, first_given, present
+from tfcli.console.terminal import Terminal
+from tfcli.errors import TfcliError, UsageError
+from tfcli.inspection.positions import HEADS, SIZE
+
+if TYPE_CHECKING:
+    from tfcli.inspection.positions import BeyondContext
+    from tfcli.inspection.positions.comparison import Described
+
+
+@command
+def positions(
+    terminal: Terminal,
+    outputs: Outputs,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="RUN", help="A run, to see its own; several with --compare.", show_default=False),
+    ] = None,
+    encoding: Annotated[
+        Literal["sinusoidal", "rotary", "alibi", "learned", "t5", "none"] | None,
+        typer.Option(
+            help="The encoding of a formula: sinusoidal, rotary or alibi. The others need a run.",
+            show_default="sinusoidal",
+        ),
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Show all encodings side by side, with those of the runs.")
+    ] = False,
+    shift: Annotated[
+        int | None, typer.Option(metavar="K", min=1, help="Show the matrix that carries n to n + K.", show_default="1")
+    ] = None,
+    loss: Annotated[
+        bool, typer.Option("--loss", help="Measure a decoder's loss at 1×, 2× and 4× its context.")
+    ] = False,
+    length: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Positions.", show_default=f"{SIZE}, or the run's")
+    ] = None,
+    d_model: Annotated[int | None, typer.Option(min=1, max=512, help="Dimensions.", show_default=str(SIZE))] = None,
+    heads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=128,
+            help="Heads: the columns of alibi, or the heads that share d_model in rotary.",
+            show_default=f"{HEADS} for alibi and --compare, else 1",
+        ),
+    ] = None,
+    base: Annotated[float | None, typer.Option(help="Base L of the wavelengths.", show_default="10000")] = None,
+    layout: Annotated[
+        Literal["interleaved", "halves"] | None,
+        typer.Option(
+            help="Dimensions that share a wavelength: neighbours, or half the size apart.",
+            show_default="halves for rotary, else interleaved",
+        ),
+    ] = None,
+    side: Annotated[
+        Literal["source", "target"] | None,
+        typer.Option(help="Which side of an encoder-decoder with a learned table for each.", show_default="source"),
+    ] = None,
+) -> None:
+    """Show a positional encoding, and whether it is what one should be.
+
+    Vectors (sinusoidal, learned, rotary) are drawn as a heat map, and how alike
+    positions are by their distance; biases (alibi, t5) by head and distance.
+    Then what the lecture asks of an encoding, each with its number: bounded,
+    unique, usable beyond its length, consistent distance, in the data.
+
+    Examples:
+
+      tfcli inspect positions --encoding sinusoidal --length 64 --d-model 128
+      tfcli inspect positions --d-model 6 --shift 1
+      tfcli inspect positions --compare
+      tfcli inspect positions runs/decoder-1
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    from tfcli.draw.tables import comparison_json, positions_json
+    from tfcli.inspection.positions.comparison import compared, sized_formula
+    from tfcli.inspection.positions.requirements_view import (
+        PositionComparisonView,
+        RequirementsView,
+        ShiftView,
+        requirements_table,
+        shift_table,
+    )
+    from tfcli.inspection.positions.shift import shift as compute
+    from tfcli.inspection.positions.view import ROWS, BeyondContextView, PositionsView, positions_csv
+
+    if base is not None and not 1 < base < inf:
+        raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
+    formula: dict[str, Any] = {"--d-model": d_model, "--heads": heads, "--base": base, "--layout": layout}
+    named, k = list(runs or []), shift or 1
+    if compare and len({run.resolve() for run in named}) < len(named):
+        raise UsageError("A run is compared with itself", "name each run once")
+    if compare:
+        unused = {"--encoding": encoding, "--layout": layout, "--side": side}
+        _require_unset(unused, "--compare shows every encoding", "or leave --compare out")
+        described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in named]
+        comparison = compared(described, length, d_model, heads, base, k)
+        view = PositionComparisonView(comparison)
+        rows = comparison.requirements
+        present(terminal, outputs, view, rows, requirements_table, json=lambda _: comparison_json(comparison))
+        return
+    if len(named) > 1:
+        raise UsageError(f"{len(named)} runs are shown side by side with --compare", "add it, or name one run")
+    beyond = None
+    if named:
+        own = f"The run {named[0]} has its own positions"
+        _require_unset({"--encoding": encoding, **formula}, own, "or leave the run out")
+        (record, found), beyond = _of_run(terminal, named[0], length, side, k, loss=loss)
+    else:
+        _require_unset({"--side": side}, "A formula has no sides", "or name a run")
+        _require_unset({"--loss": loss or None}, "A formula has no loss", "or name a run")
+        if encoding == "alibi":
+            others = {name: value for name, value in formula.items() if name != "--heads"}
+            _require_unset(others, "ALiBi's bias has heads and distances alone", "or choose another --encoding")
+        record, found = sized_formula(encoding or "sinusoidal", length, d_model, heads, base, layout, k)
+    carried = None if shift is None else compute(record, shift)
+    parts: list[Any] = [PositionsView(record, length or ROWS), Text(), RequirementsView(found)]
+    if carried is not None:
+        parts += [Text(), ShiftView(carried)]
+    if beyond is not None:
+        parts += [Text(), BeyondContextView(beyond)]
+    present(
+        terminal,
+        outputs,
+        Group(*parts),
+        record,
+        lambda record: positions_csv(record) if carried is None else shift_table(carried),
+        json=lambda record: positions_json(record, found, carried, beyond),
+    )
+
+
+def _of_run(
+    terminal: Terminal, path: Path, length: int | None, side: Literal["source", "target"] | None, k: int, *, loss: bool
+) -> "tuple[Described, BeyondContext | None]":
+    """A run's positions, and with `loss` its loss on its own validation text, within its context and beyond."""
+    from tfcli.inspection.positions.comparison import of_run
+    from tfcli.inspection.positions.shift import beyond_context, require_decoder
+    from tfcli.pipeline.datasets import dataset_of_run
+    from tfcli.runs.load import load_run
+
+    run, beyond = load_run(path), None
+    if loss:
+        require_decoder(run)
+        with terminal.progress() as say:
+            say("looking for its text")
+            try:
+                data = dataset_of_run(run.directory, run.recipe, lambda event: None)
+            except TfcliError as error:
+                raise UsageError(error.problem, "leave --loss out, or name a run whose text is here") from error
+            say("reading it")
+            beyond = beyond_context(run, data)
+    return of_run(run.model, str(path), length, side, k, beyond), beyond
+
+
+def _require_unset(options: dict[str, Any], problem: str, otherwise: str) -> None:
+    """Refuse the first option that was given and would say nothing."""
+    if option := first_given(options):
+        raise UsageError(problem, f"leave {option} out, {otherwise}")

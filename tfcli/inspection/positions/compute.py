@@ -1,0 +1,228 @@
+"""Positional encodings as tables: those that are a formula, and those that a run has learned."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tfcli.errors import UsageError, shortened
+from tfcli.inspection.positions import PositionsRecord
+from tfcli.layers.alibi import alibi_bias, alibi_slopes
+from tfcli.layers.relative_bias import relative_buckets
+from tfcli.layers.rotary import Rotation, rotary_frequencies, rotation
+from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.models.transformer import Transformer
+from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection, PositionLayout, PositionMerge
+from tfcli.records.arrays import frozen
+
+FORMULAS = ("sinusoidal", "rotary", "alibi")
+"""Encodings that need no run."""
+
+Side = Literal["source", "target"]
+
+
+def positions_table(
+    encoding: str,
+    length: int,
+    size: int,
+    base: float = ModelSection.position_base,
+    *,
+    layout: PositionLayout | None = None,
+    scaling: float = 1.0,
+    offset: int = 0,
+) -> PositionsRecord:
+    """The table of a formula.
+
+    sinusoidal: what is joined to the embeddings. rotary: the cosine of the angle by which pair i is turned in column
+    2i, its sine in column 2i + 1, whichever dimensions the layout pairs. alibi: what head h adds to the score of a key
+    at distance k, in row k and column h.
+
+    Args:
+        size: D of sinusoidal, Dh of rotary, H of alibi.
+        layout: None for the usual one: interleaved for sinusoidal, halves for rotary.
+        scaling: what positions are divided by; not of alibi.
+        offset: number of the first position, of sinusoidal alone.
+
+    Raises:
+        UsageError: the encoding is not known, or is no formula, or the sizes make no table.
+    """
+    _require_formula(encoding)
+    columns = "heads" if encoding == "alibi" else "dimensions"
+    if length < 1 or size < 1:
+        raise UsageError(f"A table of {length} positions × {size} {columns} is empty", "choose sizes of 1 or more")
+    if encoding == "alibi":
+        return _alibi(length, size)
+    if not base > 1:
+        raise UsageError(f"A base of {base:g} gives no growing wavelengths", "choose a base above 1")
+    if encoding == "rotary":
+        if size % 2:
+            raise UsageError(f"Rotary positions turn pairs of dimensions, and {size} is odd", "choose an even size")
+        whole = ModelSection(head_dim=size, position_base=base, position_layout=layout, position_scaling=scaling)
+        return _rotary(whole, length)
+    return _sinusoidal(length, size, base, layout or "interleaved", scaling, offset)
+
+
+def run_positions(model: Transformer, length: int | None = None, side: Side | None = None) -> PositionsRecord:
+    """The table that a trained model uses, of its whole context or of the first `length` positions.
+
+    Args:
+        side: of an encoder-decoder whose sides have learned a table each; None for the source.
+
+    Raises:
+        UsageError: the model has no positions or no such side, `length` is below 1, or it is beyond a learned table.
+    """
+    section = model.section
+    length = section.max_seq_len if length is None else length
+    has_sides = section.architecture == "encoder-decoder"
+    if side and not has_sides:
+        raise UsageError(f"The run is no encoder-decoder, and has no {side} side", "leave --side out")
+    if section.positions in ("learned", "t5"):
+        side = (side or "source") if has_sides else None
+        return (_learned if section.positions == "learned" else _relative)(model, length, side)
+    if section.positions == "rotary" and length > 0:
+        return _rotary(section, length)
+    record = positions_table(
+        section.positions,
+        length,
+        section.num_heads if section.positions == "alibi" else section.position_size,
+        section.position_base,
+        layout=section.layout,
+        scaling=section.position_scaling,
+        offset=section.position_offset,
+    )
+    return replace(record, merge=_merge(section))
+
+
+def similarity_by_distance(table: NDArray[Any]) -> NDArray[np.float64]:
+    """For k = 0, 1, …: the mean over n of the cosine between r_n and r_{n+k}.
+
+    Shape:
+        table: (N, D)
+        returns: (N,)
+    """
+    rows = table.astype(np.float64)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+    # Each row's autocorrelation over n, by the Wiener–Khinchin theorem: N log N instead of N² for long tables.
+    spectrum = np.fft.rfft(rows, n=2 * len(rows), axis=0)
+    sums = np.fft.irfft((spectrum * spectrum.conj()).sum(axis=1), n=2 * len(rows))[: len(rows)]
+    return sums / np.arange(len(rows), 0, -1)
+
+
+def _require_formula(encoding: str) -> None:
+    if encoding == "none":
+        raise UsageError(
+            "Without positions there is nothing to show", f"choose {', '.join(FORMULAS)} or a run with some"
+        )
+    if encoding in ("learned", "t5"):
+        raise UsageError(
+            f"Positions that are learned ({encoding}) have no formula", "name a run that was trained with them"
+        )
+    if encoding not in FORMULAS:
+        raise UsageError(
+            f"There is no positional encoding {shortened(encoding)!r}", f"choose {', '.join(FORMULAS)} or a run"
+        )
+
+
+def _alibi(length: int, heads: int) -> PositionsRecord:
+    # The last of `length` queries sees the keys at the distances length − 1 … 0; + 0.0 makes −0 a 0.
+    bias = alibi_bias(1, length, alibi_slopes(heads))[0, :, 0].T.flip(0) + 0.0
+    return _biases("alibi", length, bias)
+
+
+def _rotary(section: ModelSection, length: int) -> PositionsRecord:
+    frequencies = rotary_frequencies(section, length)
+    return _vectors(
+        "rotary",
+        _pairs(rotation(torch.arange(length), frequencies, section.layout, section.rotary_gain)),
+        base=section.position_base,
+        layout=section.layout,
+        scaling=section.position_scaling,
+        stretching=section.position_scaling_kind,
+        frequencies=frozen(frequencies.numpy(), np.float64),
+    )
+
+
+def _sinusoidal(
+    length: int, d_model: int, base: float, layout: PositionLayout, scaling: float, offset: int
+) -> PositionsRecord:
+    if layout == "halves" and d_model % 2:
+        raise UsageError(
+            f"Half sines and half cosines need an even size, and {d_model} is odd", "choose an even one, or interleaved"
+        )
+    table = sinusoidal_encoding(length, d_model, base, layout=layout, offset=offset, scaling=scaling)
+    return _vectors("sinusoidal", table, base=base, layout=layout, scaling=scaling, first=offset)
+
+
+def _learned(model: Transformer, length: int, side: Side | None) -> PositionsRecord:
+    section = model.section
+    if not 1 <= length <= section.max_seq_len:
+        raise UsageError(
+            f"The run has learned {section.max_seq_len} positions, and --length is {length}",
+            f"choose 1 to {section.max_seq_len}",
+        )
+    embedding = "target_embedding" if side == "target" else "embedding"
+    in_layers = section.position_merge == "query_key"
+    table = model.get_parameter(f"{stack_name(side)}.positions.table" if in_layers else f"{embedding}.positions")
+    first = section.position_offset
+    return _vectors("learned", table[first : first + length], first=first, merge=_merge(section), side=side)
+
+
+def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRecord:
+    """T5's bias, whose buckets are written out as the distances they hold."""
+    section = model.section
+    if length < 1:
+        raise UsageError(f"A table of {length} positions is empty", "choose 1 or more")
+    both_ways = section.architecture == "encoder" or side == "source"
+    first = 1 - length if both_ways else 0
+    weight = relative_weight(model, side)
+    buckets = relative_buckets(
+        -torch.arange(first, length, device=weight.device),  # that function counts from the query to the key
+        buckets=len(weight),
+        max_distance=section.position_max_distance,
+        bidirectional=both_ways,
+    )
+    return _biases("t5", length, weight[buckets], first=first, side=side)
+
+
+def relative_weight(model: Transformer, side: Side | None) -> Tensor:
+    """T5's numbers.
+
+    Shape: returns (buckets, H)
+    """
+    return model.get_parameter(f"{stack_name(side)}.positions.relative_bias.weight")
+
+
+def stack_name(side: Side | None) -> str:
+    """The stack that has a side's positions; None: the only one of a model."""
+    return {"source": "encoder", "target": "decoder"}[side] if side else "stack"
+
+
+def _merge(section: ModelSection) -> PositionMerge | None:
+    return section.position_merge if section.positions in JOINED_TO_EMBEDDINGS else None
+
+
+def _pairs(by: Rotation) -> Tensor:
+    """Cosine and sine of every pair side by side; a rotation holds each twice, where its layout has the dimensions."""
+    half = by.cosines.shape[1] // 2
+    first = slice(half) if by.layout == "halves" else slice(0, None, 2)
+    return torch.stack((by.cosines[:, first], by.sines[:, first]), dim=2).flatten(1)
+
+
+def _vectors(encoding: str, table: Tensor, *, base: float | None = None, **about: Any) -> PositionsRecord:
+    values = _numbers(table)
+    length, d_model = values.shape
+    similarity = frozen(similarity_by_distance(values))
+    return PositionsRecord(encoding, base, length, d_model, values, similarity, **about)
+
+
+def _biases(encoding: str, length: int, table: Tensor, **about: Any) -> PositionsRecord:
+    values = _numbers(table)
+    return PositionsRecord(encoding, None, length, None, values, None, rows="distance", columns="head", **about)
+
+
+def _numbers(table: Tensor) -> NDArray[np.float32]:
+    return frozen(table.detach().float().cpu().numpy())

@@ -1,0 +1,111 @@
+"""The scores' variance and the softmax over them, unscaled beside scaled."""
+
+import math
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from tfcli.draw.curve import Plot, Series
+from tfcli.draw.numbers import exact, short
+from tfcli.draw.tables import CsvTable, bar, grid
+from tfcli.inspection.scaling import ScalingRecord, ScalingRow, SoftmaxState
+
+_BAR = 16
+_BARS_FROM, _WHOLE_FROM = 88, 74  # columns
+_STATES = ("largest_weight", "gradient_norm", "entropy")
+
+
+@dataclass(frozen=True)
+class ScalingView:
+    """A table, a curve of the largest weight and one of the gradient, and what to see in them."""
+
+    record: ScalingRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        r = self.record
+        yield Text("Why scores are divided by √D_k", style="bold")
+        yield Text(
+            "q and k: entries of mean 0 and variance 1, independent, so that var(qᵀk) = D_k and var(qᵀk / √D_k) = 1. "
+            f"{exact(r.queries)} queries with {r.keys} keys each, seed {r.seed}.",
+            style="dim",
+        )
+        yield _table(r, options.max_width, ascii_only=options.ascii_only)
+        yield Text(
+            "u: softmax(qᵀk), unscaled · s: softmax(qᵀk / √D_k), scaled · gradient: Frobenius norm of the softmax's "
+            f"Jacobian diag(w) − w wᵀ, by which every gradient is multiplied · entropy: of the weights in nats; equal "
+            f"weights have ln {r.keys} = {math.log(r.keys):.2f}",
+            style="dim",
+        )
+        for title, name, top in (("Largest weight", "largest_weight", 1.0), ("Gradient norm", "gradient_norm", None)):
+            yield Text()
+            yield Text(f"{title} by log2 D_k", style="bold")
+            yield _curve(r, name, top)
+        yield Text()
+        yield Text(_see(r))
+
+
+def scaling_table(record: ScalingRecord) -> CsvTable:
+    """A row for each D_k."""
+    columns = [f"{side}_{name}" for side in ("unscaled", "scaled") for name in _STATES]
+    rows = [
+        [row.d_k, row.variance, row.standard_error, *_numbers(row.unscaled), *_numbers(row.scaled)]
+        for row in record.rows
+    ]
+    return CsvTable(("d_k", "variance", "standard_error", *columns), rows)
+
+
+def _numbers(state: SoftmaxState) -> list[float]:
+    return [getattr(state, name) for name in _STATES]
+
+
+def _table(r: ScalingRecord, width: int, *, ascii_only: bool) -> RichTable:
+    with_bars, is_narrow = width >= _BARS_FROM, width < _WHOLE_FROM
+    table = grid(">D_k", ">var(qᵀk)")
+    if not is_narrow:
+        table.add_column("±", justify="right", no_wrap=True, style="dim")
+    for name in ("max w", "grad", "entr") if is_narrow else ("largest w", "gradient", "entropy"):
+        table.add_column(f"{name}\nu", justify="right", no_wrap=True, style="yellow")
+        table.add_column("\ns", justify="right", no_wrap=True, style="cyan")
+    if with_bars:
+        table.add_column("largest weight\nunscaled", no_wrap=True)
+    for row in r.rows:
+        cells = [str(row.d_k), f"{row.variance:.4g}", *([] if is_narrow else [f"{row.standard_error:.2g}"])]
+        for name in _STATES:
+            cells += [f"{getattr(state, name):.3f}" for state in (row.unscaled, row.scaled)]
+        drawn = bar(row.unscaled.largest_weight, _BAR, ascii_only=ascii_only)
+        table.add_row(*cells, *([Text(drawn, "yellow")] if with_bars else []))
+    return table
+
+
+def _curve(r: ScalingRecord, name: str, top: float | None) -> Plot:
+    xs = tuple(math.log2(row.d_k) for row in r.rows)
+    unscaled = tuple(getattr(row.unscaled, name) for row in r.rows)
+    scaled = tuple(getattr(row.scaled, name) for row in r.rows)
+    series = (
+        Series("unscaled", xs, unscaled, "yellow", letter="u"),
+        Series("scaled by 1/√D_k", xs, scaled, "cyan", letter="s"),
+    )
+    return Plot(series, "log2 D_k", height=7, y_range=(0.0, top or max(*unscaled, *scaled)))
+
+
+def _see(r: ScalingRecord) -> str:
+    first, last = r.rows[0], r.rows[-1]
+    low, high = first.scaled.largest_weight, last.scaled.largest_weight
+    return (
+        f"See: the variance is D_k, so that unscaled scores at D_k = {last.d_k} are apart by √{last.d_k} = "
+        f"{last.d_k**0.5:.3g}: one key takes {last.unscaled.largest_weight:.2f} of the weight, and gradients behind "
+        f"the softmax are {_smaller(last)}. Scaled, they hardly depend on D_k: the "
+        f"largest weight is {low:.2f} at {first.d_k} and {high:.2f} at {last.d_k}."
+    )
+
+
+def _smaller(row: ScalingRow) -> str:
+    """The unscaled gradient in words; where float64 has no number small enough for it, it is 0."""
+    unscaled, scaled = row.unscaled.gradient_norm, row.scaled.gradient_norm
+    if not unscaled:
+        return "gone"
+    if unscaled >= scaled:
+        return "no smaller than scaled ones: these are few draws"
+    return f"{short(scaled / unscaled)} times smaller than scaled ones"

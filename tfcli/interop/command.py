@@ -1,0 +1,90 @@
+"""``tfcli import`` and ``tfcli export``: Hugging Face checkpoints in and out."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tfcli.console.options import Checkpoint, Json, Run, command
+from tfcli.console.terminal import Terminal
+
+
+@command
+def import_(
+    terminal: Terminal,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER|hf:NAME", help="A checkpoint: a folder, or hf:owner/name\\[@revision].", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Where to put the run.", show_default="runs/<name>-<n>")
+    ] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A tokenizer.json to use.", show_default="the checkpoint's")
+    ] = None,
+    ignore_setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="Leave out this setting of config.json, which tfcli does not have; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    bos: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN|none",
+            help="The token that every text begins with.",
+            show_default="what its tokenizer puts there",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Turn a Hugging Face checkpoint into a run.
+
+    Reads GPT-2, Llama (Mistral, Qwen, Granite), BERT, EuroBERT, BART, Marian
+    and T5. The run can then do what every run can: generate, evaluate,
+    inspect, train on.
+
+    Examples:
+
+      tfcli import hf:openai-community/gpt2 --out runs/gpt2
+      tfcli import ./checkpoint --out runs/mine --tokenizer tokenizer.json
+    """
+    from tfcli.interop.importing import import_run
+    from tfcli.interop.view import imported_view
+
+    record = import_run(source, out, tokenizer, ignore_setting or (), bos)
+    terminal.result(record, imported_view, json=json)
+    following = "generate" if record.has_head else "inspect attention"
+    if not json:
+        terminal.note(f"Next: tfcli {following} {shlex.quote(record.path)} TEXT")
+
+
+@command
+def export(
+    terminal: Terminal,
+    run: Run,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to make.")],
+    format: Annotated[Literal["hf"], typer.Option(help="hf: for the transformers library.")] = "hf",
+    checkpoint: Checkpoint = "best",
+    json: Json = False,
+) -> None:
+    """Write a run as a folder that the transformers library loads.
+
+    AutoTokenizer loads the folder, and so does the AutoModel class that is
+    named at the end.
+
+    Examples:
+
+      tfcli export runs/decoder-1 --out exported
+      tfcli export runs/decoder-1 --checkpoint last --out exported-last
+    """
+    from tfcli.interop.exporting import export_run
+    from tfcli.interop.view import exported_view
+    from tfcli.runs.load import load_run
+
+    terminal.result(export_run(load_run(run, checkpoint), out), exported_view, json=json)

@@ -1,0 +1,254 @@
+"""BART (Lewis et al. 2020) and Marian (Junczys-Dowmunt et al. 2018): Vaswani et al.'s encoder-decoder (2017), post-norm
+with biases everywhere, under the same names of settings and tensors.
+
+BART learns its positional embeddings, normalises embeddings, and has one matrix for both sides and the head. Marian, as
+the OPUS-MT models have it, has sinusoidal positional encoding, all sines before all cosines, and embeddings that the
+two sides may share or not.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.families.layout import (
+    BIASED,
+    BOTH_SIDES,
+    TARGET_TOKENS,
+    CheckpointFamily,
+    Fields,
+    Setting,
+    TensorMap,
+    affine,
+    form,
+)
+from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.recipe.model import ModelSection
+
+_OFFSET = 2
+"""Rows before BART's first position, which nothing reads: a leftover of the code that it was trained with."""
+
+_SHARED = "model.shared.weight"
+_SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+_SIDES = {"encoder": "embedding", "decoder": "target_embedding"}
+_TABLES = {f"model.{side}.embed_positions.weight": f"{ours}.positions" for side, ours in _SIDES.items()}
+"""The tables of positions, which most files of Marian repeat from the formula."""
+_ROUNDING = 2.0**-8
+"""How far a table in sixteen bits may lie from the formula."""
+
+_CONSTANTS = (r"model\.(encoder|decoder)\.version",)
+"""Tensors of old files that number the format."""
+_HEADS = (r"classification_head\..*", r"qa_outputs\..*", r"classifier\..*")
+
+_WITHOUT_EFFECT = (
+    # The head's bias is read whatever this says.
+    "add_bias_logits",
+    # Of generation, and of a head for another task.
+    "force_bos_token_to_be_generated", "classif_dropout", "output_past",
+    # Left behind by the training of distilled checkpoints.
+    "replacing_rate", "save_step", "student_decoder_layers", "student_encoder_layers",
+)  # fmt: skip
+
+
+def _on_both_sides(name: str, of: str) -> tuple[Setting, Setting]:
+    """A size that tfcli's sides have alike."""
+    both = Setting.integer(f"encoder_{name}", of), Setting.integer(f"decoder_{name}", of)
+
+    def read(config: CheckpointConfig) -> Fields:
+        value, _ = config.integer(f"encoder_{name}"), config.integer(f"decoder_{name}")
+        config.fixed(f"decoder_{name}", value, reason=f"encoder_{name} is {value}, where tfcli's sides have the same")
+        return {of: value}
+
+    return replace(both[0], read=read), Setting(write=both[1].write)
+
+
+_NO_OTHER_NORM = "tfcli reads this family with a norm after every sublayer and no other"
+_ALL_LAYERS = "tfcli leaves out no layers in training"
+_SETTINGS = (
+    *(Setting.fixed(name, False, reason=_NO_OTHER_NORM) for name in ("normalize_before", "do_blenderbot_90_layernorm")),
+    Setting.fixed("add_final_layer_norm", False, reason=_NO_OTHER_NORM),
+    Setting.alias("hidden_size", "d_model"),
+    Setting.alias("num_hidden_layers", "encoder_layers"),
+    Setting.alias("num_attention_heads", "encoder_attention_heads"),
+    *BOTH_SIDES,
+    Setting.constant("is_encoder_decoder", True),
+    Setting.integer("vocab_size", "vocab_size"),
+    Setting.integer("max_position_embeddings", "max_seq_len"),
+    Setting.integer("d_model", "d_model"),
+    Setting.integer("encoder_layers", "num_layers"),
+    Setting.integer("decoder_layers", "num_decoder_layers"),
+    *_on_both_sides("attention_heads", "num_heads"),
+    *_on_both_sides("ffn_dim", "d_ff"),
+    Setting.activation("activation_function", "gelu"),
+    Setting(
+        lambda config: {"scale_embeddings": config.flag("scale_embedding", False)},
+        lambda section, _: {"scale_embedding": section.embedding_scale != 1},
+    ),
+    Setting.number("dropout", "dropout", "embedding_dropout", default=0.1),
+    Setting.number("attention_dropout", "attention_dropout", default=0.0),
+    Setting.number("activation_dropout", "activation_dropout", default=0.0),
+    *(Setting.fixed(f"{side}_layerdrop", 0, reason=_ALL_LAYERS) for side in _SIDES),
+    *(Setting.constant(f"{side}_layerdrop", 0.0) for side in _SIDES),
+    Setting.number("init_std", "init_std", default=0.02),
+    Setting.constant("use_cache", True),
+    Setting.constant("forced_eos_token_id", None),  # generation ends where the model says so
+    TARGET_TOKENS,
+)
+
+LAYER = {
+    "self_attn_layer_norm": "attention_residual.norm",
+    "self_attn.q_proj": "attention.query",
+    "self_attn.k_proj": "attention.key",
+    "self_attn.v_proj": "attention.value",
+    "self_attn.out_proj": "attention.output",
+    "fc1": "feed_forward.up",
+    "fc2": "feed_forward.output",
+    "final_layer_norm": "feed_forward_residual.norm",
+}
+"""One layer, as OPT has it too."""
+_CROSS = {
+    their.replace("self_attn", "encoder_attn"): ours.replace("attention", "cross_attention", 1)
+    for their, ours in LAYER.items()
+    if "self_attn" in their
+}
+
+
+def _layers(section: ModelSection) -> list[TensorMap]:
+    """The layers of both sides, and the head's bias."""
+    assert section.vocab_size is not None
+    maps = []
+    for side, layers in (("encoder", section.num_layers), ("decoder", section.decoder_layers)):
+        for i in range(layers):
+            names = LAYER | (_CROSS if side == "decoder" else {})
+            maps += affine(section, f"model.{side}.layers.{i}", f"{side}.layers.{i}", names)
+    row = (1, section.vocab_size)
+    maps.append(TensorMap("final_logits_bias", ("head.bias",), absent=(0.0, row), theirs_shape=row, optional=True))
+    return maps
+
+
+def _form(*free: str, last: Fields) -> dict[str, Any]:
+    first = {"architecture": "encoder-decoder", "norm": "layernorm", "norm_eps": 1e-5, "norm_placement": "post"}
+    return form(first, "scale_embeddings", "head_bias", *free, last=last)
+
+
+def _bart_body(section: ModelSection) -> list[TensorMap]:
+    maps = [TensorMap(_SHARED, ("embedding.weight",))]
+    for side, ours in _SIDES.items():
+        maps.append(TensorMap(f"model.{side}.embed_positions.weight", (f"{ours}.positions",)))
+        maps += affine(section, f"model.{side}", ours, {"layernorm_embedding": "norm"})
+    return [*maps, *_layers(section)]
+
+
+BART = CheckpointFamily(
+    name="bart",
+    settings=(
+        Setting.family("bart", "BartForConditionalGeneration"),
+        Setting.fixed(
+            "tie_word_embeddings",
+            True,
+            reason="tfcli reads BART with one matrix for embeddings and head",
+            written=True,
+        ),
+        Setting.constant("normalize_before", False),  # CTranslate2 asks for it
+        Setting.fixed("normalize_embedding", True, reason="tfcli reads BART with normalised embeddings"),
+        Setting.fixed("static_position_embeddings", False, reason="tfcli reads BART with learned positions"),
+        Setting.fixed(
+            "extra_pos_embeddings", _OFFSET, reason=f"BART's table of positions is read from row {_OFFSET} on"
+        ),
+        *_SETTINGS,
+    ),
+    form=_form(
+        *("position_offset", "embedding_norm"),
+        last={
+            "positions": "learned",
+            "position_offset": _OFFSET,
+            "embedding_norm": True,
+            "share_embeddings": True,
+            "tie_embeddings": True,
+        },
+    ),
+    given=BIASED | {"head_bias": True},
+    without_effect=_WITHOUT_EFFECT,
+    body=_bart_body,
+    head=("lm_head.weight", _SHARED),
+    repeated=lambda _: dict.fromkeys((_SOURCE, _TARGET), _SHARED),
+    prefix="model.",
+    constants=_CONSTANTS,
+    heads=_HEADS,
+)
+
+
+def _read_sharing(config: CheckpointConfig) -> Fields:
+    vocab_size = config.integer("vocab_size")
+    config.fixed("decoder_vocab_size", vocab_size, reason=f"vocab_size is {vocab_size}: tfcli has one for both sides")
+    share, tie = config.flag("share_encoder_decoder_embeddings", True), config.flag("tie_word_embeddings", True)
+    if share:
+        config.fixed("tie_word_embeddings", True, reason="with share_encoder_decoder_embeddings the head shares too")
+    return {"share_embeddings": share, "tie_embeddings": tie}
+
+
+def _write_sharing(section: ModelSection) -> Fields:
+    return {
+        "decoder_vocab_size": section.vocab_size,
+        "share_encoder_decoder_embeddings": section.share_embeddings,
+        "tie_word_embeddings": section.tie_embeddings,
+    }
+
+
+def _settle(section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSection:
+    """Tables that are not the sinusoids are taken from the file, as learned ones."""
+    formula = sinusoidal_encoding(section.max_seq_len, section.d_model, layout="halves")
+    tables = [tensors[name] for name in _TABLES if name in tensors]
+    if all(table.shape == formula.shape and (table - formula).abs().max() <= _ROUNDING for table in tables):
+        return section
+    return replace(section, positions="learned", position_layout=None)
+
+
+def _marian_body(section: ModelSection) -> list[TensorMap]:
+    if section.share_embeddings:
+        maps = [TensorMap(_SHARED, ("embedding.weight",))]
+    else:
+        maps = [TensorMap(_SOURCE, ("embedding.weight",)), TensorMap(_TARGET, ("target_embedding.weight",))]
+    if section.positions == "learned":
+        maps += [TensorMap(theirs, (ours,)) for theirs, ours in _TABLES.items()]
+    return maps + _layers(section)
+
+
+def _shared_copies(section: ModelSection) -> Mapping[str, str]:
+    names = (_SOURCE, _TARGET, "lm_head.weight") if section.share_embeddings else ()
+    return dict.fromkeys(names, _SHARED)
+
+
+MARIAN = CheckpointFamily(
+    name="marian",
+    settings=(
+        Setting.family("marian", "MarianMTModel"),
+        Setting(_read_sharing, lambda section, _: _write_sharing(section)),
+        Setting.fixed("normalize_embedding", False, reason="tfcli reads Marian with embeddings as they are"),
+        Setting.fixed("static_position_embeddings", True, reason="tfcli reads Marian with sinusoidal positions"),
+        *_SETTINGS,
+    ),
+    form=_form(
+        last={
+            "positions": ("sinusoidal", "learned"),
+            "position_scaling": lambda section: section.positions == "learned" or section.position_scaling == 1.0,
+            "position_layout": lambda section: section.positions == "learned" or section.layout == "halves",
+            "position_base": lambda section: section.positions == "learned" or section.position_base == 10_000.0,
+            "tie_embeddings": lambda section: section.tie_embeddings or not section.share_embeddings,
+        }
+    ),
+    given=BIASED
+    | {"head_bias": True, "positions": "sinusoidal", "position_layout": "halves", "position_base": 10_000.0},
+    # The number of a token in old files; the table of positions, which is computed, begins at 0 all the same.
+    without_effect=(*_WITHOUT_EFFECT, "extra_pos_embeddings"),
+    body=_marian_body,
+    head=("lm_head.weight", _TARGET),
+    repeated=_shared_copies,
+    prefix="model.",
+    settle=_settle,
+    constants=(*_CONSTANTS, *map(re.escape, _TABLES)),
+    heads=_HEADS,
+)

@@ -1,0 +1,238 @@
+"""BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019) and DistilBERT (Sanh et al. 2019): post-norm encoders with
+learned positional embeddings and a head of two steps for masked language modelling.
+
+RoBERTa (XLM-RoBERTa and CamemBERT too) numbers positions from behind the padding's id, and its head is GELU whatever
+the layers have. DistilBERT has no token types. Each has names of its own for some tensors.
+"""
+
+from collections.abc import Mapping
+
+from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.families.layout import (
+    BIASED,
+    TOKENS,
+    CheckpointFamily,
+    Fields,
+    Setting,
+    TensorMap,
+    UnsupportedVariant,
+    affine,
+    form,
+    logit_bias,
+)
+from tfcli.recipe.model import ModelSection
+from tfcli.records.roles import TokenRoles
+
+_EXPORTED_TYPES = 2
+"""Rows of zeros that stand for the token types a run does not have: its tokenizer may number the parts of a pair."""
+
+_ENCODER = {
+    "architecture": "encoder",
+    "positions": "learned",
+    "embedding_norm": True,
+    "norm": "layernorm",
+    "norm_placement": "post",
+    "head": ("transform", "none"),
+}
+_GIVEN = BIASED | {"head": "transform", "head_bias": True}
+
+_SIZES = (
+    Setting(
+        lambda config: {"token_types": config.integer("type_vocab_size", 2)},
+        lambda section, _: {"type_vocab_size": section.token_types or _EXPORTED_TYPES},
+    ),
+    Setting.fixed(
+        "position_embedding_type",
+        "absolute",
+        reason="tfcli knows BERT with learned positions alone",
+        written=True,
+    ),
+    Setting.fixed("is_encoder_decoder", False, reason="tfcli knows BERT as an encoder"),
+    Setting.fixed("directionality", "bidi", reason="tfcli's encoder sees the text on both sides"),
+    Setting.integer("hidden_size", "d_model"),
+    Setting.integer("num_hidden_layers", "num_layers"),
+    Setting.integer("num_attention_heads", "num_heads"),
+    Setting.integer("intermediate_size", "d_ff"),
+)
+_REST = (
+    Setting.number("hidden_dropout_prob", "dropout", "embedding_dropout", default=0.1),
+    Setting.number("attention_probs_dropout_prob", "attention_dropout", default=0.1),
+    Setting.number("layer_norm_eps", "norm_eps", default=1e-12),
+    Setting.number("initializer_range", "init_std", default=0.02),
+    Setting.fixed("is_decoder", False, reason="tfcli knows BERT as an encoder", written=True),
+    Setting.fixed(
+        "add_cross_attention",
+        False,
+        reason="tfcli's encoder has nothing to attend to but its own text",
+        written=True,
+    ),
+    Setting.flag("tie_word_embeddings", "tie_embeddings", True),
+    Setting.constant("use_cache", True),
+    TOKENS,
+)
+_WITHOUT_EFFECT = (
+    # The head of next-sentence prediction.
+    "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type",
+    # Written by old versions of the library, read by none.
+    "output_past", "language", "name",
+)  # fmt: skip
+_LAYER = {
+    "attention.self.query": "attention.query",
+    "attention.self.key": "attention.key",
+    "attention.self.value": "attention.value",
+    "attention.output.dense": "attention.output",
+    "attention.output.LayerNorm": "attention_residual.norm",
+    "intermediate.dense": "feed_forward.up",
+    "output.dense": "feed_forward.output",
+    "output.LayerNorm": "feed_forward_residual.norm",
+}
+
+
+def _embeddings(base: str, section: ModelSection) -> list[TensorMap]:
+    return [
+        TensorMap(f"{base}.embeddings.word_embeddings.weight", ("embedding.weight",)),
+        TensorMap(f"{base}.embeddings.position_embeddings.weight", ("embedding.positions",)),
+        *affine(section, f"{base}.embeddings", "embedding", {"LayerNorm": "norm"}),
+    ]
+
+
+def _body(base: str, section: ModelSection, head: str, transform: Mapping[str, str]) -> list[TensorMap]:
+    """Embeddings, layers, and the head but for its matrix.
+
+    Args:
+        base: what their names begin with.
+        head: the same of the head.
+        transform: the names of the head's first step.
+    """
+    absent = (0.0, (section.token_types or _EXPORTED_TYPES, section.d_model))
+    types = f"{base}.embeddings.token_type_embeddings.weight"
+    maps = [*_embeddings(base, section), TensorMap(types, ("embedding.token_types",), absent=absent)]
+    for i in range(section.num_layers):
+        maps += affine(section, f"{base}.encoder.layer.{i}", f"stack.layers.{i}", _LAYER)
+    if section.head == "none":
+        return maps
+    maps += [*affine(section, head, "head", transform), logit_bias(f"{head}.bias", section)]
+    # Only where the matrices are tied are the two biases one. It is the decoder's that is added, and read last.
+    return maps if section.tie_embeddings else [*maps, logit_bias(f"{head}.decoder.bias", section)]
+
+
+BERT = CheckpointFamily(
+    name="bert",
+    settings=(
+        Setting.family("bert", "BertForMaskedLM", "BertModel"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("max_position_embeddings", "max_seq_len"),
+        *_SIZES,
+        Setting.activation("hidden_act", "gelu"),
+        *_REST,
+    ),
+    form=form(_ENCODER, "token_types", "head_bias"),
+    given=_GIVEN,
+    without_effect=_WITHOUT_EFFECT,
+    body=lambda section: _body(
+        "bert", section, "cls.predictions", {"transform.dense": "transform", "transform.LayerNorm": "norm"}
+    ),
+    head=("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+    repeated=lambda section: {"cls.predictions.decoder.bias": "cls.predictions.bias"} if section.tie_embeddings else {},
+    prefix="bert.",
+    headless="cls.predictions.",
+    constants=(r"bert\.embeddings\.(position_ids|token_type_ids)",),
+    heads=(r"bert\.pooler\..*", r"cls\.seq_relationship\..*", r"classifier\..*", r"qa_outputs\..*"),
+    headless_lacks=("pooler.dense.weight", "pooler.dense.bias"),
+    renames={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
+)
+
+
+def _numbered(config: CheckpointConfig) -> Fields:
+    rows, offset = config.integer("max_position_embeddings"), int(config.number("pad_token_id", 1)) + 1
+    if rows <= offset:
+        config.fixed("max_position_embeddings", reason=f"positions are numbered from pad_token_id + 1 = {offset} on")
+    return {"position_offset": offset, "max_seq_len": rows - offset}
+
+
+def _write_numbered(section: ModelSection, roles: TokenRoles) -> Fields:
+    if section.position_offset != roles.pad + 1:
+        raise UnsupportedVariant("position_offset", section.position_offset)
+    return {"max_position_embeddings": section.max_seq_len + section.position_offset}
+
+
+ROBERTA = CheckpointFamily(
+    name="roberta",
+    also_named=("xlm-roberta", "camembert"),
+    settings=(
+        Setting.family("roberta", "RobertaForMaskedLM", "RobertaModel"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting(_numbered, _write_numbered),
+        *_SIZES,
+        Setting.activation("hidden_act", "gelu", {"gelu": "gelu", "gelu_python": "gelu"}),
+        *_REST,
+    ),
+    form=form(_ENCODER, "token_types", "head_bias", "position_offset", "activation", last={"activation": "gelu"}),
+    given=_GIVEN,
+    without_effect=_WITHOUT_EFFECT,
+    body=lambda section: _body("roberta", section, "lm_head", {"dense": "transform", "layer_norm": "norm"}),
+    head=("lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"),
+    repeated=lambda section: {"lm_head.decoder.bias": "lm_head.bias"} if section.tie_embeddings else {},
+    prefix="roberta.",
+    headless="lm_head.",
+    constants=(r"roberta\.embeddings\.(position_ids|token_type_ids)",),
+    heads=(r"roberta\.pooler\..*", r"classifier\..*", r"qa_outputs\..*"),
+)
+
+_DISTILBERT_LAYER = {
+    "attention.q_lin": "attention.query",
+    "attention.k_lin": "attention.key",
+    "attention.v_lin": "attention.value",
+    "attention.out_lin": "attention.output",
+    "sa_layer_norm": "attention_residual.norm",
+    "ffn.lin1": "feed_forward.up",
+    "ffn.lin2": "feed_forward.output",
+    "output_layer_norm": "feed_forward_residual.norm",
+}
+
+
+def _distilbert_body(section: ModelSection) -> list[TensorMap]:
+    maps = _embeddings("distilbert", section)
+    for i in range(section.num_layers):
+        maps += affine(section, f"distilbert.transformer.layer.{i}", f"stack.layers.{i}", _DISTILBERT_LAYER)
+    if section.head == "none":
+        return maps
+    transform = {"vocab_transform": "transform", "vocab_layer_norm": "norm"}
+    return [*maps, *affine(section, "", "head", transform), logit_bias("vocab_projector.bias", section)]
+
+
+DISTILBERT = CheckpointFamily(
+    name="distilbert",
+    settings=(
+        Setting.family("distilbert", "DistilBertForMaskedLM", "DistilBertModel"),
+        Setting.alias("hidden_size", "dim"),
+        Setting.alias("num_attention_heads", "n_heads"),
+        Setting.alias("num_hidden_layers", "n_layers"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("max_position_embeddings", "max_seq_len"),
+        Setting.integer("dim", "d_model"),
+        Setting.integer("n_layers", "num_layers"),
+        Setting.integer("n_heads", "num_heads"),
+        Setting.integer("hidden_dim", "d_ff"),
+        Setting.activation("activation", "gelu"),
+        Setting.number("dropout", "dropout", "embedding_dropout", default=0.1),
+        Setting.number("attention_dropout", "attention_dropout", default=0.1),
+        Setting.number("initializer_range", "init_std", default=0.02),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
+        TOKENS,
+    ),
+    form=form(_ENCODER, "token_types", "head_bias", last={"token_types": 0, "norm_eps": 1e-12}),
+    given=_GIVEN,
+    without_effect=(
+        # How the table of positions began, which is in the file all the same.
+        "sinusoidal_pos_embds",
+        # Of heads for other tasks, and written by old versions of the library.
+        "qa_dropout", "seq_classif_dropout", "tie_weights_", "output_past",
+    ),
+    body=_distilbert_body,
+    head=("vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"),
+    prefix="distilbert.",
+    headless="vocab_",
+    constants=(r"distilbert\.embeddings\.position_ids",),
+    heads=(r"pre_classifier\..*", r"classifier\..*", r"qa_outputs\..*"),
+)  # fmt: skip

@@ -1,0 +1,306 @@
+"""GPT-2 and the first GPT (Radford et al. 2018, 2019), GPT-NeoX with Pythia (2022), OPT (Zhang et al. 2022).
+
+Their matrices lie in the checkpoint as (in, out), and those of queries, keys and values side by side in one.
+"""
+
+import math
+
+from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.families.bart import LAYER
+from tfcli.interop.families.layout import BIASED, TOKENS, CheckpointFamily, Fields, Setting, TensorMap, affine, form
+from tfcli.interop.families.llama import read_rotation, write_rotation
+from tfcli.recipe.model import Activation, ModelSection
+
+_WITHOUT_EFFECT = (
+    # Heads of other tasks.
+    "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout",
+    # Written by old versions of the library, read by none.
+    "n_special", "predict_special_tokens", "output_past",
+)  # fmt: skip
+
+_RATES = (
+    Setting.number("resid_pdrop", "dropout", default=0.1),
+    Setting.number("embd_pdrop", "embedding_dropout", default=0.1),
+    Setting.number("attn_pdrop", "attention_dropout", default=0.1),
+    Setting.number("layer_norm_epsilon", "norm_eps", default=1e-5),
+    Setting.number("initializer_range", "init_std", default=0.02),
+)
+_SCORES = Setting(
+    lambda config: {"attention_score": "scaled_dot" if config.flag("scale_attn_weights", True) else "dot"},
+    lambda section, _: {"scale_attn_weights": section.attention_score == "scaled_dot"},
+)
+_LAYER = {
+    "ln_1": "attention_residual.norm",
+    "attn.c_attn": "attention.query attention.key attention.value",
+    "attn.c_proj": "attention.output",
+    "ln_2": "feed_forward_residual.norm",
+    "mlp.c_fc": "feed_forward.up",
+    "mlp.c_proj": "feed_forward.output",
+}
+
+
+def _body(section: ModelSection, words: str = "wte", positions: str = "wpe") -> list[TensorMap]:
+    maps = [
+        TensorMap(f"transformer.{words}.weight", ("embedding.weight",)),
+        TensorMap(f"transformer.{positions}.weight", ("embedding.positions",)),
+    ]
+    for i in range(section.num_layers):
+        maps += affine(section, f"transformer.h.{i}", f"stack.layers.{i}", _LAYER, transposed=True)
+    return maps
+
+
+GPT2 = CheckpointFamily(
+    name="gpt2",
+    settings=(
+        Setting.family("gpt2", "GPT2LMHeadModel"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("n_positions", "max_seq_len"),
+        Setting.alias("n_ctx", "n_positions"),
+        Setting.integer("n_embd", "d_model"),
+        Setting.integer("n_layer", "num_layers"),
+        Setting.integer("n_head", "num_heads"),
+        Setting.integer("n_inner", "d_ff", lambda config: 4 * config.integer("n_embd")),
+        Setting.activation("activation_function", "gelu_new"),
+        *_RATES,
+        _SCORES,
+        Setting.fixed(
+            "scale_attn_by_inverse_layer_idx", False, reason="tfcli scales the scores of all layers alike", written=True
+        ),
+        Setting.constant("reorder_and_upcast_attn", False),
+        Setting.fixed(
+            "add_cross_attention",
+            False,
+            reason="tfcli's decoder has nothing to attend to but its own text",
+            written=True,
+        ),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
+        Setting.constant("use_cache", True),
+        TOKENS,
+    ),
+    form=form(
+        {
+            "architecture": "decoder",
+            "positions": "learned",
+            "norm": "layernorm",
+            "norm_placement": "pre",
+            "attention_score": ("scaled_dot", "dot"),
+        }
+    ),
+    given=BIASED | {"initialization": "gpt2"},
+    # The order in which scores are scaled and the type they are computed in: rounding, not meaning.
+    without_effect=(*_WITHOUT_EFFECT, "summary_last_dropout", "reorder_and_upcast_attn"),
+    body=lambda section: [*_body(section), *affine(section, "transformer", "stack", {"ln_f": "final_norm"})],
+    head=("lm_head.weight", "transformer.wte.weight"),
+    prefix="transformer.",
+    constants=(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",),
+    heads=(r"score\..*", r"classifier\..*", r"qa_outputs\..*", r"multiple_choice_head\..*"),
+)
+
+_ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
+_WRITTEN: dict[Activation, str] = {"gelu_tanh": "gelu", "relu": "relu", "silu": "silu"}
+
+OPENAI_GPT = CheckpointFamily(
+    name="openai-gpt",
+    settings=(
+        Setting.family("openai-gpt", "OpenAIGPTLMHeadModel"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("n_positions", "max_seq_len", 512),
+        Setting.alias("n_ctx", "n_positions", 512),
+        Setting(lambda config: {"d_ff": 4 * config.integer("n_embd", 768)}),
+        Setting.integer("n_embd", "d_model", 768),
+        Setting.integer("n_layer", "num_layers", 12),
+        Setting.integer("n_head", "num_heads", 12),
+        Setting.activation("afn", "gelu", _ACTIVATIONS, _WRITTEN),
+        *_RATES,
+        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
+        TOKENS,
+    ),
+    form=form(
+        {
+            "architecture": "decoder",
+            "positions": "learned",
+            "norm": "layernorm",
+            "norm_placement": "post",
+            "inner_size": lambda section: section.inner_size == 4 * section.d_model,
+            "activation": tuple(_WRITTEN),
+        }
+    ),
+    given=BIASED,
+    without_effect=_WITHOUT_EFFECT,
+    body=lambda section: _body(section, "tokens_embed", "positions_embed"),
+    head=("lm_head.weight", "transformer.tokens_embed.weight"),
+    prefix="transformer.",
+    constants=(r"transformer\.h\.\d+\.attn\.bias", r"transformer\.position_ids"),
+    heads=(r"transformer\.(score|classifier|multiple_choice_head)\..*",),
+)
+
+
+_TURNED = 0.25
+"""Share of a head that is rotated, where the file does not say."""
+
+
+def _read_rotation(config: CheckpointConfig) -> Fields:
+    size = config.integer("hidden_size") // config.integer("num_attention_heads")
+    return read_rotation(config, ("rotary_emb_base", "rotary_pct"), _TURNED, size)
+
+
+def _write_rotation(section: ModelSection) -> Fields:
+    share = section.turned_size / section.size_per_head
+    while int(section.size_per_head * share) < section.turned_size:  # as the library rounds
+        share = math.nextafter(share, 2)
+    rope = {**write_rotation(section), "partial_rotary_factor": share}
+    return {"rope_parameters": rope, "rotary_emb_base": section.position_base, "rotary_pct": share}
+
+
+def _read_biases(config: CheckpointConfig) -> Fields:
+    bias = config.flag("attention_bias", True)
+    return {"attention_bias": bias, "attention_output_bias": bias}
+
+
+_NORMS = {
+    "input_layernorm": "attention_residual.norm",
+    "post_attention_layernorm": "feed_forward_residual.norm",
+}
+_FEED_FORWARD = {"mlp.dense_h_to_4h": "feed_forward.up", "mlp.dense_4h_to_h": "feed_forward.output"}
+
+
+def _gpt_neox_body(section: ModelSection) -> list[TensorMap]:
+    maps = [
+        TensorMap("gpt_neox.embed_in.weight", ("embedding.weight",)),
+        *affine(section, "gpt_neox", "stack", {"final_layer_norm": "final_norm"}),
+    ]
+    joined = {"query_key_value": "query key value"}
+    for i in range(section.num_layers):
+        theirs, ours = f"gpt_neox.layers.{i}", f"stack.layers.{i}"
+        attention = [
+            *affine(section, f"{theirs}.attention", f"{ours}.attention", joined, groups=section.num_heads),
+            *affine(section, f"{theirs}.attention", f"{ours}.attention", {"dense": "output"}),
+        ]
+        maps += affine(section, theirs, ours, _NORMS | _FEED_FORWARD)
+        maps += [one for one in attention if section.attention_bias or one.absent is None]
+    return maps
+
+
+GPT_NEOX = CheckpointFamily(
+    name="gpt_neox",
+    settings=(
+        Setting.family("gpt_neox", "GPTNeoXForCausalLM"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("max_position_embeddings", "max_seq_len"),
+        Setting.integer("hidden_size", "d_model"),
+        Setting.integer("num_hidden_layers", "num_layers"),
+        Setting.integer("num_attention_heads", "num_heads"),
+        Setting.integer("intermediate_size", "d_ff"),
+        Setting.activation("hidden_act", "gelu"),
+        Setting(_read_rotation, lambda section, _: _write_rotation(section)),
+        Setting.flag("use_parallel_residual", "parallel_residual", True),
+        Setting.number("layer_norm_eps", "norm_eps", default=1e-5),
+        Setting(_read_biases, lambda section, _: {"attention_bias": section.attention_bias}),
+        Setting.number("attention_dropout", "attention_dropout", default=0.0),
+        Setting.number("hidden_dropout", "dropout", "embedding_dropout", default=0.0),
+        Setting.number("initializer_range", "init_std", default=0.02),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", False),
+        Setting.constant("use_cache", True),
+        TOKENS,
+    ),
+    form=form(
+        {
+            "architecture": "decoder",
+            "positions": "rotary",
+            "position_layout": "halves",
+            "rotary_gain": lambda section: section.position_scaling_kind == "yarn" or section.rotary_gain == 1.0,
+            "norm": "layernorm",
+            "norm_placement": "pre",
+            "attention_output_bias": lambda section: section.attention_output_bias in (None, section.attention_bias),
+        },
+        "parallel_residual",
+    ),
+    given=BIASED,
+    body=_gpt_neox_body,
+    head=("embed_out.weight", "gpt_neox.embed_in.weight"),
+    prefix="gpt_neox.",
+    constants=(r"gpt_neox\.(layers\.\d+\.attention\.)?(bias|masked_bias|rotary_emb\.inv_freq)",),
+    renames={"lm_head.weight": "embed_out.weight"},
+    heads=(r"score\.weight", r"classifier\..*", r"qa_outputs\..*"),
+)
+
+
+def _read_norms(config: CheckpointConfig) -> Fields:
+    learned = config.flag("layer_norm_elementwise_affine", True)
+    placement = "pre" if config.flag("do_layer_norm_before", True) else "post"
+    return {"norm_placement": placement, "norm_affine": learned, "norm_bias": learned}
+
+
+def _write_norms(section: ModelSection) -> Fields:
+    return {
+        "do_layer_norm_before": section.norm_placement == "pre",
+        "layer_norm_elementwise_affine": section.norm_affine,
+    }
+
+
+def _opt_read_biases(config: CheckpointConfig) -> Fields:
+    biased = config.flag("enable_bias", True)
+    return {"attention_bias": biased, "attention_output_bias": biased, "feed_forward_bias": biased}
+
+
+def _is_biased(section: ModelSection) -> bool:
+    return section.attention_bias or section.has_output_bias or section.feed_forward_bias
+
+
+def _opt_body(section: ModelSection) -> list[TensorMap]:
+    maps = [
+        TensorMap("model.decoder.embed_tokens.weight", ("embedding.weight",)),
+        TensorMap("model.decoder.embed_positions.weight", ("embedding.positions",)),
+    ]
+    for i in range(section.num_layers):
+        maps += affine(section, f"model.decoder.layers.{i}", f"stack.layers.{i}", LAYER)
+    if section.norm_placement == "pre":
+        maps += affine(section, "model.decoder", "stack", {"final_layer_norm": "final_norm"})
+    there = {True: section.norm_affine, False: _is_biased(section)}
+    return [one for one in maps if one.absent is None or there["layer_norm" in one.theirs]]
+
+
+OPT = CheckpointFamily(
+    name="opt",
+    settings=(
+        Setting.family("opt", "OPTForCausalLM"),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("max_position_embeddings", "max_seq_len"),
+        Setting.integer("hidden_size", "d_model"),
+        Setting.alias(
+            "word_embed_proj_dim",
+            "hidden_size",
+            reason="tfcli's embeddings are as large as its layers' vectors",
+        ),
+        Setting(write=lambda section, _: {"word_embed_proj_dim": section.d_model}),
+        Setting.fixed(
+            "_remove_final_layer_norm", False, reason="tfcli's layers with a norm before have one after the last"
+        ),
+        Setting.fixed("layerdrop", 0, reason="tfcli leaves out no layers in training"),
+        Setting.integer("num_hidden_layers", "num_layers"),
+        Setting.integer("num_attention_heads", "num_heads"),
+        Setting.integer("ffn_dim", "d_ff"),
+        Setting.activation("activation_function", "relu"),
+        Setting(_read_norms, lambda section, _: _write_norms(section)),
+        Setting(_opt_read_biases, lambda section, _: {"enable_bias": _is_biased(section)}),
+        Setting.number("dropout", "dropout", default=0.1),
+        Setting.number("attention_dropout", "attention_dropout", default=0.0),
+        Setting.number("init_std", "init_std", default=0.02),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
+        Setting.constant("use_cache", True),
+        TOKENS,
+    ),
+    form=form(
+        {
+            "architecture": "decoder",
+            "positions": "learned",
+            "position_offset": 2,
+            "norm": "layernorm",
+            "norm_eps": 1e-5,
+        }
+    ),
+    body=_opt_body,
+    head=("lm_head.weight", "model.decoder.embed_tokens.weight"),
+    prefix="model.",
+    heads=(r"score\.weight", r"qa_outputs\..*"),
+)

@@ -1,0 +1,451 @@
+"""Llama (Touvron et al. 2023) and the families of its layout: pre-norm RMSNorm, rotary position embedding,
+grouped-query attention, a gated feed-forward network. What is said of each is what differs.
+
+Mistral (Jiang et al. 2023) has a sliding window and no biases. Qwen2 (Yang et al. 2024) has biases for queries, keys
+and values alone; Qwen3 (Yang et al. 2025) normalises queries and keys. Granite (Granite Team 2024) has factors for
+embeddings, scores, sublayers and logits; the first Gemma (Gemma Team 2024) scales embeddings and keeps the gains of its
+norms less 1. EuroBERT (Boizard et al. 2025) is an encoder with a head for masked language modelling.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.families.layout import TOKENS, CheckpointFamily, Fields, Setting, TensorMap, form, gain
+from tfcli.recipe.model import Activation, ModelSection, PositionScaling
+
+_WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")
+"""Settings that some files of the layout carry and that nothing reads."""
+
+_ACTIVATIONS: dict[str, Activation] = {
+    "silu": "swiglu",
+    "gelu": "geglu",
+    "gelu_pytorch_tanh": "geglu_tanh",
+    "swish": "swiglu",
+    "gelu_new": "geglu_tanh",
+}
+_WRITTEN: dict[Activation, str] = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_pytorch_tanh"}
+_SCALINGS = {name: name for name in ("default", *get_args(PositionScaling))}
+_ROOT_TOLERANCE = 1e-6
+"""Relative: a file may write √d_model with few digits."""
+
+
+def read_rotation(
+    config: CheckpointConfig,
+    names: tuple[str, str] = ("rope_theta", "partial_rotary_factor"),
+    share: float = 1.0,
+    size: int | None = None,
+) -> dict[str, Any]:
+    """The settings of rotary positions: from `rope_parameters`, or `rope_scaling` of older files, or both alike.
+
+    Args:
+        names: what the family calls the base and the share of a head that is turned.
+        share: the family's, where the file says none.
+        size: of a head. None: the family turns whole heads.
+    """
+    theta = config.number(names[0], 10_000.0)
+    parameters, scaling_alone = config.mapping("rope_parameters"), config.mapping("rope_scaling")
+    if parameters and scaling_alone and _old_spelling(parameters) != _old_spelling(scaling_alone):
+        config.fixed("rope_scaling", reason="rope_parameters says otherwise how positions are rotated")
+    inside = "rope_parameters" if parameters else "rope_scaling"
+    rope = CheckpointConfig(config.mapping(inside), config.file, inside)
+    kind = rope.choice("rope_type", _SCALINGS, rope.choice("type", _SCALINGS, "default"))
+    found: dict[str, Any] = {
+        "positions": "rotary",
+        "position_layout": "halves",
+        "position_base": rope.number("rope_theta", theta),
+    }
+    if size is None:
+        for settings in (config, rope):
+            settings.fixed("partial_rotary_factor", 1, reason="tfcli rotates whole heads of this family")
+    else:
+        share = rope.number("partial_rotary_factor", config.number(names[1], share))
+        found["position_dim"] = int(size * share)
+        if found["position_dim"] % 2 or not 0 < found["position_dim"] <= size:
+            said = rope if rope.has("partial_rotary_factor") else config
+            name = "partial_rotary_factor" if said is rope else names[1]
+            said.fixed(name, reason=f"pairs of dimensions of a head of {size} are rotated")
+    if kind != "default":
+        found |= {"position_scaling_kind": kind, "position_scaling": rope.number("factor")}
+    if kind in ("llama3", "yarn"):
+        context = rope.integer("original_max_position_embeddings", config.integer("max_position_embeddings"))
+        found["position_trained_len"] = context
+    if kind == "llama3":
+        found["position_low_turns"] = rope.number("low_freq_factor")
+        found["position_high_turns"] = rope.number("high_freq_factor")
+    if kind == "yarn":
+        rope.fixed("truncate", True, reason="tfcli's ramp begins and ends at a pair of dimensions")
+        found["position_low_turns"] = rope.number("beta_slow", 1.0) or 1.0
+        found["position_high_turns"] = rope.number("beta_fast", 32.0) or 32.0
+        found["position_gain"] = _gain(rope, rope.number("factor"))
+    rope.finish()
+    return found
+
+
+def _gain(rope: CheckpointConfig, factor: float) -> float:
+    """What yarn multiplies turned queries and keys by: said, or made from the factor."""
+    usual = 1 + 0.1 * math.log(max(factor, 1))
+    above, below = rope.number("mscale", 0.0), rope.number("mscale_all_dim", 0.0)
+    if above and below:
+        usual = (1 + above * (usual - 1)) / (1 + below * (usual - 1))
+    return rope.number("attention_factor", usual)
+
+
+def write_rotation(section: ModelSection) -> dict[str, Any]:
+    """`rope_parameters`."""
+    kind = section.position_scaling_kind
+    rope: dict[str, Any] = {"rope_theta": section.position_base, "rope_type": "default"}
+    if kind != "linear" or section.position_scaling != 1:
+        rope |= {"rope_type": kind, "factor": section.position_scaling}
+    low, high = section.turns
+    if kind in ("llama3", "yarn"):
+        rope["original_max_position_embeddings"] = section.position_trained_len or section.max_seq_len
+    if kind == "llama3":
+        rope |= {"low_freq_factor": low, "high_freq_factor": high}
+    if kind == "yarn":
+        rope |= {"beta_slow": low, "beta_fast": high, "attention_factor": section.rotary_gain}
+    return rope
+
+
+def _old_spelling(rope: Mapping[str, Any]) -> dict[str, Any]:
+    """`rope_parameters` as `rope_scaling` of older files, whose base stands beside it."""
+    kind = {"type": rope.get("rope_type", rope.get("type", "default"))}
+    return kind | {name: value for name, value in rope.items() if name not in ("type", "rope_type", "rope_theta")}
+
+
+def _write_rope(section: ModelSection) -> Fields:
+    """`rope_parameters`, and what versions before 5 of the library read, which take 10,000 where it is missing."""
+    rope = write_rotation(section)
+    older = {} if rope["rope_type"] == "default" else {"rope_scaling": _old_spelling(rope)}
+    return {"rope_parameters": rope, "rope_theta": section.position_base, **older}
+
+
+def _body(section: ModelSection) -> list[TensorMap]:
+    maps = [TensorMap("model.embed_tokens.weight", ("embedding.weight",))]
+    for i in range(section.num_layers):
+        maps += _layer(section, f"model.layers.{i}", f"stack.layers.{i}")
+    maps.append(gain("model.norm", "stack.final_norm", section.d_model))
+    return [*maps, *[TensorMap("lm_head.bias", ("head.bias",))] * section.head_bias]
+
+
+def _layer(section: ModelSection, theirs: str, ours: str) -> list[TensorMap]:
+    attention, mlp = f"{theirs}.self_attn", f"{theirs}.mlp"
+    maps = [
+        gain(f"{theirs}.input_layernorm", f"{ours}.attention_residual.norm", section.d_model),
+        gain(f"{theirs}.post_attention_layernorm", f"{ours}.feed_forward_residual.norm", section.d_model),
+    ]
+    if section.query_key_norm:
+        maps.append(gain(f"{attention}.q_norm", f"{ours}.attention.query_norm", section.size_per_head))
+        maps.append(gain(f"{attention}.k_norm", f"{ours}.attention.key_norm", section.size_per_head))
+    for name, parameter, biased in (
+        (f"{attention}.q_proj", "attention.query", section.attention_bias),
+        (f"{attention}.k_proj", "attention.key", section.attention_bias),
+        (f"{attention}.v_proj", "attention.value", section.attention_bias),
+        (f"{attention}.o_proj", "attention.output", section.has_output_bias),
+        (f"{mlp}.gate_proj", "feed_forward.gate", section.feed_forward_bias),
+        (f"{mlp}.up_proj", "feed_forward.up", section.feed_forward_bias),
+        (f"{mlp}.down_proj", "feed_forward.output", section.feed_forward_bias),
+    ):
+        for part in ("weight", "bias") if biased else ("weight",):
+            maps.append(TensorMap(f"{name}.{part}", (f"{ours}.{parameter}.{part}",)))
+    return maps
+
+
+def _form(*free: str, own: Fields | None = None, architecture: str = "decoder") -> dict[str, Any]:
+    """What families of the layout have: `own` beside the rest, `free` in several forms."""
+    first: Fields = {
+        "architecture": architecture,
+        "positions": "rotary",
+        "position_layout": "halves",
+        "position_dim": lambda section: section.position_dim in (None, section.size_per_head),
+        "rotary_gain": lambda section: section.position_scaling_kind == "yarn" or section.rotary_gain == 1.0,
+        "norm": "rmsnorm",
+        "norm_placement": "pre",
+        "activation": tuple(_WRITTEN),
+    }
+    return form(first, "num_kv_heads", "head_dim", *free, last=own)
+
+
+def _alike_biases(section: ModelSection) -> bool:
+    """Such families have one switch for the biases of attention."""
+    return section.attention_output_bias in (None, section.attention_bias)
+
+
+def _whole_heads(section: ModelSection) -> bool:
+    """`transformers` demands it of some families even where they say their head size."""
+    return section.d_model % section.num_heads == 0
+
+
+_WRITTEN_ONE_PIECE = Setting.constant("pretraining_tp", 1)
+_GATE = Setting.activation("hidden_act", "silu", _ACTIVATIONS, _WRITTEN)
+_ATTENTION_BIAS = Setting.flag("attention_bias", "attention_bias", False)
+_MLP_BIAS = Setting.flag("mlp_bias", "feed_forward_bias", False)
+
+
+def _family(
+    name: str,
+    model_class: str,
+    *own: Setting,
+    form: Mapping[str, Any],
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    gate: Setting = _GATE,
+    tied: bool = False,
+    without_effect: tuple[str, ...] = (),
+    **others: Any,
+) -> CheckpointFamily:
+    """A family of the layout.
+
+    Args:
+        own: settings that Llama does not have.
+        kv_heads: the family's, where the file says nothing of them. None, and where it says null: num_heads.
+        head_dim: the family's, where the file says none. None: d_model / num_heads.
+        gate: its activations.
+        tied: whether head and embedding are one where the file does not say.
+        others: what else the layout has otherwise than Llama.
+    """
+
+    def usual_kv_heads(config: CheckpointConfig) -> int:
+        heads = config.integer("num_attention_heads")
+        return heads if config.says("num_key_value_heads") else kv_heads or heads
+
+    def usual_head_dim(config: CheckpointConfig) -> int:
+        return head_dim or config.integer("hidden_size") // config.integer("num_attention_heads")
+
+    settings = (
+        Setting.constant("architectures", [model_class]),
+        Setting.number("attention_dropout", "attention_dropout", default=0.0),
+        Setting.integer("head_dim", "head_dim", usual_head_dim),
+        gate,
+        Setting.integer("hidden_size", "d_model"),
+        Setting.number("initializer_range", "init_std", default=0.02),
+        Setting.integer("intermediate_size", "d_ff"),
+        Setting.integer("max_position_embeddings", "max_seq_len"),
+        Setting.constant("model_type", name),
+        Setting.integer("num_attention_heads", "num_heads"),
+        Setting.integer("num_hidden_layers", "num_layers"),
+        Setting.integer("num_key_value_heads", "num_kv_heads", usual_kv_heads),
+        Setting.number("rms_norm_eps", "norm_eps"),
+        Setting.fixed("rope_interleaved", False, reason="the layout rotates dimensions that lie half a head apart"),
+        Setting(read_rotation, lambda section, _: _write_rope(section)),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", tied),
+        Setting.integer("vocab_size", "vocab_size"),
+        TOKENS,
+        *own,
+        Setting.fixed("pretraining_tp", 1, reason="tfcli computes each product in one piece"),
+    )
+    as_llama: dict[str, Any] = {"body": _body, "heads": (r"score\.(weight|bias)",)}
+    return CheckpointFamily(
+        name=name,
+        settings=settings,
+        form=form,
+        given={"norm_bias": False},
+        without_effect=_WITHOUT_EFFECT + without_effect,
+        head=("lm_head.weight", "model.embed_tokens.weight"),
+        prefix="model.",
+        constants=(r".*\.rotary_emb\.inv_freq",),
+        **as_llama | others,
+    )
+
+
+LLAMA = _family(
+    "llama",
+    "LlamaForCausalLM",
+    *(_ATTENTION_BIAS, _MLP_BIAS, _WRITTEN_ONE_PIECE),
+    form=_form(own={"attention_output_bias": _alike_biases, "num_heads": _whole_heads}),
+)
+
+
+def _read_mistral_window(config: CheckpointConfig) -> Fields:
+    """A window of null says that there is none, as in the releases from 0.2 on; no word of it means the first's."""
+    none = config.says("sliding_window") and not config.has("sliding_window")
+    return {"sliding_window": None if none else config.integer("sliding_window", 4096)}
+
+
+MISTRAL = _family(
+    "mistral",
+    "MistralForCausalLM",
+    Setting(_read_mistral_window, lambda section, _: {"sliding_window": section.sliding_window}),
+    kv_heads=8,
+    form=_form(
+        "sliding_window",
+        own={"attention_bias": False, "attention_output_bias": (None, False), "feed_forward_bias": False},
+    ),
+)
+
+
+def _read_window(config: CheckpointConfig) -> Fields:
+    """The window of all layers, or of none: tfcli's layers are alike."""
+    window, kind, num_layers = None, "full_attention", config.integer("num_hidden_layers")
+    if config.flag("use_sliding_window", False):
+        full_layers = config.number("max_window_layers", 28)
+        if 0 < full_layers < num_layers:
+            config.fixed("max_window_layers", reason="tfcli's layers are all alike, with a window or without")
+        if full_layers == 0:
+            window, kind = config.integer("sliding_window"), "sliding_attention"
+    config.fixed("layer_types", [kind] * num_layers, reason=f"every layer must be of {kind}, as the windows say")
+    return {"sliding_window": window}
+
+
+def _write_window(section: ModelSection) -> Fields:
+    windowed = section.sliding_window is not None
+    return {
+        "layer_types": ["sliding_attention" if windowed else "full_attention"] * section.num_layers,
+        "max_window_layers": 0 if windowed else section.num_layers,
+        "sliding_window": section.sliding_window,
+        "use_sliding_window": windowed,
+    }
+
+
+_WINDOW = Setting(_read_window, lambda section, _: _write_window(section))
+_WINDOW_OFF = ("max_window_layers", "sliding_window")
+"""A window's settings say nothing where `use_sliding_window` is off."""
+
+QWEN2 = _family(
+    "qwen2",
+    "Qwen2ForCausalLM",
+    _WINDOW,
+    Setting.fixed("use_mrope", False, reason="tfcli numbers tokens along one axis"),
+    kv_heads=32,
+    form=_form(
+        "sliding_window", own={"attention_bias": True, "attention_output_bias": False, "feed_forward_bias": False}
+    ),
+    without_effect=_WINDOW_OFF,
+)
+
+QWEN3 = _family(
+    "qwen3",
+    "Qwen3ForCausalLM",
+    *(_WINDOW, _ATTENTION_BIAS),
+    kv_heads=32,
+    head_dim=128,
+    form=_form(
+        *("sliding_window", "query_key_norm"),
+        own={"query_key_norm": True, "attention_output_bias": _alike_biases, "feed_forward_bias": False},
+    ),
+    without_effect=_WINDOW_OFF,
+)
+
+
+def _is_root(factor: float, root: float) -> bool:
+    return math.isclose(factor, root, rel_tol=_ROOT_TOLERANCE)
+
+
+def _read_factors(config: CheckpointConfig) -> Fields:
+    """A factor that is 1 or the root of a size is a setting of tfcli's too; `_granite_factors` has the others."""
+    d_model, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    size = config.integer("head_dim", d_model // heads)
+    config.number("residual_multiplier", 1.0)
+    if (divisor := config.number("logits_scaling", 1.0)) == 0:
+        config.fixed("logits_scaling", reason="logits are divided by it")
+    scaled = _is_root(config.number("attention_multiplier", 1.0), size**-0.5)
+    return {
+        "scale_embeddings": _is_root(config.number("embedding_multiplier", 1.0), d_model**0.5),
+        "attention_score": "scaled_dot" if scaled else "dot",
+        "scale_logits": _is_root(divisor, d_model**0.5),
+    }
+
+
+def _granite_factors(values: Fields, section: ModelSection) -> dict[str, float]:
+    """The factors that tfcli does not have: each can be multiplied into a matrix."""
+
+    def said(name: str) -> float:
+        return 1.0 if values.get(name) is None else values[name]
+
+    wanted = {
+        r"embedding\.weight": 1.0 if section.scale_embeddings else said("embedding_multiplier"),
+        r".*\.attention\.query\..*": 1.0 if section.attention_score == "scaled_dot" else said("attention_multiplier"),
+        r".*\.(attention|feed_forward)\.output\..*": said("residual_multiplier"),
+        r"head\.weight": 1.0 if section.scale_logits else 1 / said("logits_scaling"),
+    }
+    return {pattern: factor for pattern, factor in wanted.items() if factor != 1}
+
+
+def _write_factors(section: ModelSection) -> Fields:
+    return {
+        "attention_multiplier": section.size_per_head**-0.5 if section.attention_score == "scaled_dot" else 1.0,
+        "embedding_multiplier": section.embedding_scale,
+        "logits_scaling": section.d_model**0.5 if section.scale_logits else 1.0,
+    }
+
+
+GRANITE = _family(
+    "granite",
+    "GraniteForCausalLM",
+    _ATTENTION_BIAS,
+    Setting(_read_factors, lambda section, _: _write_factors(section)),
+    _MLP_BIAS,
+    Setting.constant("residual_multiplier", 1.0),
+    form=_form(
+        *("scale_embeddings", "attention_score", "scale_logits"),
+        own={"attention_score": ("scaled_dot", "dot"), "attention_output_bias": _alike_biases},
+    ),
+    factors=_granite_factors,
+)
+
+_GEMMA_GATE = Setting.activation(
+    "hidden_act",
+    "gelu_pytorch_tanh",
+    # The first files say gelu, and mean the tanh form.
+    {"gelu_pytorch_tanh": "geglu_tanh", "gelu": "geglu_tanh", "gelu_new": "geglu_tanh", "silu": "swiglu"},
+    _WRITTEN,
+)
+
+
+def _gemma_body(section: ModelSection) -> list[TensorMap]:
+    """Llama's; what may be absent there is a norm's gain."""
+    maps = _body(section)
+    return [one if one.absent is None else replace(one, shift=1.0, absent=(0.0, one.absent[1])) for one in maps]
+
+
+GEMMA = _family(
+    "gemma",
+    "GemmaForCausalLM",
+    _ATTENTION_BIAS,
+    Setting.fixed("use_bidirectional_attention", False, reason="tfcli reads Gemma as a decoder"),
+    Setting.fixed("hidden_activation", "gelu_pytorch_tanh", reason="hidden_act says it"),
+    kv_heads=16,
+    head_dim=256,
+    gate=_GEMMA_GATE,
+    tied=True,
+    form=_form(
+        "scale_embeddings",
+        own={
+            "attention_output_bias": _alike_biases,
+            "feed_forward_bias": False,
+            "activation": ("geglu_tanh", "swiglu"),
+            "scale_embeddings": True,
+        },
+    ),
+    body=_gemma_body,
+)
+
+
+def _read_mlp_bias(config: CheckpointConfig) -> Fields:
+    """It gives the head a bias too."""
+    return dict.fromkeys(("feed_forward_bias", "head_bias"), config.flag("mlp_bias", False))
+
+
+EUROBERT = _family(
+    "eurobert",
+    "EuroBertForMaskedLM",
+    Setting(write=lambda _, roles: {} if roles.mask is None else {"mask_token_id": roles.mask}),
+    _ATTENTION_BIAS,
+    Setting(_read_mlp_bias, lambda section, _: {"mlp_bias": section.feed_forward_bias}),
+    _WRITTEN_ONE_PIECE,
+    Setting.fixed("hidden_dropout", 0, reason="the family drops nothing but attention weights"),
+    form=_form(
+        "head_bias",
+        own={
+            "attention_output_bias": _alike_biases,
+            "head_bias": lambda section: section.head_bias == section.feed_forward_bias,
+            "num_heads": _whole_heads,
+        },
+        architecture="encoder",
+    ),
+    # Spellings of tokens, and how a classifier reads the text.
+    without_effect=("bos_token", "eos_token", "pad_token", "mask_token", "classifier_pooling", "clf_pooling"),
+    heads=(r"(dense|classifier)\.(weight|bias)",),
+)

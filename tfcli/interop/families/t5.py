@@ -1,0 +1,191 @@
+"""T5 (Raffel et al. 2020), versions 1.0 and 1.1, and mT5 (Xue et al. 2021): a relative position bias, unscaled scores,
+pre-norm RMSNorm, no biases.
+
+Version 1.0 has one matrix for embeddings and head, and divides what the head reads by √d_model. Version 1.1 has a head
+of its own and a gate in the feed-forward. mT5 is version 1.1 with a large vocabulary, and never scales logits.
+"""
+
+from typing import Any
+
+from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.families.layout import (
+    ACTIVATIONS,
+    BOTH_SIDES,
+    TARGET_TOKENS,
+    WRITTEN,
+    CheckpointFamily,
+    Fields,
+    Setting,
+    TensorMap,
+    form,
+    gain,
+    matrices,
+)
+from tfcli.recipe.model import Activation, ModelSection
+
+_GATED: dict[Activation, Activation] = {"gelu_tanh": "geglu_tanh", "silu": "swiglu", "gelu": "geglu"}
+"""What a gate makes of an activation."""
+
+_PROJECTIONS = {name: (name, False) for name in ACTIVATIONS} | {
+    # "gated-gelu" is the tanh form, as the settings of version 1.1 have it.
+    f"gated-{name}": ("gelu_new" if name == "gelu" else name, True)
+    for name in ACTIVATIONS
+    if ACTIVATIONS[name] in _GATED
+}
+"""The values of feed_forward_proj: the activation's name, and whether there is a gate."""
+
+_WRITTEN: dict[Activation, str] = WRITTEN | {
+    "geglu_tanh": "gated-gelu",
+    "swiglu": "gated-silu",
+    "geglu": "gated-gelu_python",
+}
+_HEAD, _EMBEDDING = "lm_head.weight", "shared.weight"
+
+
+def _settings(model_type: str, model_class: str, usual: str, ending: Setting) -> tuple[Setting, ...]:
+    """What config.json of both has.
+
+    Args:
+        usual: the family's feed-forward, where the file names none.
+        ending: how head and embeddings belong together.
+    """
+
+    def read_activation(config: CheckpointConfig) -> Fields:
+        name, gated = config.choice("feed_forward_proj", _PROJECTIONS, usual)
+        config.fixed("dense_act_fn", name, reason=f"feed_forward_proj stands for {name}")
+        config.fixed("is_gated_act", gated, reason=f"feed_forward_proj stands for {gated}")
+        return {"activation": _GATED[ACTIVATIONS[name]] if gated else ACTIVATIONS[name]}
+
+    return (
+        Setting.family(model_type, model_class),
+        Setting.alias("hidden_size", "d_model"),
+        Setting.alias("num_attention_heads", "num_heads"),
+        Setting.alias("num_hidden_layers", "num_layers"),
+        Setting.alias("head_dim", "d_kv"),
+        *BOTH_SIDES,
+        Setting.constant("is_encoder_decoder", True),
+        Setting.integer("vocab_size", "vocab_size"),
+        Setting.integer("n_positions", "max_seq_len", 512),
+        Setting.integer("d_model", "d_model"),
+        Setting.integer("d_kv", "head_dim"),
+        Setting.integer("d_ff", "d_ff"),
+        Setting.integer("num_layers", "num_layers"),
+        Setting.integer("num_decoder_layers", "num_decoder_layers", lambda config: config.integer("num_layers")),
+        Setting.integer("num_heads", "num_heads"),
+        Setting.integer("relative_attention_num_buckets", "position_buckets", 32),
+        Setting.integer("relative_attention_max_distance", "position_max_distance", 128),
+        Setting.number("layer_norm_epsilon", "norm_eps", default=1e-6),
+        Setting(read_activation, lambda section, _: {"feed_forward_proj": _WRITTEN[section.activation]}),
+        # One rate for all places. T5 also drops what leaves the last norms, in training alone; tfcli does not.
+        Setting.number(
+            "dropout_rate",
+            *("dropout", "embedding_dropout", "attention_dropout", "activation_dropout"),
+            default=0.1,
+        ),
+        Setting.constant("initializer_factor", 1.0),
+        ending,
+        Setting.constant("use_cache", True),
+        TARGET_TOKENS,
+    )
+
+
+def _read_tying(config: CheckpointConfig) -> Fields:
+    """Only old files say whether there is one matrix; new ones say true whatever there is, and keep the scale apart."""
+    scale = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
+    return {"tie_embeddings": scale, "scale_logits": scale}  # unless the tensors say otherwise
+
+
+def _write_tying(section: ModelSection) -> Fields:
+    return {"tie_word_embeddings": section.tie_embeddings, "scale_decoder_outputs": section.scale_logits}
+
+
+def _form(*free: str, own: Fields) -> dict[str, Any]:
+    first = {
+        "architecture": "encoder-decoder",
+        "positions": "t5",
+        "norm": "rmsnorm",
+        "norm_placement": "pre",
+        "attention_score": "dot",
+        "attention_bias": False,
+        "attention_output_bias": (None, False),
+        "feed_forward_bias": False,
+        "activation": tuple(_WRITTEN),
+        "share_embeddings": True,
+    }
+    return form({**own, **first}, "head_dim", *free)
+
+
+def _body(section: ModelSection) -> list[TensorMap]:
+    maps = [TensorMap(_EMBEDDING, ("embedding.weight",))]
+    for side, layers in (("encoder", section.num_layers), ("decoder", section.decoder_layers)):
+        for i in range(layers):
+            maps += _layer(f"{side}.block.{i}.layer", f"{side}.layers.{i}", section, cross=side == "decoder")
+        bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        maps.append(TensorMap(bias, (f"{side}.positions.relative_bias.weight",)))
+        maps.append(gain(f"{side}.final_layer_norm", f"{side}.final_norm", section.d_model))
+    return maps
+
+
+def _layer(theirs: str, ours: str, section: ModelSection, *, cross: bool) -> list[TensorMap]:
+    projections = {name[0]: name for name in ("query", "key", "value", "output")}
+    inner = {"wi_0": "gate", "wi_1": "up", "wo": "output"} if section.is_gated else {"wi": "up", "wo": "output"}
+    sublayers = [("SelfAttention", "attention", projections), ("DenseReluDense", "feed_forward", inner)]
+    if cross:
+        sublayers.insert(1, ("EncDecAttention", "cross_attention", projections))
+    maps = []
+    for place, (their_name, our_name, names) in enumerate(sublayers):
+        maps.append(gain(f"{theirs}.{place}.layer_norm", f"{ours}.{our_name}_residual.norm", section.d_model))
+        maps += matrices(f"{theirs}.{place}.{their_name}", f"{ours}.{our_name}", names)
+    return maps
+
+
+def _family(
+    name: str, settings: tuple[Setting, ...], form: Fields, without_effect: tuple[str, ...]
+) -> CheckpointFamily:
+    return CheckpointFamily(
+        name=name,
+        settings=settings,
+        form=form,
+        given={"norm_bias": False, "attention_output_bias": False, "initialization": "t5"},
+        # Settings of new weights alone, or written by old versions of the library and read by none. The tensors say
+        # whether head and embeddings are one; what this once said of scale has a setting of its own.
+        without_effect=("tie_word_embeddings", "initializer_factor", "output_past", *without_effect),
+        body=_body,
+        head=(_HEAD, _EMBEDDING),
+        tied_by_tensors=True,
+        repeated=lambda _: dict.fromkeys(("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), _EMBEDDING),
+        prefix="",
+        heads=(
+            r"classification_head\..*",
+            r"qa_outputs\..*",
+            # In the files of version 1.0, though their own code adds nothing to the scores of cross-attention.
+            r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
+        ),
+    )
+
+
+T5 = _family(
+    "t5",
+    _settings(
+        "t5",
+        "T5ForConditionalGeneration",
+        "relu",
+        Setting(_read_tying, lambda section, _: _write_tying(section)),
+    ),
+    _form("scale_logits", own={}),
+    (),
+)
+MT5 = _family(
+    "mt5",
+    _settings(
+        "mt5",
+        "MT5ForConditionalGeneration",
+        "gated-gelu",
+        Setting(
+            lambda _: {"tie_embeddings": False, "scale_logits": False},  # unless the tensors say otherwise
+            lambda section, _: {"tie_word_embeddings": section.tie_embeddings},
+        ),
+    ),
+    _form(own={"scale_logits": False}),
+    ("tokenizer_class",),
+)

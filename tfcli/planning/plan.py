@@ -1,0 +1,193 @@
+"""Which size, and how many steps, for a corpus and a time.
+
+The size is the largest whose training reads 20 tokens for every parameter, which is where more parameters and more text
+gain alike (Hoffmann et al. 2022, table 3). Text that is read again is worth less each time: R repetitions of U
+tokens are worth U (1 + 15.4 (1 − e^(−R / 15.4))) new ones, nearly as many up to 4 epochs (Muennighoff et al. 2023,
+section 3.1 and equation 5). After 16 epochs training ends, whatever time is left.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tfcli.inspection.model.compute import parameter_groups
+from tfcli.interop.exporting import exportable
+from tfcli.models.build import meta_model
+from tfcli.models.device import choose_device
+from tfcli.models.flops import training_flops
+from tfcli.models.presets import SIZES
+from tfcli.planning import FOUND, Candidate, StepMeasurement, TrainingOutline
+from tfcli.planning.measure import measure_steps
+from tfcli.recipe.recipe import Recipe
+from tfcli.records.roles import TokenRoles
+from tfcli.training.job import resolve_for_machine
+from tfcli.training.memory import memory_of, predict_memory, sequences_per_batch
+
+Compose = Callable[..., Recipe]
+"""A recipe of the user's own settings: over those of a size, and under others that follow."""
+
+TOKENS_A_PARAMETER = 20
+MOST_EPOCHS = 16
+REPETITIONS_WORTH = 15.4
+
+TOKENS_A_STEP = 4096
+"""Of a micro-batch, a side: enough for a quiet gradient, few enough for many steps."""
+
+FEWEST_STEPS = 20
+EVALUATIONS = 10
+"""At most; and they and the checkpoints may take a tenth of the time."""
+
+KEPT = 0.95
+"""Share of the time that is planned: machines are not always equally fast."""
+
+SHARE_OF_MEMORY = 0.8
+LONGEST_PROBING, SHORTEST_PROBING, SHARE_OF_PROBING = 60.0, 15.0, 0.1
+
+
+def candidates(
+    compose: Compose, dataset: Path, minutes: float, sizes: Sequence[str], modules: Sequence[str]
+) -> Iterator[Candidate]:
+    """Measure one size after the other, the smallest first, up to the first that would read too little, and one more
+    after the smallest. None is begun once the probing has lasted a tenth of the time: a
+    minute at most, a quarter at least.
+
+    Args:
+        compose: with the vocabulary of the prepared text.
+        dataset: prepared, with its tokenizer inside it.
+        modules: what a training process has loaded besides, so that its memory is measured with it.
+    """
+    began, found = time.perf_counter(), list[Candidate]()
+    probing = max(SHORTEST_PROBING, min(LONGEST_PROBING, SHARE_OF_PROBING * 60 * minutes))
+    for size in sizes:
+        hopeless = len(found) > 1 and found[-1].worth < TOKENS_A_PARAMETER * found[-1].parameters
+        if hopeless or time.perf_counter() - began > probing:
+            return
+        recipe, fits = _fitting(compose, size)
+        if not fits:
+            parameters, rate = meta_model(recipe.model).num_parameters(), recipe.train.learning_rate
+            yield Candidate(size, parameters, _context(recipe), batch_tokens=1, learning_rate=rate, fits=False)
+            return
+        found.append(_candidate(size, recipe, measure_steps(recipe, dataset, probing / 8, modules), minutes))
+        yield found[-1]
+
+
+def choose(found: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates with the best one marked: the largest that gets its tokens, else the smallest; none where even
+    that comes to too few steps."""
+    possible = [candidate for candidate in found if candidate.fits and candidate.steps >= FEWEST_STEPS]
+    served = [c for c in possible if c.worth >= TOKENS_A_PARAMETER * c.parameters]
+    best = served[-1] if served else (possible[0] if possible else None)
+    return [replace(candidate, chosen=candidate is best) for candidate in found]
+
+
+def least_minutes(smallest: Candidate) -> float:
+    """How long the fewest steps that are a training take."""
+    each = smallest.batch_tokens / smallest.tokens_per_second if smallest.tokens_per_second else 0.0
+    return (smallest.seconds + (FEWEST_STEPS - smallest.steps) * each) / KEPT / 60
+
+
+def worth(tokens: float, unique: float) -> float:
+    """New tokens that so many of a text of `unique` are worth.
+
+    >>> round(worth(500, 1000)), round(worth(4000, 1000)), round(worth(16_000, 1000))
+    (500, 3726, 10585)
+    """
+    if tokens <= unique:
+        return tokens
+    repetitions = tokens / unique - 1
+    return unique * (1 + REPETITIONS_WORTH * (1 - math.exp(-repetitions / REPETITIONS_WORTH)))
+
+
+def settings_of(candidate: Candidate) -> dict[str, dict[str, int]]:
+    """The recipe settings that a candidate says, beside those of its size: those of [train] named in `FOUND`."""
+    every = max(1, math.ceil(candidate.steps / candidate.evaluations))
+    warmup = min(100, max(1, candidate.steps // 10))
+    return {"train": dict(zip(FOUND, (candidate.steps, candidate.batch_tokens, warmup, every, every), strict=True))}
+
+
+def _fitting(compose: Compose, size: str) -> tuple[Recipe, bool]:
+    """The recipe of a size with a batch that fits into the memory; false where a single sequence does not."""
+    recipe = compose(SIZES[size]).resolved()
+    context = _context(recipe)
+    sides = 2 if recipe.model.objective == "seq2seq" else 1
+    batch = sides * max(context, TOKENS_A_STEP)
+    there = SHARE_OF_MEMORY * memory_of(choose_device(recipe.train.device))
+    while True:
+        recipe = compose(SIZES[size], {"train": {"batch_tokens": batch}}).resolved()
+        decided = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
+        needed = predict_memory(decided)
+        if needed.peak - needed.allocator <= there or batch == sides * context:
+            return recipe, needed.peak - needed.allocator <= there
+        batch = max(sides * context, batch // 2)
+
+
+def _candidate(size: str, recipe: Recipe, measured: StepMeasurement, minutes: float) -> Candidate:
+    time_left = KEPT * 60 * minutes - measured.start_seconds - measured.ending_seconds
+    each = measured.evaluation_seconds + measured.save_seconds
+    evaluations = max(1, min(EVALUATIONS, math.floor(0.1 * time_left / each) if each else EVALUATIONS))
+    most = math.floor(MOST_EPOCHS * measured.steps_per_epoch)
+    steps = max(0, min(most, math.floor((time_left - evaluations * each) / measured.step_seconds)))
+    tokens = round(steps * measured.tokens_per_step)
+    return Candidate(
+        size=size,
+        parameters=measured.parameters,
+        context=_context(recipe),
+        batch_tokens=recipe.train.batch_tokens or 0,
+        learning_rate=recipe.train.learning_rate,
+        steps=steps,
+        evaluations=evaluations,
+        tokens=tokens,
+        tokens_per_second=measured.tokens_per_step / measured.step_seconds,
+        epochs=steps / measured.steps_per_epoch,
+        worth=worth(tokens, measured.tokens_per_step * measured.steps_per_epoch),
+        seconds=measured.start_seconds + steps * measured.step_seconds + evaluations * each + measured.ending_seconds,
+        memory=measured.memory,
+    )
+
+
+def _context(recipe: Recipe) -> int:
+    return recipe.train.context or recipe.model.max_seq_len
+
+
+def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | None = None) -> TrainingOutline:
+    """Shapes, parameters, operations and memory of a training of full batches.
+
+    Args:
+        recipe: decided for the machine, with `model.vocab_size` set.
+        vocab_size_is_most: whether the tokenizer is yet to be trained, and may come out smaller.
+        roles: of the tokenizer that is there already.
+    """
+    model, train = recipe.model, recipe.train
+    assert model.vocab_size is not None
+    built = meta_model(model)
+    context = train.context or model.max_seq_len
+    sequences = sequences_per_batch(recipe) * train.grad_accumulation
+    labelled = round(train.mask_probability * sequences * context) if model.objective == "mlm" else None
+    flops = training_flops(model, sequences, context, labelled=labelled)
+    tokens = sequences * context * (2 if model.objective == "seq2seq" else 1)
+    return TrainingOutline(
+        architecture=model.architecture,
+        groups=tuple(parameter_groups(built)),
+        parameters=built.num_parameters(),
+        vocab_size=model.vocab_size,
+        vocab_size_is_most=vocab_size_is_most,
+        sequences=sequences,
+        context=context,
+        batch_size=train.rows,
+        batch_tokens=train.batch_tokens,
+        equal_tokens=not (train.batch_tokens or train.batch_size or train.windows == "stream"),
+        steps=None if train.epochs else train.steps,
+        epochs=train.epochs,
+        tokens=None if train.epochs else tokens * train.steps,
+        flops_per_step=flops,
+        flops_per_token=round(flops / tokens),
+        device=train.device,
+        precision=train.precision,
+        attention=train.attention,
+        compile=train.compile,
+        threads=train.threads,
+        memory=predict_memory(recipe),
+        exportable=exportable(model, roles),
+    )

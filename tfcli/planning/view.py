@@ -1,0 +1,191 @@
+"""What a training would be, and what is proposed: tables."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from tfcli.draw.numbers import duration, exact, percent, plural, short
+from tfcli.draw.tables import bar, grid
+from tfcli.inspection.model import ParameterGroup
+from tfcli.planning import Candidate, MemoryRecord, Plan, TrainingOutline
+
+_MEMORY = {
+    "process": "interpreter and libraries",
+    "weights": "weights",
+    "copies": "their copies in bfloat16",
+    "gradients": "gradients",
+    "optimizer": "optimizer's memory",
+    "activations": "activations",
+    "logits": "logits",
+    "allocator": "kept by the allocator",
+}
+_BAR = 24
+
+
+class OutlineView:
+    """`tfcli train --dry-run`: shapes and parameters, then memory, then what a step costs."""
+
+    def __init__(self, outline: TrainingOutline) -> None:
+        self.outline = outline
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        o = self.outline
+        yield Text.assemble((o.architecture, "bold"), (f" · {short(o.parameters)} parameters", "dim"))
+        yield _parameters(o.groups, o.parameters)
+        yield Text()
+        yield _memory(o.memory, ascii_only=options.ascii_only)
+        yield Text()
+        most = " at most" if o.vocab_size_is_most else ""
+        facts = {
+            "vocabulary": f"{exact(o.vocab_size)} ids{most}",
+            "a micro-batch": _micro_batch(o),
+            "a step": f"{'up to ' * o.equal_tokens}{plural(o.sequences, 'sequence')} of {exact(o.context)} tokens, "
+            f"{short(o.flops_per_step, 'FLOP')}",
+            "a token": f"{short(o.flops_per_token, 'FLOP')}, forward and backward",
+            "in all": _in_all(o),
+            "on": f"{o.device}, {o.precision}, {plural(o.threads, 'thread')}, attention {o.attention}, "
+            f"compile {o.compile}",
+            "exports as": str(o.exportable),
+        }
+        yield _facts(facts)
+
+
+def _in_all(o: TrainingOutline) -> str:
+    if o.steps is None or o.tokens is None:
+        return f"{o.epochs:g} epoch{'s' * (o.epochs != 1)}, counted in steps once the text is prepared"
+    return f"{exact(o.steps)} steps, {short(o.tokens)} tokens at most, {short(o.flops_per_step * o.steps, 'FLOP')}"
+
+
+def _micro_batch(o: TrainingOutline) -> str:
+    if o.batch_tokens is not None:
+        return f"{exact(o.batch_tokens)} tokens, padding included"
+    if not o.equal_tokens:
+        return plural(o.batch_size, "sequence")
+    what = "pair" if o.architecture == "encoder-decoder" else "document"
+    return f"as many tokens as {plural(o.batch_size, what)} of mean length, counted once the text is prepared"
+
+
+class PlanView:
+    """`tfcli plan`: the candidates, the chosen one marked, and what to type."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        p, chosen = self.plan, self.plan.chosen
+        yield Text.assemble(
+            (p.architecture, "bold"),
+            (f" in {p.minutes:g} min · {p.device}, {p.precision}, {plural(p.threads, 'thread')}", "dim"),
+        )
+        unit = "pair" if p.architecture == "encoder-decoder" else "document"
+        text = f"{', '.join(p.sources)}: {plural(p.documents, unit)}, {short(p.train_tokens)} tokens to train on"
+        yield Text(text + (" (the first ones of a large corpus)" if p.max_documents else ""), style="dim")
+        yield _candidates(p.candidates)
+        yield Text(_why(chosen, unit), style="dim")
+        yield Text(f"exports as {p.exportable}", style="dim")
+        if p.measured is not None:
+            yield Text()
+            yield _checked(p)
+
+
+def _parameters(groups: Sequence[ParameterGroup], total: int) -> Table:
+    table = _table()
+    table.add_column("part", no_wrap=True)
+    table.add_column("×", justify="right")
+    table.add_column("shapes", overflow="fold", ratio=1)
+    table.add_column("parameters", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    for group in groups:
+        numbers = (exact(group.parameters), percent(group.parameters / total))
+        table.add_row(group.name, str(group.count), Text(_shapes(group), "dim"), *numbers)
+    table.add_section()
+    table.add_row("all", "", "", Text(exact(total), "bold"), "")
+    return table
+
+
+def _shapes(group: ParameterGroup) -> str:
+    """Names of one shape together: "query, key, value, output 64×64"."""
+    named: dict[tuple[int, ...], list[str]] = {}
+    for name, shape in group.tensors:
+        named.setdefault(shape, []).append(_short_name(name))
+    return "; ".join(f"{', '.join(names)} {'×'.join(map(str, shape))}" for shape, names in named.items())
+
+
+def _short_name(name: str) -> str:
+    """Without what is said of every matrix."""
+    return name.removesuffix(".weight").removesuffix(" norm") if name != "weight" else "matrix"
+
+
+def _memory(memory: MemoryRecord, *, ascii_only: bool) -> Table:
+    table = _table()
+    table.add_column("memory", no_wrap=True)
+    table.add_column("at most", justify="right", no_wrap=True)
+    table.add_column("", ratio=1, no_wrap=True)
+    for name, what in _MEMORY.items():
+        size = getattr(memory, name)
+        if size:
+            table.add_row(what, short(size, "B"), Text(bar(size / memory.peak, _BAR, ascii_only=ascii_only), "cyan"))
+    table.add_section()
+    table.add_row(
+        "at once, at the peak",
+        Text(short(memory.peak, "B"), "bold"),
+        Text(bar(1.0, _BAR, ascii_only=ascii_only), "dim cyan"),
+    )
+    return table
+
+
+def _candidates(candidates: Sequence[Candidate]) -> Table:
+    table = grid("  size", ">N", ">batch", ">tokens/s", ">steps", ">epochs", ">tokens/N", ">time", ">memory")
+    for c in candidates:
+        found = (
+            short(c.parameters),
+            exact(c.batch_tokens),
+            short(c.tokens_per_second),
+            exact(c.steps),
+            f"{c.epochs:.1f}",
+            f"{c.worth / c.parameters:.3g}",
+            duration(c.seconds),
+            short(c.memory, "B"),
+        )
+        too_large = (short(c.parameters), exact(c.batch_tokens), "–", "–", "–", "–", "–", "too much")
+        mark = "▸ " if c.chosen else "  "
+        table.add_row(mark + c.size, *(found if c.fits else too_large), style="bold" if c.chosen else "dim")
+    return table
+
+
+def _why(chosen: Candidate, unit: str) -> str:
+    return (
+        f"{chosen.size}: the largest that gets 20 tokens for each of N parameters, a repeated one counted for less; "
+        if chosen.worth >= 20 * chosen.parameters
+        else f"{chosen.size}: the smallest, for there is too little time or too few {unit}s for 20 tokens a parameter; "
+    ) + f"{plural(chosen.evaluations, 'evaluation')}, as many checkpoints"
+
+
+def _checked(plan: Plan) -> Table:
+    assert plan.measured is not None
+    table = _table()
+    for name in ("", "predicted", "measured", "apart"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    chosen, measured = plan.chosen, plan.measured
+    apart = f"{chosen.seconds / measured.seconds - 1:+.1%}"
+    table.add_row("time", duration(chosen.seconds), duration(measured.seconds), apart)
+    if measured.memory is not None:
+        apart = f"{chosen.memory / measured.memory - 1:+.1%}"
+        table.add_row("memory", short(chosen.memory, "B"), short(measured.memory, "B"), apart)
+    return table
+
+
+def _facts(facts: dict[str, str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, value)
+    return table
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")

@@ -1,1 +1,0 @@
-"""Records as terminal pictures, SVG, HTML and JSON; knows no model."""

@@ -1,1 +1,0 @@
-"""Attention weights as pictures."""

@@ -1,1 +1,0 @@
-"""Measured speed as tables."""

@@ -1,1 +1,0 @@
-"""Costs as tables and curves."""

@@ -1,1 +1,0 @@
-"""Order and permutations as tables and maps."""

@@ -1,1 +1,0 @@
-"""Step-by-step explanations as pages of the terminal."""

@@ -1,1 +1,0 @@
-"""Generated texts, beams and traces."""

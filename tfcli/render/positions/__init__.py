@@ -1,1 +1,0 @@
-"""Positional encodings as pictures."""

@@ -1,1 +1,0 @@
-"""Predictions, the logit lens, losses and attributions as pictures."""

@@ -1,1 +1,0 @@
-"""Tokenizers and tokens as tables."""

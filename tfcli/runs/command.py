@@ -1,0 +1,160 @@
+"""``tfcli runs`` and ``tfcli inspect training``: runs in a list, one in full, several side by side, and as curves."""
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tfcli.console.options import Json, Outputs, Run, command, present
+from tfcli.console.terminal import Terminal
+from tfcli.outputs import about, require_output, write_output
+
+if TYPE_CHECKING:
+    from tfcli.records.runs import RunDetail, RunSummary
+
+
+runs_app = typer.Typer()
+
+Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Where your runs are.", show_default="runs")]
+Sort = Annotated[
+    Literal["age", "name", "loss", "parameters", "steps", "time"],
+    typer.Option("--sort", help="What to sort by; the newest, best, smallest or shortest come first."),
+]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Two run directories or more.", show_default=False)]
+By = Annotated[Literal["step", "tokens", "time"], typer.Option("--by", help="What the curves are drawn over.")]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Also write every point of the curves.")]
+Svg = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Also draw the curves into a file.")]
+
+
+@runs_app.command("list")
+@command
+def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", json: Json = False) -> None:
+    """List the runs in a folder and in the folders inside it.
+
+    Each with its state, model, steps, best validation loss and the step it
+    was reached at, training time, and when it was last written to. No
+    weights are read, so that a thousand runs take seconds.
+
+    Examples:
+
+      tfcli runs list
+      tfcli runs list runs --sort loss
+    """
+    from tfcli.runs.directory import RUNS
+    from tfcli.runs.finding import find_runs
+    from tfcli.runs.overview import summarize
+
+    place = folder or RUNS
+    nothing_yet = folder is None and not place.exists()
+    runs = sorted(map(summarize, [] if nothing_yet else find_runs(place)), key=_order(sort))
+    if json:
+        from tfcli.draw.tables import to_json
+
+        for summary in runs:
+            terminal.json(to_json(summary))
+    elif runs:
+        from tfcli.runs.view import RunList
+
+        terminal.show(RunList(runs))
+    if not runs:
+        terminal.note(f"There are no runs in {place}. Begin one: tfcli train --arch decoder")
+
+
+@runs_app.command("show")
+@command
+def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, json: Json = False) -> None:
+    """Show all of one run, with its curves.
+
+    Its text, tokenizer, model and settings; how far it was trained; the
+    training loss with the evaluations, the learning rate, and its files.
+
+    Examples:
+
+      tfcli runs show runs/decoder-1
+      tfcli runs show runs/decoder-1 --svg curve.svg --csv curve.csv
+    """
+    from tfcli.runs.overview import read_detail
+    from tfcli.runs.view import RunView
+
+    for path, option in ((csv, "--csv"), (svg, "--svg")):
+        if path is not None:
+            require_output(path, option)
+    detail = read_detail(run)
+    terminal.result(detail, RunView, json=json)
+    if csv is not None:
+        from tfcli.runs.view import history_csv
+
+        write_output(csv, "--csv", history_csv(detail.history))
+    if svg is not None:
+        from tfcli.draw.curve import curve_svg
+        from tfcli.draw.safe import printable
+        from tfcli.draw.svg import captioned
+        from tfcli.runs.curves_view import run_plots
+
+        drawn = curve_svg(printable(detail.summary.name), tuple(run_plots(detail.history)))
+        write_output(svg, "--svg", captioned(drawn, **about))
+    if not json:
+        terminal.note(_next(detail))
+
+
+@runs_app.command("compare")
+@command
+def compare_runs(terminal: Terminal, runs: Runs, by: By = "step", json: Json = False) -> None:
+    """Compare runs: what they reached, where they differ, and their curves.
+
+    Only the settings that differ are shown. The loss of a token can be compared
+    between runs of one tokenizer and one text; where it cannot, that is said.
+
+    Examples:
+
+      tfcli runs compare runs/decoder-1 runs/decoder-2
+      tfcli runs compare runs/decoder-1 runs/decoder-2 --by time
+    """
+    from tfcli.runs.overview import compare
+    from tfcli.runs.view import ComparisonView
+
+    terminal.result(compare(runs), lambda comparison: ComparisonView(comparison, by), json=json)
+
+
+def _order(sort: str) -> Callable[["RunSummary"], Any]:
+    """A key for `sorted`; what a run does not tell comes last, equal ones by name."""
+    field = {"age": "age_seconds", "loss": "best_loss", "steps": "step", "time": "seconds"}.get(sort, sort)
+
+    def key(summary: "RunSummary") -> Any:
+        value = getattr(summary, field)
+        return (value is None, value if value is not None else 0, summary.name)
+
+    return key
+
+
+def _next(detail: "RunDetail") -> str:
+    """What to type next, by the run's state."""
+    run = shlex.quote(detail.summary.path)
+    if detail.summary.state == "running":
+        return f"It is training now. Look again: tfcli runs show {run}"
+    if detail.summary.state == "interrupted":
+        return f"Go on with it: tfcli train --resume {run}"
+    source = " SOURCE" if detail.summary.state == "imported" else ""
+    return f"Try: tfcli evaluate {run}{source} · tfcli inspect attention {run} TEXT"
+
+
+@command
+def training(terminal: Terminal, outputs: Outputs, run: Run) -> None:
+    """Show how a run's training went.
+
+    Loss, learning rate, gradient norm, the norms of the weights and how far a
+    step moves them, by what they are part of.
+
+    Examples:
+
+      tfcli inspect training runs/decoder-1
+      tfcli inspect training runs/pt-en-1 --csv
+    """
+    from tfcli.runs.curves_view import TrainingCurvesView, training_curves_table
+    from tfcli.runs.finding import existing_run
+    from tfcli.runs.metrics import training_curves
+
+    curves = training_curves(existing_run(run))
+    present(terminal, outputs, TrainingCurvesView(curves), curves, training_curves_table)

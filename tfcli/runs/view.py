@@ -1,0 +1,409 @@
+"""Runs in a list, a line each; a name that is to be typed is not cut, and stands above its line where it is long."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from tfcli.draw.numbers import duration, exact, percent, plural, short
+from tfcli.draw.safe import fit, printable, widest
+from tfcli.draw.tables import CsvTable, to_csv
+from tfcli.records.runs import (
+    EvaluationPoint,
+    History,
+    RunComparison,
+    RunDetail,
+    RunSummary,
+    RunText,
+    SeedSpread,
+    SettingRow,
+    StepPoint,
+)
+from tfcli.runs.curves_view import By, color, compared_plots, letter, run_plots
+
+_HEADINGS = ("run", "state", "model", "params", "steps", "best loss", "time", "age")
+_LEFT = 3  # columns of words; those behind are numbers, which stand on the right
+_LEAST_NAME, _FAIR_NAME = 12, 18
+_STATE_STYLES = {"finished": "green", "running": "bold cyan", "interrupted": "yellow", "imported": "", "damaged": "red"}
+
+
+@dataclass(frozen=True)
+class RunList:
+    """The list under its headings."""
+
+    runs: Sequence[RunSummary]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = [_cells(run) for run in self.runs]
+        healthy = [row for row, run in zip(rows, self.runs, strict=True) if run.problem is None]
+        widths = [widest(column) for column in zip(_HEADINGS, *healthy, strict=True)]
+        widths[0], widths[1] = (widest(tuple(row[i] for row in (_HEADINGS, *rows))) for i in (0, 1))
+        gaps, behind = len(widths) - 1, sum(widths[1:])
+        gap = 2 if behind + 2 * gaps + min(widths[0], _FAIR_NAME) <= options.max_width else 1
+        room = options.max_width - behind - gap * gaps
+        widths[0] = min(widths[0], max(_LEAST_NAME, room))
+        yield _line(_HEADINGS, widths, gap, options.max_width, "dim")
+        for run, (name, *others) in zip(self.runs, rows, strict=True):
+            if widest((name,)) > widths[0]:
+                yield Text(fit(name, min(widest((name,)), options.max_width)), "bold", no_wrap=True)
+                name = ""
+            if run.problem is None:
+                yield _line((name, *others), widths, gap, options.max_width, _STATE_STYLES[run.state])
+            else:
+                yield _damaged_line(run, name, widths, gap, options.max_width)
+
+
+def _cells(run: RunSummary) -> tuple[str, ...]:
+    best = "-" if run.best_loss is None else f"{run.best_loss:.4f} @{run.best_step}"
+    return (
+        printable(run.name),
+        run.state,
+        (run.architecture or "-").replace("encoder-decoder", "enc-dec"),
+        "-" if run.parameters is None else short(run.parameters),
+        _steps(run),
+        best,
+        "-" if run.seconds is None else _brief(run.seconds),
+        _brief(max(1.0, run.age_seconds)),
+    )
+
+
+def _steps(run: RunSummary) -> str:
+    if run.step is None:
+        return "-"
+    return str(run.step) if run.step == run.total_steps else f"{run.step}/{run.total_steps}"
+
+
+def _brief(seconds: float) -> str:
+    """A time in its largest unit."""
+    return " ".join(duration(seconds).split()[:2])
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], gap: int, width: int, state_style: str) -> Text:
+    text = Text(no_wrap=True, overflow="crop")
+    for number, (cell, room) in enumerate(zip(cells, widths, strict=True)):
+        style = "dim" if state_style == "dim" else ("bold" if number == 0 else state_style if number == 1 else "")
+        text.append(fit(cell, room, "left" if number < _LEFT else "right"), style)
+        text.append(" " * gap)
+    text.rstrip()
+    text.truncate(width)
+    return text
+
+
+def _damaged_line(run: RunSummary, name: str, widths: Sequence[int], gap: int, width: int) -> Text:
+    begin = Text.assemble((fit(name, widths[0]), "bold"), " " * gap, (fit(run.state, widths[1]), "red"), " " * gap)
+    # What is wrong names the file by its whole path, which the line says already.
+    problem = printable(run.problem or "").replace(f"{printable(run.path)}/", "")
+    room = max(0, width - begin.cell_len)
+    return begin.append(fit(problem, min(room, len(problem))), "dim")
+
+
+_MOST_SPIKES = 6
+_OF = {"moving_average": " of the moving average", "checkpoints": " of the last checkpoints' mean"}
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run's page."""
+
+    run: RunDetail
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _title(self.run.summary)
+        yield _grid(_facts(self.run))
+        if self.run.settings:
+            yield Text("\nSettings that are not the default", style="bold")
+            yield _settings(self.run)
+        for plot in run_plots(self.run.history):
+            yield ""
+            yield plot
+        if self.run.kept:
+            yield Text("\nOn the disk", style="bold")
+            yield _grid((kept.name, short(kept.bytes, "B")) for kept in self.run.kept)
+
+
+def _title(summary: RunSummary) -> Text:
+    about = [summary.architecture or "-", summary.state]
+    if summary.parameters is not None:
+        about.insert(1, f"{short(summary.parameters)} parameters")
+    about.append(f"{duration(summary.age_seconds)} old")
+    return Text.assemble((printable(summary.name), "bold"), (f"  {', '.join(about)}", "dim"))
+
+
+def _grid(rows: Any) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        grid.add_row(Text(printable(name), "dim"), Text(printable(value)))
+    return grid
+
+
+def _settings(run: RunDetail) -> Table:
+    grid = _grid(())
+    grid.add_column(no_wrap=True)
+    for setting in run.settings:
+        default = Text(f"not {value_text(setting.default)}" if setting.default is not None else "", "dim")
+        grid.add_row(Text(setting.key, "dim"), Text(value_text(setting.value)), default)
+    return grid
+
+
+def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
+    summary, history = run.summary, run.history
+    if run.origin is not None:
+        yield "imported from", run.origin
+    if run.text is not None:
+        yield "text", _text(run.text)
+    yield "tokenizer", _tokenizer(run)
+    yield "model", model_text(run.model)
+    if summary.total_steps is not None:
+        yield "training", _training(summary)
+    if history.best is not None:
+        bits = f", {run.bits_per_byte:.4f} bits per byte" if run.bits_per_byte is not None else ""
+        yield "best", _evaluation(history.best) + bits
+        last = (history.whole or history.validation)[-1]
+        if last != history.best:
+            yield "last", _evaluation(last)
+    if history.padding:
+        yield "padding", f"{percent(history.padding)} of the places in batches"
+    spikes = [point.step for point in history.training if point.spike]
+    if spikes:
+        more = f" and {len(spikes) - _MOST_SPIKES} more" if len(spikes) > _MOST_SPIKES else ""
+        yield "spikes", f"at step {', '.join(map(exact, spikes[:_MOST_SPIKES]))}{more}"
+    for change in history.changes:
+        was, now = value_text(change.from_), value_text(change.to)
+        rates = ""
+        if change.rate_before is not None and change.rate_after is not None:
+            rates = f" (learning rate {change.rate_before:.2e}, then {change.rate_after:.2e})"
+        yield "changed", f"after step {exact(change.step)}: {change.key} from {was} to {now}{rates}"
+
+
+def _text(text: RunText) -> str:
+    counts = f"{plural(text.train_documents, 'document')}, {exact(text.validation_documents)} more for validation"
+    return f"{', '.join(text.sources)} ({counts}; split {text.split})"
+
+
+def _tokenizer(run: RunDetail) -> str:
+    tokenizer = run.tokenizer
+    words = [tokenizer.algorithm or "", f"{exact(tokenizer.vocab_size)} ids" if tokenizer.vocab_size else ""]
+    return ", ".join(word for word in words if word) + f" ({tokenizer.fingerprint})"
+
+
+def model_text(model: Mapping[str, Any]) -> str:
+    """A model in a line or two."""
+    heads = f"{model['num_heads']} heads"
+    if model.get("num_kv_heads") not in (None, model["num_heads"]):
+        heads += f" ({model['num_kv_heads']} for keys)"
+    parts = (
+        f"{plural(model['num_layers'], 'layer')} of {model['d_model']}, {heads}, context {model['max_seq_len']}",
+        f"{model['positions']} positions",
+        f"{model['norm']} ({model['norm_placement']})",
+        f"{model['activation']}",
+    )
+    return ", ".join(parts)
+
+
+def _training(summary: RunSummary) -> str:
+    text = f"{exact(summary.step or 0)} of {exact(summary.total_steps or 0)} steps"
+    if summary.tokens is not None and summary.seconds is not None:
+        text += f", {short(summary.tokens)} tokens in {duration(summary.seconds)}"
+    return text
+
+
+def _evaluation(point: EvaluationPoint) -> str:
+    loss = "not finite" if point.loss is None else f"{point.loss:.4f}"
+    accuracy = f", accuracy {percent(point.accuracy)}" if point.accuracy is not None else ""
+    part = f" on a sample of {short(point.scored_tokens)} tokens" if point.part == "sample" else ""
+    return f"validation loss {loss} at step {exact(point.step)}{_OF.get(point.of, '')}{part}{accuracy}"
+
+
+def value_text(value: Any) -> str:
+    """A setting's value as a person reads it, on one line."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(value_text, value))
+    return printable(str(value))
+
+
+_LONGEST_VALUE = 24
+_BEST = "*"
+
+
+@dataclass(frozen=True)
+class ComparisonView:
+    """A table of results with the best marked, the settings that differ, the curves, and what to beware of."""
+
+    comparison: RunComparison
+    by: By = "step"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        runs = self.comparison.runs
+        yield from _results(runs, self.comparison.comparable, options.max_width)
+        yield Text("\nSettings that differ", style="bold")
+        if not self.comparison.settings:
+            yield Text("none")
+        elif _table_width(self.comparison.settings, len(runs)) <= options.max_width:
+            yield from _settings_table(self.comparison.settings, len(runs))
+        else:
+            yield from _settings_lines(self.comparison.settings, options.max_width)
+        if self.comparison.spreads:
+            yield Text("\nBest loss over seeds", style="bold")
+            yield from _spreads(self.comparison.spreads)
+        for title, plot in compared_plots(runs, self.by):
+            yield Text(f"\n{title}", style="bold")
+            yield plot
+        for note in self.comparison.notes:
+            yield Text(f"\n{note}", style="yellow")
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A figure of every run; `better` picks the best of them, where there is one."""
+
+    heading: str
+    text: Callable[[RunDetail], str]
+    value: Callable[[RunDetail], float | None] = lambda run: None
+    better: Callable[[Sequence[float]], float] | None = None
+    of_losses: bool = False
+
+
+_COLUMNS = (
+    _Column(
+        "best loss",
+        lambda run: _number(run.summary.best_loss),
+        lambda run: run.summary.best_loss,
+        min,
+        of_losses=True,
+    ),
+    _Column("at step", lambda run: "-" if run.summary.best_step is None else exact(run.summary.best_step)),
+    _Column("bits/byte", lambda run: _number(run.bits_per_byte), lambda run: run.bits_per_byte, min),
+    _Column(
+        "accuracy",
+        lambda run: "-" if (value := _accuracy(run)) is None else percent(value),
+        lambda run: _accuracy(run),
+        max,
+        of_losses=True,
+    ),
+    _Column("params", lambda run: "-" if run.summary.parameters is None else short(run.summary.parameters)),
+    _Column("tokens", lambda run: "-" if run.summary.tokens is None else short(run.summary.tokens)),
+    _Column("time", lambda run: "-" if run.summary.seconds is None else duration(run.summary.seconds)),
+)
+
+
+def _results(runs: Sequence[RunDetail], comparable: bool, width: int) -> Iterator[Text]:
+    shown = [column for column in _COLUMNS if any(column.text(run) != "-" for run in runs)]
+    cells = [[column.heading, *_marked(column, runs, comparable)] for column in shown]
+    widths = [widest(tuple(column)) for column in cells]
+    names = [printable(run.summary.name) for run in runs]
+    room = min(widest((*names, "run")), max(10, width - 2 - sum(widths) - 2 * len(widths)))
+    for row in range(len(runs) + 1):
+        text = Text(no_wrap=True, overflow="crop")
+        if row:
+            text.append(f"{letter(row - 1)} ", f"bold {color(row - 1)}")
+            text.append(fit(names[row - 1], room), "bold")
+        else:
+            text.append("  " + fit("run", room), "dim")
+        for column, column_width in zip(cells, widths, strict=True):
+            style = "" if row else "dim"
+            text.append("  ").append(fit(column[row], column_width, "right"), style)
+        text.truncate(width)
+        yield text
+
+
+def _marked(column: _Column, runs: Sequence[RunDetail], comparable: bool) -> list[str]:
+    """The column's texts, each with a place for the mark behind it; losses of different kinds have no best."""
+    texts = [column.text(run) for run in runs]
+    values = [column.value(run) for run in runs]
+    known = [value for value in values if value is not None]
+    if column.better is None or len(set(known)) < 2 or (column.of_losses and not comparable):
+        return texts
+    best = column.better(known)
+    return [text + (_BEST if value == best else " ") for text, value in zip(texts, values, strict=True)]
+
+
+def _table_width(rows: Sequence[SettingRow], runs: int) -> int:
+    return widest(tuple(row.key for row in rows)) + sum(2 + _column_width(rows, run) for run in range(runs))
+
+
+def _column_width(rows: Sequence[SettingRow], run: int) -> int:
+    return min(_LONGEST_VALUE, widest(tuple(value_text(row.values[run]) for row in rows)))
+
+
+def _settings_table(rows: Sequence[SettingRow], runs: int) -> Iterator[Text]:
+    keys = widest(tuple(row.key for row in rows))
+    heading = Text(" " * keys)
+    for run in range(runs):
+        heading.append("  ").append(fit(letter(run), _column_width(rows, run)), f"bold {color(run)}")
+    yield heading
+    for row in rows:
+        text = Text(no_wrap=True, overflow="crop").append(fit(row.key, keys), "dim")
+        for run, value in enumerate(row.values):
+            text.append("  ").append(fit(value_text(value), _column_width(rows, run)))
+        yield text
+
+
+def _settings_lines(rows: Sequence[SettingRow], width: int) -> Iterator[Text]:
+    """Where columns have no room: each value once, behind the letters of the runs that have it."""
+    keys = widest(tuple(row.key for row in rows))
+    for row in rows:
+        holders: dict[str, list[int]] = {}
+        for run, value in enumerate(row.values):
+            holders.setdefault(value_text(value), []).append(run)
+        lines = [Text(fit(row.key, keys), "dim")]
+        for value, numbers in holders.items():
+            part = Text("  ")
+            for number in numbers:
+                part.append(letter(number), f"bold {color(number)}")
+            part.append(f" {fit(value, min(widest((value,)), max(8, width - keys - len(numbers) - 3)))}")
+            if lines[-1].cell_len + part.cell_len > width:
+                lines.append(Text(" " * keys))
+            lines[-1].append(part)
+        yield from lines
+
+
+def _spreads(spreads: Sequence[SeedSpread]) -> Iterator[Text]:
+    """A line a group: its runs, mean ± standard deviation, and from the best to the worst."""
+    letters = ["".join(letter(run) for run in spread.runs) for spread in spreads]
+    for spread, runs in zip(spreads, letters, strict=True):
+        text = Text()
+        for run in spread.runs:
+            text.append(letter(run), f"bold {color(run)}")
+        text.append(" " * (widest(tuple(letters)) - len(runs)))
+        text.append(f"  {spread.mean:.4f} ± {spread.deviation:.4f}", "bold")
+        text.append(f"  {spread.lowest:.4f} … {spread.highest:.4f}")
+        apart = ", ".join(f"{key} = {value_text(value)}" for key, value in spread.settings.items())
+        yield text.append(f"  {apart}" if apart else "", "dim")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _accuracy(run: RunDetail) -> float | None:
+    return run.history.best.accuracy if run.history.best is not None else None
+
+
+_HISTORY_CSV_COLUMNS = (
+    *("event", "step", "tokens", "seconds", "loss", "learning_rate", "grad_norm", "spike", "accuracy", "of"),
+    *("part", "objective"),
+)
+
+
+def history_csv(history: History) -> str:
+    """CSV with a heading. What an event does not tell is empty."""
+    points: list[StepPoint | EvaluationPoint] = [*history.training, *history.validation, *history.whole]
+    rows = (
+        [
+            "step" if isinstance(one, StepPoint) else "evaluated",
+            *(getattr(one, name, None) for name in _HISTORY_CSV_COLUMNS[1:]),
+        ]
+        for one in sorted(points, key=lambda point: point.step)
+    )
+    return to_csv(CsvTable(_HISTORY_CSV_COLUMNS, rows))

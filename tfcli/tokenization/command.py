@@ -1,0 +1,214 @@
+"""``tfcli tokenize``: train a tokenizer, turn text into ids and back, compare tokenizers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tfcli.console.options import Json, TextSeed, command
+from tfcli.console.stdin import read_arguments, read_lines
+from tfcli.console.terminal import Terminal, is_terminal
+from tfcli.data.command import Sources
+from tfcli.errors import UsageError
+from tfcli.outputs import require_output, write_output
+
+_REPORT_EVERY = 256  # documents
+
+tokenize_app = typer.Typer()
+
+_MOST_DIGITS = 18  # of an id; Python refuses to read thousands
+
+TokenizerPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TOKENIZER|RUN", help="A tokenizer.json, a run, or a folder that import reads.", show_default=False
+    ),
+]
+
+
+@tokenize_app.command("train")
+@command
+def train(
+    terminal: Terminal,
+    sources: Sources,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The tokenizer.json to write.")],
+    algorithm: Annotated[
+        Literal["bpe", "wordpiece", "unigram", "word", "char"] | None,
+        typer.Option(
+            metavar="NAME",
+            help="bpe (byte-level: spells any text), wordpiece, unigram, word, char.",
+            show_default="bpe",
+        ),
+    ] = None,
+    vocab_size: Annotated[int | None, typer.Option(help="The most ids it may have.", show_default="2048")] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="The source is pairs; both sides are used.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Turn text into lower case first.")] = False,
+    special_token: Annotated[
+        list[str] | None, typer.Option(metavar="TOKEN", help="A special token of your own, as <|user|>; repeatable.")
+    ] = None,
+    seed: TextSeed = None,
+    json: Json = False,
+) -> None:
+    """Train a tokenizer on text, and write it as one tokenizer.json.
+
+    The same text and settings give the same file, byte for byte.
+
+    Examples:
+
+      tfcli tokenize train builtin:stories --out tokenizer.json
+      tfcli tokenize train 'books/*.txt' --algorithm wordpiece --out books.json
+    """
+    from tfcli.console.reporting import reporting
+    from tfcli.corpora.open import open_source
+    from tfcli.corpora.source import Text, texts
+    from tfcli.draw.numbers import percent
+    from tfcli.recipe.loading import build_recipe
+    from tfcli.records.training import StageProgress, StageStarted
+    from tfcli.tokenization.train import train_tokenizer
+
+    require_output(out, "--out")
+    given = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase, "special_tokens": special_token}
+    recipe = build_recipe(
+        {"tokenizer": {name: value for name, value in given.items() if value is not None}},
+        {"data": {} if seed is None else {"seed": seed}},
+    )
+    section = recipe.tokenizer
+    with reporting(terminal, json=json) as reporter:
+        source = open_source(sources, "pairs" if pairs else "text", seed=recipe.data.seed)
+
+        def training_texts() -> Iterator[Text]:
+            for number, document in enumerate(source.documents(), start=1):
+                if number % _REPORT_EVERY == 0:
+                    reporter(StageProgress("tokenizer", number))
+                yield from texts(document)
+
+        reporter(StageStarted("tokenizer", f"{section.algorithm} on {', '.join(sources)}"))
+        tokenizer, report = train_tokenizer(training_texts, section)
+        write_output(out, "--out", tokenizer.to_json())
+        if report.stretches_learned < 1:
+            terminal.note(
+                f"Learned from {percent(report.stretches_learned)} of the long stretches without white space, as many "
+                "as fit into memory, and from all other words."
+            )
+        reporter.result(report)
+
+
+@tokenize_app.command("encode")
+@command
+def encode(
+    terminal: Terminal,
+    tokenizer: TokenizerPath,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT|-", help="Texts; -: the whole of stdin is one text.", show_default="-"),
+    ] = None,
+    special_tokens: Annotated[
+        bool, typer.Option("--special-tokens", help="Read the spelling of a special token in a text as that token.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show how text is cut into tokens.
+
+    Into a file or pipe go the ids alone, one text a line.
+
+    Examples:
+
+      tfcli tokenize encode tokenizer.json "I swam across the river."
+      tfcli tokenize encode tokenizer.json - < book.txt
+    """
+    from tfcli.draw.tables import to_json
+    from tfcli.interop.tokenizer_files import any_tokenizer
+    from tfcli.tokenization.view import EncodingView
+
+    loaded = any_tokenizer(tokenizer)
+    for text in read_arguments(texts, "text"):
+        encoding = loaded.encoding(text, special=special_tokens)
+        if json:
+            terminal.json(to_json(encoding))
+        elif is_terminal():
+            terminal.show(EncodingView(encoding))
+        else:
+            terminal.text(" ".join(map(str, encoding.token_ids)))
+        if encoding.unknown:
+            terminal.note(f"{encoding.unknown} of {len(encoding.token_ids)} tokens are unknown to this tokenizer.")
+
+
+@tokenize_app.command("decode")
+@command
+def decode(
+    terminal: Terminal,
+    tokenizer: TokenizerPath,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID|-", help="The ids of one text; -: each line of stdin is one.", show_default="-"),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Turn token ids back into text.
+
+    A terminal shows control characters as escapes.
+
+    Examples:
+
+      tfcli tokenize decode tokenizer.json 52 318 77
+      tfcli tokenize encode tokenizer.json "two words" | tfcli tokenize decode tokenizer.json -
+    """
+    from tfcli.interop.tokenizer_files import any_tokenizer
+
+    loaded = any_tokenizer(tokenizer)
+    lines = [" ".join(ids)] if ids and ids != ["-"] else read_lines()
+    for line in lines:
+        numbers = [_id(word) for word in line.split()]
+        text = loaded.decode(numbers)
+        if json:
+            terminal.json({"token_ids": numbers, "text": text})
+        else:
+            terminal.text(text)
+
+
+@tokenize_app.command("compare")
+@command
+def compare(
+    terminal: Terminal,
+    tokenizers: Annotated[
+        list[Path], typer.Argument(metavar="TOKENIZER|RUN", help="A tokenizer.json or a run, each.", show_default=False)
+    ],
+    on: Annotated[str, typer.Option(metavar="SOURCE", help="The text: a file, a glob, -, builtin:NAME or hf:NAME.")],
+    seed: TextSeed = None,
+    json: Json = False,
+) -> None:
+    """Compare tokenizers on one text.
+
+    How much text a token carries, which words stay whole, what is lost, how much
+    of the vocabulary occurs, and how fast they are.
+
+    Examples:
+
+      tfcli tokenize compare tokenizer.json runs/decoder-1 --on book.txt
+      tfcli tokenize compare runs/decoder-1 runs/encoder-1 --on 'books/*.txt' --json
+    """
+    from tfcli.corpora.open import open_source
+    from tfcli.corpora.source import Text, texts
+    from tfcli.interop.tokenizer_files import any_tokenizer
+    from tfcli.tokenization.quality import compare_tokenizers
+    from tfcli.tokenization.view import TokenizerComparisonView
+
+    loaded = [(str(path), any_tokenizer(path)) for path in tokenizers]
+    source = open_source(on, "text", seed=seed or 0)
+
+    def documents() -> Iterator[Text]:
+        for document in source.documents():
+            yield from texts(document)
+
+    with terminal.progress() as tell:
+        compared = compare_tokenizers(loaded, on, documents, tell)
+    terminal.result(compared, TokenizerComparisonView, json=json)
+
+
+def _id(word: str) -> int:
+
+    if not word.isdecimal() or len(word) > _MOST_DIGITS:
+        shown = word if len(word) <= _MOST_DIGITS else f"{word[:_MOST_DIGITS]}…"
+        raise UsageError(f"{shown!r} is no token id", "give whole numbers, such as 52 318 77")
+    return int(word)

@@ -1,0 +1,234 @@
+"""A text as its tokens, and a tokenizer in numbers."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from tfcli.draw.colors import has_colors
+from tfcli.draw.numbers import exact, percent, plural, short
+from tfcli.draw.safe import broken, fit, printable, token_label, widest
+from tfcli.draw.tables import Fact, Facts
+from tfcli.records.tokenization import Encoding, TokenizerComparison, TokenizerQuality, TokenizerReport
+
+_PAPERS = ("#1f4e79", "#5b3a72")
+
+
+@dataclass(frozen=True)
+class EncodingView:
+    """Tokens in text order as blocks of two colours (without colour: between bars), their ids under them."""
+
+    encoding: Encoding
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        encoding = self.encoding
+        blocks = [
+            _Block(token_label(token), str(token_id), number, ends_line=token.endswith("\n"))
+            for number, (token, token_id) in enumerate(zip(encoding.tokens, encoding.token_ids, strict=True))
+        ]
+        in_color = has_colors(console)
+        for line in broken(blocks, options.max_width, lambda one: one.width, lambda one: one.ends_line):
+            for block in line:
+                yield block.token(in_color)
+            yield Segment.line()
+            yield Segment("".join(f"{block.id:<{block.width}} " for block in line).rstrip() + "\n", Style(dim=True))
+        unknown = f", {exact(encoding.unknown)} of them unknown" if encoding.unknown else ""
+        text = encoding.text
+        yield Text(
+            f"{plural(len(text), 'character')}, {plural(len(text.encode('utf-8', 'replace')), 'byte')} → "
+            f"{plural(len(blocks), 'token')}{unknown}",
+            style="dim",
+        )
+
+
+@dataclass(frozen=True)
+class _Block:
+    label: str
+    id: str
+    number: int
+    ends_line: bool
+
+    @property
+    def width(self) -> int:
+        """Cells of the wider of label and id, without the bar after it."""
+        return min(max(cell_len(self.label), len(self.id)), 40)
+
+    def token(self, in_color: bool) -> Segment:
+        if not in_color:
+            return Segment(fit(self.label, self.width) + "│")
+        style = Style(color="#ffffff", bgcolor=_PAPERS[self.number % 2])
+        return Segment(fit(self.label, self.width) + " ", style)
+
+
+def tokenizer_view(report: TokenizerReport) -> Facts:
+    """A tokenizer and what it made of its text."""
+    share = report.unknown / report.tokens if report.tokens else 0.0
+    facts = [
+        Fact("vocabulary", exact(report.vocab_size), "tokens"),
+        Fact("documents", exact(report.documents), "read"),
+        Fact("characters", exact(report.characters)),
+        Fact("bytes", exact(report.bytes), "UTF-8"),
+        Fact("tokens", exact(report.tokens)),
+        Fact("bytes per token", f"{report.bytes_per_token:.2f}", "more text in a token means shorter sequences"),
+        Fact(
+            "unknown",
+            exact(report.unknown),
+            f"{percent(share)} of the tokens" if report.unknown else "nothing was lost",
+        ),
+    ]
+    if report.stretches_learned < 1:
+        learned = Fact("learned from", percent(report.stretches_learned), "of its long stretches without white space")
+        facts.append(learned)
+    return Facts(f"Tokenizer · {report.algorithm} · {report.fingerprint[:12]}", facts)
+
+
+_SHARE_OF_NAME = 5
+"""A name has up to a fifth of the width."""
+
+_BEST = "*"
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A figure of every tokenizer; `best` picks those that no other is better than, where "better" means something."""
+
+    heading: str
+    meaning: str
+    text: Callable[[TokenizerQuality], str]
+    best: Callable[[Sequence[TokenizerQuality]], set[int]] = lambda rows: set()
+
+
+@dataclass(frozen=True)
+class TokenizerComparisonView:
+    """The text in numbers, the tables with the best of a column marked, and what every column means."""
+
+    comparison: TokenizerComparison
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        compared = self.comparison
+        yield Text(f"{plural(len(compared.tokenizers), 'tokenizer')} on {printable(compared.source)}", style="bold")
+        yield Text(
+            f"{plural(compared.documents, 'document')}, {plural(compared.words, 'word')}, "
+            f"{plural(compared.characters, 'character')}, {plural(compared.bytes, 'byte')}",
+            style="dim",
+        )
+        for block in _blocks(compared.tokenizers, options.max_width):
+            yield Text()
+            yield from block
+        yield Text()
+        yield from _legend(compared)
+
+
+def _blocks(rows: Sequence[TokenizerQuality], width: int) -> Iterator[list[Text]]:
+    """The columns from left to right, a new table begun where the next one has no room."""
+    columns = [(column, _cells(column, rows)) for column in _COLUMNS]
+    widths = [widest(tuple(cells)) for _, cells in columns]
+    names = [printable(row.name) for row in rows]
+    room = max(len("tokenizer"), min(widest(tuple(names)), width // _SHARE_OF_NAME))
+    first = 0
+    while first < len(columns):
+        last, used = first, room
+        while last < len(columns) and (last == first or used + 2 + widths[last] <= width):
+            used += 2 + widths[last]
+            last += 1
+        yield _block(names, columns[first:last], widths[first:last], room)
+        first = last
+
+
+def _block(
+    names: Sequence[str], columns: Sequence[tuple[_Column, list[str]]], widths: Sequence[int], room: int
+) -> list[Text]:
+    lines = []
+    for number in range(len(names) + 1):
+        line = Text(no_wrap=True, overflow="crop")
+        line.append(_end_of(names[number - 1], room) if number else fit("tokenizer", room), "" if number else "dim")
+        for (_, cells), width in zip(columns, widths, strict=True):
+            cell = cells[number]
+            style = "dim" if not number else "bold green" if cell.endswith(_BEST) else ""
+            line.append("  ").append(fit(cell, width, "right"), style)
+        line.rstrip()
+        lines.append(line)
+    return lines
+
+
+def _cells(column: _Column, rows: Sequence[TokenizerQuality]) -> list[str]:
+    """The heading and the figures, each with a place for the mark behind it where the column has one."""
+    best = column.best(rows) if len(rows) > 1 else set()
+    mark = [_BEST if number in best else " " if best else "" for number in range(len(rows))]
+    heading = column.heading + (" " if best else "")
+    return [heading, *(column.text(row) + sign for row, sign in zip(rows, mark, strict=True))]
+
+
+def _end_of(name: str, room: int) -> str:
+    """A path that is too long loses its beginning."""
+    start = 0
+    while cell_len(name[start:]) > room - (1 if start else 0):
+        start += 1
+    return fit(("…" if start else "") + name[start:], room)
+
+
+def _legend(compared: TokenizerComparison) -> Iterator[Text]:
+    width = widest(tuple(column.heading for column in _COLUMNS))
+    for column in _COLUMNS:
+        yield Text.assemble((fit(column.heading, width), ""), ("  " + column.meaning, "dim"), no_wrap=True)
+    yield Text(
+        f"\n{_BEST} best, where that means something; of B/token, among those with nothing unknown; of MB/s, where no "
+        f"other comes near. Speed is the median of {plural(compared.rounds, 'round')} in turns over "
+        f"{short(compared.timed_bytes, 'B')}, in batches on all cores.",
+        style="dim",
+    )
+
+
+def _leaders(figure: Callable[[TokenizerQuality], float], rows: Sequence[TokenizerQuality]) -> set[int]:
+    """Those with the highest figure; none where all have it."""
+    values = [figure(row) for row in rows]
+    leaders = {number for number, value in enumerate(values) if value == max(values)}
+    return leaders if len(leaders) < len(rows) else set()
+
+
+def _shortest(rows: Sequence[TokenizerQuality]) -> set[int]:
+    """To lose text is no way to shorten it: a tokenizer with unknown tokens competes with none."""
+    return _leaders(lambda row: 0.0 if row.unknown else row.bytes_per_token, rows)
+
+
+def _fastest(rows: Sequence[TokenizerQuality]) -> set[int]:
+    """Where even its slow rounds are faster than the fast ones of all others."""
+    first = max(range(len(rows)), key=lambda number: rows[number].megabytes_per_second.p50)
+    others = [row.megabytes_per_second.p90 for number, row in enumerate(rows) if number != first]
+    return {first} if all(other < rows[first].megabytes_per_second.p10 for other in others) else set()
+
+
+_COLUMNS = (
+    _Column("kind", "the algorithm", lambda row: printable(row.algorithm)),
+    _Column("ids", "size of the vocabulary", lambda row: exact(row.vocab_size)),
+    _Column("tokens", "that the text becomes", lambda row: short(row.tokens)),
+    _Column("B/token", "bytes of UTF-8 a token", lambda row: f"{row.bytes_per_token:.2f}", _shortest),
+    _Column("chars", "characters a token", lambda row: f"{row.characters_per_token:.2f}"),
+    _Column("fertility", "tokens a word, words being cut at white space", lambda row: f"{row.fertility:.2f}"),
+    _Column(
+        "whole",
+        "words (runs of letters and digits) that are not cut",
+        lambda row: percent(row.whole_words),
+        lambda rows: _leaders(lambda row: row.whole_words, rows),
+    ),
+    _Column("singles", "tokens of one character, or of bytes of one", lambda row: percent(row.single_characters)),
+    _Column(
+        "unknown",
+        "tokens that stand for what cannot be spelled",
+        lambda row: percent(row.unknown_rate),
+        lambda rows: _leaders(lambda row: -row.unknown_rate, rows),
+    ),
+    _Column("used", "of the vocabulary, occurs in the text", lambda row: percent(row.vocabulary_use)),
+    _Column("Rényi", "efficiency: 1 where all tokens are equally frequent", lambda row: f"{row.renyi_efficiency:.3f}"),
+    _Column(
+        "exact",
+        "documents that come back from their ids as they were",
+        lambda row: percent(row.round_trip),
+        lambda rows: _leaders(lambda row: row.round_trip, rows),
+    ),
+    _Column("MB/s", "megabytes encoded a second", lambda row: short(row.megabytes_per_second.p50), _fastest),
+)

@@ -1,0 +1,272 @@
+"""Training checkpoints: weights, moments of the optimizers, random states and counters.
+
+step-000250/model.safetensors      the weights
+            optimizer.safetensors  what the optimizers remember, the state of the random generators, and the moving
+                                   average of the weights
+            state.json             the counters and what they belong to (runs/checkpoint.py); written last inside the
+                                   folder, which is renamed into place
+
+Under fsdp, model.parts/ and optimizer.parts/ hold a file of each process in the place of the tensors that they share
+out; the states of the random generators, of all processes, stay in optimizer.safetensors.
+"""
+
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+
+from tfcli.errors import BrokenInputError, first_lines
+from tfcli.files import replacing_folder, write_json
+from tfcli.models.transformer import Transformer
+from tfcli.recipe.train import TrainSection
+from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, write_state
+from tfcli.runs.directory import RunDirectory
+from tfcli.runs.parts import ABOUT, is_sharded, local_shard, save_sharded
+from tfcli.runs.weights import checkpoint_tensors, fill_model, model_tensors, require_tensors, save_tensors
+from tfcli.training.averaging import MovingAverage
+from tfcli.training.distributed import SINGLE_PROCESS, Workers
+from tfcli.training.muon import Muon
+from tfcli.training.schedule import decay_begin
+
+_CPU, _ACCELERATOR = "random.cpu", "random.accelerator"
+_DRAWN = (torch.float32, torch.float64)
+"""The CPU's generator keeps half a pair of normal numbers of each."""
+
+
+def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
+    """Those of all workers; the first one's have no number behind their name. All workers call it together.
+
+    Shape:
+        each (bytes,), uint8
+    """
+    own = {_CPU: torch.get_rng_state()}
+    accelerator = _generators(device)
+    if accelerator is not None:
+        own[_ACCELERATOR] = accelerator.get_rng_state()
+    return {
+        _numbered(name, rank): state for name, mine in own.items() for rank, state in enumerate(workers.gather(mine))
+    }
+
+
+def restore_random_state(
+    device: torch.device, tensors: Mapping[str, Tensor], path: Path, workers: Workers, seed: int
+) -> None:
+    """Put this worker's own back. Where there were more or fewer workers, or another kind of device, all begin afresh,
+    each at its `seed`.
+
+    Raises:
+        BrokenInputError: the state is missing or damaged.
+    """
+    saved, accelerator = sum(name.startswith(_CPU) for name in tensors), _generators(device)
+    of_other_device = accelerator is not None and _ACCELERATOR not in tensors
+    if saved and (saved != workers.size or of_other_device):
+        torch.manual_seed(seed)
+        return
+    torch.set_rng_state(_tried(tensors, _numbered(_CPU, workers.rank), path, torch.device("cpu")))
+    if accelerator is not None:
+        accelerator.set_rng_state(_tried(tensors, _numbered(_ACCELERATOR, workers.rank), path, device))
+
+
+def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.device) -> Tensor:
+    """A state that a generator takes, and draws finite numbers from."""
+    if name not in tensors:
+        raise BrokenInputError(f"{path} lacks the tensor {name!r}", "restore the run's own file")
+    state = tensors[name]
+    kinds = _DRAWN if device.type == "cpu" else _DRAWN[:1]
+    try:
+        generator = torch.Generator(device)
+        generator.set_state(state)
+        drawn = [torch.randn(1, generator=generator, device=device, dtype=kind) for kind in kinds]
+        if all(bool(torch.isfinite(number)) for number in drawn):
+            return state
+        reason = "it draws numbers that are not finite"
+    except (RuntimeError, TypeError) as error:
+        reason = first_lines(error)
+    raise BrokenInputError(f"{path}: the random state is damaged ({reason})", "restore the run's own file")
+
+
+def _numbered(name: str, rank: int) -> str:
+    return f"{name}.{rank}" if rank else name
+
+
+def _generators(device: torch.device) -> Any:
+    """The module that holds the random state of a device; None on the CPU, whose state is always kept."""
+    return None if device.type == "cpu" else getattr(torch, device.type)
+
+
+_LAST_COUNTED = 1 << 24
+"""AdamW counts its updates in float32, where one more than this is the same number."""
+
+_STATE_KEYS: dict[type[Optimizer], tuple[str, ...]] = {
+    AdamW: ("step", "exp_avg", "exp_avg_sq"),
+    Muon: ("momentum_buffer",),
+}
+"""What each optimizer remembers of a parameter."""
+
+
+def save_checkpoint(
+    run: RunDirectory,
+    origin: Origin,
+    model: Transformer,
+    optimizers: Sequence[Optimizer],
+    progress: Progress,
+    *,
+    average: MovingAverage | None = None,
+    workers: Workers = SINGLE_PROCESS,
+) -> Path:
+    """Write a checkpoint of this step, whole or not at all. All workers call it together."""
+    folder = run.checkpoint(progress.step)
+    metadata = {"run_id": origin.run_id, "step": str(progress.step)}
+    random = random_states(model.device, workers)
+    tensors = {
+        "model": model_tensors(model),
+        "optimizer": {**_optimizer_tensors(model, optimizers), **_average_tensors(average)},
+    }
+    parts = None
+    if any(is_sharded(parameter) for parameter in model.parameters()):
+        parts = _save_parts(folder, metadata, tensors, workers)
+        tensors = {"optimizer": {}}
+    if workers.is_first:
+        tensors["optimizer"].update(random)
+        with replacing_folder(folder) as temporary:
+            for name, values in tensors.items():
+                save_tensors(temporary / f"{name}.safetensors", values, metadata)
+            for made in parts.iterdir() if parts is not None else ():
+                made.rename(temporary / made.name)
+            write_state(temporary, progress, origin)
+    return folder
+
+
+def _save_parts(
+    folder: Path, metadata: Mapping[str, str], tensors: Mapping[str, Mapping[str, Tensor]], workers: Workers
+) -> Path:
+    """Every worker writes what it holds beside `folder`; to be moved there once all have."""
+    place = folder.with_name(f".{folder.name}.parts.tmp")
+
+    def prepare() -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir()  # not through a link that lies there
+        for name in tensors:
+            (place / f"{name}.parts").mkdir()
+            write_json(place / f"{name}.parts" / ABOUT, metadata)
+
+    workers.first_does(prepare)
+    with workers.together():
+        for name, values in tensors.items():
+            save_sharded(place / f"{name}.parts", values)
+    return place
+
+
+def load_checkpoint(
+    checkpoint: Checkpoint,
+    run_id: str,
+    model: Transformer,
+    optimizers: Sequence[Optimizer],
+    *,
+    average: MovingAverage | None = None,
+    workers: Workers = SINGLE_PROCESS,
+    seed: int = 0,
+) -> Progress:
+    """Put a checkpoint's weights, moments, moving average and random state back, and return its counters.
+
+    Args:
+        seed: where other random numbers begin, if there were more or fewer workers when it was written.
+
+    Raises:
+        BrokenInputError: a file is damaged or belongs to another run or step.
+    """
+    progress, folder = checkpoint.progress, checkpoint.folder
+    weights, moments = folder / "model.safetensors", folder / "optimizer.safetensors"
+    with workers.together():  # parts are read by all in one go, and what one finds in its own ends all
+        fill_model(model, checkpoint_tensors(checkpoint, "model", run_id, model_tensors(model)), weights)
+    places = {**_average_tensors(average), **(_places_of_moments(model, optimizers) if progress.updates > 0 else {})}
+    with workers.together():
+        stored = checkpoint_tensors(checkpoint, "optimizer", run_id, places)
+        require_tensors(stored, places, moments)
+        _require_updates(stored, progress.updates, moments)
+        restore_random_state(model.device, stored, moments, workers, workers.seed(seed, progress.step))
+    for name, tensor in _average_tensors(average).items():
+        tensor.copy_(stored[name])
+    if progress.updates > 0:  # there are no moments before the first update
+        _restore_moments(model, optimizers, stored)
+    return progress
+
+
+def _optimizer_tensors(model: Transformer, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
+    return {
+        f"{key}.{name}": value
+        for optimizer, name, parameter in _updated(model, optimizers)
+        for key, value in optimizer.state[parameter].items()
+    }
+
+
+def _places_of_moments(model: Transformer, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
+    """For each tensor that an optimizer remembers, one of its shape, divided among the workers as it is."""
+    return {
+        f"{key}.{name}": torch.zeros(()) if key == "step" else parameter
+        for optimizer, name, parameter in _updated(model, optimizers)
+        for key in _STATE_KEYS[type(optimizer)]
+    }
+
+
+def _average_tensors(average: MovingAverage | None) -> dict[str, Tensor]:
+    return {f"average.{name}": tensor for name, tensor in average.tensors.items()} if average else {}
+
+
+def _updated(model: Transformer, optimizers: Sequence[Optimizer]) -> Iterator[tuple[Optimizer, str, nn.Parameter]]:
+    """Every parameter by name, with the optimizer that updates it."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                yield optimizer, names[parameter], parameter
+
+
+def _require_updates(tensors: Mapping[str, Tensor], updates: int, path: Path) -> None:
+    """Refuse moments of another number of updates than the counters tell, and squares below zero."""
+    for name, tensor in tensors.items():
+        if name.startswith("step.") and tensor.tolist() != min(updates, _LAST_COUNTED):
+            raise BrokenInputError(
+                f"{path}: {name!r} counts another number of updates than the {updates} of state.json",
+                "restore the run's own file",
+            )
+        if name.startswith("exp_avg_sq.") and bool((local_shard(tensor) < 0).any()):
+            raise BrokenInputError(f"{path}: {name!r}, a mean of squares, is below zero", "restore the run's own file")
+
+
+def _restore_moments(model: Transformer, optimizers: Sequence[Optimizer], tensors: Mapping[str, Tensor]) -> None:
+    for optimizer, name, parameter in _updated(model, optimizers):
+        # The fused kernel wants even its step counter on the parameter's device.
+        optimizer.state[parameter] = {
+            key: tensors[f"{key}.{name}"].to(parameter.device) for key in _STATE_KEYS[type(optimizer)]
+        }
+
+
+def checkpoints_to_keep(steps: Collection[int], section: TrainSection) -> set[int]:
+    """The last one, and of those before it the last that were due: train.keep_checkpoints together. Under wsd also the
+    last one from before the decay, for what is to go on at the peak.
+
+    One that only an interruption has brought goes with the next, so that a resumed run has what the unbroken one has.
+    """
+    last = max(steps)
+    at_peak = [step for step in steps if 0 < step <= decay_begin(section)] if section.schedule == "wsd" else []
+    kept = {last, *_last_due(steps, last, section, section.keep_checkpoints - 1)}
+    return kept | set(_last_due(at_peak, last, section, 1))
+
+
+def checkpoints_to_average(run: RunDirectory, step: int, section: TrainSection) -> list[Path]:
+    """Those that make train.average_checkpoints together with the weights of this step, the last one; never the initial
+    weights, which are not trained."""
+    checkpoints = run.checkpoints()
+    trained = [saved for saved in checkpoints if saved > 0]
+    return [checkpoints[due] for due in _last_due(trained, step, section, section.average_checkpoints - 1)]
+
+
+def _last_due(steps: Collection[int], before: int, section: TrainSection, count: int) -> list[int]:
+    due = [step for step in sorted(steps) if step < before and section.save_every and step % section.save_every == 0]
+    return due[max(0, len(due) - count) :]

@@ -1,0 +1,181 @@
+"""Training metrics: what is summed up between two reports, throughput, and how far updates move the weights.
+
+‖Δw‖ / ‖w‖ near 1e-3 is a rule of thumb (Karpathy, "A Recipe for Training Neural Networks", 2019, and the lectures of
+"Zero to Hero"): far below, the weights hardly learn; far above, they are thrown about.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+import torch
+from torch import Tensor
+from torch.nn.utils import get_total_norm
+
+from tfcli.data.batch import Batch
+from tfcli.models.transformer import Transformer, part_of_parameter
+from tfcli.runs.checkpoint import Progress
+from tfcli.runs.parts import full_tensor
+
+
+class Clock:
+    """Seconds since the run began, across interruptions, and what one evaluation took."""
+
+    def __init__(self, before: float) -> None:
+        self.before, self.began = before, time.perf_counter()
+        self.evaluation = 0.0
+
+    def seconds(self) -> float:
+        """Of training and evaluation."""
+        return self.before + time.perf_counter() - self.began
+
+
+class Meter:
+    """Sums over the steps since the last report. Losses and norms stay on the device until they are asked for.
+
+    `steps` and `steps_tokens` are those of this process alone, for they go with its time; all else outlives it.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.loss_sums = torch.zeros(2, device=device)
+        self.norm = torch.zeros((), device=device)
+        self.targets, self.tokens, self.places = 0, 0, 0
+        self.steps, self.steps_tokens = 0, 0
+        self.began = time.perf_counter()
+        self._unread: list[tuple[int, Tensor, Tensor]] = []
+
+    @classmethod
+    def resumed(cls, progress: Progress, device: torch.device) -> "Meter":
+        """What the checkpoint had not reported yet."""
+        meter = cls(device)
+        plain, minimised = progress.pending_loss, progress.pending_objective
+        meter.loss_sums += torch.tensor([plain, plain if minimised is None else minimised], device=device)
+        meter.targets = progress.pending_targets
+        meter.tokens, meter.places = progress.pending_tokens, progress.pending_places
+        return meter
+
+    def keep(self, progress: Progress) -> None:
+        """Put into the counters what is not reported yet."""
+        (progress.pending_loss, progress.pending_objective), progress.pending_targets = self._sums(), self.targets
+        progress.pending_tokens, progress.pending_places = self.tokens, self.places
+
+    def add(self, step: int, loss: Tensor, norm: Tensor, batches: Sequence[Batch]) -> None:
+        """A step that was taken.
+
+        Shape:
+            loss: (2,), the means over the step's target tokens, plain and minimised; norm: ()
+        """
+        targets = sum(batch.target_tokens for batch in batches)
+        self.loss_sums += loss * targets
+        self.targets += targets
+        self._unread.append((step, loss, norm))
+        self.leave_out(norm, batches)
+
+    def leave_out(self, norm: Tensor, batches: Sequence[Batch]) -> None:
+        """A step that changed nothing: it has read its tokens, and its loss counts nowhere."""
+        tokens = sum(batch.tokens for batch in batches)
+        self.norm = norm
+        self.tokens += tokens
+        self.places += sum(batch.places for batch in batches)
+        self.steps += 1
+        self.steps_tokens += tokens
+
+    def pause(self, seconds: float) -> None:
+        """Leave out time that was not spent on steps."""
+        self.began += seconds
+
+    def seconds(self) -> float:
+        """Spent on the steps so far; true once the device has caught up, as reading the loss makes it."""
+        return time.perf_counter() - self.began
+
+    def losses(self) -> tuple[float, float]:
+        """The means over the target tokens, plain and minimised; NaN where there was none."""
+        plain, minimised = (total / self.targets if self.targets else math.nan for total in self._sums())
+        return plain, minimised
+
+    def _sums(self) -> list[float]:
+        sums: list[float] = self.loss_sums.tolist()
+        return sums
+
+    def padding(self) -> float:
+        """The share of places without a token among all places read, of both sides of pairs."""
+        return 1 - self.tokens / self.places if self.places else 0.0
+
+    def first_not_finite(self) -> tuple[int, str, float] | None:
+        """The first step, of those not asked about yet, whose loss or gradient norm is not finite: its number, which of
+        the two, and the value. Waits for the device, once for all of them."""
+        unread, self._unread = self._unread, []
+        if not unread:
+            return None
+        values = torch.stack([torch.stack((loss.sum(), norm)) for _, loss, norm in unread]).tolist()
+        for (step, _, _), (loss, norm) in zip(unread, values, strict=True):
+            for what, value in (("loss", loss), ("gradient norm", norm)):
+                if not math.isfinite(value):
+                    return step, what, value
+        return None
+
+
+WHOLE = "all"
+"""What the group of all parameters is called."""
+
+
+def weight_groups(model: Transformer) -> dict[str, list[Tensor]]:
+    """The parameters by what they are part of, each once: embeddings, attention, feed_forward, norms, head; of those
+    there are. A matrix that embedding and head share belongs to the embeddings."""
+    groups: dict[str, list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        part = part_of_parameter(name)
+        groups.setdefault("attention" if part == "cross_attention" else part, []).append(parameter)
+    return groups
+
+
+class UpdateSizes:
+    """A block around an update of a model's weights, which measures it. Of parameters that several processes share out,
+    all of them enter it together.
+
+    It holds a copy of the weights while it lasts, when the step's activations are gone. What it finds stays on the
+    device until `norms` or `ratios` ask for it.
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        self._model = model
+        self._groups: dict[str, list[Tensor]] = {}
+        self._before: dict[str, list[Tensor]] = {}
+        self._sizes = torch.empty(0)
+
+    def __enter__(self) -> "UpdateSizes":
+        self._groups = weight_groups(self._model)
+        self._before = {name: [p.detach().clone() for p in group] for name, group in self._groups.items()}
+        return self
+
+    @torch.no_grad()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            return
+        sizes = []
+        for name, group in self._groups.items():
+            moved = [before.sub_(p) for before, p in zip(self._before[name], group, strict=True)]
+            sizes.append(torch.stack([full_tensor(get_total_norm(tensors)).float() for tensors in (group, moved)]))
+        self._sizes = torch.stack(sizes)
+        self._before = {}
+
+    def norms(self) -> dict[str, float | None]:
+        """‖w‖ behind the update, of every group and of all; None where it is not finite. Waits for the device."""
+        return {name: _finite(norm) for name, (norm, _) in self._measured().items()}
+
+    def ratios(self) -> dict[str, float | None]:
+        """‖Δw‖ / ‖w‖; None where it is not finite, and for weights that are all zero."""
+        found = self._measured().items()
+        return {name: _finite(moved / norm) if norm else None for name, (norm, moved) in found}
+
+    def _measured(self) -> dict[str, tuple[float, float]]:
+        rows: list[list[float]] = self._sizes.tolist()
+        total = [math.hypot(*column) for column in zip(*rows, strict=True)]
+        return {name: (norm, moved) for name, (norm, moved) in zip([WHOLE, *self._groups], [total, *rows], strict=True)}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

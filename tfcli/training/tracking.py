@@ -1,0 +1,248 @@
+"""Experiment tracking: a training's events are passed on and told to a tracker, whose failures cost no training."""
+
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from tfcli.errors import UsageError, first_lines
+from tfcli.files import digest, read_json
+from tfcli.recipe.loading import read_toml
+from tfcli.records.training import Evaluated, StepsDone, TrainingStarted
+
+PROJECT = "tfcli"
+"""Under which project a service keeps the runs."""
+
+
+class Tracker(Protocol):
+    """A service that has been opened for one run. Any method may fail in any way."""
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        """Keep some figures of a step."""
+        ...
+
+    def close(self) -> None:
+        """Bring everything to where it belongs."""
+        ...
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """A run as a tracker knows it: `step` is 0 for a new one, else where a resumed one goes on behind.
+
+    `key` is the same for a run at every resume, and another one for any other run.
+    """
+
+    folder: Path
+    step: int
+    key: str
+    recipe: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return self.folder.resolve().name
+
+
+def figures_of(event: StepsDone | Evaluated) -> dict[str, float]:
+    """The numbers of an event under the names that all trackers show."""
+    if isinstance(event, Evaluated):
+        if event.of_step is not None:  # a figure of another step
+            return {}
+        place = "validation_sample" if event.part == "sample" else "validation"
+        return {f"{place}/loss": event.loss, f"{place}/accuracy": event.accuracy}
+    objective = {} if event.objective is None else {"train/objective": event.objective}
+    return objective | {
+        "train/loss": event.loss,
+        "train/learning_rate": event.learning_rate,
+        "train/grad_norm": event.grad_norm,
+        "train/tokens": float(event.tokens),
+        "train/tokens_per_second": event.tokens_per_second,
+        "train/padding": event.padding,
+    }
+
+
+Service = Literal["tensorboard", "trackio", "wandb"]
+Report = Callable[[Any], None]
+
+
+@contextmanager
+def tracking(service: Service | None, report: Report, note: Callable[[str], None]) -> Iterator[Report]:
+    """A `report` that tells the service, too; `report` itself where there is none.
+
+    Args:
+        note: is told, once, why the service hears no more.
+
+    Raises:
+        UsageError: before any work, where the service's package is not installed.
+    """
+    if service is None:
+        yield report
+        return
+    require_installed(service)
+    tracked = _Tracked(service, report, note)
+    try:
+        yield tracked
+    finally:
+        tracked.close()
+
+
+def require_installed(service: Service) -> None:
+    """Refuse a service whose package is missing.
+
+    Raises:
+        UsageError: with the command that installs it.
+    """
+    assert service in get_args(Service)
+    spec = find_spec(service)
+    if spec is None or spec.origin is None:  # the latter is a folder of that name, not a package
+        raise UsageError(
+            f"--log {service} needs the package {service}, which is not installed",
+            f"install it with `pip install {service}`",
+        )
+
+
+class _Tracked:
+    """Opens the tracker when the run is known, and gives it up at the first failure."""
+
+    def __init__(self, service: Service, report: Report, note: Callable[[str], None]) -> None:
+        self._service, self._report, self._note = service, report, note
+        self._tracker: Tracker | None = None
+        self._given_up = False
+
+    def __call__(self, event: Any) -> None:
+        self._report(event)
+        if isinstance(event, TrainingStarted):
+            self._attempt(lambda: self._open(event))
+        elif isinstance(event, StepsDone | Evaluated) and self._tracker is not None:
+            tracker = self._tracker
+            self._attempt(lambda: tracker.log(event.step, figures_of(event)))
+
+    def close(self) -> None:
+        tracker, self._tracker = self._tracker, None
+        if tracker is not None:
+            self._attempt(tracker.close)
+
+    def _open(self, event: TrainingStarted) -> None:
+        self._tracker = _opened(self._service, _tracked_run(Path(event.run), event.step))
+
+    def _attempt(self, action: Callable[[], None]) -> None:
+        if self._given_up:
+            return
+        try:
+            action()
+        except Exception as error:  # networks, disks, other people's code: none of it may cost a training
+            self._given_up, self._tracker = True, None
+            self._note(
+                f"{self._service} failed and hears no more of this training, which goes on: {first_lines(error)}"
+            )
+
+
+def _opened(service: Service, run: TrackedRun) -> Tracker:
+    """Its package is loaded here, and not before."""
+    if service == "tensorboard":
+        return TensorBoardTracker(run)
+    if service == "trackio":
+        return TrackioTracker(run)
+
+    return WandbTracker(run)
+
+
+def _tracked_run(folder: Path, step: int) -> TrackedRun:
+    """The run in `folder`. Its key is made of config.json, which no run changes: its id, and when it was written, for
+    the same recipe may be trained twice."""
+    config = folder / "config.json"
+    key = digest(read_json(config)["run_id"], config.stat().st_mtime_ns)
+    recipe = read_toml(folder / "recipe.toml")
+    return TrackedRun(folder, step, key, recipe)
+
+
+class TensorBoardTracker:
+    """A resumed run goes on with what it has, and what came after the checkpoint is taken back (purge_step)."""
+
+    def __init__(self, run: TrackedRun) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        purge_step = run.step + 1 if run.step else None
+        self._writer = SummaryWriter(run.folder / "tensorboard", purge_step=purge_step)
+        if not run.step:
+            recipe = json.dumps(run.recipe, indent=2, ensure_ascii=False, default=str)
+            self._writer.add_text("recipe", f"```json\n{recipe}\n```")
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        """Write one scalar a figure; on the disk within a report or two."""
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Flush and close the event file."""
+        self._writer.close()
+
+
+class TrackioTracker:
+    """A resumed run goes on with the last one of its name. What trackio says to stdout is kept from it."""
+
+    def __init__(self, run: TrackedRun) -> None:
+        import trackio
+
+        self._trackio = trackio
+        with redirect_stdout(io.StringIO()):
+            trackio.init(
+                project=PROJECT,
+                name=run.name,
+                config=dict(run.recipe),
+                resume="allow" if run.step else "never",
+                embed=False,
+                auto_log_gpu=False,
+                auto_log_cpu=False,
+            )
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        """Hand the figures over; trackio stores them in a thread of its own."""
+        self._trackio.log(dict(figures), step=step)
+
+    def close(self) -> None:
+        """Wait until all is stored. Not `Run.finish`, after which trackio would end the run again, aloud, at exit."""
+        with redirect_stdout(io.StringIO()):
+            self._trackio.finish()
+
+
+class WandbTracker:
+    """A resumed run goes on under its own id; steps that the service has already are passed over by it."""
+
+    def __init__(self, run: TrackedRun) -> None:
+        import wandb
+
+        # console="off": what the terminal shows stays the program's own; silent: so do stdout and stderr.
+        settings: Any = wandb.Settings(silent=True, console="off")
+        self._run = wandb.init(
+            project=PROJECT,
+            name=run.name,
+            id=run.key,
+            dir=str(run.folder),
+            config=dict(run.recipe),
+            resume="allow",
+            mode=_mode(wandb),
+            settings=settings,
+        )
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        """Hand the figures over; another process sends them."""
+        self._run.log(dict(figures), step=step)
+
+    def close(self) -> None:
+        """Wait until all is sent, or stored."""
+        self._run.finish()
+
+
+def _mode(wandb: Any) -> Literal["offline"] | None:
+    """What WANDB_MODE says; without it, online for who has logged in, and never a question."""
+    if os.environ.get("WANDB_MODE") or wandb.login(prompt=False, verify=False):
+        return None
+    return "offline"

@@ -1,0 +1,300 @@
+"""A training as it runs: progress, figures and the loss curve, redrawn after every event."""
+
+from itertools import chain
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tfcli.draw.curve import Plot, Series
+from tfcli.draw.numbers import duration, exact, percent, plural, short, speed
+from tfcli.draw.safe import printable
+from tfcli.records.training import (
+    CheckpointSaved,
+    Evaluated,
+    SettingChanged,
+    StepsDone,
+    TrainingEvent,
+    TrainingFinished,
+    TrainingStarted,
+)
+
+_CURVE_LINES = 8
+_OTHER_LINES = 3  # the bar, a message, room for the cursor
+_AXIS_LINES = 3
+_FIRST = ("loss", "speed", "time left", "step", "validation", "best")  # where there is no room for all
+_SPIKE = "▲"
+_LEAST_CURVE = 4
+
+
+class TrainingView:
+    """Fed with the loop's events; draws what they say so far. On low terminals the curve shrinks or goes."""
+
+    def __init__(self) -> None:
+        self._started: TrainingStarted | None = None
+        self._last: StepsDone | None = None
+        self._best: Evaluated | None = None
+        self._evaluated: Evaluated | None = None
+        self._saved: CheckpointSaved | None = None
+        self._finished: TrainingFinished | None = None
+        self._losses: list[tuple[int, float]] = []
+        self._spikes: list[tuple[int, float]] = []
+        self._validation: list[tuple[int, float]] = []
+        self._whole: list[tuple[int, float]] = []
+        self._notes: list[str] = []
+
+    def update(self, event: TrainingEvent) -> None:
+        """Take in the loop's next event."""
+        match event:
+            case TrainingStarted():
+                self._started = event
+                self._notes += _begun_with(event)
+            case SettingChanged():
+                self._notes.append(_change(event))
+            case StepsDone():
+                self._last = event
+                self._losses.append((event.step, event.loss))
+                self._spikes += [(event.step, event.loss)] if event.spike else []
+            case Evaluated():
+                self._evaluated = event
+                self._best = event if event.best else self._best
+                ended = event.part == "whole" and self._started is not None and self._started.evaluate_tokens
+                (self._whole if ended else self._validation).append((event.of_step or event.step, event.loss))
+            case CheckpointSaved():
+                self._saved = event
+            case TrainingFinished():
+                self._finished = event
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._started is None:
+            yield Text("Preparing to train …", style="dim")
+            return
+        above = [self._title(self._started), *(Text(note, style="yellow") for note in self._notes)]
+        yield from above
+        yield self._progress(self._started)
+        taken = sum(len(text.wrap(console, options.max_width)) for text in above) + _OTHER_LINES
+        left = (options.height or console.height) - taken
+        figures = self._figures(self._started, options.max_width, left)
+        yield figures
+        height = min(_CURVE_LINES, left - figures.row_count - _AXIS_LINES)
+        if len(self._losses) > 1 and height >= _LEAST_CURVE:
+            yield self._curve(self._started, height)
+        if self._finished:
+            yield Text(finished_sentence(self._finished), style="bold")
+
+    def _title(self, started: TrainingStarted) -> Text:
+        parts = (
+            f"{short(started.parameters)} parameters",
+            f"{started.device}, {started.precision}, {plural(started.threads, 'thread')}",
+            printable(started.run),
+        )
+        return Text.assemble((started.architecture, "bold"), (" · " + " · ".join(parts), "dim"))
+
+    def _share(self, started: TrainingStarted) -> float:
+        """Progress by tokens, 0 to 1."""
+        if self._finished and self._finished.reason == "done":
+            return 1.0
+        total = started.total_steps * started.tokens_per_step
+        if self._last is None:
+            return started.step / max(1, started.total_steps)
+        return min(1.0, self._last.tokens / total) if total else 0.0
+
+    def _progress(self, started: TrainingStarted) -> Table:
+        share = self._share(started)
+        grid = Table.grid(padding=(0, 1), expand=True)
+        grid.add_column(ratio=1)
+        grid.add_column(justify="right", width=7)
+        grid.add_row(
+            ProgressBar(total=1.0, completed=share, complete_style="cyan", finished_style="green"),
+            Text(percent(share), style="bold"),
+        )
+        return grid
+
+    def _figures(self, started: TrainingStarted, width: int, lines: int) -> Table:
+        """Side by side where nothing has to be cut for it, else below each other, as many as `lines` bear."""
+        last, evaluated, best = self._last, self._evaluated, self._best
+        step = last.step if last else started.step
+        total_tokens = started.total_steps * started.tokens_per_step
+        left = [
+            ("step", f"{exact(step)} of {exact(started.total_steps)}"),
+            ("tokens", f"{short(last.tokens if last else 0)} of {short(total_tokens)}"),
+            ("speed", speed(last.tokens_per_second) if last else "–"),
+            ("time", duration(ended.seconds) if (ended := self._finished or last) else "–"),
+            ("time left", duration(last.seconds_left) if last and not self._finished else "–"),
+        ]
+        right = [
+            ("loss", _loss(last) if last else "–"),
+            (
+                "validation",
+                f"{evaluated.loss:.4f}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–",
+            ),
+            ("best", f"{best.loss:.4f} at step {exact(best.of_step or best.step)}" if best else "–"),
+            ("learning rate", f"{last.learning_rate:.2e}" if last else "–"),
+            ("gradient norm", f"{last.grad_norm:.2f}" if last else "–"),
+        ]
+        if best and best.of == "checkpoints":
+            right[2] = ("best", f"{best.loss:.4f}, {_SCORED[best.of]}")
+        if last and (last.padding or last.skipped):
+            left.append(("padding", f"{percent(last.padding)} of places"))
+            right.append(("left out", _left_out(last)))
+        names, others = (max(len(name) for name, _ in half) for half in (left, right))
+        # So wide from the first step on that the figures stay where they are.
+        least, most = (max(22, *(cell_len(value) for _, value in half)) for half in (left, right))
+        room = width - names - others - 6
+        grid = Table.grid(padding=(0, 2))
+        if least + most <= room:
+            columns = [names, min(40, max(least, width // 3), room - most), others]
+            rows = [[*row] for row in zip(left, right, strict=True)]
+        else:
+            columns = [max(names, others)]
+            rank = {name: number for number, name in enumerate(_FIRST)}
+            ranked = sorted([*left, *right], key=lambda row: rank.get(row[0], len(rank)))
+            rows = [[row] for row in ranked[: max(1, lines)]]
+        for column in (*columns, None):
+            grid.add_column(width=column, no_wrap=True)
+        for row in rows:
+            pairs = ((Text(name, "dim"), Text(value, "bold" if name == "loss" else "")) for name, value in row)
+            grid.add_row(*chain.from_iterable(pairs))
+        return grid
+
+    def _curve(self, started: TrainingStarted, height: int) -> Group:
+        series = [_series("training loss", self._losses, "cyan")]
+        if self._validation:
+            series.append(_series("validation loss", self._validation, "bold yellow", "●"))
+        if self._whole:
+            series.append(_series("whole part", sorted(self._whole), "bold green", "◆"))
+        if self._spikes:
+            series.append(_series("spike", self._spikes, "bold red", _SPIKE))
+        end = max(self._losses[-1][0], started.total_steps)
+        return Group(Plot(tuple(series), "step", height, (0.0, float(end))))
+
+
+def _series(name: str, points: list[tuple[int, float]], style: str, marker: str = "") -> Series:
+    return Series(name, tuple(float(x) for x, _ in points), tuple(y for _, y in points), style, marker)
+
+
+def finished_sentence(event: TrainingFinished) -> str:
+    """How a training ended, as one sentence."""
+    end = {"done": "Done", "early": "Stopped early, no better evaluation came", "interrupted": "Interrupted"}
+    best = ""
+    if event.best_loss is not None and event.best_step is not None:
+        best = f"; best validation loss {event.best_loss:.4f} at step {exact(event.best_step)}"
+    return (
+        f"{end[event.reason]}: {exact(event.step)} steps, {short(event.tokens)} tokens "
+        f"in {duration(event.seconds)}{best}. Saved in {printable(event.run)}."
+    )
+
+
+def event_line(event: TrainingEvent) -> str:
+    """An event as one plain line, its columns aligned from line to line, for pipes and logs."""
+    match event:
+        case TrainingStarted():
+            return _columns("resume" if event.step else "start", _start(event))
+        case SettingChanged():
+            return _columns("change", f"{event.step:>7}", _change(event))
+        case StepsDone():
+            return _columns(
+                "step",
+                f"{event.step:>7}/{event.total_steps}",
+                f"loss {event.loss:8.4f}",
+                *((f"smoothed {event.objective:8.4f}",) if event.objective is not None else ()),
+                f"lr {event.learning_rate:.2e}",
+                f"norm {event.grad_norm:7.2f}",
+                f"{short(event.tokens):>7} tokens",
+                f"{speed(event.tokens_per_second):>15}",
+                f"{duration(event.seconds_left):>13} left",
+                *((f"{percent(event.padding)} padding",) if event.padding else ()),
+                *((f"{_left_out(event)} left out",) if event.skipped else ()),
+                *((f"{_SPIKE} spike",) if event.spike else ()),
+            )
+        case Evaluated():
+            columns = (f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}")
+            of = [_SCORED[event.of]] if event.of in _SCORED else []
+            of += [f"weights of step {event.of_step}"] if event.of_step is not None else []
+            of += ["sample"] if event.part == "sample" else []
+            return _columns("evaluate", *columns, *of, *(["best"] if event.best else []))
+        case CheckpointSaved():
+            return _columns("save", f"{event.step:>7}", printable(event.path))
+        case TrainingFinished():
+            return _columns("finish", finished_sentence(event))
+
+
+_SCORED = {"moving_average": "moving average", "checkpoints": "mean of checkpoints"}
+
+
+def _loss(event: StepsDone) -> str:
+    if event.objective is not None:  # longer than any other figure; the curve says what the mark means
+        return f"{event.loss:.4f}, smoothed {event.objective:.4f}{f' {_SPIKE}' if event.spike else ''}"
+    return f"{event.loss:.4f}{f'  {_SPIKE} spike' if event.spike else ''}"
+
+
+def _left_out(event: StepsDone) -> str:
+    return "1 step" if event.skipped == 1 else f"{exact(event.skipped)} steps"
+
+
+def _change(event: SettingChanged) -> str:
+    return f"{event.key}: {_value(event.from_)} → {_value(event.to)}{_rates(event)}"
+
+
+def _rates(event: SettingChanged) -> str:
+    if event.rate_before is None or event.rate_after is None:
+        return ""
+    if event.key == "train.schedule_steps" and event.to is not None and event.step >= event.to:
+        return f", so that the learning rate stays at its last, {event.rate_after:.2e}; train.schedule stretches it"
+    return f", learning rate {event.rate_before:.2e} → {event.rate_after:.2e}"
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else printable(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+_MANY_TIMES = 40
+"""More often than the recipes read their texts: the model learns this one by heart."""
+
+
+def _begun_with(event: TrainingStarted) -> list[str]:
+    """What there is to say of the machine, and of the checkpoint that a training goes on from."""
+    old = "its checkpoint has no digest yet, so that not every edit of the run would be seen"
+    busy = (
+        f"other programs use {plural(event.busy_cores, 'core')}, and it computes with {plural(event.threads, 'thread')}"
+    )
+    rising = f"the learning rate rises to the end, for train.warmup_steps = {exact(event.warmup_steps)}"
+    times = event.total_steps * event.tokens_per_step // max(1, event.train_tokens)
+    little = f"{plural(event.train_tokens, 'token')} to learn from are little, and read {exact(times)} times"
+    said = {
+        busy: event.busy_cores,
+        _lost(event): event.lost_lines,
+        old: event.without_digest,
+        rising: event.total_steps <= event.warmup_steps,
+        little: times >= _MANY_TIMES,
+    }
+    return [sentence for sentence, holds in said.items() if holds]
+
+
+def _lost(event: TrainingStarted) -> str:
+    lines = "a line that was" if event.lost_lines == 1 else f"{exact(event.lost_lines)} lines that were"
+    return f"metrics.jsonl has lost {lines} there when step {exact(event.step)} was saved"
+
+
+def _batches(event: TrainingStarted) -> str:
+    most = "" if event.batch_tokens is None else f"micro-batches of up to {exact(event.batch_tokens)}"
+    sample = "" if event.evaluate_tokens is None else f"evaluated on {exact(event.evaluate_tokens)}"
+    said = ", ".join(filter(None, (most, sample)))
+    return f" ({said})" if said else ""
+
+
+def _columns(name: str, *columns: str) -> str:
+    return f"{name:<8} {'  '.join(columns)}"
+
+
+def _start(event: TrainingStarted) -> str:
+    notes = "".join(f"; {note}" for note in _begun_with(event))
+    return (
+        f"{event.architecture}, {short(event.parameters)} parameters, {event.device} {event.precision}, "
+        f"{plural(event.threads, 'thread')}, "
+        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{_batches(event)}, "
+        f"{printable(event.run)}{notes}"
+    )

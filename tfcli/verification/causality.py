@@ -1,0 +1,120 @@
+"""Causality and padding: no prediction knows what comes after it, and nothing reads padding.
+
+Shape legend: B rows, T tokens.
+
+Shape legend: B rows, T tokens, S source tokens.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from tfcli.verification.check import (
+    Finding,
+    ModelInputs,
+    Skipped,
+    alike,
+    at_most,
+    at_text,
+    embedded,
+    mixed,
+    other_tokens,
+    padded_reading,
+    predict,
+    proof,
+    reading,
+    unchanged,
+)
+from tfcli.verification.subject import VerifiedRun
+
+
+@proof("future values", "Other tokens later in a text change no earlier prediction, not in the last bit.")
+@torch.inference_mode()
+def future_values(subject: VerifiedRun) -> Iterator[Finding]:
+    """On both ways through attention."""
+    _require_order(subject)
+    for length in subject.lengths[1:]:
+        read = reading(subject, length)
+        for start in _places(length):
+            tokens = read.tokens.clone()
+            tokens[:, start:] = other_tokens(subject, tokens[:, start:])
+            other, before = replace(read, tokens=tokens), slice(None, start)
+            where = f"tokens from position {start} of {length} on"
+            yield from unchanged(subject, read, other, lambda logits, before=before: logits[:, before], where)  # type: ignore[misc]
+
+
+@proof("future gradients", "The gradient of a prediction for every later token is exactly 0.")
+def future_gradients(subject: VerifiedRun) -> Iterator[Finding]:
+    """Of the vectors that enter the stack; training would learn to look ahead through any that is not 0."""
+    _require_order(subject)
+    for length in subject.lengths[1:]:
+        read = reading(subject, length)
+        with embedded(subject.model) as entering:
+            logits = predict(subject.model, read)
+            for place in _places(length):
+                (gradient,) = torch.autograd.grad(mixed(logits[:, place - 1]), entering["tokens"], retain_graph=True)
+                later = gradient[:, place:].abs().max()
+                yield at_most(float(later), 0.0, "gradient", f"the prediction at position {place - 1} of {length}")
+
+
+def _require_order(subject: VerifiedRun) -> None:
+    if subject.run.architecture == "encoder":
+        raise Skipped("an encoder sees the whole text: nothing is future to it")
+
+
+def _places(length: int) -> list[int]:
+    """Where the future begins: behind the first token, in the middle, at the last one."""
+    return sorted({1, length // 2, length - 1} - {0})
+
+
+@proof("padded batch", "A text in a batch with longer ones is read as it is read alone.")
+@torch.inference_mode()
+def padded_batch(subject: VerifiedRun) -> Iterator[Finding]:
+    """Of an encoder-decoder, the sources have different lengths."""
+    for length in subject.lengths[1:]:
+        read = padded_reading(subject, length)
+        assert read.mask is not None
+        together = predict(subject.model, read)
+        for row, size in enumerate(read.mask.sum(-1).tolist()):
+            one = slice(row, row + 1)
+            if read.source is None:
+                alone, ours = ModelInputs(read.tokens[one, :size]), together[one, :size]
+            else:
+                alone, ours = ModelInputs(read.tokens[one], read.source[one, :size]), together[one]
+            where = f"a text of {size} tokens beside one of {read.mask.shape[1]}"
+            yield alike(subject, ours, predict(subject.model, alone), where)
+
+
+@proof("padding values", "Other tokens in the place of padding change no prediction, not in the last bit.")
+@torch.inference_mode()
+def padding_values(subject: VerifiedRun) -> Iterator[Finding]:
+    """On both ways through attention."""
+    for length in subject.lengths[1:]:
+        read = padded_reading(subject, length)
+        other = _otherwise_padded(subject, read)
+        yield from unchanged(subject, read, other, partial(at_text, read=read), f"texts of up to {length} tokens")
+
+
+@proof("padding gradients", "The gradient of every prediction for padding is exactly 0.")
+def padding_gradients(subject: VerifiedRun) -> Iterator[Finding]:
+    """Of the vectors that enter the stack."""
+    for length in subject.lengths[1:]:
+        read = padded_reading(subject, length)
+        assert read.mask is not None
+        with embedded(subject.model) as entering:
+            logits = at_text(predict(subject.model, read), read)
+            (gradient,) = torch.autograd.grad(mixed(logits), entering[read.padded_side])
+        of_padding = gradient[~read.mask].abs()
+        measured = float(of_padding.max()) if of_padding.numel() else 0.0
+        yield at_most(measured, 0.0, "gradient", f"texts of up to {length} tokens")
+
+
+def _otherwise_padded(subject: VerifiedRun, read: ModelInputs) -> ModelInputs:
+    assert read.mask is not None
+    side = read.tokens if read.source is None else read.source
+    changed = torch.where(read.mask, side, other_tokens(subject, side))
+    return (
+        ModelInputs(changed, None, read.mask) if read.source is None else ModelInputs(read.tokens, changed, read.mask)
+    )

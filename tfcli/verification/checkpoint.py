@@ -1,0 +1,276 @@
+"""Resume checks: a training that is broken off and goes on, and the one that nobody touched.
+
+Both are in temporary folders: the run is only read.
+"""
+
+import random
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tfcli.data.batch import Batch
+from tfcli.data.dataset import PreparedDataset
+from tfcli.data.loader import Batches, build_batches
+from tfcli.errors import TfcliError, UsageError
+from tfcli.files import read_json, write_text
+from tfcli.models.build import ARCHITECTURES
+from tfcli.models.device import choose_device
+from tfcli.processes import temporary_folder
+from tfcli.recipe.loading import to_toml
+from tfcli.recipe.recipe import Recipe
+from tfcli.recipe.train import TrainSection
+from tfcli.runs.checkpoint import open_checkpoint
+from tfcli.runs.config import read_run_data, write_config
+from tfcli.runs.directory import RunDirectory
+from tfcli.runs.header import read_header
+from tfcli.runs.load import LoadedRun, load_run, read_run
+from tfcli.runs.parts import ABOUT
+from tfcli.runs.weights import load_tensors, model_tensors, save_tensors
+from tfcli.training.checkpoint import random_states
+from tfcli.training.job import TrainingJob, resume, start
+from tfcli.training.loop import train
+from tfcli.verification.check import Finding, Skipped, at_most, proof, same_bits
+from tfcli.verification.material import dataset, recipe_of, require_head
+from tfcli.verification.subject import VerifiedRun
+
+_STEPS, _FEWEST = 4, 2
+"""Taken in one go, and in two halves; the fewest of a large model."""
+
+_SMALL = 1 << 24
+"""Parameters up to which all steps are taken."""
+
+_WORK = 1 << 30
+"""Parameters times tokens of a step: about a second of one core."""
+
+_LARGEST = 1 << 28
+"""Parameters up to which a training is begun or goes on: twice a gigabyte of weights, with twice as many moments."""
+
+_DROPOUT = 0.1
+"""Of a training that is begun only to be resumed: random numbers shall count."""
+
+_WINDOW = 6
+"""Batches looked at before and after the end of an epoch."""
+
+
+@proof("resumed training", "Steps after a stop and a resume are the same steps unbroken, to the last bit.")
+def resumed_training(subject: VerifiedRun) -> Finding:
+    """Weights, moments, moving average, random numbers and counters, from the run's last checkpoint on. Where that or
+    its text is gone, a training begins from its weights."""
+    _require_trainable(subject.run)
+    with temporary_folder() as folder, dataset(subject) as data, _undisturbed():
+        broken, unbroken = (RunDirectory(folder / name) for name in ("broken", "unbroken"))
+        recipe = _begun(subject, data, unbroken)
+        shutil.copytree(unbroken.path, broken.path)
+        steps = _STEPS if subject.run.model.num_parameters() <= _SMALL else _FEWEST
+        theirs = _go(unbroken, recipe, data, steps, seed=1)
+        _go(broken, recipe, data, steps // 2, seed=2)
+        ours = _go(broken, recipe, data, steps // 2, seed=3)
+    return same_bits(ours, theirs)
+
+
+@proof("data order", "A resumed training reads what an unbroken one reads, into the next epoch.")
+def data_order(subject: VerifiedRun) -> Iterator[Finding]:
+    """Batch by batch, for starts before, at and after the end of an epoch."""
+    _require_trainable(subject.run)
+    run = subject.run
+    with dataset(subject) as data:
+        recipe = recipe_of(run, data)
+        batches = build_batches(recipe, data, "train", run.config.roles)
+        epoch = batches.batches_per_epoch
+        first = max(0, epoch - _WINDOW)
+        unbroken = _digests(batches, first, epoch + _WINDOW)
+        for begin in sorted({first, (first + epoch) // 2, epoch - 1, epoch, epoch + 1}):
+            again = _digests(build_batches(recipe, data, "train", run.config.roles), begin, epoch + _WINDOW)
+            different = sum(ours != theirs for ours, theirs in zip(again, unbroken[begin - first :], strict=True))
+            yield at_most(different, 0, "batches", f"where it goes on at batch {begin} of {epoch} an epoch")
+
+
+def _require_trainable(run: LoadedRun) -> None:
+    require_head(run)
+    if not run.recipe.is_imported:
+        try:
+            choose_device(run.recipe.train.device)
+        except UsageError as error:
+            raise Skipped(f"it was trained on another device: {error.problem}") from error
+
+
+def _begun(subject: VerifiedRun, data: PreparedDataset, out: RunDirectory) -> Recipe:
+    """Make a run that can be gone on with, and what it goes on with."""
+    run = subject.run
+    if run.model.num_parameters() > _LARGEST:
+        raise Skipped(f"a training of {run.model.num_parameters():,} parameters takes too long for a check")
+    checkpoints = run.directory.checkpoints()
+    if subject.data is None or not checkpoints:
+        return _begun_anew(run, data, out)
+    step, checkpoint = max(checkpoints.items())
+    stored = read_header(checkpoint / "optimizer.safetensors").shapes
+    if (checkpoint / "model.parts").is_dir() or "random.cpu.1" in stored:
+        raise Skipped("it was trained by several processes, and here is one")
+    out.path.mkdir()
+    for file in (run.directory.config, run.directory.tokenizer, run.directory.metrics):
+        shutil.copy(file, out.path)
+    shutil.copytree(checkpoint, out.checkpoint(step))
+    return replace(run.recipe, train=_short(run, run.recipe.train, step))
+
+
+def _begun_anew(run: LoadedRun, data: PreparedDataset, out: RunDirectory) -> Recipe:
+    recipe = recipe_of(run, data)
+    model = replace(recipe.model, dropout=recipe.model.dropout or _DROPOUT)
+    recipe = replace(recipe, model=model, train=_short(run, recipe.train, 0))
+    return start(recipe, data, run.tokenizer, out, initial=read_run(run.directory.path)).recipe
+
+
+def _short(run: LoadedRun, section: TrainSection, step: int) -> TrainSection:
+    """Steps of bounded work, neither evaluated nor averaged, and not the last of the training."""
+    context = section.context or run.config.model.max_seq_len
+    affordable = max(16, _WORK // run.model.num_parameters())
+    if run.architecture != "encoder-decoder":  # a shorter context would leave pairs out
+        context = min(context, affordable)
+    return replace(
+        section,
+        steps=max(section.steps, step + _STEPS + 1),
+        context=context,
+        batch_size=max(1, min(section.rows, affordable // context)),
+        batch_tokens=None,
+        grad_accumulation=min(section.grad_accumulation, 2),
+        evaluate_every=0,
+        save_every=0,
+        average_checkpoints=0,
+        patience=0,
+        compile="off",
+    )
+
+
+def _go(run: RunDirectory, recipe: Recipe, data: PreparedDataset, steps: int, seed: int) -> dict[str, Tensor]:
+    """Go on with a run for some steps, as in a process of its own, and return all that is in it at the end."""
+    for draw in (random.seed, np.random.seed, torch.manual_seed):
+        draw(seed)
+    job = resume(run, recipe, data)
+    for _ in train(job, _after(steps)):
+        pass
+    return _state(job)
+
+
+def _after(steps: int) -> Callable[[], bool]:
+    """Asked after every step: whether it was the last."""
+    left = iter(range(steps - 1, -1, -1))
+    return lambda: next(left) == 0
+
+
+def _state(job: TrainingJob) -> dict[str, Tensor]:
+    counters = ["step", "tokens", "skipped", "lines"]
+    counters += [f"pending_{name}" for name in ("targets", "tokens", "loss", "objective")]
+    names: dict[Tensor, str] = {parameter: name for name, parameter in job.model.named_parameters()}
+    state = {f"weights of {name}": tensor for name, tensor in model_tensors(job.model).items()}
+    for optimizer in job.optimizers:
+        for parameter, remembered in optimizer.state.items():
+            state |= {f"{key} of {names[parameter]}": value for key, value in remembered.items()}
+    state |= {f"average of {name}": tensor for name, tensor in job.average.tensors.items()} if job.average else {}
+    state |= {f"counter {name}": torch.tensor(float(getattr(job.progress, name) or 0)) for name in counters}
+    return {**state, **random_states(job.device, job.workers)}
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A training sets this process's seeds and threads; both are put back."""
+    threads, python, numpy = torch.get_num_threads(), random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(range(torch.cuda.device_count())):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+def _digests(batches: Batches, start: int, end: int) -> list[bytes]:
+    stream = batches.training(start)
+    return [_digest(next(stream)) for _ in range(start, end)]
+
+
+def _digest(batch: Batch) -> bytes:
+    arrays = (batch.input_ids, batch.labels, batch.decoder_input_ids, batch.padding_mask)
+    return b"|".join(array.tobytes() for array in arrays if array is not None)
+
+
+@proof("saved and loaded", "What is saved and loaded again is the same to the last bit: weights, ties and tokenizer.")
+def saved_and_loaded(subject: VerifiedRun) -> Iterator[Finding]:
+    """The run is written to a temporary folder as any run is written, and read as any run is read."""
+    run = subject.run
+    with temporary_folder() as folder, torch.random.fork_rng(range(torch.cuda.device_count())):
+        copy = RunDirectory(folder)
+        _write(run, copy)
+        again = load_run(copy.path)
+        stored, _ = load_tensors(copy.weights)
+        names = set(model_tensors(run.model)) ^ set(stored)
+        ours, theirs = dict(again.model.state_dict()), dict(run.model.state_dict())
+        yield same_bits(ours, theirs)
+        yield at_most(len(names), 0, "numbers", f"the file and the model do not both have {min(names, default='')}")
+        yield at_most(_untied(run), 0, "numbers", "matrices that are one in the model are two")
+        yield at_most(_untied(again), 0, "numbers", "matrices that are one in the model are two after loading")
+        is_other = run.tokenizer.fingerprint != again.tokenizer.fingerprint or run.config != again.config
+        yield at_most(is_other, 0, "numbers", "the tokenizer or the config is another one after loading")
+
+
+@proof("files agree", "The files of the run, its checkpoints and its dataset belong together.")
+def files_agree(subject: VerifiedRun) -> Finding:
+    """Ids, steps and fingerprints; the weights of checkpoints are not read."""
+    found = list(_disagreements(subject))
+    return at_most(len(found), 0, "files", found[0] if found else "")
+
+
+def _write(run: LoadedRun, out: RunDirectory) -> None:
+    run.tokenizer.save(out.tokenizer)
+    write_config(out.config, run.config)
+    save_tensors(out.weights, model_tensors(run.model), {"run_id": run.config.run_id})
+    write_text(out.recipe, to_toml(run.recipe))
+
+
+def _untied(run: LoadedRun) -> int:
+    """Numbers that the model has twice, where one built from its section has them once."""
+    section = run.config.model
+    with torch.device("meta"):
+        wanted = _ties(ARCHITECTURES[section.architecture](section))
+    return sum(run.model.get_parameter(name).numel() for names in wanted ^ _ties(run.model) for name in names)
+
+
+def _ties(model: nn.Module) -> set[frozenset[str]]:
+    """The names under which one parameter is found, of those that have several."""
+    names = defaultdict(set)
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names[id(parameter)].add(name)
+    return {frozenset(group) for group in names.values() if len(group) > 1}
+
+
+def _disagreements(subject: VerifiedRun) -> Iterator[str]:
+    run, directory = subject.run, subject.run.directory
+    data = subject.data
+    if data is not None:
+        if data.manifest.tokenizer_fingerprint != run.config.tokenizer_fingerprint:
+            yield f"{data.path} was made with another tokenizer"
+        if read_run_data(directory.data).fingerprint != data.manifest.fingerprint:
+            yield f"{data.path} is not the dataset that {directory.data} names"
+    for folder in directory.checkpoints().values():
+        for name in ("model", "optimizer"):
+            if _run_id(folder, name) != run.config.run_id:
+                yield f"{folder / name} is damaged, or of another run"
+        try:
+            open_checkpoint(folder)
+        except TfcliError as error:
+            yield error.problem
+
+
+def _run_id(checkpoint: Path, name: str) -> str | None:
+    """The id that a checkpoint's tensors carry, whole or in parts."""
+    parts, file = checkpoint / f"{name}.parts", checkpoint / f"{name}.safetensors"
+    try:
+        return str((read_json(parts / ABOUT) if parts.is_dir() else read_header(file).metadata).get("run_id"))
+    except (TfcliError, AttributeError):
+        return None

@@ -1,0 +1,165 @@
+"""Generation checks: greedy, beam search and sampling find the same texts by every way that has to lead to them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+
+from tfcli.generation.beam_search import prompt_beams
+from tfcli.generation.decoding import Continuation, collect, prompt_tokens
+from tfcli.generation.generate import generate, stream
+from tfcli.models.decoder import Decoder
+from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.recipe.generate import GenerateSection
+from tfcli.records.generation import Filled, Generated
+from tfcli.verification.cache import require_generation
+from tfcli.verification.check import Finding, ModelInputs, Skipped, alike, at_most, predict, proof, ragged
+from tfcli.verification.subject import VerifiedRun
+
+_NEW_TOKENS = 16
+_BEAM = 3
+_SAMPLES = 2
+
+
+@proof("beam of one", "Beam search with one beam finds the text of greedy decoding, with the same score.")
+@torch.inference_mode()
+def beam_of_one(subject: VerifiedRun) -> Iterator[Finding]:
+    """Of several prompts at once."""
+    prompts = _prompts(subject)
+    settings = _settings(subject, temperature=0.0, beam=1)
+    greedy, found = _decoded(subject, prompts, settings), _beams(subject, prompts, settings)
+    for number, ([ours], [theirs]) in enumerate(zip(found, greedy, strict=True), start=1):
+        yield at_most(ours.token_ids != theirs.token_ids, 0, "texts", f"prompt {number} is continued otherwise")
+        yield alike(subject, _number(ours.score), _number(theirs.score), f"the score of prompt {number}")
+
+
+@proof(
+    "scores",
+    "The score of a text, drawn or found by beams, is the sum of ln p of its tokens when it is read at once.",
+)
+@torch.inference_mode()
+def scores(subject: VerifiedRun) -> Iterator[Finding]:
+    """Beams change places while they are found: one that went on from another's cache would have another's score."""
+    prompts = _prompts(subject)
+    drawn = _decoded(subject, prompts, _settings(subject, num_samples=_SAMPLES))
+    found = _beams(subject, prompts, _settings(subject, temperature=0.0, beam=_BEAM, num_samples=_SAMPLES))
+    for how, by_prompt in (("drawn", drawn), ("found by beams", found)):
+        for number, (prompt, texts) in enumerate(zip(prompts, by_prompt, strict=True), start=1):
+            for text in texts:
+                again = _score(subject, prompt, text)
+                yield alike(subject, _number(text.score), again, f"a text {how}, of prompt {number}")
+
+
+@proof("same seed", "The same seed gives the same text, alone and whatever else is in the batch.")
+@torch.inference_mode()
+def same_seed(subject: VerifiedRun) -> Iterator[Finding]:
+    """Several prompts, several samples of each."""
+    prompts = _prompts(subject)
+    settings = _settings(subject, seed=7, num_samples=_SAMPLES)
+    together = _decoded(subject, prompts, settings)
+    for number, (prompt, ours) in enumerate(zip(prompts, together, strict=True), start=1):
+        [alone] = _decoded(subject, [prompt], settings)
+        for sample, (text, by_itself) in enumerate(zip(ours, alone, strict=True), start=1):
+            where = f"sample {sample} of prompt {number}"
+            yield at_most(text.token_ids != by_itself.token_ids, 0, "texts", where)
+
+
+def _settings(subject: VerifiedRun, **chosen: object) -> GenerateSection:
+    new = max(1, min(_NEW_TOKENS, subject.longest // 2, subject.single_steps // _BEAM))
+    return replace(GenerateSection(), max_new_tokens=new, **chosen)  # type: ignore[arg-type]
+
+
+def _prompts(subject: VerifiedRun) -> list[list[int]]:
+    """Prompts of different lengths, as a model of this architecture reads them."""
+    require_generation(subject)
+    room = subject.longest // 2
+    if subject.run.architecture == "encoder-decoder":
+        room -= len(subject.roles.source(()))
+    if room < 1:
+        raise Skipped("the context has no room for a prompt and a text")
+    if subject.run.architecture == "encoder-decoder":
+        return ragged(subject.sources(min(room, _NEW_TOKENS)))
+    return ragged(subject.ids(min(room, _NEW_TOKENS)))
+
+
+def _decoded(
+    subject: VerifiedRun, prompts: Sequence[Sequence[int]], settings: GenerateSection
+) -> list[list[Continuation]]:
+    """The samples of every prompt."""
+    samples = settings.num_samples
+    texts = collect(prompt_tokens(_model(subject), prompts, subject.roles, settings), len(prompts) * samples)
+    return [texts[first : first + samples] for first in range(0, len(texts), samples)]
+
+
+def _beams(
+    subject: VerifiedRun, prompts: Sequence[Sequence[int]], settings: GenerateSection
+) -> list[list[Continuation]]:
+    """The best texts of every prompt."""
+    return prompt_beams(_model(subject), prompts, subject.roles, settings)
+
+
+def _model(subject: VerifiedRun) -> Decoder | EncoderDecoder:
+    assert isinstance(subject.model, Decoder | EncoderDecoder)
+    return subject.model
+
+
+def _score(subject: VerifiedRun, prompt: Sequence[int], text: Continuation) -> torch.Tensor:
+    """The sum of ln p of a text's tokens, from one pass.
+
+    Shape:
+        returns: (1,)
+    """
+    device, source, before = subject.run.device, None, list(prompt)
+    if subject.run.architecture == "encoder-decoder":
+        source = torch.tensor([subject.roles.source(prompt)], device=device)
+        before = list(subject.roles.target_prefix)
+    ids = torch.tensor([*before, *text.token_ids], device=device)
+    logits = predict(subject.model, ModelInputs(ids[None, :-1], source))[0, len(before) - 1 :]
+    new = ids[len(before) :, None]
+    return logits.cpu().double().log_softmax(-1).gather(-1, new.cpu()).sum()[None]
+
+
+def _number(score: float) -> torch.Tensor:
+    return torch.tensor([score], dtype=torch.float64)
+
+
+_PROMPTS = 2
+_STREAMING_NEW_TOKENS = 16
+
+
+@proof("streaming", "The pieces of a text that is printed as it comes join to what all its tokens decode to at once.")
+def streaming(subject: VerifiedRun) -> Iterator[Finding]:
+    """Greedy and drawn, through the run itself; so is the text that is made in one go."""
+    require_generation(subject)
+    run = subject.run
+    new = max(1, min(_STREAMING_NEW_TOKENS, subject.single_steps))
+    for temperature in (0.0, 1.0):
+        settings = replace(GenerateSection(), temperature=temperature, max_new_tokens=new)
+        for prompt in _streaming_prompts(subject):
+            *pieces, streamed = stream(run, prompt, settings, sample=True)
+            made = generate(run, prompt, settings, sample=True)
+            assert isinstance(streamed, Generated) and not isinstance(made, Filled)
+            printed = "".join(piece for piece in pieces if isinstance(piece, str))
+            for text, ids in ((printed, streamed.token_ids), (made[0].text, made[0].token_ids)):
+                whole = _streaming_decoded(subject, prompt, ids)
+                yield at_most(_apart(text, whole), 0, "characters", f"what follows {prompt!r}")
+
+
+def _streaming_decoded(subject: VerifiedRun, prompt: str, ids: Sequence[int]) -> str:
+    """The text of some tokens; where they continue a prompt, behind it."""
+    tokenizer = subject.run.tokenizer
+    before = tokenizer.encode(prompt) if subject.run.architecture == "decoder" else []
+    return tokenizer.decode([*before, *ids])[len(tokenizer.decode(before)) :]
+
+
+def _streaming_prompts(subject: VerifiedRun) -> list[str]:
+    """Pieces of text that leave room for more; a translation needs a source that is not empty."""
+    texts = subject.texts(_PROMPTS, tokens=max(1, min(8, subject.longest // 4)))
+    return [text for text in texts if 0 < len(subject.run.tokenizer.encode(text)) < subject.longest - 2]
+
+
+def _apart(ours: str, theirs: str) -> int:
+    """Characters from the first that differs to the end of the longer text."""
+    same = next((place for place, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other), None)
+    shorter, longer = sorted((len(ours), len(theirs)))
+    return longer - (shorter if same is None else same)
