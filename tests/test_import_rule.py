@@ -91,6 +91,8 @@ def part_of(name: str) -> str:
         return "commands"
     if len(names) > 2 and (names[-1] == "view" or names[-1].endswith("_view")):
         return "views"
+    if len(names) > 2 and names[-1] == "record":
+        return "records"
     if len(names) > 1 and (PACKAGE.joinpath(*names[1:]) / "__init__.py").is_file() and name != ".".join(names):
         return "records"  # a name out of a package: its record
     return names[1]

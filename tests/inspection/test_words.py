@@ -7,8 +7,8 @@ import numpy as np
 
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.compute import attention
-from tfcli.inspection.embeddings import Word
 from tfcli.inspection.embeddings.compute import tokens
+from tfcli.inspection.embeddings.record import Word
 from tfcli.inspection.heads.statistics import on_words, spelled
 from tfcli.inspection.lens.compute import lens
 from tfcli.inspection.losses import ScoredToken

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tests.support.runs import tiny_recipe
-from tfcli.interop import Exportable
+from tfcli.interop.record import Exportable
 from tfcli.records.training import TrainingFinished
 from tfcli.runs.card import run_card
 

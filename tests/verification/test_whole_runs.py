@@ -24,10 +24,11 @@ from tfcli.runs.weights import load_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training import checkpoint as state
 from tfcli.training import loop
-from tfcli.verification import Check, export, labels
 from tfcli.verification import checkpoint as resumed
 from tfcli.verification import checkpoint as saved
+from tfcli.verification import export, labels
 from tfcli.verification.check import Proof
+from tfcli.verification.record import Check
 from tfcli.verification.subject import VerifiedRun
 
 PROOFS = (

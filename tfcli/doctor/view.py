@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tfcli.doctor import Diagnosis, Processor
+from tfcli.doctor.record import Diagnosis, Processor
 from tfcli.draw.numbers import plural, short
 from tfcli.draw.safe import printable
 

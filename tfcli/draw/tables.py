@@ -32,7 +32,7 @@ from tfcli.records.training import (
     TrainingFinished,
     TrainingStarted,
 )
-from tfcli.verification import Verification
+from tfcli.verification.record import Verification
 
 
 def grid(*heads: str) -> Table:

@@ -18,8 +18,8 @@ from tfcli.errors import TfcliError, UsageError
 from tfcli.outputs import require_output, write_output
 
 if TYPE_CHECKING:
-    from tfcli.planning import Candidate, Measured, Plan
     from tfcli.planning.plan import Compose
+    from tfcli.planning.record import Candidate, Measured, Plan
     from tfcli.recipe.loading import Settings
     from tfcli.recipe.recipe import Recipe
 
@@ -56,7 +56,7 @@ def plan(
       tfcli plan --minutes 20
       tfcli plan 'books/*.txt' --minutes 5 --out books.toml
     """
-    from tfcli.planning import FOUND
+    from tfcli.planning.record import FOUND
     from tfcli.planning.view import PlanView
     from tfcli.recipe.loading import build_recipe, to_toml
 
@@ -95,8 +95,8 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     from tfcli.models.head import require_head
     from tfcli.models.presets import SIZES
     from tfcli.pipeline.datasets import obtain_data
-    from tfcli.planning import Plan
     from tfcli.planning.plan import MOST_EPOCHS, candidates, choose, least_minutes, settings_of
+    from tfcli.planning.record import Plan
     from tfcli.training.job import resolve_for_machine
 
     plain = compose({})
@@ -185,7 +185,7 @@ def _written(plan: "Plan") -> list[str]:
 def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
     """Train the proposal in a process and a folder of its own, which goes afterwards."""
     from tfcli.files import write_text
-    from tfcli.planning import Measured
+    from tfcli.planning.record import Measured
     from tfcli.processes import child, temporary_folder
     from tfcli.recipe.loading import to_toml
 

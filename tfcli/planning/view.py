@@ -10,7 +10,7 @@ from rich.text import Text
 from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.tables import bar, grid
 from tfcli.inspection.model import ParameterGroup
-from tfcli.planning import Candidate, MemoryRecord, Plan, TrainingOutline
+from tfcli.planning.record import Candidate, MemoryRecord, Plan, TrainingOutline
 
 _MEMORY = {
     "process": "interpreter and libraries",

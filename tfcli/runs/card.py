@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from tfcli.interop import Exportable
+from tfcli.interop.record import Exportable
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.training import TrainingFinished

@@ -18,7 +18,7 @@ from tfcli import files
 from tfcli.corpora.source import Text, stretches
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import digest
-from tfcli.inspection.embeddings import Word
+from tfcli.inspection.embeddings.record import Word
 from tfcli.records.roles import TokenRoles
 from tfcli.records.tokenization import Encoding
 from tfcli.tokenization.chat import ChatTemplates, read_chat_templates

@@ -28,7 +28,6 @@ from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.inference import prepare_for_inference
 from tfcli.models.transformer import AttentionWeights, Transformer
 from tfcli.recipe.model import WeightPrecision
-from tfcli.verification import Check, OwnFigure, OwnPrecision
 from tfcli.verification.causality import padded_batch
 from tfcli.verification.check import (
     RELATIVE,
@@ -45,6 +44,7 @@ from tfcli.verification.check import (
     ragged,
     reading,
 )
+from tfcli.verification.record import Check, OwnFigure, OwnPrecision
 from tfcli.verification.subject import ROWS, VerifiedRun
 
 CHUNKED = "in chunks"

@@ -28,7 +28,7 @@ from tfcli.models.decoder import Decoder
 from tfcli.models.encoder import Encoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.transformer import AttentionWeights, Transformer
-from tfcli.verification import Check
+from tfcli.verification.record import Check
 from tfcli.verification.subject import VerifiedRun, padded
 
 RELATIVE = "of the largest number"

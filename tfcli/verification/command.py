@@ -8,7 +8,7 @@ from tfcli.console.terminal import Terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tfcli.verification import Check, Verification
+    from tfcli.verification.record import Check, Verification
     from tfcli.verification.subject import VerifiedRun
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from tfcli.verification import Check, Verification
 from tfcli.verification.attention import attention_sums, fused_attention, masked_weights, row_attention
 from tfcli.verification.cache import (
     OwnPath,
@@ -24,6 +23,7 @@ from tfcli.verification.checkpoint import data_order, files_agree, resumed_train
 from tfcli.verification.export import exported
 from tfcli.verification.generation import beam_of_one, same_seed, scores, streaming
 from tfcli.verification.labels import evaluation_by_batches, evaluation_twice, labels, loss
+from tfcli.verification.record import Check, Verification
 from tfcli.verification.subject import VerifiedRun
 from tfcli.verification.tokenizer import batches, round_trip, special_tokens_apart, stream
 

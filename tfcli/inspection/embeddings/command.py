@@ -25,7 +25,7 @@ from tfcli.console.terminal import Terminal
 from tfcli.outputs import require_output, writing
 
 if TYPE_CHECKING:
-    from tfcli.inspection.embeddings import EmbeddingsRecord
+    from tfcli.inspection.embeddings.record import EmbeddingsRecord
 
 
 @command

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tfcli.errors import UsageError, shortened
 from tfcli.generation.decoding import padded
 from tfcli.inspection.attention.choice import require_place
-from tfcli.inspection.embeddings import (
+from tfcli.inspection.embeddings.record import (
     EmbeddingsRecord,
     MatrixSide,
     Neighbour,
