@@ -105,7 +105,7 @@ def group(place: str, help_text: str) -> typer.Typer:
 
 
 def leave_out_markdown() -> None:
-    """typer loads rich's Markdown for help texts written in it. Ours are not, and loading it would take a fifth
+    """Typer loads rich's Markdown for help texts written in it. Ours are not, and loading it would take a fifth
     of the time of `tfcli --help`, after which this process ends."""
     unused = types.ModuleType("rich.markdown")
     unused.Markdown = object  # type: ignore[attr-defined]

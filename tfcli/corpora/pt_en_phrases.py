@@ -338,7 +338,7 @@ def np(
     owner: Phrase | None = None,
     plural: object = False,
 ) -> Phrase:
-    """o livro vermelho de Ana = Ana's red book: adjective and owner follow in Portuguese, lead in English."""
+    """O livro vermelho de Ana = Ana's red book: adjective and owner follow in Portuguese, lead in English."""
     person = "3p" if plural else "3s"
     masculine, feminine, english = determiner
     phrase = join(
@@ -355,7 +355,7 @@ def np(
 
 @step
 def possessive(who: Phrase) -> Phrase:
-    """de Ana = Ana's."""
+    """De Ana = Ana's."""
     last = who.en[-1]
     return who._replace(pt=(Word("de", last.links), *who.pt), en=(*who.en[:-1], Word(last.text + "'s", last.links)))
 

@@ -82,7 +82,7 @@ def bleu_of(counts: Array) -> Array:
 
 
 def chrf_of(counts: Array) -> Array:
-    """chrF of summed counts, (…, K) → (…)."""
+    """ChrF of summed counts, (…, K) → (…)."""
     return _scored(_metrics()[1], counts)
 
 

@@ -35,7 +35,7 @@ def ruled_out(ids: Sequence[int], like: Tensor) -> Tensor:
 
 
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
-    """z / τ, less a constant that the softmax ignores (Ackley et al. 1985). Below 1 sharper, above 1 flatter.
+    """Z / τ, less a constant that the softmax ignores (Ackley et al. 1985). Below 1 sharper, above 1 flatter.
 
     Shape:
         logits: (R, Vocab) → (R, Vocab)
@@ -143,7 +143,7 @@ def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
-    """ln p of one chosen id a row, under the model itself.
+    """Ln p of one chosen id a row, under the model itself.
 
     Shape:
         logits: (R, Vocab); ids: (R,)

@@ -65,7 +65,7 @@ def has_bfloat16_products() -> bool:
 
 
 def biased_product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x Wᵀ + b, with the bias added by oneDNN's matrix product itself; without it, as PyTorch has it.
+    """X Wᵀ + b, with the bias added by oneDNN's matrix product itself; without it, as PyTorch has it.
 
     Shape:
         rows: (…, in); weight: (out, in), or as `packed` gives it; bias: (out,)
@@ -91,7 +91,7 @@ def packed(weight: Tensor) -> Tensor:
 
 
 def int8_product(rows: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
-    """x (s ⊙ q)ᵀ for a weight in eight bits with a scale a row.
+    """X (s ⊙ q)ᵀ for a weight in eight bits with a scale a row.
 
     Shape:
         rows: (N, in), bfloat16; quantized: (out, in), int8; scale: (out,), bfloat16
@@ -129,7 +129,7 @@ def dropped_out(x: Tensor, rate: float) -> tuple[Tensor, Tensor]:
 
 
 def lerp_all(tensors: Sequence[Tensor], ends: Sequence[Tensor], weight: float) -> None:
-    """x ← x + weight · (end − x) for every tensor, in place and in one pass."""
+    """X ← x + weight · (end − x) for every tensor, in place and in one pass."""
     try:
         foreach_lerp(tensors, ends, weight)
         return

@@ -145,7 +145,7 @@ def is_single(label: str) -> bool:
 
 
 def renyi_efficiency(counts: NDArray[np.int64], vocabulary: int) -> float:
-    """ln Σ pᵅ / (1 − α) over ln |V|, with the tokens' shares p and α = 2.5 (Zouhar et al. 2023).
+    """Ln Σ pᵅ / (1 − α) over ln |V|, with the tokens' shares p and α = 2.5 (Zouhar et al. 2023).
 
     >>> renyi_efficiency(np.array([5, 5, 0, 0]), 4)
     0.5

@@ -128,7 +128,7 @@ class _Tokens:
         self.log_z = self.of_label = hidden.new_empty(0)
 
     def losses(self) -> Tensor:
-        """log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far; and the
+        """Log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far; and the
         same without smoothing. Remembers the logits.
 
         Shape:

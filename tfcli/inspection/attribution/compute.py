@@ -99,7 +99,7 @@ def _heads(attention: MultiHeadAttention, one: AttentionPass, kind: PartKind, la
 
 
 def _added(summands: Summands, new: Summands, residual: Residual, layer: int) -> Summands:
-    """x + f(…), normalised where the norm comes after."""
+    """X + f(…), normalised where the norm comes after."""
     joined = dict(summands)
     for part, row in new.items():
         joined[part] = joined[part] + row if part in joined else row

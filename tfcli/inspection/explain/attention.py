@@ -67,7 +67,7 @@ def _last_row(subject: Subject, head: int, letter: str) -> str:
 
 
 def cosines(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
-    """cos θ of queries and keys beside their dot products, and the pairs nearest to parallel, orthogonal, opposite."""
+    """Cos θ of queries and keys beside their dot products, and the pairs nearest to parallel, orthogonal, opposite."""
     passed = subject.attention_pass
     between = F.normalize(passed.query, dim=-1) @ F.normalize(passed.key, dim=-1).transpose(-2, -1)
     raw = dot_scores(passed.query, passed.key, 1.0)

@@ -93,7 +93,6 @@ def numbered(size: int) -> tuple[str, ...]:
 
 def notation(name: NotationName) -> Notation:
     """A lecture's notation by its name."""
-
     return {"bishop": BISHOP, "udl": UDL, "cs224n": CS224N, "inf721": INF721}[name]
 
 
