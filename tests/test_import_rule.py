@@ -377,9 +377,9 @@ def test_what_is_allowed_is_let_through(name: str, source: str):
 def test_a_package_resolves_its_relative_imports_from_itself():
     """In tfcli/data/__init__.py one dot is tfcli.data; in tfcli/data/batch.py too, and two dots are tfcli."""
     package = Module("tfcli.data", "from . import batch", is_package=True)
-    module = Module("tfcli.data.batch", "from . import draws\nfrom ..errors import UsageError")
+    module = Module("tfcli.data.batch", "from . import windows\nfrom ..errors import UsageError")
     assert [i.name for i in package.imports()] == ["tfcli.data.batch"]
-    assert [i.name for i in module.imports()] == ["tfcli.data.batch", "tfcli.errors.UsageError"]
+    assert [i.name for i in module.imports()] == ["tfcli.data.windows", "tfcli.errors.UsageError"]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ def open_source(
         TfcliError: the hub cannot be reached.
 
     Example:
-        >>> open_source(["builtin:stories", "more/*.txt"], "text", max_documents=1000)
+        >>> open_source(["builtin:stories"], "text", max_documents=1000).names
+        ('builtin:stories',)
     """
     names = (names,) if isinstance(names, str) else tuple(names)
     require_column_count(kind, columns)

@@ -164,8 +164,10 @@ def part_of_parameter(name: str) -> ParameterPart:
     A norm is one of the norms wherever it stands. Tables of positions are embeddings, also where queries and keys alone
     get them; a bias of distances is part of the attention that adds it to its scores.
 
-        >>> part_of("stack.layers.0.attention.query.weight"), part_of("stack.layers.0.attention_residual.norm.weight")
-        ('attention', 'norms')
+        >>> part_of_parameter("stack.layers.0.attention.query.weight")
+        'attention'
+        >>> part_of_parameter("stack.layers.0.attention_residual.norm.weight")
+        'norms'
 
     Args:
         name: as `Transformer.named_parameters` has it.

@@ -92,7 +92,7 @@ def worth(tokens: float, unique: float) -> float:
     """New tokens that so many of a text of `unique` are worth.
 
     >>> round(worth(500, 1000)), round(worth(4000, 1000)), round(worth(16_000, 1000))
-    (500, 3726, 10585)
+    (500, 3726, 10586)
     """
     if tokens <= unique:
         return tokens

@@ -1,0 +1,68 @@
+"""The house is easy to live in: few small or large files, tests where the code is, worked examples that work."""
+
+import ast
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+import tfcli
+
+PACKAGE = Path(tfcli.__file__).parent
+FILES = {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in FILES}
+
+# Under 60 lines and imported by one file alone: each with its reason.
+SMALL = {}
+# Above 500 lines: each is one idea.
+LARGE = {}
+MOST_LARGE = 12
+
+
+def importers() -> dict[Path, set[Path]]:
+    found: dict[Path, set[Path]] = {path: set() for path in FILES}
+    for path, source in FILES.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            for name in names:
+                if name in MODULES and MODULES[name] != path:
+                    found[MODULES[name]].add(path)
+    return found
+
+
+def test_a_helper_lives_with_its_only_caller() -> None:
+    small = {
+        str(path.relative_to(PACKAGE))
+        for path, by in importers().items()
+        if len(by) == 1 and path.stem not in ("__init__", "__main__") and len(FILES[path].splitlines()) < 60
+    }
+    assert small == set(SMALL)
+
+
+def test_a_large_file_is_one_idea() -> None:
+    large = {str(path.relative_to(PACKAGE)) for path, source in FILES.items() if len(source.splitlines()) > 500}
+    assert large == set(LARGE)
+    assert len(large) <= MOST_LARGE
+
+
+def test_every_room_has_tests_of_its_own() -> None:
+    """`records` are tested where they are made, `console` through the commands in tests/cli."""
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    tested = {path.name for path in Path(__file__).parent.iterdir() if any(path.glob("test_*.py"))}
+    assert rooms - tested <= {"records", "console", "doctor"}
+
+
+WITH_EXAMPLES = [name for name, path in MODULES.items() if ">>> " in FILES[path] and "explorer" not in name]
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_worked_examples_work(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.attempted > 0
+    assert found.failed == 0
