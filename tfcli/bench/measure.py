@@ -134,12 +134,7 @@ _PAUSE = 0.02
 
 
 def measure(
-    sides: Sequence[SideProcess],
-    rounds: int,
-    *,
-    warmup: int,
-    tell: Callable[[str], None],
-    unit: str = "round",
+    sides: Sequence[SideProcess], rounds: int, *, warmup: int, tell: Callable[[str], None], unit: str = "round"
 ) -> tuple[list[list[float]], list[int]]:
     """Every side's seconds (`in_turns`), and the most bytes that its process held."""
     total = warmup + rounds

@@ -34,8 +34,7 @@ Prompts = Annotated[
     typer.Argument(metavar="PROMPT|-", help="Text to continue, translate or fill; - reads a prompt a line."),
 ]
 PromptFile = Annotated[
-    Path | None,
-    _option("--prompts", panel=_PROMPTS, metavar="FILE", help='A prompt a line, or .jsonl with "prompt".'),
+    Path | None, _option("--prompts", panel=_PROMPTS, metavar="FILE", help='A prompt a line, or .jsonl with "prompt".')
 ]
 Interactive = Annotated[
     bool, _option("--interactive", "-i", panel=_PROMPTS, help="Ask for prompts until an empty line.")

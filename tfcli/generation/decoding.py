@@ -234,12 +234,7 @@ def prefill(
 
 @torch.inference_mode()
 def prefill_prompts(
-    model: Decoder,
-    prompts: Sequence[Sequence[int]],
-    *,
-    rows: int,
-    max_new_tokens: int,
-    beyond: BeyondContext = "stop",
+    model: Decoder, prompts: Sequence[Sequence[int]], *, rows: int, max_new_tokens: int, beyond: BeyondContext = "stop"
 ) -> DecodingState:
     """As `prefill`, a row a prompt. They may differ in length: shorter ones are padded at the left, where nothing
     looks, and count their positions from their own beginning."""

@@ -61,8 +61,7 @@ def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None)
         )
     if settings.chat and tokenizer.chat is None:
         raise UsageError(
-            "The run has no chat template, as imported chat models bring along",
-            "leave --chat out, or import it again",
+            "The run has no chat template, as imported chat models bring along", "leave --chat out, or import it again"
         )
     if settings.system and not settings.chat:
         raise UsageError("--system is a part of a chat, and there is none", "add --chat")
@@ -73,8 +72,7 @@ def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None)
         )
     if 1 < settings.beam < settings.num_samples:
         raise UsageError(
-            f"A beam of {settings.beam} cannot give {settings.num_samples} texts",
-            "raise the beam to their number",
+            f"A beam of {settings.beam} cannot give {settings.num_samples} texts", "raise the beam to their number"
         )
 
 

@@ -98,13 +98,7 @@ class DecodingCache:
     """
 
     def __init__(
-        self,
-        model: Transformer,
-        rows: int,
-        capacity: int,
-        first: int = 0,
-        left: Tensor | None = None,
-        sources: int = 0,
+        self, model: Transformer, rows: int, capacity: int, first: int = 0, left: Tensor | None = None, sources: int = 0
     ) -> None:
         section = model.section
         self.capacity, self.left = capacity, left

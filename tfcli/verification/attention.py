@@ -161,13 +161,7 @@ def _layers(
 
 
 def may_attend(
-    queries: int,
-    keys: int,
-    *,
-    causal: bool,
-    window: int | None,
-    padding_mask: Tensor | None,
-    device: torch.device,
+    queries: int, keys: int, *, causal: bool, window: int | None, padding_mask: Tensor | None, device: torch.device
 ) -> Tensor:
     """Who may attend to whom; the queries are the last of the keys' positions.
 

@@ -69,10 +69,7 @@ def cached_decoding(subject: VerifiedRun) -> Iterator[Finding]:
                 yield alike(subject, pieces[:, position], at_once[:, position], where)
 
 
-@proof(
-    "cross-attention kept",
-    "The cross-attention that is kept while a target grows is that of the source itself.",
-)
+@proof("cross-attention kept", "The cross-attention that is kept while a target grows is that of the source itself.")
 @torch.inference_mode()
 def cross_attention_kept(subject: VerifiedRun) -> Iterator[Finding]:
     """Compares the attention weights of every layer, which follow from the kept keys."""

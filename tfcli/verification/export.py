@@ -26,8 +26,7 @@ _LIMIT = 2e-5
 
 
 @proof(
-    "exported = original",
-    "Under transformers, the exported run has the same logits and its tokenizer the same ids.",
+    "exported = original", "Under transformers, the exported run has the same logits and its tokenizer the same ids."
 )
 def exported(subject: VerifiedRun) -> Finding:
     """In a temporary folder, with the automatic classes, and no tensor missing or left over."""

@@ -34,8 +34,7 @@ def beam_of_one(subject: VerifiedRun) -> Iterator[Finding]:
 
 
 @proof(
-    "scores",
-    "The score of a text, drawn or found by beams, is the sum of ln p of its tokens when it is read at once.",
+    "scores", "The score of a text, drawn or found by beams, is the sum of ln p of its tokens when it is read at once."
 )
 @torch.inference_mode()
 def scores(subject: VerifiedRun) -> Iterator[Finding]:
