@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.generation.small import FIRST, ROLES, small_model
-from tfcli.generation.decoding import DecodingState, prefill_prompts, prefill_sources
+from tfcli.generation.decoding import DecodingState, prefill
 from tfcli.generation.kv_cache import DecodingCache
+from tfcli.recipe.generate import GenerateSection
 
 VARIANTS = st.fixed_dictionaries(
     {
@@ -103,7 +104,7 @@ def reading(model: torch.nn.Module, sources: list[list[int]] | None, ids: torch.
     """A reader behind the texts `ids`: of a decoder, or at some sources."""
     if sources is None:
         return DecodingState(model, ids, rows=rows, limits=[8] * len(ids))
-    reader = prefill_sources(model, sources, ROLES, rows=rows, max_new_tokens=12)
+    reader = prefill(model, sources, ROLES, GenerateSection(max_new_tokens=12), rows=rows)
     if len(sources) < len(ids):
         reader.select([0] * len(ids))
     for column in ids.T:
@@ -143,7 +144,7 @@ def test_the_source_is_projected_once():
     model = small_model(architecture="encoder-decoder", num_layers=1)
     calls = []
     model.decoder.layers[0].cross_attention.key.register_forward_hook(lambda *_: calls.append(1))
-    reader = prefill_sources(model, [[5, 6]], ROLES, rows=1, max_new_tokens=4)
+    reader = prefill(model, [[5, 6]], ROLES, GenerateSection(max_new_tokens=4), rows=1)
     for token in (7, 8):
         reader.read(torch.tensor([token]))
     assert len(calls) == 1
@@ -180,7 +181,7 @@ def test_texts_behind_padding_are_read_as_if_alone(variant: dict[str, Any], left
     model = small_model(seed, **variant)
     texts = [random_ids(1, 8 - padded, seed + row)[0].tolist() for row, padded in enumerate(left)]
     prompts = [text[:-3] for text in texts]
-    reader = prefill_prompts(model, prompts, rows=len(texts), max_new_tokens=4)
+    reader = prefill(model, prompts, ROLES, GenerateSection(max_new_tokens=4), rows=len(texts))
     for column in (-3, -2, -1):
         reader.read(torch.tensor([text[column] for text in texts]))
     for row, text in enumerate(texts):

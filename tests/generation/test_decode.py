@@ -16,7 +16,7 @@ from tfcli.generation.decoding import (
     collect,
     decode,
     finish_of,
-    prefill_sources,
+    prefill,
     prompt_tokens,
 )
 from tfcli.generation.generate import trace_step
@@ -145,8 +145,8 @@ def test_prompt_and_text_stay_within_the_context(prompt_length: int, max_new_tok
 
 def test_a_translation_may_end_with_what_the_last_place_of_the_context_predicts():
     model = small_model(architecture="encoder-decoder")
-    assert prefill_sources(model, [[5]], ROLES, rows=1, max_new_tokens=99).limits == [16]
-    assert prefill_sources(model, [[5]], ROLES, rows=1, max_new_tokens=9).limits == [9]
+    assert prefill(model, [[5]], ROLES, GenerateSection(max_new_tokens=99), rows=1).limits == [16]
+    assert prefill(model, [[5]], ROLES, GenerateSection(max_new_tokens=9), rows=1).limits == [9]
 
 
 def test_the_end_token_is_a_reason_of_its_own():

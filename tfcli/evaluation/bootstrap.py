@@ -34,8 +34,7 @@ def resampled(sums: Array) -> Array:
 
     Equal numbers of units are drawn equally, so that two models' resamples hold the same documents.
 
-    Shape: sums (U, K); result (R, K)
-    """
+    Shape: sums (U, K); result (R, K)."""
     draw = np.random.default_rng(_SEED)
     units = len(sums)
     if units > MOST_UNITS:
@@ -51,8 +50,7 @@ def resampled(sums: Array) -> Array:
 def interval(values: Array) -> Interval | None:
     """Where the middle 95 % of a score's resamples lie (the percentile interval); None where some are no number.
 
-    Shape: values (R,)
-    """
+    Shape: values (R,)."""
     if np.isnan(values).any():
         return None
     low, high = np.quantile(values, (0.025, 0.975), method="inverted_cdf")
@@ -65,8 +63,7 @@ def p_value(differences: Array, difference: float) -> float | None:
     The resampled differences, moved to a mean difference of none, stand for what chance alone does (Efron and
     Tibshirani 1993, section 16.4); one is added above and below, so that no p-value is 0.
 
-    Shape: differences (R,)
-    """
+    Shape: differences (R,)."""
     if np.isnan(differences).any():
         return None
     by_chance = np.abs(differences - difference)

@@ -22,10 +22,7 @@ from tfcli.runs.load import LoadedRun
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """Sums of each unit, and the scores that they give, by name.
-
-    Shape: sums (U, K)
-    """
+    """Sums of each unit, and the scores that they give, by name. Shape: sums (U, K)."""
 
     sums: Array
     scores: dict[str, Score]

@@ -51,8 +51,7 @@ class Sums:
     """Of each cell: `nats` of −log p of its right tokens, `tokens` labelled, `correct` predicted first, and those of
     its labels that are the `unknown` token; `nameless` is the probability that went to ids without a token.
 
-    Shape: each (C,)
-    """
+    Shape: each (C,)."""
 
     nats: NDArray[np.float64]
     tokens: NDArray[np.int64]
@@ -135,10 +134,7 @@ Targets = Callable[[], list[str] | None]
 class Measured:
     """Sums over the cells of a text. `extent` is None where the nats do not cover the text; `lengths` are the tokens
     of each document, or of each pair's source, without those that frame it. `unscored` are first tokens before which
-    nothing stands.
-
-    Shape: lengths (documents,)
-    """
+    nothing stands. Shape: lengths (documents,)."""
 
     run: LoadedRun
     data: PreparedDataset

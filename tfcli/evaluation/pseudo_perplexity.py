@@ -27,8 +27,7 @@ class LoneMasks:
     Args:
         tokens: places of a batch; one window at least.
 
-    Shape: starts, lengths (windows,)
-    """
+    Shape: starts, lengths (windows,)."""
 
     view: TokenStreamView
     roles: TokenRoles

@@ -35,10 +35,7 @@ class TranslationScores:
 
 @dataclass(frozen=True, eq=False)
 class TranslationStatistics:
-    """What the scores of any selection of pairs are computed from.
-
-    Shape: bleu, chrf (N, K); exact (N,)
-    """
+    """What the scores of any selection of pairs are computed from. Shape: bleu, chrf (N, K); exact (N,)."""
 
     bleu: Array
     chrf: Array

@@ -94,8 +94,7 @@ def perplexity(loss: float) -> float:
 class Placed:
     """A batch, and the place of each label: in the stream of tokens, or, of pairs, the number of its pair.
 
-    Shape: places (B, T), or (B, 1)
-    """
+    Shape: places (B, T), or (B, 1)."""
 
     batch: Batch
     places: NDArray[np.int64]
@@ -112,10 +111,7 @@ _STRETCHES = 100
 @dataclass(frozen=True, eq=False)
 class Cells:
     """`firsts` are the places in the stream where cells begin (of pairs: none, a cell is a pair); `document` and
-    `unit` are the numbers of what each belongs to.
-
-    Shape: each (C,)
-    """
+    `unit` are the numbers of what each belongs to. Shape: each (C,)."""
 
     firsts: NDArray[np.int64] | None
     document: NDArray[np.int64]
@@ -142,8 +138,7 @@ class Extent:
 
     Else the whole is known from when it was read, and how it is spread over cells by what is given back.
 
-    Shape: bytes, characters (C,)
-    """
+    Shape: bytes, characters (C,)."""
 
     bytes: NDArray[np.float64]
     characters: NDArray[np.float64]
@@ -249,8 +244,7 @@ class SlidingWindows:
     def _windows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Where each window starts, the tokens it reads, and how many of them have been scored before.
 
-        Shape: each (windows,)
-        """
+        Shape: each (windows,)."""
         firsts, ends = self.view.documents if self.documents else np.array([[0], [len(self.view)]])
         readable = ends - firsts - 1  # nothing follows the last token
         counts = (readable > 0) + np.maximum(0, -(-(readable - self.context) // self.stride))

@@ -1,4 +1,4 @@
-"""Beam search: the best few beam hypotheses are kept at every step, of many prompts side by side.
+"""Beam search and diverse beam search: the best few beam hypotheses are kept at every step, of many prompts at once.
 
 Shape legend: R rows (all hypotheses of all prompts that are still read), k options a row, Vocab.
 
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count, zip_longest
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from typing import Literal
 
 import torch
@@ -65,20 +65,16 @@ class Hypothesis:
 
 @dataclass
 class _Group:
-    """Beams that compete with each other alone."""
-
     live: list[Hypothesis]
     ended: list[Hypothesis]
 
 
 class PromptBeams:
-    """The search over one prompt.
+    """The search over one prompt, the one that row number `prompt` has read.
 
     Args:
         stops: the tokens that end a text.
-        prompt: its number, and that of the row which has read it.
         limit: how many tokens a text may get.
-        ends: is asked with a text's tokens after each of them, whether the text ends there.
         observe: is told of the extensions: as many that are pruned as may be kept.
     """
 
@@ -108,8 +104,8 @@ class PromptBeams:
         """Keep the best extensions of every group; those that end leave the beam (Sutskever et al. 2014, section 3.2),
         so that a beam of 1 is greedy decoding.
 
-        A group loses `diversity` on a token for every earlier group that has chosen it at this step (Vijayakumar et al.
-        2018, algorithm 1, with the Hamming distance).
+        Diverse beam search: a group loses `diversity` on a token for every earlier group that has chosen it at this
+        step (Vijayakumar et al. 2018, algorithm 1, with the Hamming distance).
 
         Args:
             options: for every row of the batch its best tokens, `beam` of them where there are so many.
@@ -122,11 +118,25 @@ class PromptBeams:
             for place, (value, parent, token, log_probability) in enumerate(ranked):
                 text = parent.extended(int(token), log_probability, value, self._looked_at)
                 self._looked_at += 1
-                fate: Fate = "pruned" if place >= self._width else "ended" if self._is_over(text) else "kept"
+                ids = text.token_ids
+                is_over = ids[-1] in self._stops or len(ids) == self._limit or (self._ends and self._ends(ids))
+                fate: Fate = "pruned" if place >= self._width else "ended" if is_over else "kept"
                 if fate != "pruned":
                     (group.ended if fate == "ended" else group.live).append(text)
                 if self._observe is not None:
-                    self._observe(self.prompt, self._node(text, parent, number, fate))
+                    node = BeamNode(
+                        step=len(ids) - 1,
+                        parent=parent.node,
+                        token_id=ids[-1],
+                        token="",
+                        log_probability=log_probability,
+                        score=sum(text.log_probabilities),
+                        ranking=text.ranking(self._settings.length_penalty),
+                        group=number,
+                        fate=fate,
+                        chosen=False,
+                    )
+                    self._observe(self.prompt, node)
             if not ranked:
                 group.ended += parents  # nothing that may follow: they stay as they are
             if is_free:
@@ -138,10 +148,7 @@ class PromptBeams:
 
     def best(self) -> list[Continuation]:
         """The texts found, the best first: `num_samples` of them, the best of every group before any second best."""
-
-        def rank(text: Hypothesis) -> float:
-            return text.ranking(self._settings.length_penalty)
-
+        rank = methodcaller("ranking", self._settings.length_penalty)
         different: dict[tuple[int, ...], Hypothesis] = {}
         for in_turn in zip_longest(*(group.ended for group in self._groups)):
             for text in sorted(filter(None, in_turn), key=rank, reverse=True):
@@ -165,38 +172,15 @@ class PromptBeams:
         looked_at = self._width if self._observe is None else 2 * self._width
         return [extension for extension in extensions[:looked_at] if extension[0] > -math.inf]
 
-    def _node(self, text: Hypothesis, parent: Hypothesis, group: int, fate: Fate) -> BeamNode:
-        return BeamNode(
-            step=len(text.token_ids) - 1,
-            parent=parent.node,
-            token_id=text.token_ids[-1],
-            token="",
-            log_probability=text.log_probabilities[-1],
-            score=sum(text.log_probabilities),
-            ranking=text.ranking(self._settings.length_penalty),
-            group=group,
-            fate=fate,
-            chosen=False,
-        )
-
-    def _is_over(self, text: Hypothesis) -> bool:
-        ids = text.token_ids
-        return ids[-1] in self._stops or len(ids) == self._limit or (self._ends is not None and self._ends(ids))
-
     def _is_settled(self, group: _Group) -> bool:
-        """Whether none of a group's hypotheses can overtake the texts found.
-
-        A value can only fall, and its penalty is that of the longest text at most.
-        """
+        """Whether none of a group's hypotheses can overtake the texts found: a value can only fall, and its penalty is
+        that of the longest text at most."""
         alpha, best = self._settings.length_penalty, self._settings.num_samples
         group.ended = sorted(group.ended, key=lambda text: text.ranking(alpha), reverse=True)[:best]
         if not group.live or len(group.ended) < best:
             return not group.live
         hope = max(text.value for text in group.live) / length_penalty(self._limit, alpha)
         return group.ended[-1].ranking(alpha) >= hope
-
-
-_CHUNK = 64
 
 
 def prompt_beams(
@@ -209,14 +193,7 @@ def prompt_beams(
     ends: StoppingCriterion | None = None,
     observe: ObserveNode | None = None,
 ) -> list[list[Continuation]]:
-    """As `beam_search`, from the prompts.
-
-    Args:
-        prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
-
-    Raises:
-        UsageError: a prompt does not fit the context.
-    """
+    """As `beam_search`, from prompts as `prefill` takes them."""
     state = prefill(model, prompts, roles, settings, rows=len(prompts) * settings.beam)
     return beam_search(state, roles, settings, texts=prompts, prefix=prefix, ends=ends, observe=observe)
 
@@ -286,12 +263,13 @@ def _best(log_probabilities: Tensor, processed: Tensor, most: int) -> list[Optio
     """The `most` best of each row, with their log-probabilities under the model itself and what the search counts. What
     is ruled out or penalised leaves the others as probable as they are: else a text would win by being blocked.
 
-    Shape:
-        log_probabilities, processed: (R, Vocab)
-    """
+    Shape: log_probabilities, processed (R, Vocab)."""
     values, ids = best_tokens(processed, most)
     # One transfer to Python: floats hold ids below 2^24 exactly.
     return torch.stack([ids.to(values.dtype), log_probabilities.gather(-1, ids), values], 1).tolist()
+
+
+_CHUNK = 64
 
 
 def best_tokens(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -300,10 +278,7 @@ def best_tokens(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     The best tokens lie in the chunks with the best maxima, and maxima are found quickly. Of one token, the first of
     equals, as in greedy decoding.
 
-    Shape:
-        logits: (R, Vocab)
-        returns: two of (R, count), or of (R, Vocab) where there are fewer
-    """
+    Shape: logits (R, Vocab); returns: two of (R, count), or of (R, Vocab) where there are fewer."""
     rows, size = logits.shape
     if count == 1:
         best = logits.max(-1, keepdim=True)

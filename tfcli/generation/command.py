@@ -173,7 +173,7 @@ def generate(
     from functools import partial
 
     from tfcli.console.stdin import argument_batches, asked_batches, file_batches
-    from tfcli.errors import BrokenInputError, UsageError
+    from tfcli.errors import BrokenInputError
     from tfcli.generation.generate import settled
     from tfcli.generation.prompts import require_prompt
     from tfcli.models.head import require_head
@@ -194,7 +194,7 @@ def generate(
     shown = [name for name in ("trace", "show_beams") if arguments[name]]
     require_use([*given, *shown], loaded.architecture, settings, sample=sample)
     settled(loaded.model, loaded.tokenizer, settings, sample)  # refused before a prompt is waited for
-    how: How = "trace" if trace else "beams" if show_beams else "text"
+    how: Literal["text", "trace", "beams"] = "trace" if trace else "beams" if show_beams else "text"
     answers = Answers(terminal, loaded, settings, sample, how, json)
     if not prompts and not prompt_file and not interactive:
         if loaded.architecture != "decoder":
@@ -224,13 +224,8 @@ def generate(
 
 
 def _hint_at_quotes(terminal: Terminal, words: list[str], require: Callable[[str], None]) -> None:
-    """Say that each of several words is a prompt of its own, and how one is given.
-
-    Raises:
-        UsageError: one of them alone does not fit, and all together do.
-    """
+    """Say that each of several words is a prompt of its own; an error where one alone does not fit, and all do."""
     from tfcli.console.usage import quoted
-    from tfcli.errors import UsageError
 
     problem, remedy = f"Each of these {len(words)} words is a prompt of its own", f"for one prompt: {quoted(words)}"
     try:
@@ -243,31 +238,24 @@ def _hint_at_quotes(terminal: Terminal, words: list[str], require: Callable[[str
 
 
 def _require_one_source(prompts: list[str] | None, file: Path | None, interactive: bool) -> None:
-    from tfcli.errors import UsageError
-
-    if interactive and prompts:
-        raise UsageError("--interactive asks for the prompts, and one is given", "leave one of the two out")
-    if interactive and file:
-        raise UsageError("--interactive asks for the prompts, and --prompts names some", "leave one of the two out")
-    if prompts and file:
-        raise UsageError("--prompts names the prompts, and one is given", "leave one of the two out")
+    problem = ""
+    if interactive and (prompts or file):
+        problem = f"--interactive asks for the prompts, and {'one is given' if prompts else '--prompts names some'}"
+    elif prompts and file:
+        problem = "--prompts names the prompts, and one is given"
+    if problem:
+        raise UsageError(problem, "leave one of the two out")
 
 
 def _stop_text(typed: str) -> str:
-    r"""With \n, \r, \t and \\ for what a shell does not let through.
-
-    Raises:
-        UsageError: it is empty.
-    """
-    from tfcli.errors import UsageError
-
+    r"""With \n, \r, \t and \\ for what a shell does not let through."""
     if not typed:
         raise UsageError("--stop '' would end every text before it begins", "give it a text, or leave it out")
     return re.sub(r"\\[nrt\\]", lambda found: _ESCAPES[found[0]], typed)
 
 
 _DRAWS = ("top_k", "top_p", "min_p", "seed")
-_GENERATION_USE_BEAMS = ("length_penalty", "beam_groups", "diversity", "show_beams")
+_OF_BEAMS = ("length_penalty", "beam_groups", "diversity", "show_beams")
 _OF_ENCODERS = ("top_k", "joint", "batch_size")
 
 
@@ -277,9 +265,6 @@ def require_use(given: Iterable[str], architecture: str, settings: "GenerateSect
     Args:
         given: the names of those that stand on the command line.
         sample: whether a temperature that is given asks for samples; None: none is given.
-
-    Raises:
-        UsageError: naming the first of them.
     """
     names = sorted(given)
     if architecture == "encoder":
@@ -312,7 +297,7 @@ def _useless(
         if settings.beam_groups == 1:
             yield ("diversity",), "{option} parts groups of beams, and there is one", "add --beam-groups 2"
         return
-    yield _GENERATION_USE_BEAMS, "{option} is for a beam search, and there is none", "add --beam 4"
+    yield _OF_BEAMS, "{option} is for a beam search, and there is none", "add --beam 4"
     if settings.num_samples > 1:
         problem = f"{{option}} shows how one text comes about, and there are {settings.num_samples}"
         yield ("trace",), problem, "leave --num-samples out"
@@ -324,23 +309,16 @@ def _useless(
         yield (*_DRAWS, "num_samples"), problem, "raise the temperature, or leave it out"
 
 
-How = Literal["text", "trace", "beams"]
-"""What is shown: the texts alone, each with its trace, or with the tree of its beams."""
-
-
 @dataclass
 class Answers:
-    """Answers prompts, and shows each answer.
-
-    Args:
-        sample: as `generation.generate` takes it.
-    """
+    """Answers prompts, and shows each answer: the texts alone, each with its trace, or with the tree of its beams.
+    `sample` is as `generation.generate` takes it."""
 
     terminal: Terminal
     run: "LoadedRun"
     settings: "GenerateSection"
     sample: bool | None
-    how: How = "text"
+    how: Literal["text", "trace", "beams"] = "text"
     json: bool = False
     _said_full: bool = False
     _has_answered: bool = False
@@ -349,31 +327,29 @@ class Answers:
         """Answer some prompts side by side; one alone streams where it can."""
         from tfcli.generation.generate import generate_all, stream
 
+        one = self.settings.num_samples == self.settings.beam == len(prompts) == 1
         if self.how != "text":
-            show_inside = self._show_trace if self.how == "trace" else self._show_beams
             for prompt in prompts:
-                show_inside(prompt)
-        elif len(prompts) == 1 and self._streams():
+                self._show_inside(prompt)
+        elif one and not self.json and self.run.architecture != "encoder":
             self._show_text(prompts[0], stream(self.run, prompts[0], self.settings, sample=self.sample))
         else:
             for made in generate_all(self.run, prompts, self.settings, sample=self.sample):
                 self._show(made)
 
-    def _streams(self) -> bool:
-        one = self.settings.num_samples == self.settings.beam == 1
-        return one and not self.json and self.run.architecture != "encoder"
-
     def _show(self, made: "list[Generated] | Filled") -> None:
         from tfcli.draw.tables import to_json
         from tfcli.generation.view import FilledView
 
-        if self.json:
-            for one in made if isinstance(made, list) else [made]:
-                self.terminal.json(to_json(one))
-                self._note_full(one)
-        elif isinstance(made, list):
+        if isinstance(made, list):
             for text in made:
-                self._show_text(text.prompt, iter([text.text, text]))
+                if self.json:
+                    self.terminal.json(to_json(text))
+                    self._note_full(text)
+                else:
+                    self._show_text(text.prompt, iter([text.text, text]))
+        elif self.json:
+            self.terminal.json(to_json(made))
         else:
             self.terminal.show(FilledView(made))
 
@@ -392,37 +368,29 @@ class Answers:
                 self.terminal.detail(f"{len(piece.token_ids)} tokens, log-probability {piece.score:.2f}")
                 self._note_full(piece)
 
-    def _show_trace(self, prompt: str) -> None:
-        from tfcli.generation.generate import trace
-        from tfcli.generation.view import TraceView
-
-        traced = trace(self.run, prompt, self.settings, sample=self.sample)
-        self._show_record(traced, TraceView(traced, translation=self.run.architecture == "encoder-decoder"))
-        self._note_full(traced.generated)
-
-    def _show_beams(self, prompt: str) -> None:
-        from tfcli.generation.generate import beams
-        from tfcli.generation.view import BeamTreeView
-
-        tree = beams(self.run, prompt, self.settings)
-        self._show_record(tree, BeamTreeView(tree))
-        for text in tree.texts:
-            self._note_full(text)
-
-    def _show_record(self, record: object, view: object) -> None:
+    def _show_inside(self, prompt: str) -> None:
+        """Show a trace, or the tree of the beams."""
         from tfcli.draw.tables import to_json
+        from tfcli.generation.generate import beams, trace
+        from tfcli.generation.view import BeamTreeView, TraceView
+        from tfcli.records.generation import BeamTree, Trace
 
+        if self.how == "trace":
+            record: Trace | BeamTree = trace(self.run, prompt, self.settings, sample=self.sample)
+        else:
+            record = beams(self.run, prompt, self.settings)
         if self.json:
             self.terminal.json(to_json(record))
+        elif isinstance(record, BeamTree):
+            self.terminal.show(BeamTreeView(record))
         else:
-            self.terminal.show(view)
+            self.terminal.show(TraceView(record, translation=self.run.architecture == "encoder-decoder"))
+        for text in record.texts if isinstance(record, BeamTree) else [record.generated]:
+            self._note_full(text)
 
-    def _note_full(self, made: "Generated | Filled") -> None:
+    def _note_full(self, text: "Generated") -> None:
         """Say, once, that a text ended for want of room."""
-        from tfcli.records.generation import Generated
-
-        if self._said_full or not isinstance(made, Generated) or made.finish != "context":
-            return
-        self._said_full = True
-        context = self.run.config.model.max_seq_len
-        self.terminal.note(f"The text stops here because the context of {context} tokens is full.")
+        if not self._said_full and text.finish == "context":
+            self._said_full = True
+            context = self.run.config.model.max_seq_len
+            self.terminal.note(f"The text stops here because the context of {context} tokens is full.")

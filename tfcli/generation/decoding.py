@@ -33,19 +33,16 @@ from tfcli.records.roles import TokenRoles
 
 
 def kept_columns(context: int) -> int:
-    """Tokens that are read again where a text slides: three quarters of the context; the rest is room for new ones
-    until the next time."""
+    """Tokens that are read again where a text slides: three quarters of the context, so that there is room for new
+    ones."""
     return max(1, context * 3 // 4)
 
 
 def token_limits(
     section: ModelSection, lengths: Sequence[int], max_new_tokens: int, beyond: BeyondContext
 ) -> list[int]:
-    """How many tokens each text may get that begins with `lengths` of them.
-
-    Raises:
-        UsageError: a beginning is longer than the context.
-    """
+    """How many tokens each text may get that begins with `lengths` of them; a `UsageError` where the context is
+    shorter."""
     context = section.max_seq_len
     if beyond != "stop":
         return [max_new_tokens] * len(lengths)
@@ -68,11 +65,7 @@ def read_of(prompt: Sequence[int], section: ModelSection, beyond: BeyondContext)
 
 
 def read_of_source(source: Sequence[int], section: ModelSection, roles: TokenRoles) -> list[int]:
-    """What is read of a source: ``ids </s>``.
-
-    Raises:
-        UsageError: it is longer than the context.
-    """
+    """What is read of a source: ``ids </s>``; a `UsageError` where that is longer than the context."""
     framed, context = roles.source(source), section.max_seq_len
     if len(framed) > context:
         raise UsageError(
@@ -85,9 +78,7 @@ def read_of_source(source: Sequence[int], section: ModelSection, roles: TokenRol
 def padded(texts: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
     """Texts filled up at the right, and the mask that says what is text; None where no text is filled up.
 
-    Shape:
-        returns: two of (B, S)
-    """
+    Shape: returns: two of (B, S)."""
     longest = max(map(len, texts))
     ids = torch.tensor([[*text, *[pad] * (longest - len(text))] for text in texts], dtype=torch.long, device=device)
     if all(len(text) == longest for text in texts):
@@ -121,11 +112,8 @@ class DecodingState:
 
         Args:
             rows: the most texts there will be at once.
-            left: how many tokens at the left of each start are padding; None: none.
-
-        Shape:
-            start: (R, T); left: (R,)
-            memory: (R, S, D), the encoded sources; padding_mask: (R, S), or None where no source is padded
+            left: how many tokens at the left of each start are padding, (R,); None: none.
+            memory: the encoded sources, (R, S, D), with their `padding_mask`, (R, S); None: none is padded.
 
         Raises:
             UsageError: the model has no positions beyond its context, and is to go there.
@@ -145,11 +133,7 @@ class DecodingState:
         self.logits = self._next(start)
 
     def read(self, ids: Tensor) -> None:
-        """Add one token to each text.
-
-        Shape:
-            ids: (R,)
-        """
+        """Add one token to each text, of ids (R,)."""
         new = ids[:, None]
         if self._read is not None:
             self._read = torch.cat((self._read, new), dim=1)
@@ -209,6 +193,7 @@ def continued(
     return [prompt[len(begun) :] if tuple(prompt[: len(begun)]) == begun else prompt for prompt in own]
 
 
+@torch.inference_mode()
 def prefill(
     model: Decoder | EncoderDecoder,
     prompts: Sequence[Sequence[int]],
@@ -217,7 +202,10 @@ def prefill(
     *,
     rows: int,
 ) -> DecodingState:
-    """Read prompts, or sources at the start of their translations: `read_prompts` or `read_sources`.
+    """Read prompts, or sources and the start of their translations, a row each.
+
+    Prompts that differ in length are padded at the left, where nothing looks, and count their positions from their own
+    beginning.
 
     Args:
         prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
@@ -226,45 +214,24 @@ def prefill(
     Raises:
         UsageError: a prompt does not fit the context; or the model has no positions beyond it, and is to go there.
     """
-    limit, beyond = settings.max_new_tokens, settings.beyond_context
+    section, beyond, device = model.section, settings.beyond_context, model.device
+    memory = mask = left = None
     if isinstance(model, EncoderDecoder):
-        return prefill_sources(model, prompts, roles, rows=rows, max_new_tokens=limit, beyond=beyond)
-    return prefill_prompts(model, prompts, rows=rows, max_new_tokens=limit, beyond=beyond)
-
-
-@torch.inference_mode()
-def prefill_prompts(
-    model: Decoder, prompts: Sequence[Sequence[int]], *, rows: int, max_new_tokens: int, beyond: BeyondContext = "stop"
-) -> DecodingState:
-    """As `prefill`, a row a prompt. They may differ in length: shorter ones are padded at the left, where nothing
-    looks, and count their positions from their own beginning."""
-    read = [read_of(prompt, model.section, beyond) for prompt in prompts]
-    lengths = [len(prompt) for prompt in read]
-    limits, longest, left = token_limits(model.section, lengths, max_new_tokens, beyond), max(lengths), None
+        framed = [read_of_source(source, section, roles) for source in prompts]
+        sources, mask = padded(framed, roles.pad, device)
+        memory, read = model.encode(sources, mask), [list(roles.target_prefix)] * len(prompts)
+    else:
+        read = [read_of(prompt, section, beyond) for prompt in prompts]
+    lengths = list(map(len, read))
+    limits, longest = token_limits(section, lengths, settings.max_new_tokens, beyond), max(lengths)
     if min(lengths) < longest:
-        left = torch.tensor([longest - length for length in lengths], device=model.device)
+        left = torch.tensor([longest - length for length in lengths], device=device)
     # What stands in the padding is never looked at: any token will do.
-    start = torch.tensor([prompt[:1] * (longest - len(prompt)) + prompt for prompt in read], device=model.device)
-    return DecodingState(model, start, rows=rows, limits=limits, beyond=beyond, left=left)
-
-
-@torch.inference_mode()
-def prefill_sources(
-    model: EncoderDecoder,
-    sources: Sequence[Sequence[int]],
-    roles: TokenRoles,
-    *,
-    rows: int,
-    max_new_tokens: int,
-    beyond: BeyondContext = "stop",
-) -> DecodingState:
-    """As `prefill`, a row a source, which is read as ``ids </s>``."""
-    framed = [read_of_source(source, model.section, roles) for source in sources]
-    ids, mask = padded(framed, roles.pad, model.device)
-    memory, target = model.encode(ids, mask), roles.target_prefix
-    limits = token_limits(model.section, [len(target)] * len(sources), max_new_tokens, beyond)
-    start = torch.tensor([target] * len(sources), dtype=torch.long, device=model.device)
-    return DecodingState(model, start, rows=rows, limits=limits, beyond=beyond, memory=memory, padding_mask=mask)
+    whole = [ids[:1] * (longest - len(ids)) + ids for ids in read]
+    start = torch.tensor(whole, dtype=torch.long, device=device)
+    return DecodingState(
+        model, start, rows=rows, limits=limits, beyond=beyond, left=left, memory=memory, padding_mask=mask
+    )
 
 
 StoppingCriterion = Callable[[Sequence[int]], bool]
@@ -279,9 +246,7 @@ class DecodingStages:
     against repetition; `filtered` are those after each of `FILTERS` (greedy: empty). `probabilities` are those of the
     draw, which takes `token_ids` by the random numbers `uniforms` (greedy: None).
 
-    Shape:
-        logits, processed, each of filtered, probabilities: (R, Vocab); uniforms, token_ids: (R,)
-    """
+    Shape: logits, processed, each of filtered, probabilities (R, Vocab); uniforms, token_ids (R,)."""
 
     logits: Tensor
     processed: Tensor
@@ -326,14 +291,7 @@ def prompt_tokens(
     ends: StoppingCriterion | None = None,
     observe: Observe | None = None,
 ) -> Iterator[NewToken]:
-    """As `decode`: continue or translate prompts, `num_samples` times each. They are read before this returns.
-
-    Args:
-        prompts: of a decoder with the token that texts begin with; of an encoder-decoder the bare sources.
-
-    Raises:
-        UsageError: a prompt does not fit the context.
-    """
+    """As `decode`, from prompts as `prefill` takes them, which are read before this returns."""
     state = prefill(model, prompts, roles, settings, rows=len(prompts) * settings.num_samples)
     return decode(state, roles, settings, texts=prompts, prefix=prefix, ends=ends, observe=observe)
 

@@ -65,15 +65,22 @@ def fill_all(
                 text.got[place] = found[place]
                 text.ids[place] = found[place][0][0]
         waiting = [text for text in waiting if text.open]
-    return [_record(text, tokenizer, joint) for text in texts]
+    return [
+        Filled(
+            text.prompt,
+            tuple(
+                tuple(map(Candidate, tokenizer.labels(ids), values))
+                for ids, values in map(text.got.__getitem__, text.masks)
+            ),
+            tokenizer.decode(text.ids),
+            tuple([*text.got].index(place) for place in text.masks) if joint else None,
+        )
+        for text in texts
+    ]
 
 
 def masked(model: Encoder, tokenizer: Tokenizer, prompt: str) -> _Masked:
-    """A prompt as the model reads it, nothing filled yet.
-
-    Raises:
-        UsageError: it holds no mask, or is longer than the context.
-    """
+    """A prompt as the model reads it, nothing filled yet; a `UsageError` where it has no mask, or is too long."""
     roles = tokenizer.roles
     ids = roles.text(tokenizer.encode_masked(prompt))
     masks = [place for place, token in enumerate(ids) if token == roles.mask]
@@ -107,13 +114,3 @@ def _best(model: Encoder, texts: Sequence[_Masked], pad: int, special: list[int]
     for (row, place), ids, values in zip(places, best.indices.tolist(), best.values.exp().tolist(), strict=True):
         found[row][place] = ids, values
     return found
-
-
-def _record(text: _Masked, tokenizer: Tokenizer, joint: bool) -> Filled:
-    bests, turns = [text.got[place] for place in text.masks], list(text.got)
-    return Filled(
-        text.prompt,
-        tuple(tuple(map(Candidate, tokenizer.labels(ids), probabilities)) for ids, probabilities in bests),
-        tokenizer.decode(text.ids),
-        tuple(turns.index(place) for place in text.masks) if joint else None,
-    )

@@ -77,14 +77,8 @@ def _check(tokenizer: Tokenizer, settings: GenerateSection, sample: bool | None)
 
 
 class PromptBatch:
-    """Prompts for a decoder or an encoder-decoder.
-
-    Args:
-        settings: once they are settled.
-
-    Raises:
-        UsageError: a prompt is empty where there must be something to translate.
-    """
+    """Prompts for a decoder or an encoder-decoder, by `settled` settings; a `UsageError` where there is nothing to
+    translate."""
 
     def __init__(
         self, model: Transformer, tokenizer: Tokenizer, prompts: Sequence[str], settings: GenerateSection
@@ -101,11 +95,11 @@ class PromptBatch:
         """`prefix` and `ends` as `decode` and `beam_search` take them."""
 
     def tokens(self, observe: Observe | None = None) -> Iterator[NewToken]:
-        """As `prompt_tokens`: new tokens, `num_samples` texts a prompt."""
+        """New tokens, as `prompt_tokens` yields them."""
         return prompt_tokens(self.model, self.ids, self._tokenizer.roles, self._settings, **self.how, observe=observe)
 
     def beams(self, observe: ObserveNode | None = None) -> list[list[Continuation]]:
-        """As `prompt_beams`: the best texts of every prompt."""
+        """The best texts of every prompt, as `prompt_beams` finds them."""
         return prompt_beams(self.model, self.ids, self._tokenizer.roles, self._settings, **self.how, observe=observe)
 
     def text(self, number: int) -> "GrowingText":
@@ -122,10 +116,7 @@ class PromptBatch:
 
 class GrowingText:
     """One text behind a prompt, streamed: what `push` and `finish` return is together the text of the record.
-
-    Args:
-        before: the ids of what is continued; empty for a translation.
-    """
+    `before` are the ids of what is continued; empty for a translation."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: str, before: Sequence[int], settings: GenerateSection) -> None:
         self._tokenizer, self._prompt, self._settings = tokenizer, prompt, settings
@@ -140,8 +131,7 @@ class GrowingText:
         return self._stops.stopped
 
     def push(self, token_id: int, log_probability: float) -> str:
-        """The text that a token brings: never half a character, and nothing that may become a stop text; nothing at all
-        once the text has stopped."""
+        """The text that a token brings: never half a character, nor what may become or follows a stop text."""
         if self.stopped:
             return ""
         self._ids.append(token_id)
@@ -157,10 +147,6 @@ class GrowingText:
     def finished(self) -> Generated:
         """The record, what has been held back included."""
         self.finish()
-        return self.record()
-
-    def record(self) -> Generated:
-        """The whole, once it is finished."""
         ids, log_probabilities = tuple(self._ids), tuple(self._log_probabilities)
         finish = finish_of(ids, self._tokenizer.roles, self._settings.max_new_tokens, stopped=self.stopped)
         return Generated(self._prompt, self._text, ids, sum(log_probabilities), log_probabilities, finish)
@@ -190,9 +176,6 @@ def generate_all(
     """As `generate`, for every prompt in its turn; `settings.batch_size` of them are read side by side.
 
     Each gets what it would get alone. No more prompts are taken than are read next.
-
-    Raises:
-        UsageError: as `generate`, once the first of a batch is asked for.
     """
     settings = settled(run.model, run.tokenizer, settings, sample)
     waiting = iter(prompts)
@@ -211,14 +194,15 @@ def stream(
 
     No piece ends in half a character, nor in what may become a stop text. The prompt is checked and read before this
     returns. For decoders and encoder-decoders; `num_samples` and `beam` are for `generate`.
-
-    Raises:
-        UsageError: as `generate`.
     """
     assert not isinstance(run.model, Encoder), "an encoder fills masks: there is nothing to stream"
-    settings = replace(settled(run.model, run.tokenizer, settings, sample), num_samples=1, beam=1, beam_groups=1)
-    batch = PromptBatch(run.model, run.tokenizer, [prompt], settings)
+    batch = _one_text(run, prompt, settings, sample)
     return _pieces(batch.text(0), batch.tokens())
+
+
+def _one_text(run: LoadedRun, prompt: str, settings: GenerateSection, sample: bool | None) -> PromptBatch:
+    settings = replace(settled(run.model, run.tokenizer, settings, sample), num_samples=1, beam=1, beam_groups=1)
+    return PromptBatch(run.model, run.tokenizer, [prompt], settings)
 
 
 def _pieces(text: GrowingText, tokens: Iterable[NewToken]) -> Iterator[str | Generated]:
@@ -229,11 +213,10 @@ def _pieces(text: GrowingText, tokens: Iterable[NewToken]) -> Iterator[str | Gen
             break
     if piece := text.finish():
         yield piece
-    yield text.record()
+    yield text.finished()
 
 
 def _texts(batch: PromptBatch, settings: GenerateSection) -> Iterator[list[Generated]]:
-    """The texts of prompts that are read side by side."""
     if settings.beam > 1:
         for number, found in enumerate(batch.beams()):
             yield [batch.record(number, continuation) for continuation in found]
@@ -256,18 +239,13 @@ def translate(
     ends: StoppingCriterion | None = None,
     batch_size: int = 64,
 ) -> list[list[int]]:
-    """The best text of a beam search for every source, or with a beam of 1 the most probable token at every step, in
-    the order of `sources`.
+    """The best text of a beam search for every source, or of greedy decoding where the beam is 1: token ids without
+    bos and eos, as the sources are.
 
     Args:
-        sources: token ids without bos and eos.
         settings: nothing is sampled, whatever its temperature; its `num_samples` is 1.
         prefix: what every text begins with.
-        ends: is asked with a text's new tokens after each of them, whether the text ends there.
         batch_size: hypotheses that are read side by side.
-
-    Returns:
-        Token ids without bos and eos.
 
     Raises:
         UsageError: a source is longer than the context.
@@ -296,13 +274,8 @@ Labels = Callable[[Sequence[int]], list[str]]
 
 
 def trace(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None) -> Trace:
-    """The first text that `generate` makes without beams, with what else could have come at each of its steps.
-
-    Raises:
-        UsageError: as `generate`.
-    """
-    settings = replace(settled(run.model, run.tokenizer, settings, sample), num_samples=1, beam=1, beam_groups=1)
-    batch = PromptBatch(run.model, run.tokenizer, [prompt], settings)
+    """The first text that `generate` makes without beams, with what else could have come at each of its steps."""
+    batch = _one_text(run, prompt, settings, sample)
     roles, labels = run.tokenizer.roles, run.tokenizer.labels
     text, steps = batch.text(0), list[TraceStep]()
     for token in batch.tokens(lambda stages: steps.append(trace_step(stages, roles, labels))):
@@ -327,11 +300,7 @@ def trace_step(stages: DecodingStages, roles: TokenRoles, labels: Labels, option
 
 
 def beams(run: LoadedRun, prompt: str, settings: GenerateSection) -> BeamTree:
-    """The beam search that `generate` makes its texts with.
-
-    Raises:
-        UsageError: as `generate`.
-    """
+    """The beam search that `generate` makes its texts with."""
     settings = settled(run.model, run.tokenizer, settings, sample=False)
     batch = PromptBatch(run.model, run.tokenizer, [prompt], settings)
     nodes: list[BeamNode] = []
@@ -344,12 +313,7 @@ def beam_tree(
     prompt: str, nodes: Sequence[BeamNode], texts: Sequence[Generated], labels: Labels, settings: GenerateSection
 ) -> BeamTree:
     """The whole tree with its tokens' labels and the way to the best text: to its best end, where two groups have found
-    the same.
-
-    Args:
-        nodes: in the order in which `beam_search` gave them to its `observe`.
-        texts: what the search found, the best first.
-    """
+    the same. `nodes` come as `beam_search` gave them to its `observe`, `texts` with the best first."""
     ids = [*texts[0].token_ids]
     ways = [_ancestry(nodes, number) for number, node in enumerate(nodes) if node.step == len(ids) - 1]
     best = [way for way in ways if [nodes[n].token_id for n in reversed(way)] == ids]
@@ -361,7 +325,7 @@ def beam_tree(
 
 def _ancestry(nodes: Sequence[BeamNode], number: int | None) -> list[int]:
     """The numbers of a node and of all that lead to it, itself first."""
-    ancestry = []
+    ancestry = list[int]()
     while number is not None:
         ancestry.append(number)
         number = nodes[number].parent

@@ -22,9 +22,7 @@ _ROOM = 256
 class SelfAttentionCache:
     """Keys and values of all columns so far, of one layer, written in place into a block of memory.
 
-    Shape:
-        block: (2, R, Hkv, C, Dh), keys and values
-    """
+    Shape: block (2, R, Hkv, C, Dh), keys and values."""
 
     def __init__(self, block: Tensor) -> None:
         self.length = 0
@@ -37,9 +35,7 @@ class SelfAttentionCache:
     def keys_values(self, project: Callable[[], KeysValues]) -> KeysValues:
         """Write the new columns behind the earlier ones and return views of all of them.
 
-        Shape:
-            returns: two of (rows of the input, Hkv, length, Dh)
-        """
+        Shape: returns: two of (rows of the input, Hkv, length, Dh)."""
         key, value = project()
         rows, new = key.shape[0], key.shape[2]
         start, self.length = self.length, self.length + new
@@ -62,9 +58,7 @@ class CrossAttentionCache:
     def keys_values(self, project: Callable[[], KeysValues]) -> KeysValues:
         """The keys and values of the sources that are shown; `project` is called the first time alone.
 
-        Shape:
-            returns: two of (sources, Hkv, S, Dh)
-        """
+        Shape: returns: two of (sources, Hkv, S, Dh)."""
         if self._of_all is None or self._shown is None:
             key, value = project()
             # A head behind the other, as every step will read them.
@@ -93,9 +87,7 @@ class DecodingCache:
         left: how many columns at the left of each text are padding; None: none.
         sources: how many sources there are; text i begins with source i.
 
-    Shape:
-        left: (R,)
-    """
+    Shape: left (R,)."""
 
     def __init__(
         self, model: Transformer, rows: int, capacity: int, first: int = 0, left: Tensor | None = None, sources: int = 0
@@ -110,9 +102,7 @@ class DecodingCache:
         self._block = torch.empty(shape, dtype=model.dtype, device=model.device)
         self._own = [SelfAttentionCache(block) for block in self._block]
         self._cross = [CrossAttentionCache() for _ in self._own]
-        self.layers: Sequence[LayerCache] = [
-            LayerCaches(own, cross) for own, cross in zip(self._own, self._cross, strict=True)
-        ]
+        self.layers: Sequence[LayerCache] = list(map(LayerCaches, self._own, self._cross))
 
     @property
     def length(self) -> int:
@@ -142,16 +132,13 @@ class DecodingCache:
             filled.index_copy_(2, self._index(moved), filled.index_select(2, self._index([rows[row] for row in moved])))
         if self._source_of_row:
             self._source_of_row = [self._source_of_row[row] for row in rows]
-            self._show(shared_sources(self._source_of_row))
+            sources = shared_sources(self._source_of_row)
+            if sources != self.shown_sources:
+                self.shown_sources = sources
+                for cross in self._cross:
+                    cross.show(self._index(sources))
         if self.left is not None:
             self.left = self.left.index_select(0, self._index(rows))
-
-    def _show(self, sources: list[int]) -> None:
-        """Let the rows of a source share its keys and values where they can; else they are there for every row."""
-        if sources != self.shown_sources:
-            self.shown_sources = sources
-            for cross in self._cross:
-                cross.show(self._index(sources))
 
     def _index(self, rows: list[int]) -> Tensor:
         return torch.tensor(rows, device=self._block.device)
@@ -192,8 +179,8 @@ def least_moves(rows: Sequence[int], first: int = 0) -> list[int]:
 
 
 def shared_sources(sources: Sequence[int]) -> list[int]:
-    """One entry for all the rows of a source, where every source has as many rows as the others, one behind the other;
-    else the sources as they are.
+    """Each source once, where all have the same number of rows, one behind the other, so that these rows can share its
+    keys and values; else the source of every row.
 
     >>> shared_sources([3, 3, 5, 5]), shared_sources([3, 3, 5])
     ([3, 5], [3, 3, 5])

@@ -20,7 +20,7 @@ def prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str, settings: 
     """``<s> prompt`` for a decoder, begun as its texts are; the bare source for an encoder-decoder, ended later.
 
     Raises:
-        UsageError: there is nothing to translate or to go on from, or the chat template refuses the prompt.
+        UsageError: the prompt is empty, or the chat template refuses it.
         BrokenInputError: the chat template fails.
     """
     roles = tokenizer.roles

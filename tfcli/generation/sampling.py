@@ -1,8 +1,6 @@
-"""Sampling: temperature, top-k, top-p (nucleus) and min-p filters, and the draw. Each filter is a logits processor: it
-maps logits to logits.
+"""Sampling: repetition penalty, temperature, top-k, top-p (nucleus) and min-p filters, and the draw.
 
-A token that is ruled out gets the logit −∞, that is the probability 0. Shape legend: R rows, Vocab.
-
+Each is a logits processor: it maps logits, (…, Vocab), to logits. A token that is ruled out gets −∞, the probability 0.
 Shape legend: R rows (texts), Vocab.
 """
 
@@ -25,21 +23,14 @@ def never_generated(roles: TokenRoles, vocab_size: int) -> list[int]:
 def ruled_out(ids: Sequence[int], like: Tensor) -> Tensor:
     """What is added to logits so that some ids get the probability 0: −∞ there, and 0 elsewhere.
 
-    Shape:
-        like: (…, Vocab), logits
-        returns: (Vocab,)
-    """
+    Shape: like (…, Vocab), logits; returns (Vocab,)."""
     added = torch.zeros_like(like[0] if like.dim() > 1 else like)
     added[list(ids)] = -torch.inf
     return added
 
 
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
-    """Z / τ, less a constant that the softmax ignores (Ackley et al. 1985). Below 1 sharper, above 1 flatter.
-
-    Shape:
-        logits: (R, Vocab) → (R, Vocab)
-    """
+    """Z / τ, less a constant that the softmax ignores (Ackley et al. 1985). Below 1 sharper, above 1 flatter."""
     # With the maximum at 0, a τ close to 0 drives the others to −∞ and nothing to NaN.
     below_best = logits - logits.amax(-1, keepdim=True)
     limits = torch.finfo(torch.float32)
@@ -49,11 +40,8 @@ def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
 def keep_top_k(logits: Tensor, k: int) -> Tensor:
     """Rule out all but the k best tokens (Fan et al. 2018, section 5.1). Those that tie with the k-th stay.
 
-        >>> keep_top_k(torch.tensor([1.0, 3.0, 2.0]), 2)
-        tensor([-inf, 3., 2.])
-
-    Shape:
-        logits: (…, Vocab) → (…, Vocab)
+    >>> keep_top_k(torch.tensor([1.0, 3.0, 2.0]), 2)
+    tensor([-inf, 3., 2.])
     """
     if k >= logits.shape[-1]:
         return logits
@@ -66,9 +54,6 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     equation 2).
 
     The token that crosses p is in; of equals the one with the lower id comes first. At least one token stays.
-
-    Shape:
-        logits: (…, Vocab) → (…, Vocab)
     """
     if p >= 1:
         return logits
@@ -82,11 +67,8 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
 def keep_min_p(logits: Tensor, p: float) -> Tensor:
     """Keep the tokens at least p times as probable as the best one (Nguyen et al. 2024, section 3).
 
-        >>> keep_min_p(torch.tensor([0.0, -0.5, -1.0]), 0.5)
-        tensor([ 0.0000, -0.5000,    -inf])
-
-    Shape:
-        logits: (…, Vocab) → (…, Vocab)
+    >>> keep_min_p(torch.tensor([0.0, -0.5, -1.0]), 0.5)
+    tensor([ 0.0000, -0.5000,    -inf])
     """
     if p <= 0:
         return logits
@@ -110,9 +92,6 @@ def sampling_probabilities(
 
     Args:
         stages: takes the logits after each filter; none where nothing is drawn.
-
-    Shape:
-        logits: (R, Vocab) → (R, Vocab)
     """
     if settings.temperature == 0:
         return torch.zeros_like(logits).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
@@ -129,10 +108,7 @@ def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
         >>> draw(torch.tensor([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]]), torch.tensor([0.2, 0.8], dtype=torch.float64))
         tensor([0, 2])
 
-    Shape:
-        probabilities: (R, Vocab); uniforms: (R,), float64, wherever
-        returns: (R,)
-    """
+    Shape: probabilities (R, Vocab); uniforms (R,), float64, wherever; returns (R,)."""
     no_float64 = probabilities.device.type == "mps"
     reached = (probabilities.cpu() if no_float64 else probabilities).double().cumsum(-1)
     beyond = uniforms.to(reached.device)[:, None] * reached[:, -1:]
@@ -143,12 +119,7 @@ def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
-    """Ln p of one chosen id a row, under the model itself.
-
-    Shape:
-        logits: (R, Vocab); ids: (R,)
-        returns: (R,), nats
-    """
+    """Ln p of one chosen id a row, under the model itself. Shape: logits (R, Vocab); ids (R,); returns (R,), nats."""
     return logits.gather(-1, ids[:, None]).squeeze(-1) - logits.logsumexp(-1)
 
 
@@ -158,9 +129,6 @@ def against_repetition(logits: Tensor, texts: Sequence[Sequence[int]], settings:
 
     Args:
         texts: all tokens of each row so far, the prompt's own among them.
-
-    Shape:
-        logits: (R, Vocab) → (R, Vocab)
     """
     if settings.repetition_penalty != 1:
         logits = penalise_repetition(logits, texts, settings.repetition_penalty)
@@ -170,14 +138,11 @@ def against_repetition(logits: Tensor, texts: Sequence[Sequence[int]], settings:
 
 
 def penalise_repetition(logits: Tensor, texts: Sequence[Sequence[int]], penalty: float) -> Tensor:
-    """Make tokens that a text holds less likely: z / θ where z > 0, and z · θ elsewhere (Keskar et al. 2019, section
-    4.1, with the sign considered as everyone does, for z / θ makes a negative z likelier).
+    """Repetition penalty: tokens that a text holds become less likely, z / θ where z > 0, and z · θ elsewhere (Keskar
+    et al. 2019, section 4.1, with the sign considered as everyone does, for z / θ makes a negative z likelier).
 
         >>> penalise_repetition(torch.tensor([[2.0, -1.0, 1.0]]), [[0, 1, 0]], 2.0)
         tensor([[ 1., -2.,  1.]])
-
-    Shape:
-        logits: (R, Vocab) → (R, Vocab)
     """
     logits = logits.clone()
     for row, text in zip(logits, texts, strict=True):
@@ -193,9 +158,6 @@ def forbid_repeated_ngrams(logits: Tensor, texts: Sequence[Sequence[int]], n: in
 
         >>> forbid_repeated_ngrams(torch.zeros(1, 4), [[1, 2, 3, 1]], 2)
         tensor([[0., 0., -inf, 0.]])
-
-    Shape:
-        logits: (R, Vocab) → (R, Vocab)
     """
     logits = logits.clone()
     for row, text in zip(logits, texts, strict=True):

@@ -32,10 +32,8 @@ class StopTexts:
             return ""
         self._held += piece
         found = [(place + len(stop), place) for stop in self._stops if (place := self._held.find(stop)) >= 0]
-        if found:
-            self.stopped = True
-            return self._release(min(found)[1])
-        return self._release(len(self._held) - self._beginning())
+        self.stopped = bool(found)
+        return self._release(min(found)[1] if found else len(self._held) - self._beginning())
 
     def finish(self) -> str:
         """What is still held back, once no more will come."""

@@ -127,9 +127,7 @@ def _require_kernel(subject: VerifiedRun) -> None:
 def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
     """Every layer's weights of every pass, who may attend to whom, and where that was.
 
-    Shape:
-        yields: (B, H, T, S) and (B or 1, 1, T, S)
-    """
+    Shape: yields (B, H, T, S) and (B or 1, 1, T, S)."""
     for read in _readings(subject):
         weights: AttentionWeights = {}
         predict(subject.model, read, weights)
@@ -165,10 +163,7 @@ def may_attend(
 ) -> Tensor:
     """Who may attend to whom; the queries are the last of the keys' positions.
 
-    Shape:
-        padding_mask: (B, S)
-        returns: (B or 1, 1, T, S)
-    """
+    Shape: padding_mask (B, S); returns (B or 1, 1, T, S)."""
     ahead = torch.arange(keys, device=device) - torch.arange(keys - queries, keys, device=device)[:, None]
     allowed = torch.ones(queries, keys, dtype=torch.bool, device=device)
     if causal:

@@ -1,9 +1,5 @@
 """The key-value cache, batches and packed weights against reading at once.
 
-Shape legend: B rows, T tokens, Vocab.
-
-Shape legend: B rows, T tokens, S source tokens, Vocab.
-
 Nothing is equal to the last digits there, and a slip could hide in the rounding; so the rounding is measured first: how
 far one plain pass is from the same weights in float64. No path may be further from that pass than four times as much:
 twice would be two roundings that point apart, and as much again is for those that were not met.
@@ -21,12 +17,13 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.generation.decoding import DecodingState, prefill_prompts, prefill_sources
+from tfcli.generation.decoding import prefill
 from tfcli.generation.kv_cache import DecodingCache
 from tfcli.models.decoder import Decoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.inference import prepare_for_inference
 from tfcli.models.transformer import AttentionWeights, Transformer
+from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.model import WeightPrecision
 from tfcli.verification.causality import padded_batch
 from tfcli.verification.check import (
@@ -86,10 +83,11 @@ def cross_attention_kept(subject: VerifiedRun) -> Iterator[Finding]:
                 yield alike(subject, weights, fresh["cross"][layer][:, :, start:end], where)
 
 
-def require_generation(subject: VerifiedRun) -> None:
-    """Skip what only a model that generates can do."""
-    if subject.run.architecture == "encoder":
+def require_generation(subject: VerifiedRun) -> Decoder | EncoderDecoder:
+    """The model, where it generates."""
+    if not isinstance(subject.model, Decoder | EncoderDecoder):
         raise Skipped("an encoder fills masks: it generates nothing token by token")
+    return subject.model
 
 
 def in_pieces(
@@ -98,9 +96,7 @@ def in_pieces(
     """The logits of the tokens from each cut to the next, read behind a cache; by the explicit attention with its
     weights, else by that of generation and without.
 
-    Shape:
-        yields: (B, length of the piece, Vocab), and the weights of each kind
-    """
+    Shape: yields (B, length of the piece, Vocab), and the weights of each kind."""
     cache = DecodingCache(model, len(read.tokens), read.tokens.shape[1])
     memory = None
     if isinstance(model, EncoderDecoder):
@@ -170,12 +166,14 @@ def rows_that_change_places(subject: VerifiedRun) -> Iterator[Finding]:
 
 @torch.inference_mode()
 def _findings(subject: VerifiedRun, moves: Mapping[int, list[int]]) -> Iterator[Finding]:
-    require_generation(subject)
+    generator = require_generation(subject)
     for length in sorted({min(7, subject.longest), subject.longest}):
         texts = _texts(subject, length)
         alone = [_alone(subject, text) for text in texts]
         steps = len(texts[0].ids) - texts[0].start
-        reader = _reader(subject, texts, steps)
+        prompts = [text.ids[: text.start] if text.source is None else text.source for text in texts]
+        # One of the rows will be there twice.
+        reader = prefill(generator, prompts, subject.roles, GenerateSection(max_new_tokens=steps), rows=ROWS + 1)
         order = list(range(len(texts)))
         for step in range(steps + 1):
             if step in moves:
@@ -209,24 +207,10 @@ def _texts(subject: VerifiedRun, length: int) -> list[_Text]:
 
 
 def _alone(subject: VerifiedRun, text: _Text) -> Tensor:
-    """Every prediction of one text, read at once.
-
-    Shape:
-        returns: (T, Vocab)
-    """
+    """Every prediction of one text, read at once. Shape: returns (T, Vocab)."""
     device = subject.run.device
     source = None if text.source is None else torch.tensor([subject.roles.source(text.source)], device=device)
     return predict(subject.model, ModelInputs(torch.tensor([text.ids], device=device), source))[0]
-
-
-def _reader(subject: VerifiedRun, texts: list[_Text], steps: int) -> DecodingState:
-    rows = ROWS + 1  # one of them will be there twice
-    if isinstance(subject.model, EncoderDecoder):
-        sources = [text.source or [] for text in texts]
-        return prefill_sources(subject.model, sources, subject.roles, rows=rows, max_new_tokens=steps)
-    assert isinstance(subject.model, Decoder)
-    prompts = [text.ids[: text.start] for text in texts]
-    return prefill_prompts(subject.model, prompts, rows=rows, max_new_tokens=steps)
 
 
 _LIMIT = 1e-4

@@ -119,9 +119,7 @@ def worst(findings: Iterable[Finding]) -> Finding:
 def difference(ours: Tensor, theirs: Tensor) -> float:
     """The largest difference of two tensors, in parts of the largest number in the second; NaN where any is.
 
-    Shape:
-        ours, theirs: the same
-    """
+    Shape: ours, theirs: the same."""
     assert ours.shape == theirs.shape, f"shapes {tuple(ours.shape)} and {tuple(theirs.shape)}"
     if not ours.numel():
         return 0.0
@@ -132,11 +130,7 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
 
 
 def alike(subject: VerifiedRun, ours: Tensor, theirs: Tensor, where: str) -> Finding:
-    """Two ways to the same numbers.
-
-    Shape:
-        ours, theirs: the same
-    """
+    """Two ways to the same numbers. Shape: ours, theirs: the same."""
     return at_most(difference(ours, theirs), subject.limit, RELATIVE, where)
 
 
@@ -168,9 +162,7 @@ class ModelInputs:
     """What a model reads in one pass. `mask` is the padding mask of what an encoder reads, else of the tokens; None:
     there is no padding.
 
-    Shape:
-        tokens: (B, T); source: (B, S), for an encoder-decoder; mask: (B, S), or (B, T) where there is no source
-    """
+    Shape: tokens (B, T); source (B, S), for an encoder-decoder; mask (B, S), or (B, T) where there is no source."""
 
     tokens: Tensor
     source: Tensor | None = None
@@ -188,19 +180,13 @@ def at_text(output: Tensor, read: ModelInputs, *, of_source: bool = False) -> Te
     Args:
         of_source: the output has a row a source token.
 
-    Shape:
-        output: (B, T, …) → (real tokens, …)
-    """
+    Shape: output (B, T, …) → (real tokens, …)."""
     is_padded = read.mask is not None and (of_source or read.source is None)
     return output[read.mask] if is_padded else output.flatten(0, 1)
 
 
 def other_tokens(subject: VerifiedRun, ids: Tensor) -> Tensor:
-    """Another id in every place.
-
-    Shape:
-        ids: (B, T), and so is what is returned
-    """
+    """Another id in every place. Shape: ids (B, T), and so is what is returned."""
     vocabulary = subject.run.config.model.vocab_size
     assert vocabulary is not None
     return (ids + 1) % vocabulary
@@ -232,11 +218,7 @@ def padded_reading(subject: VerifiedRun, length: int) -> ModelInputs:
 
 def ragged(ids: Tensor) -> list[list[int]]:
     """Rows of equal length made different: the first stays whole, the next is cut to two thirds, the next to one, and
-    none to nothing.
-
-    Shape:
-        ids: (B, T)
-    """
+    none to nothing. Shape: ids (B, T)."""
     length = ids.shape[1]
     kept = [max(1, length - (length * row) // len(ids)) for row in range(len(ids))]
     return [row[:end] for row, end in zip(ids.tolist(), kept, strict=True)]
@@ -245,9 +227,7 @@ def ragged(ids: Tensor) -> list[list[int]]:
 def predict(model: Transformer, read: ModelInputs, weights: AttentionWeights | None = None) -> Tensor:
     """The logits of a pass; of a model without a head, the last vectors. `weights` takes the explicit attention.
 
-    Shape:
-        returns: (B, T, Vocab), or (B, T, D)
-    """
+    Shape: returns (B, T, Vocab), or (B, T, D)."""
     inputs = (read.tokens,) if read.source is None else (read.source, read.tokens)
     hidden = model.hidden(*inputs, read.mask, weights=weights)
     return hidden if model.section.head == "none" else model.head(hidden)

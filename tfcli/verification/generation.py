@@ -103,11 +103,7 @@ def _model(subject: VerifiedRun) -> Decoder | EncoderDecoder:
 
 
 def _score(subject: VerifiedRun, prompt: Sequence[int], text: Continuation) -> torch.Tensor:
-    """The sum of ln p of a text's tokens, from one pass.
-
-    Shape:
-        returns: (1,)
-    """
+    """The sum of ln p of a text's tokens, from one pass. Shape: returns (1,)."""
     device, source, before = subject.run.device, None, list(prompt)
     if subject.run.architecture == "encoder-decoder":
         source = torch.tensor([subject.roles.source(prompt)], device=device)

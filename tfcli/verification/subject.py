@@ -102,28 +102,17 @@ class VerifiedRun:
 
     @cached_property
     def ordinary(self) -> NDArray[np.int64]:
-        """The ids of all tokens that are no special ones.
-
-        Shape: (the vocabulary's size, less a few)
-        """
+        """The ids of all tokens that are no special ones. Shape: (the vocabulary's size, less a few)."""
         vocabulary = self.run.config.model.vocab_size
         assert vocabulary is not None
         return np.setdiff1d(np.arange(min(vocabulary, self.run.tokenizer.vocab_size)), self.roles.ids())
 
     def ids(self, length: int, rows: int = ROWS) -> Tensor:
-        """Texts as the model's causal stack (or its only one) reads them.
-
-        Shape:
-            returns: (rows, length)
-        """
+        """Texts as the model's causal stack (or its only one) reads them. Shape: returns (rows, length)."""
         return self._windows(self._texts, length, rows)
 
     def sources(self, length: int, rows: int = ROWS) -> Tensor:
-        """Sources of an encoder-decoder, without special tokens.
-
-        Shape:
-            returns: (rows, length)
-        """
+        """Sources of an encoder-decoder, without special tokens. Shape: returns (rows, length)."""
         return self._windows(self._sources, length, rows)
 
     def texts(self, count: int = 8, tokens: int = 24) -> list[str]:
@@ -169,9 +158,7 @@ class VerifiedRun:
 def padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Texts of different lengths side by side, filled up on the right, and the mask that says what is text.
 
-    Shape:
-        returns: two of (B, longest)
-    """
+    Shape: returns: two of (B, longest)."""
     longest = max(map(len, rows))
     ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], device=device)
     lengths = torch.tensor([[len(row)] for row in rows], device=device)
