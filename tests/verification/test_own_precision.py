@@ -9,10 +9,10 @@ import torch
 from tests.models.small import ARCHITECTURES
 from tfcli.generation.kv_cache import SelfAttentionCache
 from tfcli.models.inference import _can_pack, prepare_for_inference
-from tfcli.verification.cache import PATHS, OwnPath
 from tfcli.verification.check import Finding, at_most, predict, proof, reading
 from tfcli.verification.record import Check
 from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.verify import PATHS, OwnPath
 
 from .subjects import subject, subject_of_preset, verify
 

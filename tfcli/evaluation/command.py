@@ -57,15 +57,12 @@ Compare = Annotated[
     Path | None, typer.Option("--compare", metavar="RUN2", help="Score another run on the same text, and test both.")
 ]
 
-_MEANT_FOR = {
+_MEANT_FOR: dict[str, tuple[str, ...]] = {
     "stride": ("decoder",),
     "windows": ("decoder", "encoder"),
     "context": ("decoder", "encoder"),
-    "pseudo": ("encoder",),
-    "beam": ("encoder-decoder",),
-    "outputs": ("encoder-decoder",),
-    "references": ("encoder-decoder",),
 }
+_MEANT_FOR |= {"pseudo": ("encoder",), **dict.fromkeys(("beam", "outputs", "references"), ("encoder-decoder",))}
 
 
 @command
@@ -175,9 +172,8 @@ def _require_meaning(run: "LoadedRun", given: Mapping[str, object]) -> None:
     for name, architectures in _MEANT_FOR.items():
         if given[name] and run.architecture not in architectures:
             meant = " or ".join(map(_a, architectures))
-            raise UsageError(
-                f"--{name} is for {meant}, and {run.directory.path} holds {_a(run.architecture)}", "leave it out"
-            )
+            held = _a(run.architecture)
+            raise UsageError(f"--{name} is for {meant}, and {run.directory.path} holds {held}", "leave it out")
 
 
 def _a(architecture: str) -> str:

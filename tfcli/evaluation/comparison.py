@@ -14,17 +14,12 @@ from tfcli.runs.load import LoadedRun
 
 _OF_TOKENS = ("loss", "accuracy", "pseudo_perplexity")
 """Scores a token, which only models of one tokenizer share."""
-
 _OF_TEXT = ("bits_per_byte", "bits_per_character")
 _OF_TRANSLATIONS = ("bleu", "chrf", "exact_match")
 
 
 def require_comparable(run: LoadedRun, other: LoadedRun) -> None:
-    """Refuse, before anything is scored, two runs whose scores mean different things.
-
-    Raises:
-        UsageError: their objectives differ; or they are encoders of different tokenizers.
-    """
+    """Refuse, before anything is scored, two runs whose scores mean different things."""
     ours, theirs = run.config.model.objective, other.config.model.objective
     if ours != theirs:
         raise UsageError(
@@ -41,11 +36,8 @@ def require_comparable(run: LoadedRun, other: LoadedRun) -> None:
 
 
 def compared(first: Measured, second: Measured, notes: tuple[str, ...] = ()) -> Scores:
-    """The scores of the first run, with those of the second and their differences inside.
-
-    Raises:
-        UsageError: they were scored on different text.
-    """
+    """The scores of the first run, with those of the second and their differences inside; a `UsageError` where they
+    were scored on different text."""
     ours, theirs = (one.data.record().validation for one in (first, second))
     if any(getattr(ours, name) != getattr(theirs, name) for name in ("documents", "bytes", "characters")):
         raise UsageError(

@@ -4,8 +4,9 @@ Shape legend: U units, K sums of a unit.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,8 @@ from tfcli.runs.foreign import Usual, ends_of, usual
 from tfcli.runs.load import LoadedRun
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreTable:
-    """Sums of each unit, and the scores that they give, by name. Shape: sums (U, K)."""
+class ScoreTable(NamedTuple):
+    """Sums of each unit, (U, K), and the scores that they give, by name."""
 
     sums: Array
     scores: dict[str, Score]
@@ -86,14 +86,7 @@ def evaluate(
     targets: Targets = lambda: None,
 ) -> Scores:
     """Loss and accuracy over the validation part of `data`; for pairs, scores of translations of all of it as well.
-
-    Args:
-        targets: of pairs, as they are read from their source; asked where the tokenizer does not give them back.
-
-    Raises:
-        UsageError: the dataset was made with another tokenizer, or holds the wrong kind; the context is longer than
-            the model's, or the stride than the context.
-    """
+    It takes and raises what `measure` does."""
     return scores_of(measure(run, data, settings, report, targets=targets))
 
 
@@ -173,7 +166,5 @@ def buckets(measured: Measured) -> Iterator[Bucket]:
             documents=len(here),
             loss=float(sums.nats[bucket]) / tokens if tokens else None,
             accuracy=float(sums.correct[bucket]) / tokens if tokens else None,
-            bleu=None if scores is None else scores.bleu,
-            chrf=None if scores is None else scores.chrf,
-            exact_match=None if scores is None else scores.exact_match,
+            **{name: scores and getattr(scores, name) for name in ("bleu", "chrf", "exact_match")},
         )

@@ -5,8 +5,9 @@ Shape legend: N labels of a batch, C cells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,15 @@ class Sums:
     unknown: NDArray[np.int64]
     nameless: NDArray[np.float64]
 
+    @classmethod
+    def zeros(cls, cells: int) -> Sums:
+        """Nothing yet."""
+        (nats, nameless), (tokens, correct, unknown) = np.zeros((2, cells)), np.zeros((3, cells), np.int64)
+        return cls(nats, tokens, correct, unknown, nameless)
+
     def grouped(self, group: NDArray[np.int64], number: int) -> Sums:
         """The sums of `number` groups, cell c belonging to ``group[c]``."""
-        sums = _nothing(number)
+        sums = Sums.zeros(number)
         for name, values in vars(self).items():
             np.add.at(getattr(sums, name), group, values)
         return sums
@@ -77,11 +84,6 @@ class Sums:
         return float(self.correct.sum() / self.tokens.sum())
 
 
-def _nothing(cells: int) -> Sums:
-    (nats, nameless), (tokens, correct, unknown) = np.zeros((2, cells)), np.zeros((3, cells), np.int64)
-    return Sums(nats, tokens, correct, unknown, nameless)
-
-
 @torch.inference_mode()
 def sum_cells(
     model: Transformer,
@@ -92,17 +94,13 @@ def sum_cells(
     device: torch.device,
     nameless: Sequence[int] = (),
 ) -> Sums:
-    """Score every labelled token once, in float32 and without dropout, in one pass.
+    """Score every labelled token once, in float32 and without dropout, in one pass; a `UsageError` where there is none.
 
     Args:
         cell_of: the first place of each cell, ascending; None: a place is the number of its cell.
-        unknown: the id of the unknown token.
         nameless: the model's ids that no token has. They are in its softmax as the others are.
-
-    Raises:
-        UsageError: there is no label.
     """
-    sums = _nothing(cells)
+    sums = Sums.zeros(cells)
     with scoring(model):
         for placed in batches:
             labels = placed.batch.labels
@@ -124,10 +122,7 @@ def sum_cells(
 
 
 Report = Callable[[Any], None]
-"""Receives what is about to be done."""
-
 Targets = Callable[[], list[str] | None]
-"""The targets of pairs, or None where they cannot be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +157,9 @@ def measure(
     """Score the validation part of `data`; for pairs, translate all of it as well.
 
     Args:
-        targets: of pairs, as they are read from their source; asked where the tokenizer does not give them back.
+        report: receives what is about to be done.
+        targets: of pairs, as they are read from their source, or None where they cannot be; asked where the tokenizer
+            does not give them back.
         like: what it is to be compared with: the same share of tokens is masked, and the references are the same.
 
     Raises:
@@ -180,11 +177,7 @@ def measure(
 
 def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
     """The run with the windows that it is scored in: those of its training, unless others are asked for. What was
-    imported reads a document at a time, for nobody knows how it was trained.
-
-    Raises:
-        UsageError: the context is longer than the model's, or there would be gaps between the windows.
-    """
+    imported reads a document at a time, for nobody knows how it was trained. A `UsageError` where they do not fit."""
     train, longest, stride = run.recipe.train, run.config.model.max_seq_len, settings.stride
     if settings.context is not None and settings.context > longest:
         raise UsageError(
@@ -245,8 +238,9 @@ def _pairs(
     pairs, roles = data.pairs("validation"), run.config.roles
     batches = build_batches(_scored(run), data, "validation", roles)
     assert isinstance(batches, PairBatches)
-    cells = pair_cells(pairs)
-    sums = sum_cells(run.model, _placed_pairs(batches), None, len(cells), roles.unk, run.device, _nameless(run))
+    cells, order = pair_cells(pairs), iter(batches.order)
+    placed = (Placed(batch, np.array([*islice(order, len(batch.labels))])[:, None]) for batch in batches.whole())
+    sums = sum_cells(run.model, placed, None, len(cells), roles.unk, run.device, _nameless(run))
     own = [run.tokenizer.decode(ids) for ids in without_frame(pairs.target, roles.target_prefix)]
     spread = extent(own, data.record().validation)
     original = own if spread.exact else targets()
@@ -268,15 +262,7 @@ def _pairs(
     )
 
 
-def _placed_pairs(batches: PairBatches) -> Iterator[Placed]:
-    first = 0
-    for batch in batches.whole():
-        yield Placed(batch, batches.order[first : first + len(batch.labels), None])
-        first += len(batch.labels)
-
-
 def _lengths(view: TokenStreamView, roles: TokenRoles) -> NDArray[np.int64]:
-    """The tokens of each document, without those that frame it."""
     return np.diff(view.offsets) - len(roles.stored_start()) - len(roles.end)
 
 
@@ -290,19 +276,18 @@ def _nameless(run: LoadedRun) -> list[int]:
 
 
 def _tokens_at_a_time(run: LoadedRun) -> int:
-    """A CPU is fastest where a batch's numbers stay in its caches (measured, up to 20 %); other devices want more
-    work at a time, and few enough for the logits of a large vocabulary."""
+    # A CPU is fastest where a batch's numbers stay in its caches (measured, up to 20 %); other devices want more work
+    # at a time, and few enough for the logits of a large vocabulary.
     return 2048 if run.device.type == "cpu" else 8192
 
 
 def _scored(run: LoadedRun) -> Recipe:
-    """The run's recipe with batches for scoring."""
     return replace(run.recipe, train=replace(run.recipe.train, batch_tokens=_tokens_at_a_time(run)))
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over a set: `nats` of −log p of the right tokens, `tokens` labelled, `correct` predicted first."""
+    """`Sums` over a whole set."""
 
     nats: float
     tokens: int
@@ -331,14 +316,8 @@ def total_loss(
     device: torch.device,
     combined: Callable[[Tensor], Tensor] = lambda sums: sums,
 ) -> Totals:
-    """Score every labelled token of the batches once, in float32 and without dropout.
-
-    Args:
-        combined: adds what other processes have scored; takes and returns three sums, (3,).
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Score every labelled token once, in float32 and without dropout; a `UsageError` where there is none. `combined`
+    adds what other processes have scored; takes and returns three sums, (3,)."""
     nats, tokens, correct = 0.0, 0, 0
     with scoring(model):
         for batch in batches:
@@ -347,6 +326,5 @@ def total_loss(
             correct += int(right.sum())
             tokens += batch.target_tokens
     sums = combined(torch.tensor([nats, tokens, correct], dtype=torch.float64))
-    nats, tokens, correct = float(sums[0]), int(sums[1]), int(sums[2])
-    require_tokens(tokens)
-    return Totals(nats, tokens, correct)
+    require_tokens(int(sums[1]))
+    return Totals(float(sums[0]), int(sums[1]), int(sums[2]))

@@ -4,9 +4,10 @@ Shape legend: N pairs, K sufficient statistics of a pair.
 """
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,6 @@ from tfcli.generation.prompts import prefix_ids
 from tfcli.generation.stopping import stop_finder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.runs.load import LoadedRun
-
-_LINE_END = re.compile("\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
@@ -53,52 +52,92 @@ class TranslationStatistics:
 
 
 def one_line(text: str) -> str:
-    """A text as a line of a file: each end of a line in it becomes a space.
-
-    Texts are scored as they are written, so that the `sacrebleu` command gives a file the same score.
-    """
-    return _LINE_END.sub(" ", text)
+    """A text as a line of a file, so that the `sacrebleu` command gives a file the same score."""
+    return re.sub("\r\n|\r|\n", " ", text)
 
 
 def translation_statistics(translations: Sequence[str], references: Sequence[str]) -> TranslationStatistics:
     """What sacrebleu counts in each pair, both texts as a line."""
-    bleu, chrf = _metrics()
     ours, theirs = [list(map(one_line, texts)) for texts in (translations, references)]
-    exact = [float(one == other) for one, other in zip(ours, theirs, strict=True)]
-    # sacrebleu.significance works in the same way; there is no public door to these counts.
-    counted, matched = (
-        np.array(metric._extract_corpus_statistics(ours, [theirs]), np.float64) for metric in (bleu, chrf)
-    )
-    signature = f"{bleu.get_signature()} {chrf.get_signature()}"
-    return TranslationStatistics(counted, matched, np.array(exact), signature)
+    exact = np.array([float(one == other) for one, other in zip(ours, theirs, strict=True)])
+    metrics = [_metric(name) for name in ("bleu", "chrf")]
+    bleu, chrf = (np.array(metric.count(ours, theirs), np.float64) for metric in metrics)
+    return TranslationStatistics(bleu, chrf, exact, " ".join(str(metric.signature()) for metric in metrics))
 
 
 def bleu_of(counts: Array) -> Array:
     """BLEU of summed counts, (…, K) → (…)."""
-    return _scored(_metrics()[0], counts)
+    return _scored("bleu", counts)
 
 
 def chrf_of(counts: Array) -> Array:
     """ChrF of summed counts, (…, K) → (…)."""
-    return _scored(_metrics()[1], counts)
+    return _scored("chrf", counts)
 
 
-def _metrics() -> tuple[Any, Any]:
+def _scored(name: str, counts: Array) -> Array:
+    score, rows = _metric(name).score, counts.reshape(-1, counts.shape[-1]).tolist()
+    return np.array([score(row) for row in rows]).reshape(counts.shape[:-1])
+
+
+class _Metric(NamedTuple):
+    count: Callable[[list[str], list[str]], list[list[float]]]
+    score: Callable[[list[float]], float]
+    signature: Callable[[], object]
+
+
+def _metric(name: str) -> _Metric:
+    """How sacrebleu counts in each pair and scores sums of counts, as its `significance` does, which has no public door.
+    Where a version has none of these, scores of one pair and our own counts stand in.
+    """
     from sacrebleu.metrics import BLEU, CHRF
 
-    return BLEU(), CHRF()
+    metric: Any = BLEU() if name == "bleu" else CHRF()
+    counted, scored = (
+        getattr(metric, f"_{job}", None) for job in ("extract_corpus_statistics", "compute_score_from_stats")
+    )
+    if counted is not None and scored is not None:
+        return _Metric(
+            lambda ours, theirs: counted(ours, [theirs]), lambda sums: scored(sums).score, metric.get_signature
+        )
+
+    def count(ours: list[str], theirs: list[str]) -> list[list[float]]:
+        metric.corpus_score(ours, [theirs])  # for the signature
+        if name == "chrf":
+            return [*map(_chrf_counts, ours, theirs)]
+        found = [metric.corpus_score([one], [[other]]) for one, other in zip(ours, theirs, strict=True)]
+        return [[one.sys_len, one.ref_len, *one.counts, *one.totals] for one in found]
+
+    def score(sums: list[float]) -> float:
+        if name == "chrf":
+            return _chrf_of(np.array(sums).reshape(-1, 3))
+        hits, totals = np.split(np.array(sums[2:]), 2)
+        return metric.compute_bleu([*hits], [*totals], int(sums[0]), int(sums[1]), smooth_method="exp").score
+
+    return _Metric(count, score, metric.get_signature)
 
 
-def _scored(metric: Any, counts: Array) -> Array:
-    rows = counts.reshape(-1, counts.shape[-1]).tolist()
-    scores: list[float] = [metric._compute_score_from_stats(row).score for row in rows]
-    return np.array(scores).reshape(counts.shape[:-1])
+def _chrf_counts(ours: str, theirs: str) -> list[float]:
+    """Of each n up to 6 the n-grams of characters of ours, where theirs has any, of theirs, and those in both."""
+    counts: list[float] = []
+    texts = ["".join(text.split()) for text in (ours, theirs)]
+    for n in range(1, 7):
+        here, there = (Counter(text[at : at + n] for at in range(len(text) - n + 1)) for text in texts)
+        counts += [here.total() if there else 0, there.total(), (here & there).total()]
+    return counts
+
+
+def _chrf_of(sums: Array) -> float:
+    """Popović's F score with β = 2, of the mean precision and recall over the orders that both sides have."""
+    hits = sums[(sums[:, :2] > 0).all(1)]
+    precision, recall = (float((hits[:, 2] / hits[:, side]).mean()) if len(hits) else 0.0 for side in (0, 1))
+    return 100 * 5 * precision * recall / (4 * precision + recall) if precision + recall else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Translated:
-    """Translations and references, a line each, in the order of the part. `exact`: the references are the text itself
-    and not what the tokenizer keeps of it."""
+    """A line a pair, in the order of the part. `exact`: the references are the text itself and not what the tokenizer
+    keeps of it."""
 
     outputs: list[str]
     references: list[str]

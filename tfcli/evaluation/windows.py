@@ -1,4 +1,4 @@
-"""What a user may choose about an evaluation.
+"""Sliding windows of an evaluation, what a user may choose about them, and the text that their tokens stand for.
 
 Shape legend: C cells, in the order of the text.
 
@@ -57,7 +57,6 @@ class EvaluationSettings:
 
 
 AS_IT_IS = EvaluationSettings()
-"""Nothing chosen."""
 
 
 @contextmanager
@@ -73,11 +72,7 @@ def scoring(model: Transformer) -> Iterator[None]:
 
 
 def require_tokens(tokens: int) -> None:
-    """Refuse a text of which nothing can be scored.
-
-    Raises:
-        UsageError: no token has a label.
-    """
+    """Refuse a text of which nothing can be scored."""
     if tokens == 0:
         raise UsageError(
             "The validation part has no token to score: all are special or unknown to the tokenizer",
@@ -166,11 +161,8 @@ def pair_cells(pairs: PairsView) -> Cells:
 def text_extent(
     view: TokenStreamView, cells: Cells, tokenizer: Tokenizer, counts: PartCounts, unscored: NDArray[np.int64]
 ) -> Extent:
-    """The text of each cell of a part whose counts are known, without that of the tokens that nothing predicts.
-
-    Args:
-        unscored: where these tokens stand, each at the beginning of a cell.
-    """
+    """The text of each cell of a part whose counts are known, without that of the tokens that nothing predicts, which
+    stand at `unscored`, each at the beginning of a cell."""
     assert cells.firsts is not None
     lengths = np.diff(np.append(cells.firsts, len(view)))
     ids = (view.padded(cells.firsts[n : n + 1], lengths[n : n + 1], 0)[0].tolist() for n in range(len(cells)))
@@ -205,10 +197,9 @@ def without_frame(view: SequencesView, start: tuple[int, ...]) -> list[list[int]
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """The windows of a whole text in batches, for `clm`.
+    """The windows of a whole text in batches, for `clm`, each of at most `context` tokens.
 
     Args:
-        context: tokens that a window reads at most.
         stride: 1 to `context`.
         documents: windows keep to one document each, as in training with `train.windows = "documents"`.
         tokens: places of a batch; one window at least.
@@ -223,12 +214,10 @@ class SlidingWindows:
 
     def __iter__(self) -> Iterator[Placed]:
         starts, lengths, skipped = self._windows()
-        budget = max(self.tokens, self.context)
-        if not len(lengths):
-            return
-        plan = BudgetPlan(np.arange(len(lengths)), lengths[None], budget=budget, seed=0)
-        for numbers in plan.whole():
-            yield self._batch(starts[numbers], lengths[numbers], skipped[numbers])
+        if len(lengths):
+            budget = max(self.tokens, self.context)
+            for numbers in BudgetPlan(np.arange(len(lengths)), lengths[None], budget=budget, seed=0).whole():
+                yield self._batch(starts[numbers], lengths[numbers], skipped[numbers])
 
     def _batch(self, starts: NDArray[np.int64], lengths: NDArray[np.int64], skipped: NDArray[np.int64]) -> Placed:
         tokens = self.view.padded(starts, lengths + 1, self.roles.pad)

@@ -33,7 +33,6 @@ from tfcli.verification.subject import VerifiedRun
 @proof("fused attention", "The fast kernel gives, in every layer, what softmax(QKᵀ/√Dh)V gives line by line.")
 @torch.inference_mode()
 def fused_attention(subject: VerifiedRun) -> Iterator[Finding]:
-    """Compares what every attention gives, and the logits."""
     _require_kernel(subject)
     for read in _readings(subject):
         fused, explicit = _outputs(subject.model, read, None), _outputs(subject.model, read, {})
@@ -75,7 +74,6 @@ def masked_weights(subject: VerifiedRun) -> Iterator[Finding]:
 
 
 def _readings(subject: VerifiedRun) -> Iterator[ModelInputs]:
-    """Texts of every length, and padded ones."""
     for length in subject.lengths:
         if subject.run.architecture != "encoder-decoder":
             yield reading(subject, length)
@@ -86,9 +84,8 @@ def _outputs(model: Transformer, read: ModelInputs, weights: AttentionWeights | 
     """What every attention gives at real tokens, and the logits there."""
     with kept_outputs(model, MultiHeadAttention) as outputs:
         logits = predict(model, read, weights)
-    return [(name, at_text(output, read, of_source=name.startswith("encoder."))) for name, output in outputs] + [
-        ("the logits", at_text(logits, read))
-    ]
+    found = [(name, at_text(output, read, of_source=name.startswith("encoder."))) for name, output in outputs]
+    return [*found, ("the logits", at_text(logits, read))]
 
 
 def _with_gradients(model: Transformer, read: ModelInputs, weights: AttentionWeights | None) -> dict[str, Tensor]:
@@ -118,10 +115,9 @@ def _in_rows(model: Transformer) -> Iterator[None]:
 
 def _require_kernel(subject: VerifiedRun) -> None:
     section = subject.run.config.model
-    if section.attention_score == "additive":
-        raise Skipped("additive scores have no fast kernel: the formula is the only way")
-    if section.attention_softcap is not None:
-        raise Skipped("scores within a cap have no fast kernel: the formula is the only way")
+    which = "additive scores" if section.attention_score == "additive" else "scores within a cap"
+    if section.attention_score == "additive" or section.attention_softcap is not None:
+        raise Skipped(f"{which} have no fast kernel: the formula is the only way")
 
 
 def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:

@@ -1,22 +1,16 @@
 """The key-value cache, batches and packed weights against reading at once.
 
-Nothing is equal to the last digits there, and a slip could hide in the rounding; so the rounding is measured first: how
-far one plain pass is from the same weights in float64. No path may be further from that pass than four times as much:
-twice would be two roundings that point apart, and as much again is for those that were not met.
-
 Shape legend: B rows, T tokens, Vocab.
 """
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from tfcli.errors import UsageError
 from tfcli.generation.decoding import prefill
 from tfcli.generation.kv_cache import DecodingCache
 from tfcli.models.decoder import Decoder
@@ -24,13 +18,10 @@ from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.inference import prepare_for_inference
 from tfcli.models.transformer import AttentionWeights, Transformer
 from tfcli.recipe.generate import GenerateSection
-from tfcli.recipe.model import WeightPrecision
-from tfcli.verification.causality import padded_batch
 from tfcli.verification.check import (
     RELATIVE,
     Finding,
     ModelInputs,
-    Proof,
     Skipped,
     alike,
     at_most,
@@ -41,7 +32,6 @@ from tfcli.verification.check import (
     ragged,
     reading,
 )
-from tfcli.verification.record import Check, OwnFigure, OwnPrecision
 from tfcli.verification.subject import ROWS, VerifiedRun
 
 CHUNKED = "in chunks"
@@ -60,7 +50,7 @@ def cached_decoding(subject: VerifiedRun) -> Iterator[Finding]:
         read = reading(subject, length)
         at_once = predict(subject.model, read)
         for how, cuts in (("token by token", _singles(subject, length)), (CHUNKED, chunks(length))):
-            pieces = torch.cat([logits for logits, _ in in_pieces(subject.model, read, cuts)], dim=1)
+            pieces = joined(subject.model, read, cuts)
             for position in range(length):
                 where = f"{how}, position {position} of {length}"
                 yield alike(subject, pieces[:, position], at_once[:, position], where)
@@ -71,7 +61,8 @@ def cached_decoding(subject: VerifiedRun) -> Iterator[Finding]:
 def cross_attention_kept(subject: VerifiedRun) -> Iterator[Finding]:
     """Compares the attention weights of every layer, which follow from the kept keys."""
     if subject.run.architecture != "encoder-decoder":
-        raise Skipped(f"cross-attention is for an encoder-decoder, and this is {_a(subject.run.architecture)}")
+        this = "an encoder" if subject.run.architecture == "encoder" else "a decoder"
+        raise Skipped(f"cross-attention is for an encoder-decoder, and this is {this}")
     for length in subject.lengths[1:]:
         read = reading(subject, length)
         fresh: AttentionWeights = {}
@@ -90,27 +81,28 @@ def require_generation(subject: VerifiedRun) -> Decoder | EncoderDecoder:
     return subject.model
 
 
+def joined(model: Transformer, read: ModelInputs, cuts: list[int]) -> Tensor:
+    """All the logits that `in_pieces` gives, (B, T, Vocab)."""
+    return torch.cat([logits for logits, _ in in_pieces(model, read, cuts)], dim=1)
+
+
 def in_pieces(
-    model: Transformer, read: ModelInputs, cuts: list[int], *, explicit: bool = False
+    model: Any, read: ModelInputs, cuts: list[int], *, explicit: bool = False
 ) -> Iterator[tuple[Tensor, AttentionWeights]]:
     """The logits of the tokens from each cut to the next, read behind a cache; by the explicit attention with its
     weights, else by that of generation and without.
 
     Shape: yields (B, length of the piece, Vocab), and the weights of each kind."""
     cache = DecodingCache(model, len(read.tokens), read.tokens.shape[1])
-    memory = None
-    if isinstance(model, EncoderDecoder):
-        assert read.source is not None
-        memory = model.encode(read.source, read.mask)
+    memory = model.encode(read.source, read.mask) if isinstance(model, EncoderDecoder) else None
     for start, end in pairwise(cuts):
         weights: AttentionWeights = {}
         collected = weights if explicit else None
+        tokens = read.tokens[:, start:end]
         if isinstance(model, EncoderDecoder):
-            assert memory is not None
-            hidden = model.decode(read.tokens[:, start:end], memory, read.mask, cache=cache, weights=collected)
+            hidden = model.decode(tokens, memory, read.mask, cache=cache, weights=collected)
         else:
-            assert isinstance(model, Decoder)
-            hidden = model.hidden(read.tokens[:, start:end], cache=cache, weights=collected)
+            hidden = model.hidden(tokens, cache=cache, weights=collected)
         yield model.head(hidden), weights
 
 
@@ -128,18 +120,13 @@ def chunks(length: int) -> list[int]:
     return cuts
 
 
-def _a(architecture: str) -> str:
-    return f"an {architecture}" if architecture == "encoder" else f"a {architecture}"
-
-
 _STEPS = 6
 _MOVES: Mapping[int, list[int]] = {1: [2, 0, 1], 2: [0, 2, 1, 2], 4: [1, 3]}
 """After so many tokens, which row each row becomes: all change places, one is there twice, and some are dropped."""
 
 
-@dataclass(frozen=True)
-class _Text:
-    """A text that is read from its first token to its last; a reader begins behind `start` of them."""
+class _Text(NamedTuple):
+    """Read from its first token to its last; a reader begins behind `start` of them."""
 
     ids: list[int]
     start: int
@@ -151,7 +138,6 @@ class _Text:
     "Prompts of different lengths that grow side by side are predicted as each is when it is read at once and alone.",
 )
 def batched_prompts(subject: VerifiedRun) -> Iterator[Finding]:
-    """Of an encoder-decoder, the sources have different lengths."""
     return _findings(subject, {})
 
 
@@ -160,7 +146,6 @@ def batched_prompts(subject: VerifiedRun) -> Iterator[Finding]:
     "Texts that change places while they grow, as beams do, go on as themselves: cache, source and padding move along.",
 )
 def rows_that_change_places(subject: VerifiedRun) -> Iterator[Finding]:
-    """One of them is continued twice, and some are dropped."""
     return _findings(subject, _MOVES)
 
 
@@ -207,7 +192,7 @@ def _texts(subject: VerifiedRun, length: int) -> list[_Text]:
 
 
 def _alone(subject: VerifiedRun, text: _Text) -> Tensor:
-    """Every prediction of one text, read at once. Shape: returns (T, Vocab)."""
+    """Every prediction of one text, read at once, (T, Vocab)."""
     device = subject.run.device
     source = None if text.source is None else torch.tensor([subject.roles.source(text.source)], device=device)
     return predict(subject.model, ModelInputs(torch.tensor([text.ids], device=device), source))[0]
@@ -230,108 +215,5 @@ def laid_out(subject: VerifiedRun) -> Iterator[Finding]:
         if subject.run.architecture == "encoder":
             continue
         read = reading(subject, length)  # nothing is padded behind a cache
-        pieces = torch.cat([logits for logits, _ in in_pieces(ready, read, chunks(length))], dim=1)
-        away = difference(pieces, predict(subject.run.model, read))
+        away = difference(joined(ready, read, chunks(length)), predict(subject.run.model, read))
         yield at_most(away, _LIMIT, RELATIVE, f"{where}, {CHUNKED}")
-
-
-PATHS: tuple[Proof, ...] = (cached_decoding, batched_prompts, rows_that_change_places, padded_batch)
-"""What is looked at once more: two ways to the same predictions."""
-
-_PRECISIONS: tuple[WeightPrecision, ...] = ("float32", "bfloat16", "int8")
-
-_ROUNDINGS = 4
-_LEAST = 1e-6
-"""Of the largest number: less is allowed nowhere, for a tiny model's rounding may come out even."""
-
-
-@dataclass(frozen=True)
-class _AsItGenerates(VerifiedRun):
-    """The subject with its model laid out for prediction in a precision."""
-
-    ready: Transformer | None = None
-    allowed: float = 0.0
-
-    @cached_property
-    def model(self) -> Transformer:
-        assert self.ready is not None
-        return self.ready
-
-    @property
-    def limit(self) -> float:
-        return self.allowed
-
-
-class OwnPath:
-    """The second column of a verification: made when it is first asked for, since it holds a copy a precision."""
-
-    def __init__(self, subject: VerifiedRun) -> None:
-        self._subject = subject
-
-    def look(self, proof: Proof, check: Check) -> Check:
-        """The check with the figures of each precision beside its own; failed where one of them is."""
-        if proof not in PATHS or check.status == "skipped":
-            return check
-        own, status, reason = [], check.status, check.reason
-        for measured, subject in self._subjects:
-            found = proof.check(subject)
-            own.append(OwnFigure(measured.precision, found.measured, found.limit))
-            if found.status == "failed" and status == "passed":
-                status, reason = "failed", f"in {measured.precision}: {found.reason}"
-        return replace(check, own=tuple(own), status=status, reason=reason)
-
-    @property
-    def precisions(self) -> tuple[OwnPrecision, ...]:
-        """What was measured of each: its rounding, and what it changes."""
-        return tuple(measured for measured, _ in self._subjects)
-
-    @cached_property
-    def _subjects(self) -> list[tuple[OwnPrecision, _AsItGenerates]]:
-        with torch.inference_mode():
-            return [*self._made()]
-
-    def _made(self) -> Iterator[tuple[OwnPrecision, _AsItGenerates]]:
-        subject = self._subject
-        if subject.precision != torch.float64:  # too large for copies, or a device without float64
-            return
-        read = reading(subject, subject.longest)
-        exact = predict(subject.model, read)
-        cuts, rounding = chunks(subject.longest), 0.0
-        for precision in _PRECISIONS:
-            ready = copy.deepcopy(subject.run.model)
-            try:
-                prepare_for_inference(ready, precision)
-            except UsageError:
-                continue  # this machine has no such kernel
-            plain = predict(ready, read)
-            if precision != "int8":  # its products are bfloat16's, and the rest is float32
-                rounding = _largest(plain, self._in_float64(precision, exact))
-            pieces = plain
-            if subject.run.architecture != "encoder":
-                pieces = torch.cat([logits for logits, _ in in_pieces(ready, read, cuts)], dim=1)
-            measured = OwnPrecision(
-                precision,
-                away=_largest(plain, exact),
-                tokens=plain[..., 0].numel(),
-                other_tokens=_others(plain, exact),
-                other_behind_cache=_others(pieces, plain),
-            )
-            allowed = max(_LEAST, _ROUNDINGS * rounding)
-            yield measured, _AsItGenerates(subject.run, subject.data, subject.made_up_because, ready, allowed)
-
-    def _in_float64(self, precision: WeightPrecision, exact: Tensor) -> Tensor:
-        """What the weights, rounded as this precision rounds them, predict without any further rounding."""
-        if precision == "float32":
-            return exact
-        rounded = copy.deepcopy(self._subject.run.model).bfloat16().double()
-        return predict(rounded, reading(self._subject, self._subject.longest))
-
-
-def _largest(ours: Tensor, theirs: Tensor) -> float:
-    """The largest `difference` of a position."""
-    return max(difference(ours[:, position], theirs[:, position]) for position in range(ours.shape[1]))
-
-
-def _others(ours: Tensor, theirs: Tensor) -> int:
-    """At how many places another token is the likeliest."""
-    return int((ours.argmax(-1) != theirs.argmax(-1)).sum())

@@ -1,9 +1,4 @@
-"""Causality and padding: no prediction knows what comes after it, and nothing reads padding.
-
-Shape legend: B rows, T tokens.
-
-Shape legend: B rows, T tokens, S source tokens.
-"""
+"""Causality and padding: no prediction knows what comes after it, and nothing reads padding."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,7 +28,6 @@ from tfcli.verification.subject import VerifiedRun
 @proof("future values", "Other tokens later in a text change no earlier prediction, not in the last bit.")
 @torch.inference_mode()
 def future_values(subject: VerifiedRun) -> Iterator[Finding]:
-    """On both ways through attention."""
     _require_order(subject)
     for length in subject.lengths[1:]:
         read = reading(subject, length)
@@ -72,7 +66,6 @@ def _places(length: int) -> list[int]:
 @proof("padded batch", "A text in a batch with longer ones is read as it is read alone.")
 @torch.inference_mode()
 def padded_batch(subject: VerifiedRun) -> Iterator[Finding]:
-    """Of an encoder-decoder, the sources have different lengths."""
     for length in subject.lengths[1:]:
         read = padded_reading(subject, length)
         assert read.mask is not None
@@ -90,31 +83,22 @@ def padded_batch(subject: VerifiedRun) -> Iterator[Finding]:
 @proof("padding values", "Other tokens in the place of padding change no prediction, not in the last bit.")
 @torch.inference_mode()
 def padding_values(subject: VerifiedRun) -> Iterator[Finding]:
-    """On both ways through attention."""
     for length in subject.lengths[1:]:
         read = padded_reading(subject, length)
-        other = _otherwise_padded(subject, read)
+        assert read.mask is not None
+        side = read.tokens if read.source is None else read.source
+        changed = torch.where(read.mask, side, other_tokens(subject, side))
+        other = replace(read, **{read.padded_side: changed})
         yield from unchanged(subject, read, other, partial(at_text, read=read), f"texts of up to {length} tokens")
 
 
 @proof("padding gradients", "The gradient of every prediction for padding is exactly 0.")
 def padding_gradients(subject: VerifiedRun) -> Iterator[Finding]:
-    """Of the vectors that enter the stack."""
     for length in subject.lengths[1:]:
         read = padded_reading(subject, length)
         assert read.mask is not None
         with embedded(subject.model) as entering:
             logits = at_text(predict(subject.model, read), read)
             (gradient,) = torch.autograd.grad(mixed(logits), entering[read.padded_side])
-        of_padding = gradient[~read.mask].abs()
-        measured = float(of_padding.max()) if of_padding.numel() else 0.0
-        yield at_most(measured, 0.0, "gradient", f"texts of up to {length} tokens")
-
-
-def _otherwise_padded(subject: VerifiedRun, read: ModelInputs) -> ModelInputs:
-    assert read.mask is not None
-    side = read.tokens if read.source is None else read.source
-    changed = torch.where(read.mask, side, other_tokens(subject, side))
-    return (
-        ModelInputs(changed, None, read.mask) if read.source is None else ModelInputs(read.tokens, changed, read.mask)
-    )
+        measured = gradient.masked_fill(read.mask[..., None], 0.0).abs().max()
+        yield at_most(float(measured), 0.0, "gradient", f"texts of up to {length} tokens")

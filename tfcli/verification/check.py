@@ -1,7 +1,5 @@
-"""Checks and their findings: how a check is written.
-
-A function that measures something on a subject and returns a `Finding`, or yields several of which the worst counts,
-under the name and the claim that are shown:
+"""Checks and their findings. A check is a function that measures something on a subject and returns a `Finding`, or
+yields several of which the worst counts, under the name and the claim that are shown:
 
     @proof("beam of one", "A beam of 1 finds the text of greedy decoding.")
     def beam_of_one(subject: VerifiedRun) -> Finding:
@@ -24,12 +22,10 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.errors import TfcliError, first_lines
-from tfcli.models.decoder import Decoder
-from tfcli.models.encoder import Encoder
 from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.transformer import AttentionWeights, Transformer
 from tfcli.verification.record import Check
-from tfcli.verification.subject import VerifiedRun, padded
+from tfcli.verification.subject import VerifiedRun
 
 RELATIVE = "of the largest number"
 """The unit of `difference`."""
@@ -41,7 +37,7 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check has measured. It holds where `measured` is a number and not above `limit`.
+    """What a check has measured. It holds where `measured` is a number (NaN fails) and not above `limit`.
 
     `where` says what was looked at when the worst was found; it is shown where the check fails. `note` is a property of
     the checkpoint that the run was made from, in words, which is no slip of tfcli's.
@@ -55,7 +51,7 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """Not a number is a failure."""
+        """Whether the claim does."""
         return self.measured <= self.limit
 
 
@@ -100,11 +96,7 @@ def at_most(measured: float, limit: float, unit: str, where: str = "") -> Findin
 
 
 def worst(findings: Iterable[Finding]) -> Finding:
-    """The first finding that does not hold, else the one closest to its limit.
-
-    Raises:
-        Skipped: there is none.
-    """
+    """The first finding that does not hold, else the one closest to its limit; `Skipped` where there is none."""
     closest = None
     for finding in findings:
         if not finding.holds:
@@ -130,7 +122,7 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
 
 
 def alike(subject: VerifiedRun, ours: Tensor, theirs: Tensor, where: str) -> Finding:
-    """Two ways to the same numbers. Shape: ours, theirs: the same."""
+    """Two ways to the same numbers."""
     return at_most(difference(ours, theirs), subject.limit, RELATIVE, where)
 
 
@@ -145,12 +137,8 @@ def same_bits(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Findi
 
 
 def _apart(ours: Tensor | None, theirs: Tensor | None) -> int:
-    if ours is None or theirs is None:
-        present = theirs if ours is None else ours
-        assert present is not None
-        return present.numel()
-    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-        return max(ours.numel(), theirs.numel())
+    if ours is None or theirs is None or ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return max(one.numel() for one in (ours, theirs) if one is not None)
     if not ours.numel():
         return 0
     bits, others = (tensor.detach().cpu().contiguous().view(-1).view(torch.uint8) for tensor in (ours, theirs))
@@ -186,10 +174,9 @@ def at_text(output: Tensor, read: ModelInputs, *, of_source: bool = False) -> Te
 
 
 def other_tokens(subject: VerifiedRun, ids: Tensor) -> Tensor:
-    """Another id in every place. Shape: ids (B, T), and so is what is returned."""
-    vocabulary = subject.run.config.model.vocab_size
-    assert vocabulary is not None
-    return (ids + 1) % vocabulary
+    """Another id in every place."""
+    assert subject.run.config.model.vocab_size is not None
+    return (ids + 1) % subject.run.config.model.vocab_size
 
 
 def mixed(logits: Tensor) -> Tensor:
@@ -201,27 +188,31 @@ def mixed(logits: Tensor) -> Tensor:
 
 def reading(subject: VerifiedRun, length: int) -> ModelInputs:
     """Texts of one length, side by side; the sources of an encoder-decoder have different ones, and padding."""
-    tokens = subject.ids(length)
-    if subject.run.architecture != "encoder-decoder":
-        return ModelInputs(tokens)
-    source, mask = padded(ragged(subject.sources(length)), subject.roles.pad, tokens.device)
-    return ModelInputs(tokens, source, mask)
+    if subject.run.architecture == "encoder-decoder":
+        return ModelInputs(subject.ids(length), *padded(subject, subject.sources(length)))
+    return ModelInputs(subject.ids(length))
 
 
 def padded_reading(subject: VerifiedRun, length: int) -> ModelInputs:
     """As `reading`, and what any encoder reads is padded."""
     if subject.run.architecture == "encoder-decoder":
         return reading(subject, length)
-    tokens, mask = padded(ragged(subject.ids(length)), subject.roles.pad, subject.run.device)
+    tokens, mask = padded(subject, subject.ids(length))
     return ModelInputs(tokens, mask=mask)
 
 
+def padded(subject: VerifiedRun, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Ids (B, T) made `ragged` and filled up on the right, and the mask that says what is text."""
+    lengths = torch.tensor([[len(row)] for row in ragged(ids)], device=ids.device)
+    mask = torch.arange(ids.shape[1], device=ids.device) < lengths
+    return ids.masked_fill(~mask, subject.roles.pad), mask
+
+
 def ragged(ids: Tensor) -> list[list[int]]:
-    """Rows of equal length made different: the first stays whole, the next is cut to two thirds, the next to one, and
-    none to nothing. Shape: ids (B, T)."""
+    """Rows of ids (B, T) made different: the first stays whole, the next is cut to two thirds, the next to one, and none
+    to nothing."""
     length = ids.shape[1]
-    kept = [max(1, length - (length * row) // len(ids)) for row in range(len(ids))]
-    return [row[:end] for row, end in zip(ids.tolist(), kept, strict=True)]
+    return [row[: max(1, length - (length * cut) // len(ids))] for cut, row in enumerate(ids.tolist())]
 
 
 def predict(model: Transformer, read: ModelInputs, weights: AttentionWeights | None = None) -> Tensor:
@@ -236,11 +227,7 @@ def predict(model: Transformer, read: ModelInputs, weights: AttentionWeights | N
 def unchanged(
     subject: VerifiedRun, read: ModelInputs, other: ModelInputs, kept: Callable[[Tensor], Tensor], where: str
 ) -> Iterator[Finding]:
-    """Reads two texts by both ways through attention; what is `kept` of their logits has to be the same in every bit.
-
-    Args:
-        kept: takes of logits (B, T, Vocab) what may not change.
-    """
+    """Reads two texts by both ways through attention; what is `kept` of their logits has to be the same in every bit."""
     for how in ("fused attention", "explicit attention"):
         first, second = (
             kept(predict(subject.model, one, {} if how == "explicit attention" else None)) for one in (read, other)
@@ -270,8 +257,7 @@ def embedded(model: Transformer) -> Iterator[dict[str, Tensor]]:
         found[side] = output.detach().requires_grad_()
         return found[side]
 
-    assert isinstance(model, Decoder | Encoder | EncoderDecoder)
-    sides: dict[str, nn.Module] = {"tokens": model.embedding}
+    sides = {"tokens": model.get_submodule("embedding")}
     if isinstance(model, EncoderDecoder):
         sides = {"source": model.embedding, "tokens": model.target_embedding}
     with ExitStack() as hooks, torch.enable_grad():

@@ -70,8 +70,7 @@ def _verified(terminal: Terminal, subject: "VerifiedRun", *, shown: bool) -> "Ve
     """Every check, shown as soon as it is done."""
     import time
 
-    from tfcli.verification.cache import OwnPath
-    from tfcli.verification.verify import PROOFS, verification
+    from tfcli.verification.verify import PROOFS, OwnPath, verification
     from tfcli.verification.view import CheckRow, VerificationHeader, VerificationSummary
 
     began, own = time.perf_counter(), OwnPath(subject)

@@ -9,7 +9,6 @@ from tfcli.generation.beam_search import prompt_beams
 from tfcli.generation.decoding import Continuation, collect, prompt_tokens
 from tfcli.generation.generate import generate, stream
 from tfcli.models.decoder import Decoder
-from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import Filled, Generated
 from tfcli.verification.cache import require_generation
@@ -19,15 +18,16 @@ from tfcli.verification.subject import VerifiedRun
 _NEW_TOKENS = 16
 _BEAM = 3
 _SAMPLES = 2
+_PROMPTS = 2
 
 
 @proof("beam of one", "Beam search with one beam finds the text of greedy decoding, with the same score.")
 @torch.inference_mode()
 def beam_of_one(subject: VerifiedRun) -> Iterator[Finding]:
-    """Of several prompts at once."""
     prompts = _prompts(subject)
     settings = _settings(subject, temperature=0.0, beam=1)
-    greedy, found = _decoded(subject, prompts, settings), _beams(subject, prompts, settings)
+    greedy = _decoded(subject, prompts, settings)
+    found = prompt_beams(require_generation(subject), prompts, subject.roles, settings)
     for number, ([ours], [theirs]) in enumerate(zip(found, greedy, strict=True), start=1):
         yield at_most(ours.token_ids != theirs.token_ids, 0, "texts", f"prompt {number} is continued otherwise")
         yield alike(subject, _number(ours.score), _number(theirs.score), f"the score of prompt {number}")
@@ -41,7 +41,8 @@ def scores(subject: VerifiedRun) -> Iterator[Finding]:
     """Beams change places while they are found: one that went on from another's cache would have another's score."""
     prompts = _prompts(subject)
     drawn = _decoded(subject, prompts, _settings(subject, num_samples=_SAMPLES))
-    found = _beams(subject, prompts, _settings(subject, temperature=0.0, beam=_BEAM, num_samples=_SAMPLES))
+    settings = _settings(subject, temperature=0.0, beam=_BEAM, num_samples=_SAMPLES)
+    found = prompt_beams(require_generation(subject), prompts, subject.roles, settings)
     for how, by_prompt in (("drawn", drawn), ("found by beams", found)):
         for number, (prompt, texts) in enumerate(zip(prompts, by_prompt, strict=True), start=1):
             for text in texts:
@@ -52,7 +53,6 @@ def scores(subject: VerifiedRun) -> Iterator[Finding]:
 @proof("same seed", "The same seed gives the same text, alone and whatever else is in the batch.")
 @torch.inference_mode()
 def same_seed(subject: VerifiedRun) -> Iterator[Finding]:
-    """Several prompts, several samples of each."""
     prompts = _prompts(subject)
     settings = _settings(subject, seed=7, num_samples=_SAMPLES)
     together = _decoded(subject, prompts, settings)
@@ -70,15 +70,11 @@ def _settings(subject: VerifiedRun, **chosen: object) -> GenerateSection:
 
 def _prompts(subject: VerifiedRun) -> list[list[int]]:
     """Prompts of different lengths, as a model of this architecture reads them."""
-    require_generation(subject)
-    room = subject.longest // 2
-    if subject.run.architecture == "encoder-decoder":
-        room -= len(subject.roles.source(()))
+    is_decoder = isinstance(require_generation(subject), Decoder)
+    room = subject.longest // 2 - (0 if is_decoder else len(subject.roles.source(())))
     if room < 1:
         raise Skipped("the context has no room for a prompt and a text")
-    if subject.run.architecture == "encoder-decoder":
-        return ragged(subject.sources(min(room, _NEW_TOKENS)))
-    return ragged(subject.ids(min(room, _NEW_TOKENS)))
+    return ragged((subject.ids if is_decoder else subject.sources)(min(room, _NEW_TOKENS)))
 
 
 def _decoded(
@@ -86,24 +82,14 @@ def _decoded(
 ) -> list[list[Continuation]]:
     """The samples of every prompt."""
     samples = settings.num_samples
-    texts = collect(prompt_tokens(_model(subject), prompts, subject.roles, settings), len(prompts) * samples)
+    texts = collect(
+        prompt_tokens(require_generation(subject), prompts, subject.roles, settings), len(prompts) * samples
+    )
     return [texts[first : first + samples] for first in range(0, len(texts), samples)]
 
 
-def _beams(
-    subject: VerifiedRun, prompts: Sequence[Sequence[int]], settings: GenerateSection
-) -> list[list[Continuation]]:
-    """The best texts of every prompt."""
-    return prompt_beams(_model(subject), prompts, subject.roles, settings)
-
-
-def _model(subject: VerifiedRun) -> Decoder | EncoderDecoder:
-    assert isinstance(subject.model, Decoder | EncoderDecoder)
-    return subject.model
-
-
 def _score(subject: VerifiedRun, prompt: Sequence[int], text: Continuation) -> torch.Tensor:
-    """The sum of ln p of a text's tokens, from one pass. Shape: returns (1,)."""
+    """The sum of ln p of a text's tokens, from one pass, (1,)."""
     device, source, before = subject.run.device, None, list(prompt)
     if subject.run.architecture == "encoder-decoder":
         source = torch.tensor([subject.roles.source(prompt)], device=device)
@@ -118,39 +104,33 @@ def _number(score: float) -> torch.Tensor:
     return torch.tensor([score], dtype=torch.float64)
 
 
-_PROMPTS = 2
-_STREAMING_NEW_TOKENS = 16
-
-
 @proof("streaming", "The pieces of a text that is printed as it comes join to what all its tokens decode to at once.")
 def streaming(subject: VerifiedRun) -> Iterator[Finding]:
     """Greedy and drawn, through the run itself; so is the text that is made in one go."""
     require_generation(subject)
     run = subject.run
-    new = max(1, min(_STREAMING_NEW_TOKENS, subject.single_steps))
+    new = max(1, min(_NEW_TOKENS, subject.single_steps))
     for temperature in (0.0, 1.0):
         settings = replace(GenerateSection(), temperature=temperature, max_new_tokens=new)
-        for prompt in _streaming_prompts(subject):
+        # Pieces of text that leave room for more; a translation needs a source that is not empty.
+        texts = subject.texts(_PROMPTS, tokens=max(1, min(8, subject.longest // 4)))
+        for prompt in texts:
+            if not 0 < len(run.tokenizer.encode(prompt)) < subject.longest - 2:
+                continue
             *pieces, streamed = stream(run, prompt, settings, sample=True)
             made = generate(run, prompt, settings, sample=True)
             assert isinstance(streamed, Generated) and not isinstance(made, Filled)
             printed = "".join(piece for piece in pieces if isinstance(piece, str))
             for text, ids in ((printed, streamed.token_ids), (made[0].text, made[0].token_ids)):
-                whole = _streaming_decoded(subject, prompt, ids)
+                whole = _text_behind(subject, prompt, ids)
                 yield at_most(_apart(text, whole), 0, "characters", f"what follows {prompt!r}")
 
 
-def _streaming_decoded(subject: VerifiedRun, prompt: str, ids: Sequence[int]) -> str:
+def _text_behind(subject: VerifiedRun, prompt: str, ids: Sequence[int]) -> str:
     """The text of some tokens; where they continue a prompt, behind it."""
     tokenizer = subject.run.tokenizer
     before = tokenizer.encode(prompt) if subject.run.architecture == "decoder" else []
     return tokenizer.decode([*before, *ids])[len(tokenizer.decode(before)) :]
-
-
-def _streaming_prompts(subject: VerifiedRun) -> list[str]:
-    """Pieces of text that leave room for more; a translation needs a source that is not empty."""
-    texts = subject.texts(_PROMPTS, tokens=max(1, min(8, subject.longest // 4)))
-    return [text for text in texts if 0 < len(subject.run.tokenizer.encode(text)) < subject.longest - 2]
 
 
 def _apart(ours: str, theirs: str) -> int:

@@ -42,11 +42,7 @@ def dataset(subject: VerifiedRun) -> Iterator[PreparedDataset]:
 
 
 def require_head(run: LoadedRun) -> None:
-    """Skip a check of a run that predicts nothing.
-
-    Raises:
-        Skipped: it has no head.
-    """
+    """Skip a check of a run that predicts nothing."""
     if run.config.model.head == "none":
         raise Skipped("the run has no head that predicts tokens")
 

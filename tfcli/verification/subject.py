@@ -4,7 +4,6 @@ Shape legend: B rows, T tokens, S source tokens.
 """
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,12 +38,7 @@ _ENOUGH = 1 << 14
 
 @dataclass(frozen=True)
 class VerifiedRun:
-    """A run to be looked at.
-
-    Args:
-        data: its dataset, where it is there; texts are those of its validation part.
-        made_up_because: why there is none, in words.
-    """
+    """A run to be looked at, with texts of the validation part of its dataset, or `made_up_because` there is none."""
 
     run: LoadedRun
     data: PreparedDataset | None = None
@@ -102,24 +96,23 @@ class VerifiedRun:
 
     @cached_property
     def ordinary(self) -> NDArray[np.int64]:
-        """The ids of all tokens that are no special ones. Shape: (the vocabulary's size, less a few)."""
+        """The ids of all tokens that are no special ones."""
         vocabulary = self.run.config.model.vocab_size
         assert vocabulary is not None
         return np.setdiff1d(np.arange(min(vocabulary, self.run.tokenizer.vocab_size)), self.roles.ids())
 
     def ids(self, length: int, rows: int = ROWS) -> Tensor:
-        """Texts as the model's causal stack (or its only one) reads them. Shape: returns (rows, length)."""
+        """Texts, (rows, length), as the model's causal stack (or its only one) reads them."""
         return self._windows(self._texts, length, rows)
 
     def sources(self, length: int, rows: int = ROWS) -> Tensor:
-        """Sources of an encoder-decoder, without special tokens. Shape: returns (rows, length)."""
+        """Sources of an encoder-decoder, (rows, length), without special tokens."""
         return self._windows(self._sources, length, rows)
 
     def texts(self, count: int = 8, tokens: int = 24) -> list[str]:
         """Some pieces of text, of the side that the model reads prompts of."""
         stream = self._sources if self.run.architecture == "encoder-decoder" else self._texts
-        windows = self._windows(stream, tokens, count).tolist()
-        return [self.run.tokenizer.decode(row) for row in windows]
+        return [self.run.tokenizer.decode(row) for row in self._windows(stream, tokens, count).tolist()]
 
     @cached_property
     def _texts(self) -> NDArray[np.int64]:
@@ -153,13 +146,3 @@ class VerifiedRun:
         starts = np.arange(rows) * max(1, len(stream) // rows)
         places = (starts[:, None] + np.arange(length)) % len(stream)
         return torch.from_numpy(stream[places]).to(self.run.device)
-
-
-def padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Texts of different lengths side by side, filled up on the right, and the mask that says what is text.
-
-    Shape: returns: two of (B, longest)."""
-    longest = max(map(len, rows))
-    ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], device=device)
-    lengths = torch.tensor([[len(row)] for row in rows], device=device)
-    return ids, torch.arange(longest, device=device) < lengths

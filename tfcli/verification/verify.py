@@ -1,46 +1,149 @@
-"""Verification of a run: all checks, in the order in which they are shown."""
+"""Verification of a run: all checks, in the order in which they are shown, and again in the precisions of generation.
 
-from collections.abc import Iterable
+Nothing is equal to the last digits there, and a slip could hide in the rounding; so the rounding is measured first: how
+far one plain pass is from the same weights in float64. No path may be further from that pass than four times as much:
+twice would be two roundings that point apart, and as much again is for those that were not met.
+"""
 
-from tfcli.verification.attention import attention_sums, fused_attention, masked_weights, row_attention
-from tfcli.verification.cache import (
-    OwnPath,
-    batched_prompts,
-    cached_decoding,
-    cross_attention_kept,
-    laid_out,
-    rows_that_change_places,
-)
-from tfcli.verification.causality import (
-    future_gradients,
-    future_values,
-    padded_batch,
-    padding_gradients,
-    padding_values,
-)
-from tfcli.verification.check import Proof
-from tfcli.verification.checkpoint import data_order, files_agree, resumed_training, saved_and_loaded
-from tfcli.verification.export import exported
-from tfcli.verification.generation import beam_of_one, same_seed, scores, streaming
-from tfcli.verification.labels import evaluation_by_batches, evaluation_twice, labels, loss
-from tfcli.verification.record import Check, Verification
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from tfcli.errors import UsageError
+from tfcli.models.inference import prepare_for_inference
+from tfcli.models.transformer import Transformer
+from tfcli.recipe.model import WeightPrecision
+from tfcli.verification import attention, cache, causality, checkpoint, export, generation, labels, tokenizer
+from tfcli.verification.check import Proof, difference, predict, reading
+from tfcli.verification.record import Check, OwnFigure, OwnPrecision, Verification
 from tfcli.verification.subject import VerifiedRun
-from tfcli.verification.tokenizer import batches, round_trip, special_tokens_apart, stream
 
 # fmt: off
 OF_MODELS: tuple[Proof, ...] = (
-    cached_decoding, cross_attention_kept, laid_out, batched_prompts, rows_that_change_places,
-    padded_batch, padding_values, padding_gradients, future_values, future_gradients,
-    fused_attention, row_attention, attention_sums, masked_weights,
-    beam_of_one, scores, same_seed, streaming, labels, loss,
+    cache.cached_decoding, cache.cross_attention_kept, cache.laid_out, cache.batched_prompts,
+    cache.rows_that_change_places, causality.padded_batch, causality.padding_values, causality.padding_gradients,
+    causality.future_values, causality.future_gradients, attention.fused_attention, attention.row_attention,
+    attention.attention_sums, attention.masked_weights, generation.beam_of_one, generation.scores,
+    generation.same_seed, generation.streaming, labels.labels, labels.loss,
 )
 """Those that need a model and its tokenizer, and no run directory."""
 
 PROOFS: tuple[Proof, ...] = (
-    *OF_MODELS, round_trip, special_tokens_apart, batches, stream, saved_and_loaded, files_agree,
-    resumed_training, data_order, exported, evaluation_twice, evaluation_by_batches,
+    *OF_MODELS, tokenizer.round_trip, tokenizer.special_tokens_apart, tokenizer.batches, tokenizer.stream,
+    checkpoint.saved_and_loaded, checkpoint.files_agree, checkpoint.resumed_training, checkpoint.data_order,
+    export.exported, labels.evaluation_twice, labels.evaluation_by_batches,
 )
 # fmt: on
+
+PATHS: tuple[Proof, ...] = (
+    cache.cached_decoding,
+    cache.batched_prompts,
+    cache.rows_that_change_places,
+    causality.padded_batch,
+)
+"""What is looked at once more: two ways to the same predictions."""
+
+_PRECISIONS: tuple[WeightPrecision, ...] = ("float32", "bfloat16", "int8")
+
+_ROUNDINGS = 4
+_LEAST = 1e-6
+"""Of the largest number: less is allowed nowhere, for a tiny model's rounding may come out even."""
+
+
+@dataclass(frozen=True)
+class _AsItGenerates(VerifiedRun):
+    """The subject with its model laid out for prediction in a precision."""
+
+    ready: Transformer | None = None
+    allowed: float = 0.0
+
+    @cached_property
+    def model(self) -> Transformer:
+        assert self.ready is not None
+        return self.ready
+
+    @property
+    def limit(self) -> float:
+        return self.allowed
+
+
+class OwnPath:
+    """The second column of a verification: made when it is first asked for, since it holds a copy a precision."""
+
+    def __init__(self, subject: VerifiedRun) -> None:
+        self._subject = subject
+
+    def look(self, proof: Proof, check: Check) -> Check:
+        """The check with the figures of each precision beside its own; failed where one of them is."""
+        if proof not in PATHS or check.status == "skipped":
+            return check
+        own, status, reason = [], check.status, check.reason
+        for measured, subject in self._subjects:
+            found = proof.check(subject)
+            own.append(OwnFigure(measured.precision, found.measured, found.limit))
+            if found.status == "failed" and status == "passed":
+                status, reason = "failed", f"in {measured.precision}: {found.reason}"
+        return replace(check, own=tuple(own), status=status, reason=reason)
+
+    @property
+    def precisions(self) -> tuple[OwnPrecision, ...]:
+        """What was measured of each: its rounding, and what it changes."""
+        return tuple(measured for measured, _ in self._subjects)
+
+    @cached_property
+    def _subjects(self) -> list[tuple[OwnPrecision, _AsItGenerates]]:
+        with torch.inference_mode():
+            return [*self._made()]
+
+    def _made(self) -> Iterator[tuple[OwnPrecision, _AsItGenerates]]:
+        subject = self._subject
+        if subject.precision != torch.float64:  # too large for copies, or a device without float64
+            return
+        read = reading(subject, subject.longest)
+        exact = predict(subject.model, read)
+        cuts, rounding = cache.chunks(subject.longest), 0.0
+        for precision in _PRECISIONS:
+            ready = copy.deepcopy(subject.run.model)
+            try:
+                prepare_for_inference(ready, precision)
+            except UsageError:
+                continue  # this machine has no such kernel
+            plain = predict(ready, read)
+            if precision != "int8":  # its products are bfloat16's, and the rest is float32
+                rounding = _largest(plain, self._in_float64(precision, exact))
+            pieces = plain
+            if subject.run.architecture != "encoder":
+                pieces = cache.joined(ready, read, cuts)
+            measured = OwnPrecision(
+                precision,
+                away=_largest(plain, exact),
+                tokens=plain[..., 0].numel(),
+                other_tokens=_others(plain, exact),
+                other_behind_cache=_others(pieces, plain),
+            )
+            allowed = max(_LEAST, _ROUNDINGS * rounding)
+            yield measured, _AsItGenerates(subject.run, subject.data, subject.made_up_because, ready, allowed)
+
+    def _in_float64(self, precision: WeightPrecision, exact: Tensor) -> Tensor:
+        """What the weights, rounded as this precision rounds them, predict without any further rounding."""
+        if precision == "float32":
+            return exact
+        rounded = copy.deepcopy(self._subject.run.model).bfloat16().double()
+        return predict(rounded, reading(self._subject, self._subject.longest))
+
+
+def _largest(ours: Tensor, theirs: Tensor) -> float:
+    """The largest `difference` of a position."""
+    return max(difference(ours[:, position], theirs[:, position]) for position in range(ours.shape[1]))
+
+
+def _others(ours: Tensor, theirs: Tensor) -> int:
+    """At how many places another token is the likeliest."""
+    return int((ours.argmax(-1) != theirs.argmax(-1)).sum())
 
 
 def verification(subject: VerifiedRun, checks: Iterable[Check], own: OwnPath | None = None) -> Verification:
