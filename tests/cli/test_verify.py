@@ -17,18 +17,21 @@ from tfcli.verification.subject import VerifiedRun
 from .commands import process, snapshot, tfcli
 
 
-@proof("one", "One is one.")
+@proof("one")
 def one(subject: VerifiedRun) -> Finding:
+    """One is one."""
     return at_most(0, 0, "numbers")
 
 
-@proof("two", "Two are there.")
+@proof("two")
 def two(subject: VerifiedRun) -> Finding:
+    """Two are there."""
     return at_most(5e-3, 1e-9, "of the largest number", "at the second")
 
 
-@proof("three", "Three do not apply.")
+@proof("three")
 def three(subject: VerifiedRun) -> Finding:
+    """Three do not apply."""
     raise Skipped("there are two")
 
 

@@ -16,8 +16,9 @@ from .subjects import subject, verify
 
 
 def proof_of(finding: Finding | Exception) -> Proof:
-    @proof("a name", "A claim.")
+    @proof("a name")
     def look(_subject: VerifiedRun) -> Finding:
+        """A claim."""
         if isinstance(finding, Exception):
             raise finding
         return finding

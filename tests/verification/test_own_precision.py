@@ -77,8 +77,9 @@ def test_a_slip_that_is_in_one_precision_alone_is_found(monkeypatch: pytest.Monk
 
 
 def test_other_checks_have_one_column():
-    @proof("one", "One is one.")
+    @proof("one")
     def one(subject: VerifiedRun) -> Finding:
+        """One is one."""
         return at_most(0, 0, "numbers")
 
     assert next(iter(verify(subject(), [one]))).own == ()

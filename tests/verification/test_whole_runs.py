@@ -244,7 +244,7 @@ def test_tensors_that_are_exported_wrongly_are_found(
 ):
     pytest.importorskip("transformers")
     true = exporting.checkpoint_of_parameters
-    monkeypatch.setattr(exporting, "give", lambda *arguments: defect(true(*arguments)))
+    monkeypatch.setattr(exporting, "checkpoint_of_parameters", lambda *arguments: defect(true(*arguments)))
     failed(export.exported, subject)
 
 

@@ -15,7 +15,7 @@ from tfcli.corpora.source import Source, Text, texts
 from tfcli.machine import cores
 from tfcli.processes import temporary_folder
 from tfcli.recipe.data import TokenizerSection
-from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer, pieces
+from tfcli.tokenization.tokenizer import load_tokenizer, pieces
 from tfcli.tokenization.train import train_tokenizer
 
 WARMUP = 1
@@ -34,11 +34,10 @@ def bench_data(
 ) -> DataSpeed:
     """Measure how fast a text becomes a dataset of token ids, every side in a process of its own.
 
-    All sides read the same JSON Lines file, in which a long document has several lines.
+    All sides read the same JSON Lines file, in which a long document has several lines, `rounds` times and in turns.
 
     Args:
         tokenizer: a tokenizer.json or a run; None: one of the default size is trained on the text first.
-        rounds: how often each side does the whole work, in turns.
         context: tokens of the windows that the other library's ids are grouped into.
         threads: of the tokenizers library, on all sides; 0: one a core.
         transformers: whether to measure the usual way with that library too.
@@ -58,7 +57,9 @@ def bench_data(
         folder = stack.enter_context(temporary_folder())
         tell("reading the text")
         lines, size = _write_texts(source, folder / TEXTS)
-        loaded = loaded or _trained(source, tell)
+        if loaded is None:
+            tell("training a tokenizer")
+            loaded, _ = train_tokenizer(lambda: _texts(source), TokenizerSection())
         loaded.save(folder / TOKENIZER)
         sides = []
         for name in ("prepare", "encode_batch_fast", "datasets.map")[: 2 + transformers]:
@@ -102,11 +103,6 @@ def _write_texts(source: Source, path: Path) -> tuple[int, int]:
                 file.write(json.dumps({"text": piece}, ensure_ascii=False) + "\n")
                 lines, size = lines + 1, size + len(piece.encode())
     return lines, size
-
-
-def _trained(source: Source, tell: Callable[[str], None]) -> Tokenizer:
-    tell("training a tokenizer")
-    return train_tokenizer(lambda: _texts(source), TokenizerSection())[0]
 
 
 def _texts(source: Source) -> Iterator[Text]:

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tfcli.bench.measure import Answer
+from tfcli.bench.measure import Answer, Side
 from tfcli.corpora.split import open_split
 from tfcli.data.prepare import prepare
 from tfcli.processes import temporary_folder
@@ -21,14 +21,8 @@ _BATCH = 1000
 """Texts that are encoded together, as `datasets.map` does by default."""
 
 
-class DataWork:
-    """A side that does its work in a folder of its own, which goes afterwards.
-
-    Args:
-        work: reads the folder that is given first, and may write into the second.
-    """
-
-    device = None
+class DataWork(Side):
+    """A side that does its `work` in a folder of its own, which goes afterwards."""
 
     def __init__(self, about: Answer, work: Callable[[Path], object]) -> None:
         self._about, self._work = about, work

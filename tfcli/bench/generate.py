@@ -28,13 +28,6 @@ WARMUP = 1
 _BYTES: dict[WeightPrecision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
 """Of a weight."""
 
-_OPPOSITE_PRECISION: dict[WeightPrecision, WeightPrecision] = {
-    "float32": "float32",
-    "bfloat16": "bfloat16",
-    "int8": "float32",
-}
-"""What the other library is measured in: it has no int8 for processors of its own."""
-
 
 def bench_generation(
     recipe: Recipe,
@@ -75,7 +68,8 @@ def bench_generation(
 
         bandwidth = start("bandwidth", device=recipe.train.device, threads=recipe.train.threads)
         bandwidth.step()
-        precisions = {"tfcli": precision, "transformers": _OPPOSITE_PRECISION[precision]}
+        # The other library has no int8 for processors of its own.
+        precisions = {"tfcli": precision, "transformers": "float32" if precision == "int8" else precision}
         names = ("tfcli", "transformers")[: 1 + transformers]
         sides = [start(name, precision=precisions[name]) for name in names]
         times, memory = measure(sides, rounds, warmup=WARMUP, tell=tell)
@@ -111,15 +105,18 @@ def bench_generation(
 def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe:
     """Refuse what cannot be measured, and fill in what the machine decides, the same for all sides."""
     require_cores(recipe.train.threads)
-    recipe = _with_room(recipe.resolved(), work)
-    model = recipe.model
+    recipe = recipe.resolved()
+    # With a context that holds a decoder's prompt and new tokens; of an encoder-decoder, either side.
+    before = 1 if recipe.model.architecture == "encoder-decoder" else work.prompt_tokens
+    longest = max(work.prompt_tokens, before + work.new_tokens, recipe.model.max_seq_len)
+    model = replace(recipe.model, max_seq_len=longest)
     if model.architecture == "encoder":
         raise UsageError("An encoder generates no text", "choose --arch decoder or --arch encoder-decoder")
     if work.sentences and model.architecture == "decoder":
         raise UsageError("A decoder translates no sentences", "choose --arch encoder-decoder, or leave out --sentences")
     if transformers:
         require_transformers()
-    recipe = replace(recipe, train=resolve_for_machine(model, recipe.train))
+    recipe = replace(recipe, model=model, train=resolve_for_machine(model, recipe.train))
     there = memory_of(choose_device(recipe.train.device))
     parameters = meta_model(model).num_parameters()
     needed = _BYTES["float32"] * parameters * (1 + transformers)
@@ -130,13 +127,6 @@ def _decided(recipe: Recipe, work: GenerationWork, transformers: bool) -> Recipe
             "choose a smaller one, as with --size small",
         )
     return recipe
-
-
-def _with_room(recipe: Recipe, work: GenerationWork) -> Recipe:
-    """The recipe with a context that holds a decoder's prompt and new tokens; of an encoder-decoder, either side."""
-    before = 1 if recipe.model.architecture == "encoder-decoder" else work.prompt_tokens
-    longest = max(work.prompt_tokens, before + work.new_tokens, recipe.model.max_seq_len)
-    return replace(recipe, model=replace(recipe.model, max_seq_len=longest))
 
 
 def _same_ids(sides: Sequence[SideProcess]) -> float:

@@ -10,18 +10,18 @@ import torch
 from torch import nn
 
 from tfcli.bench import Machine, MatrixPeak
-from tfcli.bench.measure import Answer
+from tfcli.bench.measure import Answer, Side
 from tfcli.errors import UsageError
 from tfcli.machine import cores, processor
 from tfcli.models.build import meta_model
-from tfcli.models.device import choose_device
+from tfcli.models.device import choose_device, synchronize
 from tfcli.models.head import Head
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 
 
 def describe_machine(device: str, threads: int) -> Machine:
-    """This machine, by what decides its speed."""
+    """The machine here, by what decides its speed."""
     has_transformers = importlib.util.find_spec("transformers") is not None
     return Machine(
         processor=torch.cuda.get_device_name() if device == "cuda" else processor(),
@@ -40,11 +40,7 @@ def describe_model(recipe: Recipe) -> dict[str, Any]:
 
 
 def require_cores(threads: int) -> None:
-    """Refuse to measure threads that wait for each other.
-
-    Raises:
-        UsageError: there are fewer cores.
-    """
+    """Refuse to measure threads that wait for each other."""
     if threads > cores():
         raise UsageError(
             f"train.threads = {threads} is more than the {cores()} processor cores there are",
@@ -53,11 +49,7 @@ def require_cores(threads: int) -> None:
 
 
 def require_transformers() -> None:
-    """Refuse, before any work, to compare with a library that is not there.
-
-    Raises:
-        UsageError: it cannot be imported.
-    """
+    """Refuse, before any work, to compare with a library that is not there."""
     if importlib.util.find_spec("transformers") is None:
         raise UsageError("There is no library transformers to compare with", "install it: pip install transformers")
 
@@ -85,17 +77,13 @@ def largest_products(section: ModelSection, tokens: int, labelled: int) -> list[
     return sorted(shapes, key=_flops, reverse=True)[:2]
 
 
-class Products:
+class Products(Side):
     """A side of the benchmark whose step is a round of products, many short repeats of each shape and precision."""
 
     def __init__(self, shapes: Iterable[Shape], precisions: Sequence[str], device: str, threads: int) -> None:
         torch.set_num_threads(threads)
         self.shapes, self.precisions = list(shapes), precisions
         self.device = torch.device(device)
-
-    def about(self) -> Answer:
-        """Nothing that is not known."""
-        return {}
 
     def step(self) -> Answer:
         """The peak of each precision in this round, under "peaks"."""
@@ -122,16 +110,12 @@ class Products:
             began = time.perf_counter()
             for _ in range(at_once):
                 torch.mm(left, right, out=out)
-            self._wait()
+            synchronize(self.device)
             seconds = time.perf_counter() - began
             repeats += 1
             if repeats > 0:  # the first one prepares
                 fastest, spent = min(fastest, seconds / at_once), spent + seconds
         return fastest
-
-    def _wait(self) -> None:
-        if self.device.type != "cpu":
-            getattr(torch, self.device.type).synchronize()
 
 
 def best_peaks(rounds: Iterable[Answer]) -> tuple[MatrixPeak, ...]:
@@ -154,7 +138,7 @@ _REPEATS = 5
 """In a step, after one that prepares."""
 
 
-class Bandwidth:
+class Bandwidth(Side):
     """A side of the benchmark whose step reads 512 MB in two ways, several times each: as a matrix that is multiplied
     with a vector, which is what generation does, and as a sum."""
 
@@ -179,7 +163,6 @@ class Bandwidth:
         for _ in range(_REPEATS + 1):
             began = time.perf_counter()
             read()
-            if self.device.type != "cpu":
-                getattr(torch, self.device.type).synchronize()
+            synchronize(self.device)
             taken.append(time.perf_counter() - began)
         return min(taken[1:])

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from statistics import median
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,18 +31,19 @@ Answer = dict[str, Any]
 """One line, as JSON has it."""
 
 
-class Side(Protocol):
+class Side:
     """What a side's process builds at "open"."""
 
-    @property
-    def device(self) -> "torch.device | None":
-        """Whose memory is measured; None: the machine's, of a side without PyTorch."""
+    device: "torch.device | None" = None
+    """Whose memory is measured; None: the machine's, of a side without PyTorch."""
 
     def about(self) -> Answer:
-        """What it is."""
+        """What it is, or nothing that is not known."""
+        return {}
 
     def step(self) -> Answer:
         """Do what is measured, once, and wait for it."""
+        raise NotImplementedError
 
 
 _QUIET_WHEN_IDLE = {"KMP_BLOCKTIME": "10"}
@@ -53,14 +54,8 @@ default, 200, is longer than a short step. GNU's, which comes with PyTorch for L
 class SideProcess:
     """Starts `tfcli.bench.worker` and talks to it. As a context manager, it ends the process whatever happens.
 
-    Args:
-        name: how it is called in errors.
-        request: its "open".
-        environment: variables of this side alone.
-
-    Attributes:
-        about: what the side says of itself.
-        answers: those to every step, so far.
+    `name` is for errors, `request` is its "open", `about` what the side says of itself, `answers` those to all steps
+    so far, `environment` holds variables of this side alone.
     """
 
     def __init__(self, name: str, request: Answer, environment: Mapping[str, str] | None = None) -> None:

@@ -1,9 +1,9 @@
-"""Training benchmark, the side of tfcli: the steps that `tfcli train` takes."""
+"""Training and generation benchmarks, the side of tfcli: what `tfcli train` and `tfcli generate` do."""
 
 import time
 from dataclasses import replace
 
-from tfcli.bench.measure import Answer
+from tfcli.bench.measure import Answer, Side
 from tfcli.bench.work import ROLES, GenerationBench, GenerationWork, synthetic_model
 from tfcli.generation.beam_search import prompt_beams
 from tfcli.generation.decoding import collect, prompt_tokens
@@ -15,7 +15,7 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.training.job import open_step_benchmark
 
 
-class TfcliSteps:
+class TfcliSteps(Side):
     """Trains a recipe's model on random ids."""
 
     def __init__(self, recipe: Recipe) -> None:
@@ -36,11 +36,7 @@ class TfcliSteps:
 
 
 class TfcliGeneration(GenerationBench):
-    """Greedy or with beams, on the recipe's model with random weights, laid out as those of a run are.
-
-    Raises:
-        UsageError: this machine does not multiply in that precision.
-    """
+    """Greedy or with beams, on the recipe's model with random weights, laid out as those of a run are."""
 
     def __init__(self, recipe: Recipe, work: GenerationWork, precision: WeightPrecision) -> None:
         super().__init__(recipe, work, precision)
@@ -49,11 +45,11 @@ class TfcliGeneration(GenerationBench):
         prepare_for_inference(self.model, precision)
         self.settings = GenerateSection(temperature=0.0, beam=work.beam, max_new_tokens=work.new_tokens)
 
-    def translate(self) -> list[list[int]]:
+    def translate(self) -> list[list[int]]:  # noqa: D102
         at_once = self.work.batch * self.work.beam
         return translate(self.model, self.prompts, ROLES, self.settings, batch_size=at_once)
 
-    def generate(self, new_tokens: int) -> list[list[int]]:
+    def generate(self, new_tokens: int) -> list[list[int]]:  # noqa: D102
         settings = replace(self.settings, max_new_tokens=new_tokens)
         if self.work.beam > 1:
             found = prompt_beams(self.model, self.prompts, ROLES, settings)

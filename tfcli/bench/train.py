@@ -55,7 +55,10 @@ def bench_training(
             tell(f"starting {name}")
             return stack.enter_context(SideProcess(name, request))
 
-        products = start("matrix products", _products(recipe, measured))
+        shapes = largest_products(recipe.model, measured.sequences * measured.length, measured.labelled)
+        machine = {"device": recipe.train.device, "threads": recipe.train.threads}
+        request = {"open": "products", "shapes": [*SQUARES, *shapes], "precisions": _PRECISIONS, **machine}
+        products = start("matrix products", request)
         products.step()
         sides = []
         for name in names:
@@ -112,17 +115,6 @@ class _Sizes:
         self.tokens = train.grad_accumulation * batch.tokens
         flops = training_flops(model, self.sequences, self.length, labelled=self.labelled)
         self.flops = train.grad_accumulation * flops
-
-
-def _products(recipe: Recipe, sizes: _Sizes) -> Answer:
-    own = largest_products(recipe.model, sizes.sequences * sizes.length, sizes.labelled)
-    return {
-        "open": "products",
-        "shapes": [*SQUARES, *own],
-        "precisions": _PRECISIONS,
-        "device": recipe.train.device,
-        "threads": recipe.train.threads,
-    }
 
 
 def _side(

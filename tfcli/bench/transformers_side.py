@@ -1,4 +1,4 @@
-"""Training benchmark, the side of `transformers`: the same shape, and the loop that people write around it."""
+"""Training and generation benchmarks, the side of `transformers`: the same shape, in the loop that people write."""
 
 import time
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from torch import Tensor
 
 from tfcli.bench import Difference
 from tfcli.bench.machine import require_transformers
-from tfcli.bench.measure import Answer
+from tfcli.bench.measure import Answer, Side
 from tfcli.bench.work import ROLES, GenerationBench, GenerationWork
 from tfcli.data.batch import Batch
 from tfcli.interop.families.known import KNOWN_FAMILIES
 from tfcli.interop.families.layout import UnsupportedVariant
-from tfcli.models.device import choose_device
+from tfcli.models.device import choose_device, synchronize
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.model import ModelSection
@@ -84,7 +84,7 @@ def _differences(ours: ModelSection, theirs: ModelSection) -> Iterator[Differenc
         leader = _FOLLOWS.get(name)
         if name in _WITHOUT_COST or (leader and getattr(ours, leader) != getattr(theirs, leader)):
             continue
-        here, there = _value(ours, name), _value(theirs, name)
+        here, there = (getattr(section, _STANDS_FOR.get(name, name)) for section in (ours, theirs))
         if here != there:
             yield Difference(name, str(here), str(there))
 
@@ -101,16 +101,8 @@ _STANDS_FOR = {
 }
 
 
-def _value(section: ModelSection, name: str) -> object:
-    return getattr(section, _STANDS_FOR.get(name, name))
-
-
-class TransformersLoop:
-    """Forward, backward, clip_grad_norm_, AdamW as PyTorch has it, zero_grad; float32, or under bfloat16 autocast.
-
-    Raises:
-        UsageError: `transformers` is not installed.
-    """
+class TransformersLoop(Side):
+    """Forward, backward, clip_grad_norm_, AdamW as PyTorch has it, zero_grad; float32, or under bfloat16 autocast."""
 
     def __init__(self, recipe: Recipe, precision: str) -> None:
         self.train, self.precision = recipe.train, precision
@@ -143,8 +135,7 @@ class TransformersLoop:
         self.optimizer.step()
         self.optimizer.zero_grad()
         loss = float(torch.stack(losses).sum())
-        if self.device.type != "cpu":
-            getattr(torch, self.device.type).synchronize()
+        synchronize(self.device)
         return {"seconds": time.perf_counter() - began, "loss": loss}
 
 
@@ -154,11 +145,7 @@ def trained_parameters(model: torch.nn.Module) -> int:
 
 
 def new_model(config: dict[str, Any]) -> Any:
-    """A new model of the class that a config.json names.
-
-    Raises:
-        UsageError: `transformers` is not installed.
-    """
+    """A new model of the class that a config.json names."""
     require_transformers()
     import transformers
 
@@ -182,11 +169,7 @@ class TransformersGeneration(GenerationBench):
     sorted by length and read in padded batches with their mask. No token ends a text.
 
     Args:
-        folder: a checkpoint to load; None: a new model of the recipe's sizes.
-
-    Raises:
-        UsageError: `transformers` is not installed.
-    """
+        folder: a checkpoint to load; None: a new model of the recipe's sizes."""
 
     def __init__(self, recipe: Recipe, work: GenerationWork, precision: str, folder: str | None) -> None:
         super().__init__(recipe, work, precision)
@@ -199,10 +182,10 @@ class TransformersGeneration(GenerationBench):
         self.is_decoder = recipe.model.architecture == "decoder"
         self._all = self._batch(self.prompts)
 
-    def generate(self, new_tokens: int) -> list[list[int]]:
+    def generate(self, new_tokens: int) -> list[list[int]]:  # noqa: D102
         return self._generated(self._all, new_tokens)
 
-    def translate(self) -> list[list[int]]:
+    def translate(self) -> list[list[int]]:  # noqa: D102
         order = sorted(range(len(self.prompts)), key=lambda number: len(self.prompts[number]), reverse=True)
         found: dict[int, list[int]] = {}
         for first in range(0, len(order), self.work.batch):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tfcli.bench.measure import Answer
+from tfcli.bench.measure import Answer, Side
 from tfcli.files import write_json
 from tfcli.interop.exporting import expressed
 from tfcli.interop.tensors import checkpoint_of_parameters
@@ -25,7 +25,7 @@ from tfcli.runs.weights import model_tensors, save_tensors
 
 ROLES = TokenRoles(pad=0, bos=0, eos=1)
 """Random ids have no special tokens; models and configs want some. The rows of these two are zeros
-(`synthetic_model.py`), so that neither is ever the likeliest token."""
+(`synthetic_model`), so that neither is ever the likeliest token."""
 
 _FIRST = 2
 """The first id that serves as nothing else."""
@@ -36,16 +36,8 @@ _MEDIAN_LENGTH, _SPREAD = 20, 0.6
 
 @dataclass(frozen=True)
 class GenerationWork:
-    """Prompts of random ids, and how many tokens to add to each.
-
-    Attributes:
-        batch: prompts at once.
-        prompt_tokens: of each, what begins or ends it included.
-        new_tokens: to be made for each.
-        beam: 1 for greedy.
-        sentences: translate so many sources of lengths as in real text instead, `batch` at a time.
-        seed: of the ids.
-    """
+    """Prompts of random ids: `batch` at once, of `prompt_tokens` each with what begins or ends it; `new_tokens` are to
+    be made for each. With `sentences`, so many sources of lengths as in real text are translated instead."""
 
     batch: int
     prompt_tokens: int
@@ -70,12 +62,8 @@ class GenerationWork:
         return [start + draw.integers(_FIRST, vocab_size, length).tolist() for length in lengths]
 
 
-class GenerationBench:
-    """A side that generates with a model; its subclass has the model, counts its parameters, and says how.
-
-    Raises:
-        UsageError: there is no such device.
-    """
+class GenerationBench(Side):
+    """A side that generates with a model; its subclass has the model, counts its parameters, and says how."""
 
     model: Any
     parameters: int
@@ -151,23 +139,15 @@ def weights_of_a_token(model: Transformer) -> int:
     return numbers
 
 
-class SavedWeights:
+class SavedWeights(Side):
     """Writes them in a step, in a process of its own: its memory is no side's."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
         self.device = torch.device("cpu")
 
-    def about(self) -> Answer:
-        """Nothing that is not known."""
-        return {}
-
     def step(self) -> Answer:
-        """Write config.json and model.safetensors.
-
-        Raises:
-            TfcliError: the disk is full.
-        """
+        """Write config.json and model.safetensors."""
         began = time.perf_counter()
         model = synthetic_model(self.recipe.model, self.recipe.train.seed)
         same = expressed(self.recipe.model, model_tensors(model), ROLES)

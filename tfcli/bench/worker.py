@@ -37,11 +37,7 @@ def serve(requests: TextIO, replies: TextIO) -> None:
 
 
 def open_side(request: Answer) -> Side:
-    """Build the side that "open" names.
-
-    Raises:
-        UsageError: what it needs is not on this machine.
-    """
+    """Build the side that "open" names."""
     kind = request["open"]
     if kind in ("prepare", "encode_batch_fast", "datasets.map"):
         from tfcli.bench.data_sides import encoded, mapped, prepared

@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
@@ -28,21 +29,11 @@ _EXTRAS = {
     "": ("transformers", "bench --against transformers"),
 }
 """A library by tfcli's own extra; of one that has none, by itself."""
-_SETS = {
-    "avx2": "AVX2",
-    "avx512f": "AVX-512",
-    "avx512_vnni": "AVX-512 VNNI",
-    "avx512_bf16": "AVX-512 bf16",
-    "amx_int8": "AMX int8",
-    "amx_bf16": "AMX bf16",
-    "asimd": "NEON",
-    "sve": "SVE",
-    "i8mm": "I8MM",
-    "bf16": "BF16",
-}
+_SETS = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_vnni": "AVX-512 VNNI", "avx512_bf16": "AVX-512 bf16"}
+_SETS |= {"amx_int8": "AMX int8", "amx_bf16": "AMX bf16"}
+_SETS |= {"asimd": "NEON", "sve": "SVE", "i8mm": "I8MM", "bf16": "BF16"}
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-_LITTLE = 2e9
-"""Bytes of memory or disk below which something is said."""
+_LITTLE = 2e9  # bytes of memory or disk below which something is said
 _NVIDIA = Path("/proc/driver/nvidia/version")
 
 Found = TypeVar("Found")
@@ -97,12 +88,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _bfloat16_products() -> bool:
-    from tfcli.layers.kernels import has_bfloat16_products
-
-    return has_bfloat16_products()
-
-
 def _processor(torch: ModuleType | None) -> Processor:
     flags: set[str] = _try(machine.cpu_flags, set())
     told = next((f"{name}={os.environ[name]}" for name in _THREADS if name in os.environ), None)
@@ -110,18 +95,14 @@ def _processor(torch: ModuleType | None) -> Processor:
         name=_try(machine.processor, ""),
         instruction_sets=tuple(name for flag, name in _SETS.items() if flag in flags),
         kernels=_try(lambda: str(torch.backends.cpu.get_cpu_capability()) if torch else None, None),
-        bfloat16=_try(lambda: _bfloat16_products() if torch else None, None),
+        bfloat16=_try(lambda: import_module("tfcli.layers.kernels").has_bfloat16_products() if torch else None, None),
         cores=machine.cores(),
         free_cores=_try(machine.free_cores, machine.cores()),
         quota=_try(machine.quota, None),
-        load=_try(_load, ()),
+        load=_try(lambda: tuple(round(one, 2) for one in os.getloadavg()), ()),
         threads=_try(lambda: machine.choose_threads(0, torch.get_num_threads()) if torch else None, None),
         told=told,
     )
-
-
-def _load() -> tuple[float, ...]:
-    return tuple(round(one, 2) for one in os.getloadavg()) if hasattr(os, "getloadavg") else ()
 
 
 def _gpus(torch: Any) -> tuple[Gpu, ...]:

@@ -1,4 +1,4 @@
-"""Comparison of two runs on the same documents by a paired bootstrap: is one better, or is it chance?"""
+"""Comparison of two runs on the same documents by a paired bootstrap, which tells a better run from chance."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -87,9 +87,8 @@ class _Metric(NamedTuple):
 
 
 def _metric(name: str) -> _Metric:
-    """How sacrebleu counts in each pair and scores sums of counts, as its `significance` does, which has no public door.
-    Where a version has none of these, scores of one pair and our own counts stand in.
-    """
+    """How sacrebleu counts in each pair and scores sums of counts, by the private methods of `significance`; where a
+    version has none, public scores of single pairs, and for chrF our own counts, stand in."""
     from sacrebleu.metrics import BLEU, CHRF
 
     metric: Any = BLEU() if name == "bleu" else CHRF()

@@ -152,17 +152,17 @@ def generate(
     threads: Threads = 0,
     json: Json = False,
 ) -> None:
-    """Continue text (decoder), fill masks (encoder) or translate (encoder-decoder).
+    r"""Continue text (decoder), fill masks (encoder) or translate (encoder-decoder).
 
     What is not given is as in the recipe of the run. A terminal shows control
     characters as escapes; a file or pipe gets the text as it is.
-    In --stop, \\n, \\r, \\t and \\\\ stand for a line end, a return, a tab and a
+    In --stop, \n, \r, \t and \\ stand for a line end, a return, a tab and a
     backslash.
 
     Examples:
 
       tfcli generate runs/decoder-1 "Once upon a time" --temperature 0.8
-      tfcli generate runs/decoder-1 --prompts prompts.txt --stop '\\n' --json
+      tfcli generate runs/decoder-1 --prompts prompts.txt --stop '\n' --json
       tfcli generate runs/imported "Why is the sky blue?" --chat
       tfcli generate runs/encoder-1 "She sat on the <mask> bank."
       tfcli generate runs/encoder-decoder-1 "O livro está na mesa." --beam 4

@@ -1,4 +1,4 @@
-"""Device choice: CUDA, CPU or Apple's MPS, where the user leaves it open."""
+"""Device choice: CUDA, CPU or Apple's MPS, where the user leaves it open; and waiting for a device."""
 
 import warnings
 
@@ -21,3 +21,9 @@ def choose_device(wanted: str) -> torch.device:
     if not there[wanted]:
         raise UsageError(f"There is no {wanted} device on this machine", "use --device auto")
     return torch.device(wanted)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done all that it was given."""
+    if device.type != "cpu":
+        getattr(torch, device.type).synchronize()

@@ -17,7 +17,7 @@ from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import digest, replacing_folder, require_writable, write_text
 from tfcli.machine import choose_threads
 from tfcli.models.build import build_model, meta_model
-from tfcli.models.device import choose_device
+from tfcli.models.device import choose_device, synchronize
 from tfcli.models.inference import keep_freed_memory
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.changes import settings_that_decide
@@ -410,8 +410,7 @@ class StepBenchmark:
 
     def wait(self) -> None:
         """Until the device has done all that it was given."""
-        if self.parts.device.type != "cpu":
-            getattr(torch, self.parts.device.type).synchronize()
+        synchronize(self.parts.device)
 
 
 def open_step_benchmark(recipe: Recipe, batches: Iterator[Batch] | None = None) -> StepBenchmark:

@@ -30,9 +30,10 @@ from tfcli.verification.check import (
 from tfcli.verification.subject import VerifiedRun
 
 
-@proof("fused attention", "The fast kernel gives, in every layer, what softmax(QKᵀ/√Dh)V gives line by line.")
+@proof("fused attention")
 @torch.inference_mode()
 def fused_attention(subject: VerifiedRun) -> Iterator[Finding]:
+    """The fast kernel gives, in every layer, what softmax(QKᵀ/√Dh)V gives line by line."""
     _require_kernel(subject)
     for read in _readings(subject):
         fused, explicit = _outputs(subject.model, read, None), _outputs(subject.model, read, {})
@@ -40,9 +41,9 @@ def fused_attention(subject: VerifiedRun) -> Iterator[Finding]:
             yield alike(subject, ours, theirs, f"{name}, {_size(read)}")
 
 
-@proof("row attention", "The attention of training a row at a time gives the values and the gradients of the formula.")
+@proof("row attention")
 def row_attention(subject: VerifiedRun) -> Iterator[Finding]:
-    """Without dropout; gradients are those of the vectors that enter the stacks."""
+    """The attention of training a row at a time gives the values and the gradients of the formula."""
     _require_kernel(subject)
     if subject.run.config.model.positions == "t5":
         raise Skipped("a learned bias needs a gradient, and training a row at a time has none for it")
@@ -54,20 +55,22 @@ def row_attention(subject: VerifiedRun) -> Iterator[Finding]:
             yield alike(subject, ours, formula[name], f"{name}, {_size(read)}")
 
 
-@proof("attention sums to one", "Every row of attention weights sums to 1, and none is below 0.")
+@proof("attention sums to one")
 @torch.inference_mode()
 def attention_sums(subject: VerifiedRun) -> Iterator[Finding]:
-    """A query that may attend to nothing, in the padding, has zeros."""
+    """Every row of attention weights sums to 1, and none is below 0."""
+    # A query that may attend to nothing, in the padding, has zeros.
     for weights, allowed, where in _all_weights(subject):
         lost = (weights.sum(-1) - allowed.any(-1).to(weights.dtype)).abs().max()
         negative = (-weights).clamp(min=0).max()
         yield at_most(float(torch.maximum(lost, negative)), subject.limit, "from 1", where)
 
 
-@proof("masked weights", "What a query may not attend to — the future, padding, outside the window — has the weight 0.")
+@proof("masked weights")
 @torch.inference_mode()
 def masked_weights(subject: VerifiedRun) -> Iterator[Finding]:
-    """Who may attend to whom is worked out here from the positions, not taken from the product's masks."""
+    """What a query may not attend to — the future, padding, outside the window — has the weight 0."""
+    # Who may attend to whom is worked out here from the positions, not taken from the product's masks.
     for weights, allowed, where in _all_weights(subject):
         outside = weights.masked_fill(allowed, 0.0).abs()
         yield at_most(float(outside.max()), 0.0, "weight", where)

@@ -38,13 +38,10 @@ CHUNKED = "in chunks"
 """Read a few tokens at a time, behind those before."""
 
 
-@proof(
-    "cached decoding",
-    "Behind a cache, token by token and in chunks, every position is predicted as when the text is read at once.",
-)
+@proof("cached decoding")
 @torch.inference_mode()
 def cached_decoding(subject: VerifiedRun) -> Iterator[Finding]:
-    """In chunks there are fewer queries than keys, and the mask has to count from the end."""
+    """Behind a cache, token by token and in chunks, every position is predicted as when the text is read at once."""
     require_generation(subject)
     for length in subject.lengths:
         read = reading(subject, length)
@@ -56,10 +53,10 @@ def cached_decoding(subject: VerifiedRun) -> Iterator[Finding]:
                 yield alike(subject, pieces[:, position], at_once[:, position], where)
 
 
-@proof("cross-attention kept", "The cross-attention that is kept while a target grows is that of the source itself.")
+@proof("cross-attention kept")
 @torch.inference_mode()
 def cross_attention_kept(subject: VerifiedRun) -> Iterator[Finding]:
-    """Compares the attention weights of every layer, which follow from the kept keys."""
+    """The cross-attention that is kept while a target grows is that of the source itself."""
     if subject.run.architecture != "encoder-decoder":
         this = "an encoder" if subject.run.architecture == "encoder" else "a decoder"
         raise Skipped(f"cross-attention is for an encoder-decoder, and this is {this}")
@@ -133,19 +130,17 @@ class _Text(NamedTuple):
     source: list[int] | None
 
 
-@proof(
-    "batched prompts",
-    "Prompts of different lengths that grow side by side are predicted as each is when it is read at once and alone.",
-)
+@proof("batched prompts")
 def batched_prompts(subject: VerifiedRun) -> Iterator[Finding]:
+    """Prompts of different lengths that grow side by side are predicted as each is when it is read at once and
+    alone."""
     return _findings(subject, {})
 
 
-@proof(
-    "rows that change places",
-    "Texts that change places while they grow, as beams do, go on as themselves: cache, source and padding move along.",
-)
+@proof("rows that change places")
 def rows_that_change_places(subject: VerifiedRun) -> Iterator[Finding]:
+    """Texts that change places while they grow, as beams do, go on as themselves: cache, source and padding move
+    along."""
     return _findings(subject, _MOVES)
 
 
@@ -198,14 +193,13 @@ def _alone(subject: VerifiedRun, text: _Text) -> Tensor:
     return predict(subject.model, ModelInputs(torch.tensor([text.ids], device=device), source))[0]
 
 
-_LIMIT = 1e-4
-"""In float32, which is all that the packed matrices know: rounding differs by a hundredth of it at most."""
+_LIMIT = 1e-4  # in float32, which is all that the packed matrices know: rounding is a hundredth of it at most
 
 
-@proof("laid out for prediction", "The model as generation lays it out predicts what the trained model predicts.")
+@proof("laid out for prediction")
 @torch.inference_mode()
 def laid_out(subject: VerifiedRun) -> Iterator[Finding]:
-    """In float32: its matrices are joined and packed for this machine."""
+    """The model as generation lays it out predicts what the trained model predicts."""
     ready = copy.deepcopy(subject.run.model)
     prepare_for_inference(ready)
     for length in subject.lengths:

@@ -25,9 +25,10 @@ from tfcli.verification.check import (
 from tfcli.verification.subject import VerifiedRun
 
 
-@proof("future values", "Other tokens later in a text change no earlier prediction, not in the last bit.")
+@proof("future values")
 @torch.inference_mode()
 def future_values(subject: VerifiedRun) -> Iterator[Finding]:
+    """Other tokens later in a text change no earlier prediction, not in the last bit."""
     _require_order(subject)
     for length in subject.lengths[1:]:
         read = reading(subject, length)
@@ -39,9 +40,9 @@ def future_values(subject: VerifiedRun) -> Iterator[Finding]:
             yield from unchanged(subject, read, other, lambda logits, before=before: logits[:, before], where)  # type: ignore[misc]
 
 
-@proof("future gradients", "The gradient of a prediction for every later token is exactly 0.")
+@proof("future gradients")
 def future_gradients(subject: VerifiedRun) -> Iterator[Finding]:
-    """Of the vectors that enter the stack; training would learn to look ahead through any that is not 0."""
+    """The gradient of a prediction for every later token is exactly 0."""
     _require_order(subject)
     for length in subject.lengths[1:]:
         read = reading(subject, length)
@@ -63,9 +64,10 @@ def _places(length: int) -> list[int]:
     return sorted({1, length // 2, length - 1} - {0})
 
 
-@proof("padded batch", "A text in a batch with longer ones is read as it is read alone.")
+@proof("padded batch")
 @torch.inference_mode()
 def padded_batch(subject: VerifiedRun) -> Iterator[Finding]:
+    """A text in a batch with longer ones is read as it is read alone."""
     for length in subject.lengths[1:]:
         read = padded_reading(subject, length)
         assert read.mask is not None
@@ -80,9 +82,10 @@ def padded_batch(subject: VerifiedRun) -> Iterator[Finding]:
             yield alike(subject, ours, predict(subject.model, alone), where)
 
 
-@proof("padding values", "Other tokens in the place of padding change no prediction, not in the last bit.")
+@proof("padding values")
 @torch.inference_mode()
 def padding_values(subject: VerifiedRun) -> Iterator[Finding]:
+    """Other tokens in the place of padding change no prediction, not in the last bit."""
     for length in subject.lengths[1:]:
         read = padded_reading(subject, length)
         assert read.mask is not None
@@ -92,8 +95,9 @@ def padding_values(subject: VerifiedRun) -> Iterator[Finding]:
         yield from unchanged(subject, read, other, partial(at_text, read=read), f"texts of up to {length} tokens")
 
 
-@proof("padding gradients", "The gradient of every prediction for padding is exactly 0.")
+@proof("padding gradients")
 def padding_gradients(subject: VerifiedRun) -> Iterator[Finding]:
+    """The gradient of every prediction for padding is exactly 0."""
     for length in subject.lengths[1:]:
         read = padded_reading(subject, length)
         assert read.mask is not None

@@ -1,8 +1,11 @@
-"""Checks and their findings. A check is a function that measures something on a subject and returns a `Finding`, or
-yields several of which the worst counts, under the name and the claim that are shown:
+"""Checks and their findings.
 
-    @proof("beam of one", "A beam of 1 finds the text of greedy decoding.")
+A check is a function that measures something on a subject and returns a `Finding`, or
+yields several of which the worst counts; its name is shown, and its docstring, which is the claim:
+
+    @proof("beam of one")
     def beam_of_one(subject: VerifiedRun) -> Finding:
+        'A beam of 1 finds the text of greedy decoding.'
         if subject.run.architecture == "encoder":
             raise Skipped("an encoder fills masks: it has no beam")
         ...
@@ -31,7 +34,7 @@ RELATIVE = "of the largest number"
 """The unit of `difference`."""
 
 
-class Skipped(Exception):
+class Skipped(Exception):  # noqa: N818 (no error)
     """Raised by a check that cannot apply to a run, with the reason in words."""
 
 
@@ -85,9 +88,9 @@ class Proof:
         )
 
 
-def proof(name: str, claim: str) -> Callable[[Callable[[VerifiedRun], Finding | Iterable[Finding]]], Proof]:
-    """Make a function a `Proof`."""
-    return lambda look: Proof(name, claim, look)
+def proof(name: str) -> Callable[[Callable[[VerifiedRun], Finding | Iterable[Finding]]], Proof]:
+    """Make a function a `Proof` of what its docstring claims."""
+    return lambda look: Proof(name, " ".join((look.__doc__ or "").split()), look)
 
 
 def at_most(measured: float, limit: float, unit: str, where: str = "") -> Finding:
@@ -209,8 +212,8 @@ def padded(subject: VerifiedRun, ids: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def ragged(ids: Tensor) -> list[list[int]]:
-    """Rows of ids (B, T) made different: the first stays whole, the next is cut to two thirds, the next to one, and none
-    to nothing."""
+    """Rows of ids (B, T) made different: the first stays whole, the next is cut to two thirds, the next to one, none to
+    nothing."""
     length = ids.shape[1]
     return [row[: max(1, length - (length * cut) // len(ids))] for cut, row in enumerate(ids.tolist())]
 
@@ -227,7 +230,7 @@ def predict(model: Transformer, read: ModelInputs, weights: AttentionWeights | N
 def unchanged(
     subject: VerifiedRun, read: ModelInputs, other: ModelInputs, kept: Callable[[Tensor], Tensor], where: str
 ) -> Iterator[Finding]:
-    """Reads two texts by both ways through attention; what is `kept` of their logits has to be the same in every bit."""
+    """Reads two texts by both ways through attention; what is `kept` of their logits must be the same in every bit."""
     for how in ("fused attention", "explicit attention"):
         first, second = (
             kept(predict(subject.model, one, {} if how == "explicit attention" else None)) for one in (read, other)

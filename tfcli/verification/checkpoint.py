@@ -1,21 +1,19 @@
-"""Resume checks: a training that is broken off and goes on, and the one that nobody touched.
-
-Both are in temporary folders: the run is only read.
-"""
+"""Checkpoint and resume checks: a training that is broken off and goes on, beside an unbroken one; a run written
+and read again. All of it is in temporary folders: the run is only read."""
 
 import random
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tfcli.data.batch import Batch
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.loader import Batches, build_batches
 from tfcli.errors import TfcliError, UsageError
@@ -40,29 +38,17 @@ from tfcli.verification.check import Finding, Skipped, at_most, proof, same_bits
 from tfcli.verification.material import dataset, recipe_of, require_head
 from tfcli.verification.subject import VerifiedRun
 
-_STEPS, _FEWEST = 4, 2
-"""Taken in one go, and in two halves; the fewest of a large model."""
-
-_SMALL = 1 << 24
-"""Parameters up to which all steps are taken."""
-
-_WORK = 1 << 30
-"""Parameters times tokens of a step: about a second of one core."""
-
-_LARGEST = 1 << 28
-"""Parameters up to which a training is begun or goes on: twice a gigabyte of weights, with twice as many moments."""
-
-_DROPOUT = 0.1
-"""Of a training that is begun only to be resumed: random numbers shall count."""
-
-_WINDOW = 6
-"""Batches looked at before and after the end of an epoch."""
+_STEPS, _FEWEST = 4, 2  # taken in one go, and in two halves; the fewest of a large model
+_SMALL = 1 << 24  # parameters up to which all steps are taken
+_WORK = 1 << 30  # parameters times tokens of a step: about a second of one core
+_LARGEST = 1 << 28  # parameters up to which a training is begun: two gigabytes of weights, and moments twice that
+_DROPOUT = 0.1  # of a training that is begun only to be resumed, so that its random numbers make a difference
+_WINDOW = 6  # batches looked at before and after the end of an epoch
 
 
-@proof("resumed training", "Steps after a stop and a resume are the same steps unbroken, to the last bit.")
+@proof("resumed training")
 def resumed_training(subject: VerifiedRun) -> Finding:
-    """Weights, moments, moving average, random numbers and counters, from the run's last checkpoint on. Where that or
-    its text is gone, a training begins from its weights."""
+    """Steps after a stop and a resume are the same steps unbroken, to the last bit."""
     _require_trainable(subject.run)
     with temporary_folder() as folder, dataset(subject) as data, _undisturbed():
         broken, unbroken = (RunDirectory(folder / name) for name in ("broken", "unbroken"))
@@ -75,9 +61,9 @@ def resumed_training(subject: VerifiedRun) -> Finding:
     return same_bits(ours, theirs)
 
 
-@proof("data order", "A resumed training reads what an unbroken one reads, into the next epoch.")
+@proof("data order")
 def data_order(subject: VerifiedRun) -> Iterator[Finding]:
-    """Batch by batch, for starts before, at and after the end of an epoch."""
+    """A resumed training reads what an unbroken one reads, into the next epoch."""
     _require_trainable(subject.run)
     run = subject.run
     with dataset(subject) as data:
@@ -108,7 +94,10 @@ def _begun(subject: VerifiedRun, data: PreparedDataset, out: RunDirectory) -> Re
         raise Skipped(f"a training of {run.model.num_parameters():,} parameters takes too long for a check")
     checkpoints = run.directory.checkpoints()
     if subject.data is None or not checkpoints:
-        return _begun_anew(run, data, out)
+        recipe = recipe_of(run, data)
+        model = replace(recipe.model, dropout=recipe.model.dropout or _DROPOUT)
+        recipe = replace(recipe, model=model, train=_short(run, recipe.train, 0))
+        return start(recipe, data, run.tokenizer, out, initial=read_run(run.directory.path)).recipe
     step, checkpoint = max(checkpoints.items())
     stored = read_header(checkpoint / "optimizer.safetensors").shapes
     if (checkpoint / "model.parts").is_dir() or "random.cpu.1" in stored:
@@ -118,13 +107,6 @@ def _begun(subject: VerifiedRun, data: PreparedDataset, out: RunDirectory) -> Re
         shutil.copy(file, out.path)
     shutil.copytree(checkpoint, out.checkpoint(step))
     return replace(run.recipe, train=_short(run, run.recipe.train, step))
-
-
-def _begun_anew(run: LoadedRun, data: PreparedDataset, out: RunDirectory) -> Recipe:
-    recipe = recipe_of(run, data)
-    model = replace(recipe.model, dropout=recipe.model.dropout or _DROPOUT)
-    recipe = replace(recipe, model=model, train=_short(run, recipe.train, 0))
-    return start(recipe, data, run.tokenizer, out, initial=read_run(run.directory.path)).recipe
 
 
 def _short(run: LoadedRun, section: TrainSection, step: int) -> TrainSection:
@@ -153,15 +135,10 @@ def _go(run: RunDirectory, recipe: Recipe, data: PreparedDataset, steps: int, se
     for draw in (random.seed, np.random.seed, torch.manual_seed):
         draw(seed)
     job = resume(run, recipe, data)
-    for _ in train(job, _after(steps)):
+    left = iter(range(steps - 1, -1, -1))
+    for _ in train(job, lambda: next(left) == 0):  # asked after every step whether it was the last
         pass
     return _state(job)
-
-
-def _after(steps: int) -> Callable[[], bool]:
-    """Asked after every step: whether it was the last."""
-    left = iter(range(steps - 1, -1, -1))
-    return lambda: next(left) == 0
 
 
 def _state(job: TrainingJob) -> dict[str, Tensor]:
@@ -191,46 +168,40 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _digests(batches: Batches, start: int, end: int) -> list[bytes]:
-    stream = batches.training(start)
-    return [_digest(next(stream)) for _ in range(start, end)]
+    found = []
+    for batch in islice(batches.training(start), end - start):
+        arrays = (batch.input_ids, batch.labels, batch.decoder_input_ids, batch.padding_mask)
+        found.append(b"|".join(array.tobytes() for array in arrays if array is not None))
+    return found
 
 
-def _digest(batch: Batch) -> bytes:
-    arrays = (batch.input_ids, batch.labels, batch.decoder_input_ids, batch.padding_mask)
-    return b"|".join(array.tobytes() for array in arrays if array is not None)
-
-
-@proof("saved and loaded", "What is saved and loaded again is the same to the last bit: weights, ties and tokenizer.")
+@proof("saved and loaded")
 def saved_and_loaded(subject: VerifiedRun) -> Iterator[Finding]:
-    """The run is written to a temporary folder as any run is written, and read as any run is read."""
+    """What is saved and loaded again is the same to the last bit: weights, ties and tokenizer."""
     run = subject.run
     with temporary_folder() as folder, torch.random.fork_rng(range(torch.cuda.device_count())):
         copy = RunDirectory(folder)
-        _write(run, copy)
+        run.tokenizer.save(copy.tokenizer)
+        write_config(copy.config, run.config)
+        save_tensors(copy.weights, model_tensors(run.model), {"run_id": run.config.run_id})
+        write_text(copy.recipe, to_toml(run.recipe))
         again = load_run(copy.path)
         stored, _ = load_tensors(copy.weights)
         names = set(model_tensors(run.model)) ^ set(stored)
         ours, theirs = dict(again.model.state_dict()), dict(run.model.state_dict())
         yield same_bits(ours, theirs)
         yield at_most(len(names), 0, "numbers", f"the file and the model do not both have {min(names, default='')}")
-        yield at_most(_untied(run), 0, "numbers", "matrices that are one in the model are two")
-        yield at_most(_untied(again), 0, "numbers", "matrices that are one in the model are two after loading")
+        for one, when in ((run, ""), (again, " after loading")):
+            yield at_most(_untied(one), 0, "numbers", f"matrices that are one in the model are two{when}")
         is_other = run.tokenizer.fingerprint != again.tokenizer.fingerprint or run.config != again.config
         yield at_most(is_other, 0, "numbers", "the tokenizer or the config is another one after loading")
 
 
-@proof("files agree", "The files of the run, its checkpoints and its dataset belong together.")
+@proof("files agree")
 def files_agree(subject: VerifiedRun) -> Finding:
-    """Ids, steps and fingerprints; the weights of checkpoints are not read."""
+    """The files of the run, its checkpoints and its dataset belong together."""
     found = list(_disagreements(subject))
     return at_most(len(found), 0, "files", found[0] if found else "")
-
-
-def _write(run: LoadedRun, out: RunDirectory) -> None:
-    run.tokenizer.save(out.tokenizer)
-    write_config(out.config, run.config)
-    save_tensors(out.weights, model_tensors(run.model), {"run_id": run.config.run_id})
-    write_text(out.recipe, to_toml(run.recipe))
 
 
 def _untied(run: LoadedRun) -> int:
@@ -250,8 +221,7 @@ def _ties(model: nn.Module) -> set[frozenset[str]]:
 
 
 def _disagreements(subject: VerifiedRun) -> Iterator[str]:
-    run, directory = subject.run, subject.run.directory
-    data = subject.data
+    run, directory, data = subject.run, subject.run.directory, subject.data
     if data is not None:
         if data.manifest.tokenizer_fingerprint != run.config.tokenizer_fingerprint:
             yield f"{data.path} was made with another tokenizer"

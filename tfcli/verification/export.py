@@ -18,18 +18,13 @@ from tfcli.processes import temporary_folder
 from tfcli.verification.check import RELATIVE, Finding, Skipped, at_most, difference, proof, worst
 from tfcli.verification.subject import VerifiedRun
 
-_LENGTH = 48
-"""Tokens of a text."""
-
-_LIMIT = 2e-5
-"""In parts of the largest logit: both compute in float32, in another order."""
+_LENGTH = 48  # tokens of a text
+_LIMIT = 2e-5  # in parts of the largest logit: both compute in float32, in another order
 
 
-@proof(
-    "exported = original", "Under transformers, the exported run has the same logits and its tokenizer the same ids."
-)
+@proof("exported = original")
 def exported(subject: VerifiedRun) -> Finding:
-    """In a temporary folder, with the automatic classes, and no tensor missing or left over."""
+    """Under transformers, the exported run has the same logits and its tokenizer the same ids."""
     run = subject.run
     if importlib.util.find_spec("transformers") is None:
         raise Skipped("transformers is not installed")

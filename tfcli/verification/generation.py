@@ -21,9 +21,10 @@ _SAMPLES = 2
 _PROMPTS = 2
 
 
-@proof("beam of one", "Beam search with one beam finds the text of greedy decoding, with the same score.")
+@proof("beam of one")
 @torch.inference_mode()
 def beam_of_one(subject: VerifiedRun) -> Iterator[Finding]:
+    """Beam search with one beam finds the text of greedy decoding, with the same score."""
     prompts = _prompts(subject)
     settings = _settings(subject, temperature=0.0, beam=1)
     greedy = _decoded(subject, prompts, settings)
@@ -33,12 +34,10 @@ def beam_of_one(subject: VerifiedRun) -> Iterator[Finding]:
         yield alike(subject, _number(ours.score), _number(theirs.score), f"the score of prompt {number}")
 
 
-@proof(
-    "scores", "The score of a text, drawn or found by beams, is the sum of ln p of its tokens when it is read at once."
-)
+@proof("scores")
 @torch.inference_mode()
 def scores(subject: VerifiedRun) -> Iterator[Finding]:
-    """Beams change places while they are found: one that went on from another's cache would have another's score."""
+    """The score of a text, drawn or found by beams, is the sum of ln p of its tokens when it is read at once."""
     prompts = _prompts(subject)
     drawn = _decoded(subject, prompts, _settings(subject, num_samples=_SAMPLES))
     settings = _settings(subject, temperature=0.0, beam=_BEAM, num_samples=_SAMPLES)
@@ -50,9 +49,10 @@ def scores(subject: VerifiedRun) -> Iterator[Finding]:
                 yield alike(subject, _number(text.score), again, f"a text {how}, of prompt {number}")
 
 
-@proof("same seed", "The same seed gives the same text, alone and whatever else is in the batch.")
+@proof("same seed")
 @torch.inference_mode()
 def same_seed(subject: VerifiedRun) -> Iterator[Finding]:
+    """The same seed gives the same text, alone and whatever else is in the batch."""
     prompts = _prompts(subject)
     settings = _settings(subject, seed=7, num_samples=_SAMPLES)
     together = _decoded(subject, prompts, settings)
@@ -104,9 +104,9 @@ def _number(score: float) -> torch.Tensor:
     return torch.tensor([score], dtype=torch.float64)
 
 
-@proof("streaming", "The pieces of a text that is printed as it comes join to what all its tokens decode to at once.")
+@proof("streaming")
 def streaming(subject: VerifiedRun) -> Iterator[Finding]:
-    """Greedy and drawn, through the run itself; so is the text that is made in one go."""
+    """The pieces of a text that is printed as it comes join to what all its tokens decode to at once."""
     require_generation(subject)
     run = subject.run
     new = max(1, min(_NEW_TOKENS, subject.single_steps))

@@ -1,7 +1,4 @@
-"""Label checks: what training and evaluation ask for, against the text itself.
-
-Shape legend: B rows, T tokens.
-"""
+"""Label checks: what training and evaluation ask for, against the text itself."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
@@ -22,13 +19,12 @@ from tfcli.verification.material import dataset, recipe_of, require_head, unpadd
 from tfcli.verification.subject import ROWS, VerifiedRun
 
 _BATCHES = 8
-_ROUNDING = 1e-5
-"""Of a loss: probabilities are summed up in float32."""
+_ROUNDING = 1e-5  # of a loss: probabilities are summed up in float32
 
 
-@proof("labels", "What is to be predicted is the token that comes next; of a masked text, what was hidden and no more.")
+@proof("labels")
 def labels(subject: VerifiedRun) -> Finding:
-    """In batches as the run is trained and scored on, compared with the ids of the dataset."""
+    """What is to be predicted is the token that comes next; of a masked text, what was hidden and no more."""
     wrong, asked, rows = 0, 0, 0
     with dataset(subject) as data:
         batches = validation_batches(subject, data, ROWS, subject.longest)
@@ -46,10 +42,10 @@ def labels(subject: VerifiedRun) -> Finding:
     return at_most(wrong, 0, "labels", f"of {asked}")
 
 
-@proof("loss", "The loss of an evaluation is the mean of −ln p of every next token, each text read alone.")
+@proof("loss")
 @torch.inference_mode()
 def loss(subject: VerifiedRun) -> Finding:
-    """One batch; of a text, what comes next is taken from the dataset itself."""
+    """The loss of an evaluation is the mean of −ln p of every next token, each text read alone."""
     require_head(subject.run)
     with dataset(subject) as data:
         batches = validation_batches(subject, data, ROWS, subject.longest)
@@ -130,24 +126,17 @@ def _nats(subject: VerifiedRun, texts: list[NDArray[np.int64]], batch: Batch, ro
         is_encoder = subject.run.architecture == "encoder"
         after = [*(one.labels[0] if is_encoder else np.where(_is_news(subject, texts[row]), texts[row][1:], IGNORED))]
     scores = predict(subject.model, read)[0].cpu().double().log_softmax(-1)
-    for place, token in enumerate(after):
-        if token != IGNORED:
-            yield -float(scores[place, token])
+    yield from (-float(scores[place, token]) for place, token in enumerate(after) if token != IGNORED)
 
 
-_WORK = 1 << 31
-"""Parameters times tokens scored in batches: a second of one core, and longer one by one."""
-
-_ROWS = 8
-"""Texts of a batch."""
-
-_LIMIT = 1e-4
-"""How far a loss may differ between batch sizes, in nats a token: rounding in float32 is a hundredth of it."""
+_WORK = 1 << 31  # parameters times tokens scored in batches: a second of one core, and longer one by one
+_ROWS = 8  # texts of a batch
+_LIMIT = 1e-4  # nats a token that a loss may differ between batch sizes: rounding in float32 is a hundredth of it
 
 
-@proof("evaluation twice", "Evaluating again gives the same loss to the last bit, even in the middle of a training.")
+@proof("evaluation twice")
 def evaluation_twice(subject: VerifiedRun) -> Iterator[Finding]:
-    """Once as loaded, and once from a model in training mode, which has to be in it again afterwards."""
+    """Evaluating again gives the same loss to the last bit, even in the middle of a training."""
     model = subject.run.model
     batches = _batches(subject)
     first = _scored(subject, batches)
@@ -163,12 +152,13 @@ def evaluation_twice(subject: VerifiedRun) -> Iterator[Finding]:
     yield at_most(not goes_on, 0, "models", "training does not go on in training mode")
 
 
-@proof("evaluation by batches", "The loss of texts in one batch is that of the same texts one by one.")
+@proof("evaluation by batches")
 def evaluation_by_batches(subject: VerifiedRun) -> Finding:
-    """Padding has no part in the loss, and a token counts the same wherever it stands."""
+    """The loss of texts in one batch is that of the same texts one by one."""
     batches = _batches(subject)
     together = _scored(subject, batches)
-    alone = _scored(subject, [row for batch in batches for row in _rows(batch)])
+    rows = [batch.rows(slice(row, row + 1)) for batch in batches for row in range(len(batch.input_ids))]
+    alone = _scored(subject, [unpadded(one) for one in rows if one.target_tokens])
     gap = abs(together.loss - alone.loss) if together.tokens == alone.tokens else float("nan")
     return at_most(gap, _LIMIT, "nats a token", f"loss {together.loss:.6f} in batches, and {alone.loss:.6f} one by one")
 
@@ -178,29 +168,15 @@ def _batches(subject: VerifiedRun) -> Sequence[Batch]:
     run = subject.run
     require_head(run)
     affordable = max(64, _WORK // run.model.num_parameters())
+    chosen: list[Batch] = []
     with dataset(subject) as data:
-        chosen = list(
-            _up_to(validation_batches(subject, data, _ROWS, max(16, affordable // _ROWS)).whole(), affordable)
-        )
+        batches = validation_batches(subject, data, _ROWS, max(16, affordable // _ROWS)).whole()
+        while sum(batch.places for batch in chosen) < affordable and (batch := next(batches, None)) is not None:
+            chosen.append(batch)
     if not any(batch.target_tokens for batch in chosen):
         raise Skipped("its text has no token that could be scored: all are special or unknown")
     return chosen
 
 
-def _up_to(batches: Iterable[Batch], tokens: int) -> Iterator[Batch]:
-    for batch in batches:
-        yield batch
-        tokens -= batch.places
-        if tokens <= 0:
-            return
-
-
 def _scored(subject: VerifiedRun, batches: Iterable[Batch]) -> Totals:
     return total_loss(subject.run.model, batches, subject.run.device)
-
-
-def _rows(batch: Batch) -> Iterator[Batch]:
-    """Each text by itself, without padding."""
-    for row in range(len(batch.input_ids)):
-        if (one := batch.rows(slice(row, row + 1))).target_tokens:
-            yield unpadded(one)

@@ -17,23 +17,12 @@ from tfcli.models.transformer import Transformer
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun
 
-ROWS = 3
-"""Texts read side by side."""
-
-LONGEST = 512
-"""Tokens of a text at most: attention weights of all layers are kept, and grow with the square."""
-
-_LARGEST_EXACT = 1 << 28
-"""Parameters up to which a copy in float64 is made: two gigabytes."""
-
-_WORK = 1 << 32
-"""Parameters times tokens of a text: a second or two a pass, of which the checks take about a hundred."""
-
-_SINGLE_STEPS = 1 << 32
-"""Parameters times texts read token by token: each step reads every weight."""
-
-_ENOUGH = 1 << 14
-"""Tokens taken from a side of the validation text."""
+ROWS = 3  # texts read side by side
+LONGEST = 512  # tokens of a text at most: attention weights of all layers are kept, and grow with the square
+_LARGEST_EXACT = 1 << 28  # parameters up to which a copy in float64 is made: two gigabytes
+_WORK = 1 << 32  # parameters times tokens of a text: a second or two a pass, of which the checks take about a hundred
+_SINGLE_STEPS = 1 << 32  # parameters times texts read token by token: each step reads every weight
+_ENOUGH = 1 << 14  # tokens taken from a side of the validation text
 
 
 @dataclass(frozen=True)

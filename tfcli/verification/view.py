@@ -107,7 +107,7 @@ class VerificationSummary:
 
 
 def _figure(check: Check) -> str:
-    """ "3.1e-15 ≤ 1e-09" or "2e-04 > 1e-09"; of what there may be none, the count: "0 texts" or "3 texts > 0"."""
+    """As "3.1e-15 ≤ 1e-09" or "2e-04 > 1e-09"; of what there may be none, the count: "0 texts" or "3 texts > 0"."""
     if check.measured is None or check.limit is None:
         return ""
     holds = check.measured <= check.limit
@@ -118,7 +118,7 @@ def _figure(check: Check) -> str:
 
 
 def _own(check: Check) -> str:
-    """ "as it generates: float32 2.1e-07 ≤ 1.4e-06 · bfloat16 0.0081 ≤ 0.03"."""
+    """As in "as it generates: float32 2.1e-07 ≤ 1.4e-06 · bfloat16 0.0081 ≤ 0.03"."""
     figures = [
         f"{one.precision} {one.measured:.2g} {'≤' if one.measured <= one.limit else '>'} {one.limit:.2g}"
         for one in check.own
