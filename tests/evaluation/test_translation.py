@@ -69,6 +69,32 @@ def test_many_sums_are_scored_at_once():
     assert chrf_of(counts.chrf.sum(0)) == counts.scores().chrf
 
 
+class PublicDoors:
+    """A metric of a sacrebleu that has no private methods of these names."""
+
+    def __init__(self, kind: type) -> None:
+        metric = kind()
+        self.corpus_score, self.get_signature = metric.corpus_score, metric.get_signature
+        self.compute_bleu = getattr(metric, "compute_bleu", None)
+
+
+def test_a_sacrebleu_without_its_private_counts_gives_the_same_scores(monkeypatch: pytest.MonkeyPatch):
+    """One translation is empty, one reference is, one pair is too short for the longest n-grams."""
+    ours, theirs = [*TRANSLATIONS, "", "a b", "ção"], [*REFERENCES, "it was", "", "a ção"]
+
+    def scored() -> tuple[list[float], str]:
+        counts = translation_statistics(ours, theirs)
+        chosen = [counts.scores(np.array(pairs)) for pairs in ([*range(6)], [2, 5, 5], [3], [4, 4], [5])]
+        return [score for one in chosen for score in (one.bleu, one.chrf)], counts.signature
+
+    expected, signature = scored()
+    for kind in (BLEU, CHRF):
+        monkeypatch.setattr(sacrebleu.metrics, kind.__name__, lambda kind=kind: PublicDoors(kind))
+    found, again = scored()
+    assert found == pytest.approx(expected)
+    assert again == signature
+
+
 def test_line_ends_become_spaces():
     assert one_line("a\r\nb\nc\rd e") == "a b c d e"
     assert translation_statistics(["a b\nc"], ["a b c"]).scores().exact_match == 1.0
