@@ -18,8 +18,7 @@ from tfcli.recipe.data import TokenizerSection
 from tfcli.tokenization.tokenizer import load_tokenizer, pieces
 from tfcli.tokenization.train import train_tokenizer
 
-WARMUP = 1
-"""Rounds that do not count."""
+WARMUP = 1  # rounds that do not count
 
 
 def bench_data(

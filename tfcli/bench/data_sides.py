@@ -14,11 +14,8 @@ from tfcli.processes import temporary_folder
 from tfcli.recipe.data import DataSection
 from tfcli.tokenization.tokenizer import load_tokenizer
 
-TEXTS, TOKENIZER = "texts.jsonl", "tokenizer.json"
-"""What all sides read, in one folder."""
-
-_BATCH = 1000
-"""Texts that are encoded together, as `datasets.map` does by default."""
+TEXTS, TOKENIZER = "texts.jsonl", "tokenizer.json"  # what all sides read, in one folder
+_BATCH = 1000  # texts that are encoded together, as `datasets.map` does by default
 
 
 class DataWork(Side):

@@ -22,11 +22,8 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.training.job import resolve_for_machine
 from tfcli.training.memory import memory_of
 
-WARMUP = 1
-"""Rounds that do not count. Their ids are those that are compared."""
-
-_BYTES: dict[WeightPrecision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
-"""Of a weight."""
+WARMUP = 1  # rounds that do not count. Their ids are those that are compared.
+_BYTES: dict[WeightPrecision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}  # of a weight
 
 
 def bench_generation(

@@ -54,15 +54,12 @@ def require_transformers() -> None:
         raise UsageError("There is no library transformers to compare with", "install it: pip install transformers")
 
 
-Shape = tuple[int, int, int]
-"""Rows N, inner size K, columns M of (N, K) × (K, M)."""
+Shape = tuple[int, int, int]  # rows N, inner size K, columns M of (N, K) × (K, M)
 
 SQUARES: tuple[Shape, ...] = tuple((n, n, n) for n in (1024, 2048, 4096))
-
 _SECONDS = 0.5
 _FEWEST, _MOST = 2, 200
-_AT_ONCE = 10
-"""Products that a GPU is given before it is waited for, so that giving them costs nothing."""
+_AT_ONCE = 10  # products that a GPU is given before it is waited for, so that giving them costs nothing
 
 
 def largest_products(section: ModelSection, tokens: int, labelled: int) -> list[Shape]:
@@ -134,8 +131,7 @@ def _flops(shape: Shape) -> int:
 
 
 _ROWS, _COLUMNS = 32_768, 4096
-_REPEATS = 5
-"""In a step, after one that prepares."""
+_REPEATS = 5  # in a step, after one that prepares
 
 
 class Bandwidth(Side):

@@ -27,15 +27,13 @@ if TYPE_CHECKING:
     import torch
 
 
-Answer = dict[str, Any]
-"""One line, as JSON has it."""
+Answer = dict[str, Any]  # one line, as JSON has it
 
 
 class Side:
     """What a side's process builds at "open"."""
 
-    device: "torch.device | None" = None
-    """Whose memory is measured; None: the machine's, of a side without PyTorch."""
+    device: "torch.device | None" = None  # whose memory is measured; None: the machine's, of a side without PyTorch
 
     def about(self) -> Answer:
         """What it is, or nothing that is not known."""
@@ -124,8 +122,7 @@ class SideProcess:
         return said[-1] if said and code > 0 else f"exit code {code}"
 
 
-_PAUSE = 0.02
-"""Seconds between two sides' steps, in which the idle threads of the first fall asleep."""
+_PAUSE = 0.02  # seconds between two sides' steps, in which the idle threads of the first fall asleep
 
 
 def measure(

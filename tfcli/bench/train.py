@@ -26,9 +26,7 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.training.job import resolve_for_machine
 from tfcli.training.memory import require_memory, sequences_per_batch, synthetic_batch
 
-WARMUP = 3
-"""Steps that do not count: they allocate, choose kernels and compile."""
-
+WARMUP = 3  # steps that do not count: they allocate, choose kernels and compile
 _PRECISIONS = ("float32", "bfloat16")
 
 

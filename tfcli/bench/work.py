@@ -27,9 +27,7 @@ ROLES = TokenRoles(pad=0, bos=0, eos=1)
 """Random ids have no special tokens; models and configs want some. The rows of these two are zeros
 (`synthetic_model`), so that neither is ever the likeliest token."""
 
-_FIRST = 2
-"""The first id that serves as nothing else."""
-
+_FIRST = 2  # the first id that serves as nothing else
 _MEDIAN_LENGTH, _SPREAD = 20, 0.6
 """Lengths of sentences in tokens: their logarithm is normal (Williams 1940), their mean 24, one in ten above 43."""
 
@@ -99,8 +97,7 @@ class GenerationBench(Side):
         raise NotImplementedError
 
 
-_GAIN = 3.0
-"""How much larger what a layer computes is than what it reads."""
+_GAIN = 3.0  # how much larger what a layer computes is than what it reads
 
 
 def synthetic_model(section: ModelSection, seed: int) -> Transformer:

@@ -15,18 +15,12 @@ from numpy.typing import NDArray
 from tfcli.records.evaluation import Interval
 
 RESAMPLES = 1000
-FEWEST_UNITS = 10
-"""With fewer units there are too few different resamples for the tails of an interval."""
-
-MOST_UNITS = 4000
-"""Above this, units are first put together at random: a sum varies as before, and the time is bounded."""
-
-_SEED = 12345
-"""As in sacrebleu; the same for every run, so that results can be repeated."""
+FEWEST_UNITS = 10  # with fewer units there are too few different resamples for the tails of an interval
+MOST_UNITS = 4000  # above this, units are first put together at random: a sum varies as before, and the time is bounded
+_SEED = 12345  # as in sacrebleu; the same for every run, so that results can be repeated
 
 Array = NDArray[np.float64]
-Score = Callable[[Array], Array]
-"""From sums, (…, K), to a score, (…); no number where there is nothing to score."""
+Score = Callable[[Array], Array]  # from sums, (…, K), to a score, (…); no number where there is nothing to score
 
 
 def resampled(sums: Array) -> Array:

@@ -12,8 +12,7 @@ from tfcli.evaluation.measure import Measured
 from tfcli.records.evaluation import Comparison, Difference, Scores
 from tfcli.runs.load import LoadedRun
 
-_OF_TOKENS = ("loss", "accuracy", "pseudo_perplexity")
-"""Scores a token, which only models of one tokenizer share."""
+_OF_TOKENS = ("loss", "accuracy", "pseudo_perplexity")  # scores a token, which only models of one tokenizer share
 _OF_TEXT = ("bits_per_byte", "bits_per_character")
 _OF_TRANSLATIONS = ("bleu", "chrf", "exact_match")
 

@@ -16,8 +16,7 @@ from tfcli.data.masked_lm import MaskedBatches
 from tfcli.evaluation.windows import Placed
 from tfcli.records.roles import TokenRoles
 
-MOST_TOKENS = 5000
-"""Tokens that are masked, about: in a text with more, windows are left out between the others."""
+MOST_TOKENS = 5000  # tokens that are masked, about: in a text with more, windows are left out between the others
 
 
 @dataclass(frozen=True, eq=False)

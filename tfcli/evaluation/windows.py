@@ -46,14 +46,11 @@ class EvaluationSettings:
     windows: Windows | None = None
     """What a decoder or an encoder reads at a time; None: as it was trained, and an imported run a document."""
 
-    context: int | None = None
-    """Tokens of a window; None: as in training."""
+    context: int | None = None  # tokens of a window; None: as in training
 
-    pseudo: bool = False
-    """Score an encoder's tokens masked one by one as well."""
+    pseudo: bool = False  # score an encoder's tokens masked one by one as well
 
-    beam: int | None = None
-    """Hypotheses kept while translating; None: the recipe's."""
+    beam: int | None = None  # hypotheses kept while translating; None: the recipe's
 
 
 AS_IT_IS = EvaluationSettings()
@@ -99,8 +96,7 @@ FEWEST_DOCUMENTS = 30
 """With fewer documents, resamples are made of stretches of text (a block bootstrap; Carlstein 1986)."""
 
 _SHORTEST, _LONGEST = 16, 1024
-_STRETCHES = 100
-"""Wanted; each of 16 to 1,024 tokens."""
+_STRETCHES = 100  # wanted; each of 16 to 1,024 tokens
 
 
 @dataclass(frozen=True, eq=False)

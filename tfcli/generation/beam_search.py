@@ -48,10 +48,8 @@ class Hypothesis:
     token_ids: tuple[int, ...]
     log_probabilities: tuple[float, ...]
     value: float
-    row: int
-    """Of the batch; of a new extension, that of what it extends."""
-    node: int | None
-    """Its number among what was looked at."""
+    row: int  # of the batch; of a new extension, that of what it extends
+    node: int | None  # its number among what was looked at
 
     def extended(self, token: int, log_probability: float, value: float, node: int) -> "Hypothesis":
         """The text with one token more."""

@@ -16,11 +16,9 @@ from tfcli.models.encoder import Encoder
 from tfcli.records.generation import Candidate, Filled
 from tfcli.tokenization.tokenizer import Tokenizer
 
-CANDIDATES = 5
-"""Shown for each mask where no number is asked for."""
+CANDIDATES = 5  # shown for each mask where no number is asked for
 
-_Best = tuple[list[int], list[float]]
-"""The best tokens for one mask, the best first, and their probabilities."""
+_Best = tuple[list[int], list[float]]  # the best tokens for one mask, the best first, and their probabilities
 
 
 @dataclass

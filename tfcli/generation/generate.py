@@ -266,11 +266,9 @@ def translate(
     return found
 
 
-OPTIONS = 8
-"""Candidates of every step; the more of them, the wider the terminal that shows them all."""
+OPTIONS = 8  # candidates of every step; the more of them, the wider the terminal that shows them all
 
-Labels = Callable[[Sequence[int]], list[str]]
-"""A tokenizer's labels of token ids."""
+Labels = Callable[[Sequence[int]], list[str]]  # a tokenizer's labels of token ids
 
 
 def trace(run: LoadedRun, prompt: str, settings: GenerateSection, *, sample: bool | None = None) -> Trace:

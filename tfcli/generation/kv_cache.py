@@ -15,8 +15,7 @@ from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import KeysValues, KeyValueCache
 from tfcli.models.transformer import Transformer
 
-_ROOM = 256
-"""Columns there is room for beyond the first tokens; the room is doubled when it is full."""
+_ROOM = 256  # columns there is room for beyond the first tokens; the room is doubled when it is full
 
 
 class SelfAttentionCache:

@@ -12,8 +12,7 @@ from tfcli.models.transformer import Transformer
 from tfcli.recipe.generate import GenerateSection
 from tfcli.tokenization.tokenizer import Tokenizer
 
-_OPEN, _CLOSE = "\ufdd0", "\ufdd1"
-"""Around what spells a special token; no text has these two, which are no characters."""
+_OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # around what spells a special token; no text has these two, which are no characters
 
 
 def prompt_ids(model: Transformer, tokenizer: Tokenizer, prompt: str, settings: GenerateSection) -> list[int]:

@@ -5,10 +5,8 @@ from collections.abc import Callable, Sequence
 from tfcli.tokenization.labels import INCOMPLETE
 from tfcli.tokenization.tokenizer import Tokenizer
 
-_BEFORE = 4
-"""Tokens that decide on what the first one behind them decodes to: one, or the bytes of a character."""
-_TOKENS_PER_CHARACTER = 4
-"""At most: one for each of its bytes."""
+_BEFORE = 4  # tokens that decide on what the first one behind them decodes to: one, or the bytes of a character
+_TOKENS_PER_CHARACTER = 4  # at most: one for each of its bytes
 
 
 class StopTexts:

@@ -34,8 +34,7 @@ from tfcli.verification.check import (
 )
 from tfcli.verification.subject import ROWS, VerifiedRun
 
-CHUNKED = "in chunks"
-"""Read a few tokens at a time, behind those before."""
+CHUNKED = "in chunks"  # read a few tokens at a time, behind those before
 
 
 @proof("cached decoding")

@@ -30,8 +30,7 @@ from tfcli.models.transformer import AttentionWeights, Transformer
 from tfcli.verification.record import Check
 from tfcli.verification.subject import VerifiedRun
 
-RELATIVE = "of the largest number"
-"""The unit of `difference`."""
+RELATIVE = "of the largest number"  # the unit of `difference`
 
 
 class Skipped(Exception):  # noqa: N818 (no error)

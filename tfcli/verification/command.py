@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from tfcli.verification.subject import VerifiedRun
 
 
-_SMALL = 1 << 20
-"""Parameters up to which one thread is faster than several, which then wait for each other."""
+_SMALL = 1 << 20  # parameters up to which one thread is faster than several, which then wait for each other
 
 
 @command

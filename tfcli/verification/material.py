@@ -24,8 +24,7 @@ from tfcli.verification.check import Skipped
 from tfcli.verification.subject import VerifiedRun
 
 _DOCUMENTS = 48
-_LONGEST = 40
-"""Tokens of a document, or of a side of a pair."""
+_LONGEST = 40  # tokens of a document, or of a side of a pair
 
 
 @contextmanager

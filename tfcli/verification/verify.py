@@ -48,10 +48,8 @@ PATHS: tuple[Proof, ...] = (
 """What is looked at once more: two ways to the same predictions."""
 
 _PRECISIONS: tuple[WeightPrecision, ...] = ("float32", "bfloat16", "int8")
-
 _ROUNDINGS = 4
-_LEAST = 1e-6
-"""Of the largest number: less is allowed nowhere, for a tiny model's rounding may come out even."""
+_LEAST = 1e-6  # of the largest number: less is allowed nowhere, for a tiny model's rounding may come out even
 
 
 @dataclass(frozen=True)
