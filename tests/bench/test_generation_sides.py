@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from tests.support.bench import TINY
-from tfcli.bench.tfcli_side import TfcliGeneration
 from tfcli.bench.transformers_side import TransformersGeneration
-from tfcli.bench.work import ROLES, GenerationWork, SavedWeights, synthetic_model
+from tfcli.bench.work import ROLES, GenerationWork, SavedWeights, TfcliGeneration, synthetic_model
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe

@@ -1,7 +1,7 @@
-"""Generation benchmark: what every side is given to do, and what is measured of it."""
+"""Benchmark sides of tfcli: the steps of training, generation on random weights, and what every side is given to do."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,22 @@ from torch import nn
 
 from tfcli.bench.measure import Answer, Side
 from tfcli.files import write_json
+from tfcli.generation.beam_search import continuations
+from tfcli.generation.generate import translate
 from tfcli.interop.exporting import expressed
 from tfcli.interop.tensors import checkpoint_of_parameters
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.models.build import build_model
 from tfcli.models.device import choose_device
 from tfcli.models.head import Head
+from tfcli.models.inference import prepare_for_inference
 from tfcli.models.transformer import Transformer
-from tfcli.recipe.model import ModelSection
+from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.model import ModelSection, WeightPrecision
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.weights import model_tensors, save_tensors
+from tfcli.training.job import open_step_benchmark
 
 ROLES = TokenRoles(pad=0, bos=0, eos=1)
 """Random ids have no special tokens; models and configs want some. The rows of these two are zeros
@@ -156,3 +161,43 @@ class SavedWeights(Side):
             {"format": "pt"},
         )
         return {"seconds": time.perf_counter() - began}
+
+
+class TfcliSteps(Side):
+    """Trains a recipe's model on random ids."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.trial = open_step_benchmark(recipe)
+        self.device = self.trial.parts.device
+
+    def about(self) -> Answer:
+        """The model and its precision."""
+        model, train = self.trial.parts.model, self.trial.recipe.train
+        return {"model": type(model).__name__, "precision": train.precision, "parameters": model.num_parameters()}
+
+    def step(self) -> Answer:
+        """One optimizer step, with its batches."""
+        began = time.perf_counter()
+        loss = float(self.trial.step())
+        self.trial.wait()
+        return {"seconds": time.perf_counter() - began, "loss": loss, "tokens": self.trial.tokens}
+
+
+class TfcliGeneration(GenerationBench):
+    """Greedy or with beams, on the recipe's model with random weights, laid out as those of a run are."""
+
+    def __init__(self, recipe: Recipe, work: GenerationWork, precision: WeightPrecision) -> None:
+        super().__init__(recipe, work, precision)
+        self.model = synthetic_model(recipe.model, recipe.train.seed).to(self.device)
+        self.parameters = self.model.num_parameters()
+        prepare_for_inference(self.model, precision)
+        self.settings = GenerateSection(temperature=0.0, beam=work.beam, max_new_tokens=work.new_tokens)
+
+    def translate(self) -> list[list[int]]:  # noqa: D102
+        at_once = self.work.batch * self.work.beam
+        return translate(self.model, self.prompts, ROLES, self.settings, batch_size=at_once)
+
+    def generate(self, new_tokens: int) -> list[list[int]]:  # noqa: D102
+        settings = replace(self.settings, max_new_tokens=new_tokens)
+        found = continuations(self.model, self.prompts, ROLES, settings)
+        return [list(best.token_ids) for best, *_ in found]

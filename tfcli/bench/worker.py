@@ -48,9 +48,8 @@ def open_side(request: Answer) -> Side:
         return prepared(folder) if kind == "prepare" else encoded(folder)
 
     from tfcli.bench.machine import Bandwidth, Products
-    from tfcli.bench.tfcli_side import TfcliGeneration, TfcliSteps
     from tfcli.bench.transformers_side import TransformersGeneration, TransformersLoop
-    from tfcli.bench.work import GenerationWork, SavedWeights
+    from tfcli.bench.work import GenerationWork, SavedWeights, TfcliGeneration, TfcliSteps
     from tfcli.recipe.loading import build_recipe
 
     if kind == "products":

@@ -17,7 +17,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from tfcli.generation.decoding import Continuation, DecodingState, StoppingCriterion, continued, prefill
+from tfcli.generation.decoding import (
+    Continuation,
+    DecodingState,
+    StoppingCriterion,
+    collect,
+    continued,
+    prefill,
+    prompt_tokens,
+)
 from tfcli.generation.kv_cache import least_moves
 from tfcli.generation.sampling import against_repetition, never_generated, ruled_out
 from tfcli.models.decoder import Decoder
@@ -194,6 +202,24 @@ def prompt_beams(
     """As `beam_search`, from prompts as `prefill` takes them."""
     state = prefill(model, prompts, roles, settings, rows=len(prompts) * settings.beam)
     return beam_search(state, roles, settings, texts=prompts, prefix=prefix, ends=ends, observe=observe)
+
+
+def continuations(
+    model: Decoder | EncoderDecoder,
+    prompts: Sequence[Sequence[int]],
+    roles: TokenRoles,
+    settings: GenerateSection,
+    *,
+    prefix: Sequence[int] = (),
+    ends: StoppingCriterion | None = None,
+) -> list[list[Continuation]]:
+    """The `num_samples` texts of every prompt: drawn, the likeliest tokens, or the best of a beam search."""
+    if settings.beam > 1:
+        return prompt_beams(model, prompts, roles, settings, prefix=prefix, ends=ends)
+    samples = settings.num_samples
+    tokens = prompt_tokens(model, prompts, roles, settings, prefix=prefix, ends=ends)
+    texts = collect(tokens, len(prompts) * samples)
+    return [texts[first : first + samples] for first in range(0, len(texts), samples)]
 
 
 @torch.inference_mode()

@@ -361,7 +361,7 @@ def decode(
 
 @dataclass(eq=False)
 class _Text:
-    """A text in the making: all tokens that it is not to repeat, its own random numbers, and its new tokens."""
+    """In the making: all tokens that it is not to repeat, its own random numbers, and its new tokens."""
 
     number: int
     held: list[int]

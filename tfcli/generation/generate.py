@@ -7,14 +7,13 @@ from itertools import islice
 from typing import Any
 
 from tfcli.errors import UsageError
-from tfcli.generation.beam_search import ObserveNode, prompt_beams
+from tfcli.generation.beam_search import ObserveNode, continuations, prompt_beams
 from tfcli.generation.decoding import (
     Continuation,
     DecodingStages,
     NewToken,
     Observe,
     StoppingCriterion,
-    collect,
     continued,
     finish_of,
     prompt_tokens,
@@ -184,7 +183,9 @@ def generate_all(
             top_k = settings.top_k or CANDIDATES
             yield from fill_all(run.model, run.tokenizer, batch, top_k, joint=settings.joint)
         else:
-            yield from _texts(PromptBatch(run.model, run.tokenizer, batch, settings), settings)
+            texts = PromptBatch(run.model, run.tokenizer, batch, settings)
+            found = continuations(texts.model, texts.ids, run.tokenizer.roles, settings, **texts.how)
+            yield from ([texts.record(number, one) for one in of_it] for number, of_it in enumerate(found))
 
 
 def stream(
@@ -216,19 +217,6 @@ def _pieces(text: GrowingText, tokens: Iterable[NewToken]) -> Iterator[str | Gen
     yield text.finished()
 
 
-def _texts(batch: PromptBatch, settings: GenerateSection) -> Iterator[list[Generated]]:
-    if settings.beam > 1:
-        for number, found in enumerate(batch.beams()):
-            yield [batch.record(number, continuation) for continuation in found]
-        return
-    samples = settings.num_samples
-    texts = [batch.text(number) for number in range(len(batch.prompts)) for _ in range(samples)]
-    for token in batch.tokens():
-        texts[token.row].push(token.token_id, token.log_probability)
-    for first in range(0, len(texts), samples):
-        yield [text.finished() for text in texts[first : first + samples]]
-
-
 def translate(
     model: EncoderDecoder,
     sources: Sequence[Sequence[int]],
@@ -257,11 +245,8 @@ def translate(
     for first in range(0, len(sources), size):
         numbers = longest_first[first : first + size]
         batch = [sources[number] for number in numbers]
-        if settings.beam == 1:
-            texts = collect(prompt_tokens(model, batch, roles, settings, prefix=prefix, ends=ends), len(batch))
-        else:
-            texts = [best for [best] in prompt_beams(model, batch, roles, settings, prefix=prefix, ends=ends)]
-        for number, text in zip(numbers, texts, strict=True):
+        texts = continuations(model, batch, roles, settings, prefix=prefix, ends=ends)
+        for number, [text] in zip(numbers, texts, strict=True):
             found[number] = [token for token in text.token_ids if token not in roles.ends]
     return found
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import torch
 
-from tfcli.generation.beam_search import prompt_beams
-from tfcli.generation.decoding import Continuation, collect, prompt_tokens
+from tfcli.generation.beam_search import continuations, prompt_beams
+from tfcli.generation.decoding import Continuation
 from tfcli.generation.generate import generate, stream
 from tfcli.models.decoder import Decoder
 from tfcli.recipe.generate import GenerateSection
@@ -27,8 +27,8 @@ def beam_of_one(subject: VerifiedRun) -> Iterator[Finding]:
     """Beam search with one beam finds the text of greedy decoding, with the same score."""
     prompts = _prompts(subject)
     settings = _settings(subject, temperature=0.0, beam=1)
-    greedy = _decoded(subject, prompts, settings)
-    found = prompt_beams(require_generation(subject), prompts, subject.roles, settings)
+    same = require_generation(subject), prompts, subject.roles, settings
+    greedy, found = continuations(*same), prompt_beams(*same)
     for number, ([ours], [theirs]) in enumerate(zip(found, greedy, strict=True), start=1):
         yield at_most(ours.token_ids != theirs.token_ids, 0, "texts", f"prompt {number} is continued otherwise")
         yield alike(subject, _number(ours.score), _number(theirs.score), f"the score of prompt {number}")
@@ -39,10 +39,9 @@ def beam_of_one(subject: VerifiedRun) -> Iterator[Finding]:
 def scores(subject: VerifiedRun) -> Iterator[Finding]:
     """The score of a text, drawn or found by beams, is the sum of ln p of its tokens when it is read at once."""
     prompts = _prompts(subject)
-    drawn = _decoded(subject, prompts, _settings(subject, num_samples=_SAMPLES))
-    settings = _settings(subject, temperature=0.0, beam=_BEAM, num_samples=_SAMPLES)
-    found = prompt_beams(require_generation(subject), prompts, subject.roles, settings)
-    for how, by_prompt in (("drawn", drawn), ("found by beams", found)):
+    for how, chosen in (("drawn", {}), ("found by beams", {"temperature": 0.0, "beam": _BEAM})):
+        settings = _settings(subject, num_samples=_SAMPLES, **chosen)
+        by_prompt = continuations(require_generation(subject), prompts, subject.roles, settings)
         for number, (prompt, texts) in enumerate(zip(prompts, by_prompt, strict=True), start=1):
             for text in texts:
                 again = _score(subject, prompt, text)
@@ -55,9 +54,9 @@ def same_seed(subject: VerifiedRun) -> Iterator[Finding]:
     """The same seed gives the same text, alone and whatever else is in the batch."""
     prompts = _prompts(subject)
     settings = _settings(subject, seed=7, num_samples=_SAMPLES)
-    together = _decoded(subject, prompts, settings)
+    together = continuations(require_generation(subject), prompts, subject.roles, settings)
     for number, (prompt, ours) in enumerate(zip(prompts, together, strict=True), start=1):
-        [alone] = _decoded(subject, [prompt], settings)
+        [alone] = continuations(require_generation(subject), [prompt], subject.roles, settings)
         for sample, (text, by_itself) in enumerate(zip(ours, alone, strict=True), start=1):
             where = f"sample {sample} of prompt {number}"
             yield at_most(text.token_ids != by_itself.token_ids, 0, "texts", where)
@@ -75,17 +74,6 @@ def _prompts(subject: VerifiedRun) -> list[list[int]]:
     if room < 1:
         raise Skipped("the context has no room for a prompt and a text")
     return ragged((subject.ids if is_decoder else subject.sources)(min(room, _NEW_TOKENS)))
-
-
-def _decoded(
-    subject: VerifiedRun, prompts: Sequence[Sequence[int]], settings: GenerateSection
-) -> list[list[Continuation]]:
-    """The samples of every prompt."""
-    samples = settings.num_samples
-    texts = collect(
-        prompt_tokens(require_generation(subject), prompts, subject.roles, settings), len(prompts) * samples
-    )
-    return [texts[first : first + samples] for first in range(0, len(texts), samples)]
 
 
 def _score(subject: VerifiedRun, prompt: Sequence[int], text: Continuation) -> torch.Tensor:
