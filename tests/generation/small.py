@@ -30,7 +30,7 @@ def small_model(seed: int = 0, **section: Any) -> Transformer:
 
 @dataclass
 class ScriptedReader:
-    """Stands for a `Reader`: what follows depends on the last token alone, by a table of logits.
+    """Stands for a `DecodingState`: what follows depends on the last token alone, by a table of logits.
 
     Shape: table (Vocab, Vocab); start (R,)
     """

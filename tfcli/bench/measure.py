@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from statistics import median
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -23,17 +23,13 @@ from tfcli.bench import Spread
 from tfcli.errors import TfcliError, UsageError
 from tfcli.processes import PIPE, child
 
-if TYPE_CHECKING:
-    import torch
-
-
 Answer = dict[str, Any]  # one line, as JSON has it
 
 
 class Side:
     """What a side's process builds at "open"."""
 
-    device: "torch.device | None" = None  # whose memory is measured; None: the machine's, of a side without PyTorch
+    device: Any = None  # whose memory is measured; None: the machine's, of a side without PyTorch
 
     def about(self) -> Answer:
         """What it is, or nothing that is not known."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tfcli.data.dataset import PreparedDataset
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, Array, Score, interval, resampled
-from tfcli.evaluation.measure import Measured, Report, Targets, measure
+from tfcli.evaluation.measure import Measured, Report, Targets, measure, nameless_ids
 from tfcli.evaluation.translation import bleu_of, chrf_of
 from tfcli.evaluation.windows import AS_IT_IS, EvaluationSettings, perplexity
 from tfcli.records.evaluation import Bucket, Intervals, Scores
@@ -102,8 +102,7 @@ def scores_of(measured: Measured) -> Scores:
     known = Usual() if known.dataset == record.fingerprint else known
     draws = resampled(table.sums) if len(table.sums) >= FEWEST_UNITS else None
     intervals = {} if draws is None else {name: interval(np.asarray(one(draws))) for name, one in table.scores.items()}
-    assert run.config.model.vocab_size is not None
-    nameless = run.config.roles.without_token(run.config.model.vocab_size)
+    nameless = nameless_ids(run)
     return Scores(
         run=str(run.directory.path),
         precision=run.precision,
@@ -166,5 +165,5 @@ def buckets(measured: Measured) -> Iterator[Bucket]:
             documents=len(here),
             loss=float(sums.nats[bucket]) / tokens if tokens else None,
             accuracy=float(sums.correct[bucket]) / tokens if tokens else None,
-            **{name: scores and getattr(scores, name) for name in ("bleu", "chrf", "exact_match")},
+            **{name: getattr(scores, name, None) for name in ("bleu", "chrf", "exact_match")},
         )

@@ -203,7 +203,7 @@ def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -
     documents = run.recipe.train.windows == "documents"
     windows = SlidingWindows(view, roles, context, stride, documents, _tokens_at_a_time(run))
     cells = text_cells(view)
-    sums = sum_cells(run.model, windows, cells.firsts, len(cells), roles.unk, run.device, _nameless(run))
+    sums = sum_cells(run.model, windows, cells.firsts, len(cells), roles.unk, run.device, nameless_ids(run))
     firsts = view.offsets[: (-1 if documents else 1) if not roles.text_prefix else 0]
     spread = text_extent(view, cells, run.tokenizer, data.record().validation, firsts)
     return Measured(run, data, cells, sums, _lengths(view, roles), context, stride, spread, unscored=len(firsts))
@@ -222,7 +222,7 @@ def _masked(
         Placed(batch, spans.starts[:, None] + np.arange(batch.labels.shape[1]))
         for batch, spans in zip(batches.whole(), batches.spans(), strict=True)
     )
-    sums = sum_cells(run.model, placed, cells.firsts, len(cells), None, run.device, _nameless(run))
+    sums = sum_cells(run.model, placed, cells.firsts, len(cells), None, run.device, nameless_ids(run))
     measured = Measured(run, data, cells, sums, _lengths(view, run.config.roles), _context(run))
     if not settings.pseudo:
         return measured
@@ -240,7 +240,7 @@ def _pairs(
     assert isinstance(batches, PairBatches)
     cells, order = pair_cells(pairs), iter(batches.order)
     placed = (Placed(batch, np.array([*islice(order, len(batch.labels))])[:, None]) for batch in batches.whole())
-    sums = sum_cells(run.model, placed, None, len(cells), roles.unk, run.device, _nameless(run))
+    sums = sum_cells(run.model, placed, None, len(cells), roles.unk, run.device, nameless_ids(run))
     own = [run.tokenizer.decode(ids) for ids in without_frame(pairs.target, roles.target_prefix)]
     spread = extent(own, data.record().validation)
     original = own if spread.exact else targets()
@@ -270,7 +270,8 @@ def _context(run: LoadedRun) -> int:
     return run.recipe.train.context or run.config.model.max_seq_len
 
 
-def _nameless(run: LoadedRun) -> list[int]:
+def nameless_ids(run: LoadedRun) -> list[int]:
+    """The ids of the model's vocabulary that no token has."""
     assert run.config.model.vocab_size is not None
     return run.config.roles.without_token(run.config.model.vocab_size)
 

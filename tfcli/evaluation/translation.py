@@ -61,7 +61,7 @@ def translation_statistics(translations: Sequence[str], references: Sequence[str
     ours, theirs = [list(map(one_line, texts)) for texts in (translations, references)]
     exact = np.array([float(one == other) for one, other in zip(ours, theirs, strict=True)])
     metrics = [_metric(name) for name in ("bleu", "chrf")]
-    bleu, chrf = (np.array(metric.count(ours, theirs), np.float64) for metric in metrics)
+    bleu, chrf = (np.array(metric.counts(ours, theirs), np.float64) for metric in metrics)
     return TranslationStatistics(bleu, chrf, exact, " ".join(str(metric.signature()) for metric in metrics))
 
 
@@ -81,7 +81,7 @@ def _scored(name: str, counts: Array) -> Array:
 
 
 class _Metric(NamedTuple):
-    count: Callable[[list[str], list[str]], list[list[float]]]
+    counts: Callable[[list[str], list[str]], list[list[float]]]
     score: Callable[[list[float]], float]
     signature: Callable[[], object]
 

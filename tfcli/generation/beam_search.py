@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count, zip_longest
 from operator import itemgetter, methodcaller
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from torch import Tensor
 from tfcli.generation.decoding import (
     Continuation,
     DecodingState,
+    Forced,
     StoppingCriterion,
     collect,
     continued,
@@ -194,14 +195,12 @@ def prompt_beams(
     prompts: Sequence[Sequence[int]],
     roles: TokenRoles,
     settings: GenerateSection,
-    *,
-    prefix: Sequence[int] = (),
-    ends: StoppingCriterion | None = None,
     observe: ObserveNode | None = None,
+    **forced: Unpack[Forced],
 ) -> list[list[Continuation]]:
     """As `beam_search`, from prompts as `prefill` takes them."""
     state = prefill(model, prompts, roles, settings, rows=len(prompts) * settings.beam)
-    return beam_search(state, roles, settings, texts=prompts, prefix=prefix, ends=ends, observe=observe)
+    return beam_search(state, roles, settings, texts=prompts, observe=observe, **forced)
 
 
 def continuations(
@@ -209,16 +208,13 @@ def continuations(
     prompts: Sequence[Sequence[int]],
     roles: TokenRoles,
     settings: GenerateSection,
-    *,
-    prefix: Sequence[int] = (),
-    ends: StoppingCriterion | None = None,
+    **forced: Unpack[Forced],
 ) -> list[list[Continuation]]:
     """The `num_samples` texts of every prompt: drawn, the likeliest tokens, or the best of a beam search."""
     if settings.beam > 1:
-        return prompt_beams(model, prompts, roles, settings, prefix=prefix, ends=ends)
+        return prompt_beams(model, prompts, roles, settings, **forced)
     samples = settings.num_samples
-    tokens = prompt_tokens(model, prompts, roles, settings, prefix=prefix, ends=ends)
-    texts = collect(tokens, len(prompts) * samples)
+    texts = collect(prompt_tokens(model, prompts, roles, settings, **forced), len(prompts) * samples)
     return [texts[first : first + samples] for first in range(0, len(texts), samples)]
 
 
@@ -241,7 +237,6 @@ def beam_search(
         state: made with room for `beam` rows a prompt.
         texts: the prompt or source of each row. A continuation does not repeat its prompt where `settings` are against
             it; a translation may.
-        prefix: the first new tokens of every text, whatever the model predicts.
         observe: is given every extension that is looked at.
     """
     going = searches = [

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -235,7 +236,14 @@ def prefill(
 
 
 StoppingCriterion = Callable[[Sequence[int]], bool]
-"""Asked with the new tokens of a text after every one of them, whether the text ends there."""
+
+
+class Forced(TypedDict, total=False):
+    """What texts are held to: `prefix` are the first new tokens of each, whatever is predicted; `ends`, a stopping
+    criterion, is asked with a text's new tokens after every one of them whether the text ends there."""
+
+    prefix: Sequence[int]
+    ends: StoppingCriterion | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,14 +294,12 @@ def prompt_tokens(
     prompts: Sequence[Sequence[int]],
     roles: TokenRoles,
     settings: GenerateSection,
-    *,
-    prefix: Sequence[int] = (),
-    ends: StoppingCriterion | None = None,
     observe: Observe | None = None,
+    **forced: Unpack[Forced],
 ) -> Iterator[NewToken]:
     """As `decode`, from prompts as `prefill` takes them, which are read before this returns."""
     state = prefill(model, prompts, roles, settings, rows=len(prompts) * settings.num_samples)
-    return decode(state, roles, settings, texts=prompts, prefix=prefix, ends=ends, observe=observe)
+    return decode(state, roles, settings, texts=prompts, observe=observe, **forced)
 
 
 @torch.inference_mode()
@@ -315,7 +321,6 @@ def decode(
     Args:
         texts: the prompt or source of each row: with the seed and the number of the sample all that the draws depend
             on. A continuation does not repeat its prompt where `settings` are against it; a translation may.
-        prefix: the first new tokens of every text, whatever the model predicts.
         observe: is given the stages of every step.
     """
     copies = settings.num_samples

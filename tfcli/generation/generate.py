@@ -4,16 +4,16 @@ filled, whichever the run was trained for."""
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Unpack
 
 from tfcli.errors import UsageError
 from tfcli.generation.beam_search import ObserveNode, continuations, prompt_beams
 from tfcli.generation.decoding import (
     Continuation,
     DecodingStages,
+    Forced,
     NewToken,
     Observe,
-    StoppingCriterion,
     continued,
     finish_of,
     prompt_tokens,
@@ -87,11 +87,9 @@ class PromptBatch:
         self.ids = [prompt_ids(model, tokenizer, prompt, settings) for prompt in prompts]
         self._tokenizer, self._settings = tokenizer, settings
         self._continued = continued(model, self.ids, tokenizer.roles)
-        self.how: dict[str, Any] = {
-            "prefix": prefix_ids(model, tokenizer, settings),
-            "ends": stop_finder(tokenizer, settings.stop, self._continued),
-        }
-        """`prefix` and `ends` as `decode` and `beam_search` take them."""
+        self.how = Forced(
+            prefix=prefix_ids(model, tokenizer, settings), ends=stop_finder(tokenizer, settings.stop, self._continued)
+        )
 
     def tokens(self, observe: Observe | None = None) -> Iterator[NewToken]:
         """New tokens, as `prompt_tokens` yields them."""
@@ -222,17 +220,14 @@ def translate(
     sources: Sequence[Sequence[int]],
     roles: TokenRoles,
     settings: GenerateSection,
-    *,
-    prefix: Sequence[int] = (),
-    ends: StoppingCriterion | None = None,
     batch_size: int = 64,
+    **forced: Unpack[Forced],
 ) -> list[list[int]]:
     """The best text of a beam search for every source, or of greedy decoding where the beam is 1: token ids without
     bos and eos, as the sources are.
 
     Args:
         settings: nothing is sampled, whatever its temperature; its `num_samples` is 1.
-        prefix: what every text begins with.
         batch_size: hypotheses that are read side by side.
 
     Raises:
@@ -245,7 +240,7 @@ def translate(
     for first in range(0, len(sources), size):
         numbers = longest_first[first : first + size]
         batch = [sources[number] for number in numbers]
-        texts = continuations(model, batch, roles, settings, prefix=prefix, ends=ends)
+        texts = continuations(model, batch, roles, settings, **forced)
         for number, [text] in zip(numbers, texts, strict=True):
             found[number] = [token for token in text.token_ids if token not in roles.ends]
     return found

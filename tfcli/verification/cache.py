@@ -90,15 +90,15 @@ def in_pieces(
 
     Shape: yields (B, length of the piece, Vocab), and the weights of each kind."""
     cache = DecodingCache(model, len(read.tokens), read.tokens.shape[1])
-    memory = model.encode(read.source, read.mask) if isinstance(model, EncoderDecoder) else None
+    memory = None if read.source is None else model.encode(read.source, read.mask)
     for start, end in pairwise(cuts):
         weights: AttentionWeights = {}
         collected = weights if explicit else None
         tokens = read.tokens[:, start:end]
-        if isinstance(model, EncoderDecoder):
-            hidden = model.decode(tokens, memory, read.mask, cache=cache, weights=collected)
-        else:
+        if memory is None:
             hidden = model.hidden(tokens, cache=cache, weights=collected)
+        else:
+            hidden = model.decode(tokens, memory, read.mask, cache=cache, weights=collected)
         yield model.head(hidden), weights
 
 
