@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from statistics import median
-from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
@@ -45,27 +44,21 @@ _QUIET_WHEN_IDLE = {"KMP_BLOCKTIME": "10"}
 default, 200, is longer than a short step. GNU's, which comes with PyTorch for Linux, gives up within a few."""
 
 
-class SideProcess:
-    """Starts `tfcli.bench.worker` and talks to it. As a context manager, it ends the process whatever happens.
+class SideProcess(ExitStack):
+    """Starts `tfcli.bench.worker` and talks to it. As a context manager, or when it is closed, it ends the process.
 
     `name` is for errors, `request` is its "open", `about` what the side says of itself, `answers` those to all steps
     so far, `environment` holds variables of this side alone.
     """
 
     def __init__(self, name: str, request: Answer, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__()
         self.name, self.answers = name, list[Answer]()
-        self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
-        self._stack = ExitStack()
+        self._complaints: IO[bytes] = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the process)
         quiet = {name: os.environ.get(name, value) for name, value in _QUIET_WHEN_IDLE.items()}
-        self._process = self._stack.enter_context(
-            child(
-                "tfcli.bench.worker",
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=self._complaints,
-                environment={**quiet, **(environment or {})},
-            )
-        )
+        variables = {**quiet, **(environment or {})}
+        worker = child("tfcli.bench.worker", stdin=PIPE, stdout=PIPE, stderr=self._complaints, environment=variables)
+        self._process = self.enter_context(worker)
         try:
             self.about = self._ask(request)
         except BaseException:
@@ -82,17 +75,6 @@ class SideProcess:
         answer = self._ask({"do": "stop"})
         self._process.wait()
         return answer
-
-    def close(self) -> None:
-        """End it now, if it has not ended."""
-        self._stack.close()
-        self._complaints.close()
-
-    def __enter__(self) -> "SideProcess":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, where: TracebackType | None) -> None:
-        self.close()
 
     def _ask(self, request: Answer) -> Answer:
         assert self._process.stdin is not None and self._process.stdout is not None

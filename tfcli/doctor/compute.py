@@ -5,7 +5,7 @@ import platform
 import shutil
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -82,10 +82,7 @@ def _try(ask: Callable[[], Found], otherwise: Found) -> Found:
 
 
 def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+    return _try(lambda: version(package), None)
 
 
 def _processor(torch: ModuleType | None) -> Processor:

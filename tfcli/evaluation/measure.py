@@ -31,7 +31,6 @@ from tfcli.evaluation.windows import (
     Placed,
     SlidingWindows,
     extent,
-    pair_cells,
     perplexity,
     require_tokens,
     scoring,
@@ -238,7 +237,8 @@ def _pairs(
     pairs, roles = data.pairs("validation"), run.config.roles
     batches = build_batches(_scored(run), data, "validation", roles)
     assert isinstance(batches, PairBatches)
-    cells, order = pair_cells(pairs), iter(batches.order)
+    numbers, order = np.arange(len(pairs)), iter(batches.order)
+    cells = Cells(None, numbers, numbers, "pairs")
     placed = (Placed(batch, np.array([*islice(order, len(batch.labels))])[:, None]) for batch in batches.whole())
     sums = sum_cells(run.model, placed, None, len(cells), roles.unk, run.device, nameless_ids(run))
     own = [run.tokenizer.decode(ids) for ids in without_frame(pairs.target, roles.target_prefix)]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.bucketing import BudgetPlan
 from tfcli.data.causal_lm import are_news
-from tfcli.data.dataset import PairsView, SequencesView, TokenStreamView
+from tfcli.data.dataset import SequencesView, TokenStreamView
 from tfcli.data.windows import present
 from tfcli.errors import UsageError
 from tfcli.models.transformer import Transformer
@@ -125,11 +125,8 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """The text of each cell, in UTF-8 bytes and in characters. `exact`: the tokenizer gives all of it back.
-
-    Else the whole is known from when it was read, and how it is spread over cells by what is given back.
-
-    Shape: bytes, characters (C,)."""
+    """The text of each cell, in UTF-8 bytes and in characters, each (C,). `exact`: the tokenizer gives all of it back;
+    else the whole is known from when it was read, and how it is spread over cells by what is given back."""
 
     bytes: NDArray[np.float64]
     characters: NDArray[np.float64]
@@ -146,12 +143,6 @@ def text_cells(view: TokenStreamView) -> Cells:
     firsts = np.unique(np.concatenate([offsets[:-1], np.arange(offsets[0], len(view), stretch)]))
     units = (firsts - offsets[0]) // stretch
     return Cells(firsts, np.searchsorted(offsets, firsts, side="right") - 1, units, "stretches")
-
-
-def pair_cells(pairs: PairsView) -> Cells:
-    """Pairs."""
-    numbers = np.arange(len(pairs))
-    return Cells(None, numbers, numbers, "pairs")
 
 
 def text_extent(
