@@ -253,13 +253,13 @@ def test_tensors_that_are_exported_wrongly_are_found(
 )
 def test_a_config_that_is_exported_wrongly_is_found(change: Any, subject: VerifiedRun, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("transformers")
-    true = exporting._expressed
+    true = exporting.expressed
 
-    def wrong(run: Any) -> Any:
-        expressed = true(run)
+    def wrong(*arguments: Any) -> Any:
+        expressed = true(*arguments)
         return expressed._replace(config={**expressed.config, **change})
 
-    monkeypatch.setattr(exporting, "_expressed", wrong)
+    monkeypatch.setattr(exporting, "expressed", wrong)
     assert "logits" in failed(export.exported, subject).reason
 
 
