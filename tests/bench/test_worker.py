@@ -14,7 +14,7 @@ from tfcli.bench.measure import SideProcess
 from tfcli.errors import TfcliError, UsageError
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
-from tfcli.training.job import open_step_benchmark
+from tfcli.training.job import StepBenchmark
 
 RECIPE = build_recipe(TINY).resolved()
 PRODUCTS = {"open": "products", "shapes": [[2, 2, 2]], "precisions": ["float32"], "device": "cpu", "threads": 1}
@@ -34,7 +34,7 @@ def test_a_side_opens_steps_and_stops():
     """Its losses are those of the recipe's own steps: 16 of 2 × 8 tokens each."""
     step, stop = {"do": "step"}, {"do": "stop"}
     about, first, second, held = answers(tfcli_side(), step, step, stop, step)
-    trial = open_step_benchmark(RECIPE)
+    trial = StepBenchmark(RECIPE)
     assert about == {"model": "Decoder", "precision": "float32", "parameters": trial.parts.model.num_parameters()}
     assert [first["loss"], second["loss"]] == [float(trial.step()), float(trial.step())]
     assert first["tokens"] == 16
@@ -69,7 +69,7 @@ def test_what_pytorch_fails_with_is_answered_too(monkeypatch: pytest.MonkeyPatch
 def test_a_process_of_its_own():
     with SideProcess("tfcli", tfcli_side()) as side:
         assert side.about["model"] == "Decoder"
-        assert side.step()["loss"] == float(open_step_benchmark(RECIPE).step())
+        assert side.step()["loss"] == float(StepBenchmark(RECIPE).step())
         assert side.stop()["memory"] > 50_000_000
         assert side._process.returncode == 0
 

@@ -11,7 +11,7 @@ from tests.support.runs import tiny_recipe
 from tfcli.layers import kernels
 from tfcli.layers.linear import Int8Linear, PrepackedLinear
 from tfcli.models.inference import prepare_for_inference
-from tfcli.training.job import open_step_benchmark, resolve_for_machine
+from tfcli.training.job import StepBenchmark, resolve_for_machine
 from tfcli.training.memory import predict_memory
 
 PRIVATE = (
@@ -102,7 +102,7 @@ def test_a_training_goes_the_same_way_without_any(monkeypatch: pytest.MonkeyPatc
     )
 
     def losses() -> list[float]:
-        trial = open_step_benchmark(recipe)
+        trial = StepBenchmark(recipe)
         return [float(trial.step()) for _ in range(3)]
 
     before = losses()

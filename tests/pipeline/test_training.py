@@ -368,7 +368,7 @@ def test_weights_are_read_one_by_one(way: str, tmp_path: Path, trained, monkeypa
     if way == "checkpoint":
         load_run(trained("decoder"), "last")
     else:
-        monkeypatch.setattr("tfcli.runs.load.unfilled", None)  # no second model is made
+        monkeypatch.setattr("tfcli.runs.load.uninitialized_model", None)  # no second model is made
         recipe = tiny_recipe("decoder", {"model": {"num_layers": 2}, "train": {"steps": 1}})
         train_tiny(recipe, tmp_path / "new", init=trained("decoder"))
     assert max(held) <= 2 and len(read) > 20

@@ -17,7 +17,7 @@ def test_files_are_compared_before_the_clock_runs(monkeypatch: pytest.MonkeyPatc
     recipe = tiny_recipe("decoder", {"data": {"source": str(tmp_path / "text.txt")}})
     _, data = obtain_data(recipe.resolved(), lambda event: None)
     done: list[str] = []
-    largest, opened = ShardArray._largest, trial.open_step_benchmark
+    largest, opened = ShardArray._largest, trial.StepBenchmark
 
     def compare(array: ShardArray) -> int:
         done.append(array.path.name)
@@ -28,7 +28,7 @@ def test_files_are_compared_before_the_clock_runs(monkeypatch: pytest.MonkeyPatc
         return opened(*given)
 
     monkeypatch.setattr(ShardArray, "_largest", compare)
-    monkeypatch.setattr(trial, "open_step_benchmark", begin)
+    monkeypatch.setattr(trial, "StepBenchmark", begin)
     assert _measure(recipe, data.path, 0.01)["step_seconds"] > 0
     arrays = {f"{part}-00000.{name}.npy" for part in ("train", "validation") for name in ("tokens", "offsets")}
     assert set(done[:-1]) == arrays

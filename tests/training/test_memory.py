@@ -13,8 +13,7 @@ from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
 from tfcli.training import memory
-from tfcli.training import memory as memory_estimate
-from tfcli.training.job import open_step_benchmark, resolve_for_machine
+from tfcli.training.job import StepBenchmark, resolve_for_machine
 from tfcli.training.memory import synthetic_batches
 from tfcli.training.objective import TrainingLoss
 
@@ -70,7 +69,7 @@ def test_weights_gradients_and_moments_by_hand():
 def test_an_estimate_holds_what_autograd_saves(architecture: str, precision: str):
     """Independently: the storages that the backward pass of a real model keeps."""
     recipe = decided({"train": {"precision": precision, "batch_size": 16}}, architecture=architecture)
-    trial = open_step_benchmark(recipe)
+    trial = StepBenchmark(recipe)
     kept: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -81,7 +80,7 @@ def test_an_estimate_holds_what_autograd_saves(architecture: str, precision: str
         loss = TrainingLoss(trial.parts.model, recipe.train)(next(synthetic_batches(recipe)))
     assert loss.isfinite().all()
     saved = sum(kept.values())
-    most = memory_estimate.estimate_step_memory(recipe.model, recipe.train, 16)
+    most = memory.estimate_step_memory(recipe, 16)
     assert saved <= most["peak"] <= 1.6 * saved
 
 
@@ -94,9 +93,9 @@ def test_activations_grow_with_the_batch_and_weights_do_not():
 
 def test_a_deep_model_is_estimated_by_two_shallow_ones(monkeypatch: pytest.MonkeyPatch):
     recipe = decided({"model": {"num_layers": 7}})
-    exact = memory_estimate.estimate_step_memory(recipe.model, recipe.train, 4)
-    monkeypatch.setattr(memory_estimate, "TRACED_LAYERS", 2)
-    stretched = memory_estimate.estimate_step_memory(recipe.model, recipe.train, 4)
+    exact = memory.estimate_step_memory(recipe, 4)
+    monkeypatch.setattr(memory, "TRACED_LAYERS", 2)
+    stretched = memory.estimate_step_memory(recipe, 4)
     assert stretched["weights"] == exact["weights"]
     assert stretched["gradients"] == exact["gradients"]
     assert stretched["peak"] == pytest.approx(exact["peak"], rel=0.02)
@@ -104,16 +103,16 @@ def test_a_deep_model_is_estimated_by_two_shallow_ones(monkeypatch: pytest.Monke
 
 def test_logits_are_told_from_a_feed_forward_of_the_same_size():
     """Each of 4 · 32 positions has 50 numbers of 4 bytes in either."""
-    plain = memory_estimate.estimate_step_memory(decided().model, decided().train, 4)
+    plain = memory.estimate_step_memory(decided(), 4)
     alike = decided({"model": {"d_ff": 50, "num_layers": 4}})
-    assert memory_estimate.estimate_step_memory(alike.model, alike.train, 4)["logits"] <= 1.1 * plain["logits"]
+    assert memory.estimate_step_memory(alike, 4)["logits"] <= 1.1 * plain["logits"]
 
 
 def test_the_logits_of_an_evaluation_are_counted_by_hand():
     """Of 16 · 32 tokens 256 at a time, 20,000 numbers of 4 bytes each, and their log-probabilities beside them. A step
     holds less, in blocks of the vocabulary."""
     recipe = decided({"model": {"vocab_size": 20_000}})
-    assert memory_estimate.estimate_step_memory(recipe.model, recipe.train, 16)["logits"] == 2 * 256 * 20_000 * 4
+    assert memory.estimate_step_memory(recipe, 16)["logits"] == 2 * 256 * 20_000 * 4
 
 
 def test_checkpointing_of_activations_leaves_little_of_them():
@@ -129,10 +128,10 @@ from tests.training.test_memory import measured_recipe
 from tfcli.evaluation.measure import total_loss
 from tfcli.training.memory import peak_memory, predict_memory
 from tfcli.training.memory import synthetic_batches
-from tfcli.training.job import open_step_benchmark
+from tfcli.training.job import StepBenchmark
 recipe = measured_recipe(*sys.argv[1:])
 predicted = predict_memory(recipe).peak
-trial = open_step_benchmark(recipe)
+trial = StepBenchmark(recipe)
 for _ in range(3):
     float(trial.step())
 total_loss(trial.parts.model, [next(synthetic_batches(recipe))], torch.device("cpu"))
@@ -169,10 +168,10 @@ def test_the_peak_of_a_process_is_predicted_within_a_tenth(shape: tuple[str, ...
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_larger_batch_is_told_from_smaller_ones(monkeypatch: pytest.MonkeyPatch, architecture: str):
     recipe = decided(architecture=architecture)
-    monkeypatch.setattr(memory_estimate, "TRACED_TOKENS", 10**9)
-    exact = memory_estimate.estimate_step_memory(recipe.model, recipe.train, 20)
-    monkeypatch.setattr(memory_estimate, "TRACED_TOKENS", 8 * 32)
-    assert memory_estimate.estimate_step_memory(recipe.model, recipe.train, 20) == exact
+    monkeypatch.setattr(memory, "TRACED_TOKENS", 10**9)
+    exact = memory.estimate_step_memory(recipe, 20)
+    monkeypatch.setattr(memory, "TRACED_TOKENS", 8 * 32)
+    assert memory.estimate_step_memory(recipe, 20) == exact
 
 
 def test_a_batch_that_no_machine_holds_is_refused_before_it_is_drawn():

@@ -12,7 +12,7 @@ from tfcli.training.loop import ahead, prefetched
 
 
 def makers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "batches"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
 
 
 def test_the_same_items_in_the_same_order():

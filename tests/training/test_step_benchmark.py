@@ -11,7 +11,7 @@ from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.records.training import StepsDone
 from tfcli.runs.load import load_run
 from tfcli.runs.weights import model_tensors
-from tfcli.training.job import open_step_benchmark
+from tfcli.training.job import StepBenchmark
 
 
 @pytest.mark.parametrize("architecture", ["decoder", "encoder", "encoder-decoder"])
@@ -22,7 +22,7 @@ def test_its_weights_are_those_of_the_run_to_the_last_bit(tmp_path: Path, archit
     run = load_run(tmp_path / "run")
     data = dataset_of_run(run.directory, run.recipe, lambda _: None)
     batches = build_batches(run.recipe, data, "train", run.config.roles).training(0)
-    trial = open_step_benchmark(run.recipe, batches)
+    trial = StepBenchmark(run.recipe, batches)
     losses = [float(trial.step()) for _ in range(4)]
     assert losses == pytest.approx([event.loss for event in events.of(StepsDone)], rel=1e-6)
     last = run.directory.checkpoint(4) / "model.safetensors"
@@ -32,18 +32,18 @@ def test_its_weights_are_those_of_the_run_to_the_last_bit(tmp_path: Path, archit
 
 def test_without_batches_it_reads_random_ids():
     recipe = tiny_recipe("decoder", {"model": {"vocab_size": 50}, "train": {"context": 20, "grad_accumulation": 3}})
-    trial = open_step_benchmark(recipe)
+    trial = StepBenchmark(recipe)
     first = float(trial.step())
     assert trial.tokens == 3 * 4 * 20
     assert (trial.steps, trial.recipe.train.precision) == (1, "float32")
-    assert float(open_step_benchmark(recipe).step()) == first
+    assert float(StepBenchmark(recipe).step()) == first
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear", "wsd", "inverse_sqrt", "constant"])
 def test_it_may_take_more_steps_than_the_training(schedule: str):
     """From the last one on, at the rate of the last one."""
     settings = {"model": {"vocab_size": 50}, "train": {"steps": 2, "schedule": schedule}}
-    trial = open_step_benchmark(tiny_recipe("decoder", settings))
+    trial = StepBenchmark(tiny_recipe("decoder", settings))
     rates = []
     for _ in range(4):
         assert math.isfinite(float(trial.step()))

@@ -15,7 +15,7 @@ from tfcli.recipe.train import TrainSection
 from tfcli.training.distributed import (
     OWN_STORE,
     SINGLE_PROCESS,
-    WorkerFailed,
+    WorkerFailedError,
     Workers,
     one_of_several,
     process_group,
@@ -107,7 +107,7 @@ def _fail(workers: Workers) -> None:
 def test_what_fails_in_one_fails_in_all():
     first, second = in_workers(2, _fail)
     assert type(first) is TfcliError and "Another worker has failed" in str(first)
-    assert isinstance(second, WorkerFailed) and "Worker 1: It is the second one's fault" in str(second)
+    assert isinstance(second, WorkerFailedError) and "Worker 1: It is the second one's fault" in str(second)
 
 
 def test_torchrun_must_give_restarted_workers_a_new_store(monkeypatch: pytest.MonkeyPatch):

@@ -105,7 +105,7 @@ class _Sizes:
 
     def __init__(self, recipe: Recipe) -> None:
         model, train = recipe.model, recipe.train
-        self.length, self.sequences = train.context or model.max_seq_len, sequences_per_batch(recipe)
+        self.length, self.sequences = recipe.context, sequences_per_batch(recipe)
         batch = synthetic_batch(
             model, self.sequences, self.length, np.random.default_rng(0), mask_probability=train.mask_probability
         )

@@ -86,7 +86,7 @@ def _died(command: Sequence[str], processes: int, folder: Path, restart: int) ->
 def working(terminal: Terminal) -> Iterator["Workers"]:
     """Train with the others, where torchrun or `launch` has started this process as one of several. The first one
     speaks for all; of the others only faults are heard."""
-    from tfcli.training.distributed import SINGLE_PROCESS, WorkerFailed, WorkerLost, one_of_several, process_group
+    from tfcli.training.distributed import SINGLE_PROCESS, WorkerFailedError, WorkerLostError, one_of_several, process_group
 
     if not one_of_several():
         yield SINGLE_PROCESS
@@ -96,13 +96,13 @@ def working(terminal: Terminal) -> Iterator["Workers"]:
     try:
         with process_group() as workers:
             yield workers
-    except WorkerLost as error:
+    except WorkerLostError as error:
         if is_first:
             terminal.note(str(error))
         raise SystemExit(1) from None
     except (TfcliError, KeyboardInterrupt) as error:  # all of them end with it
         sentence, code = explained(error)
-        if is_first or isinstance(error, WorkerFailed):
+        if is_first or isinstance(error, WorkerFailedError):
             terminal.error(sentence)
         raise SystemExit(_told(code, is_first)) from None
 

@@ -22,7 +22,7 @@ def build_batches(recipe: Recipe, data: PreparedDataset, part: Part, roles: Toke
             training pair alone is larger than `train.batch_tokens`.
     """
     objective = recipe.model.objective
-    context = recipe.train.context or recipe.model.max_seq_len
+    context = recipe.context
     tokens = recipe.train.batch_tokens
     if tokens is not None and part == "validation":
         # What was trained on may all be shorter than what is scored: nothing is refused here.

@@ -267,7 +267,7 @@ def _lengths(view: TokenStreamView, roles: TokenRoles) -> NDArray[np.int64]:
 
 
 def _context(run: LoadedRun) -> int:
-    return run.recipe.train.context or run.config.model.max_seq_len
+    return run.recipe.context
 
 
 def nameless_ids(run: LoadedRun) -> list[int]:

@@ -49,7 +49,6 @@ from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, require_work_for_all
 from tfcli.training.job import (
     TrainingJob,
-    forget_abandoned_best,
     require_same_model,
     resolve_for_machine,
     resume,
@@ -250,8 +249,8 @@ def resume_run(
         with workers.together():
             job = resume(run, recipe, data, workers)
         job.changes = _told(changes, job.progress.step, before, recipe.train)
-        if changes:
-            forget_abandoned_best(job)
+        if changes and job.best_is_later:  # with other settings the run does not come back to that step
+            job.progress.best_loss, job.progress.best_step = None, None
         return _drive(job, report, should_stop)
 
 

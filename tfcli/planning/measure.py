@@ -53,7 +53,7 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
     from tfcli.evaluation.measure import total_loss
     from tfcli.runs.weights import model_tensors, save_tensors
     from tfcli.tokenization.tokenizer import load_tokenizer
-    from tfcli.training.job import decide, open_step_benchmark
+    from tfcli.training.job import StepBenchmark, decide
     from tfcli.training.memory import peak_memory, require_memory
 
     tokenizer, data = load_tokenizer(dataset), PreparedDataset.open(dataset)
@@ -64,7 +64,7 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
     drawn = batches.training()
     for _ in range((WARM_UP_STEPS + MOST_STEPS) * recipe.train.grad_accumulation):
         next(drawn)  # compares, before the clock runs, the other shards that the steps read from
-    trial = open_step_benchmark(recipe, batches.training())
+    trial = StepBenchmark(recipe, batches.training())
     model, device = trial.parts.model, trial.parts.device
     began = time.perf_counter()
     steps, tokens = [], []

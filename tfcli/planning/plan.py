@@ -148,7 +148,7 @@ def _candidate(size: str, recipe: Recipe, measured: StepMeasurement, minutes: fl
 
 
 def _context(recipe: Recipe) -> int:
-    return recipe.train.context or recipe.model.max_seq_len
+    return recipe.context
 
 
 def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | None = None) -> TrainingOutline:

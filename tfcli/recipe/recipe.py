@@ -127,7 +127,7 @@ class Recipe:
                 f"train.context = {context} is longer than model.max_seq_len = {self.model.max_seq_len}",
                 "shorten train.context or raise model.max_seq_len",
             )
-        tokens, needed = self.train.batch_tokens, context or self.model.max_seq_len
+        tokens, needed = self.train.batch_tokens, self.context
         if tokens is not None and tokens < needed and self.model.architecture != "encoder-decoder":
             raise UsageError(
                 f"train.batch_tokens = {tokens} cannot hold one window of train.context = {needed} tokens",
@@ -159,6 +159,11 @@ class Recipe:
             )
 
     @property
+    def context(self) -> int:
+        """The context length: tokens that the model reads at once, in training and scoring."""
+        return self.train.context or self.model.max_seq_len
+
+    @property
     def is_imported(self) -> bool:
         """Whether it is of a run that `tfcli import` made, whose stages happened elsewhere."""
         return self.origin != OriginSection()
@@ -176,7 +181,7 @@ class Recipe:
             data=replace(self.data, source=self.data.source or ("builtin:pt-en" if pairs else "builtin:stories")),
             train=replace(
                 self.train,
-                context=self.train.context or self.model.max_seq_len,
+                context=self.context,
                 label_smoothing=(0.1 if pairs else 0.0) if smoothing is None else smoothing,
             ),
         )

@@ -11,9 +11,8 @@ out; the states of the random generators, of all processes, stay in optimizer.sa
 """
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -44,9 +43,8 @@ def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
         each (bytes,), uint8
     """
     own = {_CPU: torch.get_rng_state()}
-    accelerator = _generators(device)
-    if accelerator is not None:
-        own[_ACCELERATOR] = accelerator.get_rng_state()
+    if device.type != "cpu":
+        own[_ACCELERATOR] = getattr(torch, device.type).get_rng_state()
     return {
         _numbered(name, rank): state for name, mine in own.items() for rank, state in enumerate(workers.gather(mine))
     }
@@ -61,28 +59,27 @@ def restore_random_state(
     Raises:
         BrokenInputError: the state is missing or damaged.
     """
-    saved, accelerator = sum(name.startswith(_CPU) for name in tensors), _generators(device)
-    of_other_device = accelerator is not None and _ACCELERATOR not in tensors
-    if saved and (saved != workers.size or of_other_device):
+    saved, on_cpu = sum(name.startswith(_CPU) for name in tensors), device.type == "cpu"
+    if saved and (saved != workers.size or not (on_cpu or _ACCELERATOR in tensors)):
         torch.manual_seed(seed)
         return
     torch.set_rng_state(_tried(tensors, _numbered(_CPU, workers.rank), path, torch.device("cpu")))
-    if accelerator is not None:
-        accelerator.set_rng_state(_tried(tensors, _numbered(_ACCELERATOR, workers.rank), path, device))
+    if not on_cpu:
+        state = _tried(tensors, _numbered(_ACCELERATOR, workers.rank), path, device)
+        getattr(torch, device.type).set_rng_state(state)
 
 
 def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.device) -> Tensor:
     """A state that a generator takes, and draws finite numbers from."""
     if name not in tensors:
         raise BrokenInputError(f"{path} lacks the tensor {name!r}", "restore the run's own file")
-    state = tensors[name]
     kinds = _DRAWN if device.type == "cpu" else _DRAWN[:1]
     try:
         generator = torch.Generator(device)
-        generator.set_state(state)
+        generator.set_state(tensors[name])
         drawn = [torch.randn(1, generator=generator, device=device, dtype=kind) for kind in kinds]
         if all(bool(torch.isfinite(number)) for number in drawn):
-            return state
+            return tensors[name]
         reason = "it draws numbers that are not finite"
     except (RuntimeError, TypeError) as error:
         reason = first_lines(error)
@@ -91,11 +88,6 @@ def _tried(tensors: Mapping[str, Tensor], name: str, path: Path, device: torch.d
 
 def _numbered(name: str, rank: int) -> str:
     return f"{name}.{rank}" if rank else name
-
-
-def _generators(device: torch.device) -> Any:
-    """The module that holds the random state of a device; None on the CPU, whose state is always kept."""
-    return None if device.type == "cpu" else getattr(torch, device.type)
 
 
 _LAST_COUNTED = 1 << 24
@@ -122,10 +114,12 @@ def save_checkpoint(
     folder = run.checkpoint(progress.step)
     metadata = {"run_id": origin.run_id, "step": str(progress.step)}
     random = random_states(model.device, workers)
-    tensors = {
-        "model": model_tensors(model),
-        "optimizer": {**_optimizer_tensors(model, optimizers), **_average_tensors(average)},
+    moments = {
+        f"{key}.{name}": value
+        for optimizer, name, parameter in _updated(model, optimizers)
+        for key, value in optimizer.state[parameter].items()
     }
+    tensors = {"model": model_tensors(model), "optimizer": {**moments, **_average_tensors(average)}}
     parts = None
     if any(is_sharded(parameter) for parameter in model.parameters()):
         parts = _save_parts(folder, metadata, tensors, workers)
@@ -184,34 +178,29 @@ def load_checkpoint(
     weights, moments = folder / "model.safetensors", folder / "optimizer.safetensors"
     with workers.together():  # parts are read by all in one go, and what one finds in its own ends all
         fill_model(model, checkpoint_tensors(checkpoint, "model", run_id, model_tensors(model)), weights)
-    places = {**_average_tensors(average), **(_places_of_moments(model, optimizers) if progress.updates > 0 else {})}
+    averages = _average_tensors(average)
+    moved = list(_updated(model, optimizers)) if progress.updates > 0 else []  # no moments before the first update
+    places = dict(averages)  # for each tensor, one of its shape, divided among the workers as it is
+    for optimizer, name, parameter in moved:
+        for key in _STATE_KEYS[type(optimizer)]:
+            places[f"{key}.{name}"] = torch.zeros(()) if key == "step" else parameter
     with workers.together():
         stored = checkpoint_tensors(checkpoint, "optimizer", run_id, places)
         require_tensors(stored, places, moments)
         _require_updates(stored, progress.updates, moments)
         restore_random_state(model.device, stored, moments, workers, workers.seed(seed, progress.step))
-    for name, tensor in _average_tensors(average).items():
+    for name, tensor in averages.items():
         tensor.copy_(stored[name])
-    if progress.updates > 0:  # there are no moments before the first update
-        _restore_moments(model, optimizers, stored)
+    _restore_moments(moved, stored)
     return progress
 
 
-def _optimizer_tensors(model: Transformer, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
-    return {
-        f"{key}.{name}": value
-        for optimizer, name, parameter in _updated(model, optimizers)
-        for key, value in optimizer.state[parameter].items()
-    }
-
-
-def _places_of_moments(model: Transformer, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
-    """For each tensor that an optimizer remembers, one of its shape, divided among the workers as it is."""
-    return {
-        f"{key}.{name}": torch.zeros(()) if key == "step" else parameter
-        for optimizer, name, parameter in _updated(model, optimizers)
-        for key in _STATE_KEYS[type(optimizer)]
-    }
+def _restore_moments(moved: Iterable[tuple[Optimizer, str, nn.Parameter]], stored: Mapping[str, Tensor]) -> None:
+    for optimizer, name, parameter in moved:
+        # The fused kernel wants even its step counter on the parameter's device.
+        optimizer.state[parameter] = {
+            key: stored[f"{key}.{name}"].to(parameter.device) for key in _STATE_KEYS[type(optimizer)]
+        }
 
 
 def _average_tensors(average: MovingAverage | None) -> dict[str, Tensor]:
@@ -230,21 +219,13 @@ def _updated(model: Transformer, optimizers: Sequence[Optimizer]) -> Iterator[tu
 def _require_updates(tensors: Mapping[str, Tensor], updates: int, path: Path) -> None:
     """Refuse moments of another number of updates than the counters tell, and squares below zero."""
     for name, tensor in tensors.items():
-        if name.startswith("step.") and tensor.tolist() != min(updates, _LAST_COUNTED):
+        if name.startswith("step.") and tensor.item() != min(updates, _LAST_COUNTED):
             raise BrokenInputError(
                 f"{path}: {name!r} counts another number of updates than the {updates} of state.json",
                 "restore the run's own file",
             )
         if name.startswith("exp_avg_sq.") and bool((local_shard(tensor) < 0).any()):
             raise BrokenInputError(f"{path}: {name!r}, a mean of squares, is below zero", "restore the run's own file")
-
-
-def _restore_moments(model: Transformer, optimizers: Sequence[Optimizer], tensors: Mapping[str, Tensor]) -> None:
-    for optimizer, name, parameter in _updated(model, optimizers):
-        # The fused kernel wants even its step counter on the parameter's device.
-        optimizer.state[parameter] = {
-            key: tensors[f"{key}.{name}"].to(parameter.device) for key in _STATE_KEYS[type(optimizer)]
-        }
 
 
 def checkpoints_to_keep(steps: Collection[int], section: TrainSection) -> set[int]:

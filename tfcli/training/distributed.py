@@ -39,12 +39,12 @@ started again find the addresses of those that have died."""
 _PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
-class WorkerLost(TfcliError):
+class WorkerLostError(TfcliError):
     """Another worker has ended, so that this one cannot go on. Whoever started them starts all of them again."""
 
 
-class WorkerFailed(TfcliError):
-    """This worker has failed, and all the others end with it: it says why, for no other one can."""
+class WorkerFailedError(TfcliError):
+    """One worker has failed, and all the others end with it: it says why, for no other one can."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,16 @@ class Workers:
         """Whether this is the one that writes."""
         return self.rank == 0
 
-    def any(self, flag: bool) -> bool:
+    def any(self, flag: bool, group: Any = None) -> bool:
         """Whether one of them says yes: all get the same answer."""
-        return self._any(flag, None) if self.size > 1 else flag
+        if self.size == 1:
+            return flag
+        flags = torch.tensor(int(flag))
+        dist.all_reduce(flags, dist.ReduceOp.MAX, group=group)
+        return bool(flags)
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over all of them.
-
-        Shape:
-            tensor and result: any, the same everywhere
-        """
+        """The sum over all of them, of tensors of one shape."""
         if self.size == 1:
             return tensor
         total = tensor.clone()
@@ -82,11 +82,7 @@ class Workers:
         return total
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
-        """That of each of them, in the order of their ranks.
-
-        Shape:
-            tensor: any, the same everywhere, on the CPU
-        """
+        """That of each of them, in the order of their ranks: all of one shape, on the CPU."""
         if self.size == 1:
             return [tensor]
         everyone = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -126,10 +122,10 @@ class Workers:
             yield
         except (TfcliError, OSError) as error:
             failure = error
-        if self._any(failure is not None, self._patient):
-            if failure is not None and not self.is_first and not isinstance(failure, WorkerFailed):
+        if self.any(failure is not None, self._patient):
+            if failure is not None and not self.is_first and not isinstance(failure, WorkerFailedError):
                 said = failure.problem if isinstance(failure, TfcliError) else str(failure)
-                raise WorkerFailed(f"Worker {self.rank}: {said}", "all workers have ended with it") from failure
+                raise WorkerFailedError(f"Worker {self.rank}: {said}", "all workers have ended with it") from failure
             raise failure or TfcliError("Another worker has failed", "its own message says why")
 
     def first_does(self, action: Callable[[], object]) -> None:
@@ -177,11 +173,6 @@ class Workers:
             return seed
         return int(np.random.SeedSequence((seed, step, self.rank, self.size)).generate_state(1, np.uint64)[0] >> 1)
 
-    def _any(self, flag: bool, group: Any) -> bool:
-        flags = torch.tensor(int(flag))
-        dist.all_reduce(flags, dist.ReduceOp.MAX, group=group)
-        return bool(flags)
-
 
 SINGLE_PROCESS = Workers()
 """One process that trains by itself."""
@@ -218,7 +209,7 @@ def process_group() -> Iterator[Workers]:
 
     Raises:
         UsageError: torchrun is to start workers again, and not to give them a new store.
-        WorkerLost: another one has ended in the middle of the work.
+        WorkerLostError: another one has ended in the middle of the work.
     """
     if not one_of_several():
         yield SINGLE_PROCESS
@@ -242,14 +233,10 @@ def process_group() -> Iterator[Workers]:
         yield Workers(rank, size, local_rank, local_size, dist.new_group(backend="gloo", timeout=_PATIENCE))
         dist.destroy_process_group()
     except RuntimeError as error:  # how all of torch.distributed fails
-        if not _is_loss(error):
+        signs = ("gloo", "nccl", "connection", "process group")
+        if not isinstance(error, dist.DistError) and not any(sign in str(error).lower() for sign in signs):
             raise
-        raise WorkerLost(f"Another worker has ended ({first_lines(error)})", "all begin again") from error
-
-
-def _is_loss(error: RuntimeError) -> bool:
-    signs = ("gloo", "nccl", "connection", "process group")
-    return isinstance(error, dist.DistError) or any(sign in str(error).lower() for sign in signs)
+        raise WorkerLostError(f"Another worker has ended ({first_lines(error)})", "all begin again") from error
 
 
 def parallelized(objective: TrainingLoss, train: TrainSection, workers: Workers, device: torch.device) -> nn.Module:

@@ -96,24 +96,15 @@ def assemble(model: ModelSection, train: TrainSection, workers: Workers = SINGLE
     return Assembly(built, objective, build_optimizers(built, train), device)
 
 
-def take_weights(model: Transformer, config: RunConfig, initial: StoredRun) -> None:
-    """Copy a run's weights into a model. To a run without a head, the model may have one, which then begins afresh.
-
-    Raises:
-        UsageError: the run has another tokenizer, or is another model.
-        BrokenInputError: its weights are damaged.
-    """
-    _require_same_tokenizer(config, initial)
-    require_same_model(config.model, initial)
-    initial.fill(model, only=model_tensors(meta_model(initial.config.model)))
-
-
-def _require_same_tokenizer(config: RunConfig, initial: StoredRun) -> None:
+def _take_weights(model: Transformer, config: RunConfig, initial: StoredRun) -> None:
+    """Copy a run's weights into a model. To a run without a head, the model may have one, which then begins afresh."""
     where = initial.directory.path
     if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
         raise UsageError(
             f"The run {where} has another tokenizer", f"use its own: --set tokenizer.path={where / 'tokenizer.json'}"
         )
+    require_same_model(config.model, initial)
+    initial.fill(model, only=model_tensors(meta_model(initial.config.model)))
 
 
 def require_same_model(model: ModelSection, initial: StoredRun) -> None:
@@ -143,6 +134,8 @@ def _computed(model: ModelSection) -> ModelSection:
     Equal shapes are not enough: the number of heads, for one, changes no shape.
     """
     default = ModelSection
+    only_trained = ("dropout", "embedding_dropout", "attention_dropout", "activation_dropout")
+    only_trained += ("initialization", "init_std", *(("max_seq_len",) if model.positions != "learned" else ()))
     return replace(
         model,
         num_kv_heads=model.kv_heads,
@@ -152,13 +145,7 @@ def _computed(model: ModelSection) -> ModelSection:
         norm_bias=model.has_norm_bias,
         attention_output_bias=model.has_output_bias,
         scale_embeddings=model.embedding_scale != 1.0,
-        max_seq_len=model.max_seq_len if model.positions == "learned" else default.max_seq_len,
-        dropout=default.dropout,
-        embedding_dropout=default.embedding_dropout,
-        attention_dropout=default.attention_dropout,
-        activation_dropout=default.activation_dropout,
-        initialization=default.initialization,
-        init_std=default.init_std,
+        **{name: getattr(default, name) for name in only_trained},
     )
 
 
@@ -225,10 +212,7 @@ def start(
         require_memory(_share_of(recipe, processes))
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
-    job = _assemble(recipe, config, data, run, device="cpu" if processes > 1 else None)
-    if initial is not None:
-        take_weights(job.model, config, initial)
-    job.average = _moving_average(job)
+    job = _assemble(recipe, config, data, run, device="cpu" if processes > 1 else None, initial=initial)
     _write_beginnings(job, data, tokenizer if initial is None else initial.tokenizer)
     return job
 
@@ -247,7 +231,7 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
     last = last_checkpoint(run)
     if last is None:
         raise BrokenInputError(f"The run {run.path} has lost its checkpoints", "begin a new one from it with --init")
-    job.average, job.without_digest = _moving_average(job), last.origin is None
+    job.without_digest = last.origin is None
     with or_an_older_one(run):
         job.progress = load_checkpoint(
             last, config.run_id, job.model, job.optimizers, average=job.average, workers=workers, seed=recipe.train.seed
@@ -261,13 +245,6 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
         job.lost_lines, job.progress.lines = max(0, job.progress.lines - lines), lines
     job.best_is_later = workers.any(any(line.get("best") for line in abandoned))
     return job
-
-
-def forget_abandoned_best(job: TrainingJob) -> None:
-    """With other settings a run does not come back to what it did after its last checkpoint: where its best weights are
-    from there, the next evaluation is the best one again."""
-    if job.best_is_later:
-        job.progress.best_loss, job.progress.best_step = None, None
 
 
 def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recipe:
@@ -295,7 +272,7 @@ def with_batches(recipe: Recipe, data: PreparedDataset, roles: TokenRoles) -> Tr
             train = replace(train, batch_size=BATCH_SIZE)
         else:
             batches = build_batches(replace(recipe, train=train), data, "train", roles)
-            longest = batches.longest if isinstance(batches, PairBatches) else train.context or recipe.model.max_seq_len
+            longest = batches.longest if isinstance(batches, PairBatches) else recipe.context
             train = replace(train, batch_tokens=max(batches.tokens_per_batch, longest))
     return with_steps(replace(recipe, train=train), data, roles)
 
@@ -315,10 +292,9 @@ def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:
     record = data.record()
     if recipe.model.architecture == "encoder-decoder":
         return None
-    context = recipe.train.context or recipe.model.max_seq_len
     # A document's tokens are counted without its <s>, and an encoder reads both ends of it at once.
     both_ends = record.train.documents if recipe.model.objective == "mlm" else 0
-    return "documents" if record.train.tokens + both_ends <= context * record.train.documents else "stream"
+    return "documents" if record.train.tokens + both_ends <= recipe.context * record.train.documents else "stream"
 
 
 def _share_of(recipe: Recipe, processes: int) -> Recipe:
@@ -335,11 +311,15 @@ def _assemble(
     run: RunDirectory,
     workers: Workers = SINGLE_PROCESS,
     device: Device | None = None,
+    initial: StoredRun | None = None,
 ) -> TrainingJob:
     data.compare_first_shards()
-    parts = assemble(config.model, replace(recipe.train, device=device or recipe.train.device), workers)
+    train = recipe.train
+    parts = assemble(config.model, replace(train, device=device or train.device), workers)
+    if initial is not None:
+        _take_weights(parts.model, config, initial)
     training = build_batches(recipe, data, "train", config.roles)
-    sample = recipe.train.evaluate_tokens or 0
+    sample = train.evaluate_tokens or 0
     sample = sample if sample < data.record().validation.tokens else 0
     return TrainingJob(
         run=run,
@@ -351,13 +331,9 @@ def _assemble(
         validation=build_batches(recipe, data, "validation", config.roles),
         sample=build_batches(recipe, data, "validation", config.roles, sample) if sample else None,
         left_out=training.left_out if isinstance(training, PairBatches) else 0,
+        average=MovingAverage(parts.model, train.ema_decay) if train.ema_decay else None,
         workers=workers,
     )
-
-
-def _moving_average(job: TrainingJob) -> MovingAverage | None:
-    decay = job.recipe.train.ema_decay
-    return MovingAverage(job.model, decay) if decay else None
 
 
 def _write_beginnings(job: TrainingJob, data: PreparedDataset, tokenizer: Tokenizer) -> None:
@@ -376,17 +352,26 @@ def _write_beginnings(job: TrainingJob, data: PreparedDataset, tokenizer: Tokeni
 
 
 class StepBenchmark:
-    """What a training holds in memory and does at a step, from the same pieces. Nothing is written.
+    """What a training on this machine holds in memory and does at a step, from the same pieces. Nothing is written.
+
+    Args:
+        recipe: with `model.vocab_size` set.
+        batches: micro-batches, endless; None: synthetic ones of the recipe's sizes.
 
     Attributes:
         recipe: as it was decided for this machine.
         tokens: read by the last step, of both sides.
+
+    Raises:
+        UsageError: the device that is asked for is not there.
     """
 
-    def __init__(self, recipe: Recipe, parts: Assembly, batches: Iterator[Batch]) -> None:
-        self.recipe, self.parts = recipe, parts
+    def __init__(self, recipe: Recipe, batches: Iterator[Batch] | None = None) -> None:
+        recipe = recipe.resolved()
+        self.recipe = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
+        self.parts = assemble(self.recipe.model, self.recipe.train)
         self.steps, self.tokens = 0, 0
-        self._batches = batches
+        self._batches = batches or synthetic_batches(self.recipe)
 
     def step(self) -> Tensor:
         """One optimizer update of `train.grad_accumulation` micro-batches.
@@ -411,18 +396,3 @@ class StepBenchmark:
     def wait(self) -> None:
         """Until the device has done all that it was given."""
         synchronize(self.parts.device)
-
-
-def open_step_benchmark(recipe: Recipe, batches: Iterator[Batch] | None = None) -> StepBenchmark:
-    """Build a recipe's model and optimizers on this machine.
-
-    Args:
-        recipe: with `model.vocab_size` set.
-        batches: micro-batches, endless; None: synthetic ones of the recipe's sizes.
-
-    Raises:
-        UsageError: the device that is asked for is not there.
-    """
-    recipe = recipe.resolved()
-    recipe = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
-    return StepBenchmark(recipe, assemble(recipe.model, recipe.train), batches or synthetic_batches(recipe))

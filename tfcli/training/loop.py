@@ -1,19 +1,18 @@
 """The training loop, a generator of events: steps, evaluations, checkpoints, early stopping, throughput.
 
-Of several workers the first one writes, and what fails for one of them fails for all.
+Batches are prefetched, as by a data loader with one worker. Of several processes the first one writes, and what fails
+in one of them fails in all.
 """
 
 import math
-import queue
 import shutil
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
@@ -54,25 +53,17 @@ def asking_is_free(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
-def require_finite(job: TrainingJob, meter: Meter) -> None:
+def _require_finite(job: TrainingJob, meter: Meter) -> None:
     """Asked before anything is reported, scored or saved, so that broken weights never replace good ones. A gradient
     that is not finite has spoilt the weights already, one step before the loss shows it.
-
-    Raises:
-        TfcliError: naming the first step that was not finite.
     """
-    found = meter.first_not_finite()
-    if found is not None:
+    if found := meter.first_not_finite():
         step, what, value = found
         raise _diverged(job, f"The {what} became {value} at step {step}")
 
 
-def count_left_out(job: TrainingJob, loss: float, norm: float) -> None:
-    """One more step that was left out.
-
-    Raises:
-        TfcliError: it is one more than train.skip_nonfinite allows.
-    """
+def _count_left_out(job: TrainingJob, loss: float, norm: float) -> None:
+    """Count one more step that was left out; the run ends where train.skip_nonfinite allows no more."""
     allowed = job.recipe.train.skip_nonfinite
     if job.progress.skipped >= allowed:
         what, value = ("gradient norm", norm) if math.isfinite(loss) else ("loss", loss)
@@ -130,119 +121,89 @@ class SpikeWatch:
         return loss > middle + _MOVES * max(move, _LEAST_MOVE * abs(middle))
 
 
-Item = TypeVar("Item")
-Entry = tuple[Item | None, BaseException | None]
-
-DEPTH = 2
-"""Batches that wait, at most."""
+T = TypeVar("T")
 
 
-def ahead(items: Iterator[Item], device: torch.device) -> Iterator[Item]:
-    """The items, made ahead where the device works by itself. On a CPU all cores are busy with the step, and a batch
+def ahead(items: Iterator[T], device: torch.device) -> Iterator[T]:
+    """The items, prefetched where the device works by itself. On a CPU all cores are busy with the step, and a batch
     takes a thousandth of it (docs/benchmarks.md)."""
     return items if device.type == "cpu" else prefetched(items)
 
 
-def prefetched(items: Iterator[Item], depth: int = DEPTH) -> Iterator[Item]:
-    """The same items in the same order, made by a thread that is at most `depth` ahead. What goes wrong in the thread
-    is raised where the item is asked for. Closing the iterator ends the thread."""
-    ready: queue.Queue[Entry[Item]] = queue.Queue(depth)
-    closed = threading.Event()
-
-    def make() -> None:
-        try:
-            for item in items:
-                if not _put(ready, (item, None), closed):
-                    return
-            _put(ready, (None, StopIteration()), closed)
-        except BaseException as error:  # handed on, whatever it is
-            _put(ready, (None, error), closed)
-
-    threading.Thread(target=make, name="batches", daemon=True).start()
+def prefetched(items: Iterator[T], depth: int = 2) -> Iterator[T]:
+    """The same items in the same order, prefetched by a thread: `depth` of them wait, and one more is being made. What
+    goes wrong in the thread is raised where the item is asked for. Closing the iterator ends the thread."""
+    thread = ThreadPoolExecutor(1, "batches")
     try:
+        waiting = deque(thread.submit(next, items) for _ in range(depth + 1))
         while True:
-            item, error = ready.get()
-            if isinstance(error, StopIteration):
+            try:
+                item = waiting.popleft().result()
+            except StopIteration:
                 return
-            if error is not None:
-                raise error
-            yield item  # type: ignore[misc]
+            waiting.append(thread.submit(next, items))
+            yield item
     finally:
-        closed.set()
+        thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _put(ready: "queue.Queue[Entry[Item]]", entry: Entry[Item], closed: threading.Event) -> bool:
-    """Wait for a free place; False once nobody asks any more."""
-    while not closed.is_set():
-        try:
-            ready.put(entry, timeout=0.1)
-            return True
-        except queue.Full:
-            continue
-    return False
-
-
-def record_changes(job: TrainingJob) -> Iterator[SettingChanged]:
+def _record_changes(job: TrainingJob) -> Iterator[SettingChanged]:
     """Put what a resume has changed into the metrics, and then into the recipe: each as soon as it is asked for."""
     for change in job.changes:
         append(job, change)
         yield change
+
+    def write() -> None:
+        flush_metrics(job.run.metrics)
+        write_text(job.run.recipe, to_toml(job.recipe))
+
     if job.changes:
-        with _keeping_the_last(job):
-            if job.workers.is_first:
-                flush_metrics(job.run.metrics)
-                write_text(job.run.recipe, to_toml(job.recipe))
+        _first_writes(job, write)
 
 
 def append(job: TrainingJob, event: StepsDone | Evaluated | SettingChanged) -> None:
     """Add a line to metrics.jsonl."""
-    with _keeping_the_last(job):
-        if job.workers.is_first:
-            append_metrics(job.run.metrics, event)
+    _first_writes(job, lambda: append_metrics(job.run.metrics, event))
     job.progress.lines += 1
 
 
 def save_best(job: TrainingJob, instead_of: int | None = None) -> None:
-    """What the model holds now becomes what the run is loaded with.
+    """Make what the model holds now what the run is loaded with.
 
     Args:
         instead_of: the step of the best weights so far, to be found again if the counters are never saved.
     """
     tensors = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
-    with _keeping_the_last(job):
-        if job.workers.is_first:
-            if instead_of is not None:
-                with replacing(job.run.aside(instead_of)) as temporary:
-                    shutil.copyfile(job.run.weights, temporary)
-            save_tensors(job.run.weights, tensors, {"run_id": job.config.run_id})
 
+    def write() -> None:
+        if instead_of is not None:
+            with replacing(job.run.aside(instead_of)) as temporary:
+                shutil.copyfile(job.run.weights, temporary)
+        save_tensors(job.run.weights, tensors, {"run_id": job.config.run_id})
 
-def save_progress(job: TrainingJob) -> Path:
-    """Write a checkpoint; the older ones go only once it is on the disk, and with it the metrics up to it."""
-    with _keeping_the_last(job):
-        if job.workers.is_first:
-            flush_metrics(job.run.metrics)
-    with _keeping_the_last(job):
-        folder = save_checkpoint(
-            job.run, job.origin, job.model, job.optimizers, job.progress, average=job.average, workers=job.workers
-        )
-        if job.workers.is_first:
-            job.run.prune(checkpoints_to_keep(job.run.checkpoints(), job.recipe.train))
-    return folder
+    _first_writes(job, write)
 
 
 def save_counters(job: TrainingJob) -> None:
     """Put into the checkpoint of this step what its evaluation has found."""
+
+    def write() -> None:
+        flush_metrics(job.run.metrics)
+        write_state(job.run.checkpoint(job.progress.step), job.progress, job.origin)
+        job.run.sweep()
+
+    _first_writes(job, write)
+
+
+def _first_writes(job: TrainingJob, write: Callable[[], None]) -> None:
     with _keeping_the_last(job):
         if job.workers.is_first:
-            flush_metrics(job.run.metrics)
-            write_state(job.run.checkpoint(job.progress.step), job.progress, job.origin)
-            job.run.sweep()
+            write()
 
 
 @contextmanager
 def _keeping_the_last(job: TrainingJob) -> Iterator[None]:
-    """What cannot be written ends the training; the sentence says what there is to go on from."""
+    """What cannot be written ends the training of all; the sentence says what there is to go on from."""
     try:
         with job.workers.together():
             yield
@@ -266,7 +227,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
     clock, meter = Clock(progress.seconds), Meter.resumed(progress, job.device)
     spikes = SpikeWatch(read_metrics(job.run.metrics))
     yield _started(job)
-    yield from record_changes(job)
+    yield from _record_changes(job)
     batches = ahead(job.training.training(progress.step * section.grad_accumulation), job.device)
     job.model.train()
     reason: Reason | None = stopping_reason(progress, section)
@@ -291,7 +252,7 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         progress.step += 1
         progress.tokens += sum(batch.tokens for batch in micro_batches)
         if section.skip_nonfinite and not bool(torch.isfinite(losses).all() & torch.isfinite(norm)):
-            count_left_out(job, float(losses.sum()), float(norm))
+            _count_left_out(job, float(losses.sum()), float(norm))
             meter.leave_out(norm, micro_batches)
         else:
             meter.add(progress.step, losses, norm, micro_batches)
@@ -299,9 +260,9 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
                 job.average.update(job.model, progress.updates)
         stop = job.workers.any(should_stop())
         if asking_is_free(job.device):
-            require_finite(job, meter)
+            _require_finite(job, meter)
         if sizes is not None:
-            require_finite(job, meter)
+            _require_finite(job, meter)
             yield _reported(job, meter, clock, spikes=spikes, sizes=sizes)
             meter = Meter(job.device)
         reason = yield from _ended_step(job, meter, clock, stop=stop)
@@ -319,19 +280,24 @@ def _ended_step(
     last = progress.step == section.steps
     saved, due = progress.unevaluated, progress.unevaluated or last or _due(progress.step, section.evaluate_every)
     if not saved and (last or stop or _due(progress.step, section.save_every)):
-        require_finite(job, meter)
+        _require_finite(job, meter)
         progress.unevaluated = saved = due
         yield _saved(job, meter, clock)
     reason = None
     if due:
-        require_finite(job, meter)
+        _require_finite(job, meter)
         evaluated = _evaluated(job, clock)
         yield evaluated
         meter.pause(clock.evaluation)
         reason = stopping_reason(progress, section)
         progress.finished = reason is not None
         if progress.finished:
-            yield from _ending(job, clock, evaluated)
+            is_best = evaluated.best
+            if section.average_checkpoints:
+                yield (mean := _evaluated_mean(job, clock))
+                is_best = is_best and not mean.best
+            if job.sample is not None:
+                yield from _evaluated_whole(job, clock, evaluated, is_best=is_best)
     progress.unevaluated = False
     if saved:
         progress.seconds = clock.seconds()
@@ -339,17 +305,6 @@ def _ended_step(
     elif progress.finished:
         yield _saved(job, meter, clock)
     return reason or ("interrupted" if stop else None)
-
-
-def _ending(job: TrainingJob, clock: Clock, last: Evaluated) -> Iterator[Evaluated]:
-    """What is scored behind the last evaluation."""
-    is_best = last.best
-    if job.recipe.train.average_checkpoints:
-        mean = _evaluated_mean(job, clock)
-        yield mean
-        is_best = is_best and not mean.best
-    if job.sample is not None:
-        yield from _evaluated_whole(job, clock, last, is_best=is_best)
 
 
 def _reports(step: int, section: TrainSection) -> bool:
@@ -415,7 +370,7 @@ def _reported(job: TrainingJob, meter: Meter, clock: Clock, *, spikes: SpikeWatc
 def _evaluated(job: TrainingJob, clock: Clock) -> Evaluated:
     """Score what is kept as the best: the weights, or their moving average where there is one."""
     with _averaged(job):
-        event = _compared(job, _scored(job, clock, _of(job)))
+        event = _compared(job, _scored(job, clock))
     job.progress.stale = 0 if event.best else job.progress.stale + 1
     append(job, event)
     return event
@@ -444,7 +399,7 @@ def _evaluated_whole(job: TrainingJob, clock: Clock, last: Evaluated, *, is_best
         with exchanged(job.model, weights):
             events.append(replace(_scored(job, clock, "best", "whole"), of_step=progress.best_step))
     with _averaged(job):
-        events.append(_scored(job, clock, _of(job), "whole"))
+        events.append(_scored(job, clock, part="whole"))
         losses = [event.loss if math.isfinite(event.loss) else math.inf for event in events]
         better = losses.index(min(losses))
         if events[better] is events[-1] and len(events) > 1:
@@ -459,8 +414,8 @@ def _evaluated_whole(job: TrainingJob, clock: Clock, last: Evaluated, *, is_best
     return events
 
 
-def _scored(job: TrainingJob, clock: Clock, of: Scored, part: Scope = "sample") -> Evaluated:
-    """What the model holds now, on the sample, or on the whole part where there is none."""
+def _scored(job: TrainingJob, clock: Clock, of: Scored | None = None, part: Scope = "sample") -> Evaluated:
+    """Score what the model holds now, on the sample, or on the whole part where there is none."""
     batches = job.sample if part == "sample" and job.sample is not None else job.validation
     began = time.perf_counter()
     with gathered(job.objective):
@@ -468,7 +423,6 @@ def _scored(job: TrainingJob, clock: Clock, of: Scored, part: Scope = "sample") 
     seconds = time.perf_counter() - began
     if part == "sample":
         clock.evaluation = seconds
-    part = "sample" if batches is job.sample else "whole"
     return Evaluated(
         step=job.progress.step,
         tokens=totals.tokens,
@@ -476,8 +430,8 @@ def _scored(job: TrainingJob, clock: Clock, of: Scored, part: Scope = "sample") 
         accuracy=totals.accuracy,
         best=False,
         seconds=seconds,
-        of=of,
-        part=part,
+        of=of or ("moving_average" if job.average else "weights"),
+        part="sample" if batches is job.sample else "whole",
     )
 
 
@@ -491,21 +445,24 @@ def _compared(job: TrainingJob, event: Evaluated) -> Evaluated:
     return replace(event, best=True)
 
 
-def _of(job: TrainingJob) -> Scored:
-    return "moving_average" if job.average else "weights"
-
-
 def _averaged(job: TrainingJob) -> AbstractContextManager[None]:
     return exchanged(job.model, job.average.tensors) if job.average else nullcontext()
 
 
 def _saved(job: TrainingJob, meter: Meter, clock: Clock) -> CheckpointSaved:
+    """Write a checkpoint; the older ones go only once it is on the disk, and with it the metrics up to it."""
     began = time.perf_counter()
     job.progress.seconds = clock.seconds()
     meter.keep(job.progress)
     if job.progress.best_step is None:  # not evaluated yet: the run shall load all the same
         with _averaged(job):
             save_best(job)
-    folder = save_progress(job)
+    _first_writes(job, lambda: flush_metrics(job.run.metrics))
+    with _keeping_the_last(job):
+        folder = save_checkpoint(
+            job.run, job.origin, job.model, job.optimizers, job.progress, average=job.average, workers=job.workers
+        )
+        if job.workers.is_first:
+            job.run.prune(checkpoints_to_keep(job.run.checkpoints(), job.recipe.train))
     meter.pause(time.perf_counter() - began)
     return CheckpointSaved(job.progress.step, str(folder))

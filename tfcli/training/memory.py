@@ -7,14 +7,14 @@ used where this PyTorch has no fake tensors.
 
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfcli import machine
 from tfcli.data.batch import IGNORED, Batch
@@ -23,11 +23,9 @@ from tfcli.layers.kernels import Operation, fake_tensors
 from tfcli.machine import peak_process_memory, process_memory
 from tfcli.models.build import ARCHITECTURES, meta_model
 from tfcli.models.objective import scores_of_labels
-from tfcli.models.transformer import Transformer
 from tfcli.planning.record import MemoryRecord
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
-from tfcli.recipe.train import TrainSection
 from tfcli.training.objective import MOST_TOKENS, TrainingLoss
 from tfcli.training.optimizer import layer_matrices
 
@@ -38,19 +36,17 @@ def synthetic_batches(recipe: Recipe) -> Iterator[Batch]:
     A pair has `train.context` tokens on each side. The recipe's vocabulary must be known (`model.vocab_size`).
     """
     train, draw = recipe.train, np.random.default_rng(recipe.train.seed)
-    length = train.context or recipe.model.max_seq_len
-    sequences = sequences_per_batch(recipe)
+    rows = sequences_per_batch(recipe)
     while True:
-        yield synthetic_batch(recipe.model, sequences, length, draw, mask_probability=train.mask_probability)
+        yield synthetic_batch(recipe.model, rows, recipe.context, draw, mask_probability=train.mask_probability)
 
 
 def sequences_per_batch(recipe: Recipe) -> int:
     """Sequences (pairs) in a micro-batch of full length."""
-    train = recipe.train
-    if train.batch_tokens is None:
-        return train.rows
+    if recipe.train.batch_tokens is None:
+        return recipe.train.rows
     sides = 2 if recipe.model.objective == "seq2seq" else 1
-    return max(1, train.batch_tokens // (sides * (train.context or recipe.model.max_seq_len)))
+    return max(1, recipe.train.batch_tokens // (sides * recipe.context))
 
 
 def synthetic_batch(
@@ -85,7 +81,7 @@ TRACED_TOKENS = MOST_TOKENS
 """A larger batch costs as much more for every sequence as one of twice so many tokens over one of these."""
 
 
-def estimate_step_memory(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
+def estimate_step_memory(recipe: Recipe, sequences: int) -> Counter[str]:
     """Bytes of a forward and backward pass, and then of scoring such a batch: the most that live of each kind, and
     "peak", the most of all at once.
 
@@ -94,64 +90,63 @@ def estimate_step_memory(section: ModelSection, train: TrainSection, sequences: 
     the vocabulary.
 
     Args:
-        section: with `vocab_size` set.
-        train: decided for the machine.
-        sequences: of a micro-batch, each `train.context` tokens long.
+        recipe: decided for the machine, with `model.vocab_size` set.
+        sequences: of a micro-batch, each of the whole context.
     """
-    few_sequences = -(-TRACED_TOKENS // (train.context or section.max_seq_len))
+    few_sequences = -(-TRACED_TOKENS // recipe.context)
     if sequences > 2 * few_sequences:
-        few, more = (estimate_step_memory(section, train, n * few_sequences) for n in (1, 2))
-        further = sequences - few_sequences
-        return Counter({kind: few[kind] + further * (more[kind] - few[kind]) // few_sequences for kind in more})
-    section = _with_vocabulary_of_its_own(section, train)
-    deepest = max(section.num_layers, section.decoder_layers)
+        few, more = (estimate_step_memory(recipe, n * few_sequences) for n in (1, 2))
+        return _extrapolated(few, more, sequences / few_sequences - 1)
+    model = recipe.model
+    # Logits are told by their size, so that no other size may be the same; one token more is no matter.
+    inner, of_keys = model.num_heads * model.size_per_head, model.kv_heads * model.size_per_head
+    others = {model.d_model, model.inner_size, model.size_per_head, inner, of_keys, recipe.context}
+    model = replace(model, vocab_size=next(size for size in count(model.vocab_size or 0) if size not in others))
+    deepest = max(model.num_layers, model.decoder_layers)
     if deepest <= 2 * TRACED_LAYERS:
-        return _traced(section, train, sequences)
-    few, more = (_traced(_with_layers(section, n * TRACED_LAYERS, deepest), train, sequences) for n in (1, 2))
-    times = deepest / TRACED_LAYERS - 1
+        return _traced(replace(recipe, model=model), sequences)
+    shallow = (replace(recipe, model=_with_layers(model, n * TRACED_LAYERS, deepest)) for n in (1, 2))
+    few, more = (_traced(recipe, sequences) for recipe in shallow)
+    return _extrapolated(few, more, deepest / TRACED_LAYERS - 1)
+
+
+def _extrapolated(few: Counter[str], more: Counter[str], times: float) -> Counter[str]:
     return Counter({kind: round(few[kind] + times * (more[kind] - few[kind])) for kind in more})
 
 
-def _with_vocabulary_of_its_own(section: ModelSection, train: TrainSection) -> ModelSection:
-    """Logits are told by their size, so that no other size may be the same; one token more is no matter."""
-    inner, of_keys = section.num_heads * section.size_per_head, section.kv_heads * section.size_per_head
-    others = {section.d_model, section.inner_size, section.size_per_head, inner, of_keys, train.context}
-    assert section.vocab_size is not None
-    return replace(section, vocab_size=next(size for size in count(section.vocab_size) if size not in others))
-
-
-def _with_layers(section: ModelSection, deepest: int, of: int) -> ModelSection:
+def _with_layers(model: ModelSection, deepest: int, of: int) -> ModelSection:
     """The same model with its deepest stack that deep, and the other in proportion."""
-    other = section.num_decoder_layers and max(1, section.num_decoder_layers * deepest // of)
-    return replace(section, num_layers=max(1, section.num_layers * deepest // of), num_decoder_layers=other)
+    other = model.num_decoder_layers and max(1, model.num_decoder_layers * deepest // of)
+    return replace(model, num_layers=max(1, model.num_layers * deepest // of), num_decoder_layers=other)
 
 
-def _traced(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
-    length = train.context or section.max_seq_len
-    rate = train.mask_probability
-    batch = synthetic_batch(section, sequences, length, np.random.default_rng(0), mask_probability=rate)
+def _traced(recipe: Recipe, sequences: int) -> Counter[str]:
+    section, train = recipe.model, recipe.train
+    draw, rate = np.random.default_rng(0), train.mask_probability
+    batch = synthetic_batch(section, sequences, recipe.context, draw, mask_probability=rate)
     ledger = _Ledger(section, batch)
     try:
         with fake_tensors(ledger.made, ledger.chosen):
             with torch.device(train.device):
                 model = ARCHITECTURES[section.architecture](section).train()
-            ledger.name(model)
+            ledger.name([*model.parameters(), *model.buffers()], "weights")
             model.use_in_training("rows" if train.attention == "rows" else "fused")
             if train.activation_checkpointing:
                 model.use_gradient_checkpointing()
             TrainingLoss(model, train)(batch)[1].backward()
-            ledger.name_gradients(model)
+            ledger.name((p.grad for p in model.parameters() if p.grad is not None), "gradients")
             model.zero_grad()
             with torch.no_grad():
                 scores_of_labels(model.eval(), batch, model.device)
             return ledger.totals()
     except NotImplementedError:
-        return _by_formula(section, train, sequences)
+        return _by_formula(recipe, sequences)
 
 
-def _by_formula(section: ModelSection, train: TrainSection, sequences: int) -> Counter[str]:
+def _by_formula(recipe: Recipe, sequences: int) -> Counter[str]:
     """A layer keeps T D (34 + 5 H T / D) bytes of a sequence in 16 bits (Korthikanti et al. 2022, equation 1)."""
-    length, layers = train.context or section.max_seq_len, section.num_layers
+    section, train, length = recipe.model, recipe.train, recipe.context
+    layers = section.num_layers
     if section.architecture == "encoder-decoder":
         layers += section.decoder_layers
     if train.activation_checkpointing:
@@ -176,16 +171,9 @@ class _Ledger:
         self.counter = count()
         self.numbers: weakref.WeakKeyDictionary[torch.UntypedStorage, int] = weakref.WeakKeyDictionary()
 
-    def name(self, model: nn.Module) -> None:
-        """Call the weights so."""
-        for tensor in [*model.parameters(), *model.buffers()]:
-            self.kinds[self._number(tensor)] = "weights"
-
-    def name_gradients(self, model: nn.Module) -> None:
-        """Call those so that the weights have now."""
-        for parameter in model.parameters():
-            if parameter.grad is not None:
-                self.kinds[self._number(parameter.grad)] = "gradients"
+    def name(self, tensors: Iterable[Tensor], kind: Kind) -> None:
+        """Say what these are; `made` takes all for activations or logits."""
+        self.kinds.update((self._number(tensor), kind) for tensor in tensors)
 
     def totals(self) -> Counter[str]:
         """The most bytes that lived of each kind, and of all."""
@@ -222,10 +210,7 @@ class _Ledger:
         return "logits" if tensor.ndim > 1 and tensor.shape[-1] == self.vocab_size else "activations"
 
     def _number(self, tensor: Tensor) -> int:
-        storage = tensor.untyped_storage()
-        if storage not in self.numbers:
-            self.numbers[storage] = next(self.counter)
-        return self.numbers[storage]
+        return self.numbers.setdefault(tensor.untyped_storage(), next(self.counter))
 
 
 BYTES_PER_PARAMETER = 16
@@ -233,13 +218,11 @@ BYTES_PER_PARAMETER = 16
 
 HELD_BACK = {"float32": 0.47, "bfloat16": 0.3}
 """What a CPU's allocator holds beyond what lives, as a share of all that comes and goes within a step: it keeps what is
-freed (`allocator.py`), and finds other places for what comes next. Measured with glibc 2.36 over models of 1 to 85
+freed, and finds other places for what comes next. Measured with glibc 2.36 over models of 1 to 85
 million parameters: 0.42 to 0.55 in float32, 0.15 to 0.35 in bfloat16."""
 
 MARGIN = 0.9
 """A training is refused where this share of what lives at once is more than there is: predictions are that true."""
-
-_FLOAT = 4
 
 
 def predict_memory(recipe: Recipe) -> MemoryRecord:
@@ -251,10 +234,12 @@ def predict_memory(recipe: Recipe) -> MemoryRecord:
     Args:
         recipe: decided for the machine, with `model.vocab_size` set.
     """
-    train = recipe.train
-    most = estimate_step_memory(recipe.model, train, sequences_per_batch(recipe))
-    optimizer = _FLOAT * _remembered(meta_model(recipe.model), train)
-    # A step that is reported ends with a copy of the weights beside weights and gradients (`update_sizes.py`).
+    train, model = recipe.train, meta_model(recipe.model)
+    most = estimate_step_memory(recipe, sequences_per_batch(recipe))
+    parameters = model.num_parameters()
+    by_muon = sum(p.numel() for p in layer_matrices(model)) if train.optimizer == "muon" else 0
+    optimizer = 4 * (2 * parameters - by_muon + (parameters if train.ema_decay else 0))
+    # A step that is reported ends with a copy of the weights beside weights and gradients (`UpdateSizes`).
     live = max(most["peak"], 2 * most["weights"] + most["gradients"]) + optimizer
     on_cpu = train.device == "cpu"
     process = process_memory() if on_cpu else 0
@@ -267,9 +252,6 @@ def predict_memory(recipe: Recipe) -> MemoryRecord:
 
 def require_memory(recipe: Recipe) -> None:
     """Refuse a training that cannot fit, which the system would otherwise kill without a word.
-
-    Args:
-        recipe: as for `predict_memory`.
 
     Raises:
         UsageError: names what takes the memory, how much that is, and what there is.
@@ -303,10 +285,3 @@ def memory_of(device: torch.device) -> int:
 def peak_memory(device: torch.device) -> int:
     """Bytes that this process held at most: of a CUDA GPU, as PyTorch counts them; else of the machine's memory."""
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_process_memory()
-
-
-def _remembered(model: Transformer, train: TrainSection) -> int:
-    """Numbers that are kept beside the weights from step to step."""
-    parameters = model.num_parameters()
-    by_muon = sum(p.numel() for p in layer_matrices(model)) if train.optimizer == "muon" else 0
-    return 2 * parameters - by_muon + (parameters if train.ema_decay else 0)

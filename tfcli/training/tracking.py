@@ -24,11 +24,9 @@ class Tracker(Protocol):
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         """Keep some figures of a step."""
-        ...
 
     def close(self) -> None:
         """Bring everything to where it belongs."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -117,25 +115,23 @@ class _Tracked:
 
     def __call__(self, event: Any) -> None:
         self._report(event)
-        if isinstance(event, TrainingStarted):
-            self._attempt(lambda: self._open(event))
+        if isinstance(event, TrainingStarted) and not self._given_up:
+            with self._giving_up():
+                self._tracker = _opened(self._service, _tracked_run(Path(event.run), event.step))
         elif isinstance(event, StepsDone | Evaluated) and self._tracker is not None:
-            tracker = self._tracker
-            self._attempt(lambda: tracker.log(event.step, figures_of(event)))
+            with self._giving_up():
+                self._tracker.log(event.step, figures_of(event))
 
     def close(self) -> None:
         tracker, self._tracker = self._tracker, None
         if tracker is not None:
-            self._attempt(tracker.close)
+            with self._giving_up():
+                tracker.close()
 
-    def _open(self, event: TrainingStarted) -> None:
-        self._tracker = _opened(self._service, _tracked_run(Path(event.run), event.step))
-
-    def _attempt(self, action: Callable[[], None]) -> None:
-        if self._given_up:
-            return
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
         try:
-            action()
+            yield
         except Exception as error:  # networks, disks, other people's code: none of it may cost a training
             self._given_up, self._tracker = True, None
             self._note(
@@ -144,13 +140,8 @@ class _Tracked:
 
 
 def _opened(service: Service, run: TrackedRun) -> Tracker:
-    """Its package is loaded here, and not before."""
-    if service == "tensorboard":
-        return TensorBoardTracker(run)
-    if service == "trackio":
-        return TrackioTracker(run)
-
-    return WandbTracker(run)
+    """The service's tracker, whose package is loaded here and not before."""
+    return {"tensorboard": TensorBoardTracker, "trackio": TrackioTracker, "wandb": WandbTracker}[service](run)
 
 
 def _tracked_run(folder: Path, step: int) -> TrackedRun:
@@ -158,8 +149,7 @@ def _tracked_run(folder: Path, step: int) -> TrackedRun:
     the same recipe may be trained twice."""
     config = folder / "config.json"
     key = digest(read_json(config)["run_id"], config.stat().st_mtime_ns)
-    recipe = read_toml(folder / "recipe.toml")
-    return TrackedRun(folder, step, key, recipe)
+    return TrackedRun(folder, step, key, read_toml(folder / "recipe.toml"))
 
 
 class TensorBoardTracker:
@@ -228,7 +218,8 @@ class WandbTracker:
             dir=str(run.folder),
             config=dict(run.recipe),
             resume="allow",
-            mode=_mode(wandb),
+            # None is what WANDB_MODE says; without it, online for who has logged in, and never a question.
+            mode=None if os.environ.get("WANDB_MODE") or wandb.login(prompt=False, verify=False) else "offline",
             settings=settings,
         )
 
@@ -239,10 +230,3 @@ class WandbTracker:
     def close(self) -> None:
         """Wait until all is sent, or stored."""
         self._run.finish()
-
-
-def _mode(wandb: Any) -> Literal["offline"] | None:
-    """What WANDB_MODE says; without it, online for who has logged in, and never a question."""
-    if os.environ.get("WANDB_MODE") or wandb.login(prompt=False, verify=False):
-        return None
-    return "offline"

@@ -57,7 +57,7 @@ def recipe_of(run: LoadedRun, data: PreparedDataset) -> Recipe:
 def validation_batches(subject: VerifiedRun, data: PreparedDataset, rows: int, longest: int) -> Batches:
     """Batches of the validation part; where they are windows of a text, of `longest` tokens at most."""
     recipe = recipe_of(subject.run, data)
-    context = recipe.train.context or subject.run.config.model.max_seq_len
+    context = recipe.context
     if subject.run.architecture != "encoder-decoder":
         context = min(context, longest)
     train = replace(recipe.train, context=context, batch_size=rows, batch_tokens=None)

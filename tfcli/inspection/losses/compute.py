@@ -123,7 +123,7 @@ class _Scores:
 
 
 def _context(run: LoadedRun) -> int:
-    return run.recipe.train.context or run.config.model.max_seq_len
+    return run.recipe.context
 
 
 def _windows(run: LoadedRun, text: str) -> _Passages:

@@ -107,7 +107,7 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
     """
     require_decoder(run)
     data.require_tokenizer(run.tokenizer)
-    context = run.recipe.train.context or run.config.model.max_seq_len
+    context = run.recipe.context
     learned = run.config.model.positions == "learned"
     longest = context if learned else _TIMES[-1] * context
     view = data.text("validation")
