@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -28,56 +29,34 @@ from tfcli.machine import wait_asleep_if_busy
 if TYPE_CHECKING:
     from tfcli.recipe.recipe import Recipe
 
-Init = Annotated[
-    Path | None,
-    typer.Option("--init", rich_help_panel=TRAINING, metavar="RUN", help="Begin with the weights of this run."),
-]
+_training = partial(typer.Option, rich_help_panel=TRAINING)
+_output = partial(typer.Option, rich_help_panel=OUTPUT)
+
+Init = Annotated[Path | None, _training("--init", metavar="RUN", help="Begin with the weights of this run.")]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        "--out",
-        rich_help_panel=OUTPUT,
-        metavar="RUN",
-        help="Where to put the run.",
-        show_default="runs/<recipe or arch>-<n>",
-    ),
+    _output("--out", metavar="RUN", help="Where to put the run.", show_default="runs/<recipe or arch>-<n>"),
 ]
 Resume = Annotated[
-    Path | None,
-    typer.Option(
-        "--resume", rich_help_panel=TRAINING, metavar="RUN", help="Go on exactly where this run was interrupted."
-    ),
+    Path | None, _training("--resume", metavar="RUN", help="Go on exactly where this run was interrupted.")
 ]
 From = Annotated[
     int | None,
-    typer.Option(
-        "--checkpoint",
-        rich_help_panel=TRAINING,
-        metavar="STEP",
-        min=0,
-        help="With --resume: begin a new run at --out from this checkpoint.",
+    _training(
+        "--checkpoint", metavar="STEP", min=0, help="With --resume: begin a new run at --out from this checkpoint."
     ),
 ]
 Log = Annotated[
     Literal["tensorboard", "trackio", "wandb"] | None,
-    typer.Option(
-        "--log", rich_help_panel=OUTPUT, help="Also log the training to this service. The run stays the same."
-    ),
+    _output("--log", help="Also log the training to this service. The run stays the same."),
 ]
 Nproc = Annotated[
     int,
-    typer.Option(
-        "--nproc",
-        rich_help_panel=TRAINING,
-        metavar="N",
-        min=1,
-        help="How many processes train on this machine, such as one for each GPU.",
+    _training(
+        "--nproc", metavar="N", min=1, help="How many processes train on this machine, such as one for each GPU."
     ),
 ]
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the recipe and the model's shape, and train nothing."),
-]
+DryRun = Annotated[bool, _output("--dry-run", help="Show the recipe and the model's shape, and train nothing.")]
 
 
 @command

@@ -46,12 +46,10 @@ def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedData
 
     A source that is a folder made by `tfcli prepare` is taken as it is, with the tokenizer inside it.
     """
-    prepared = prepared_data(recipe)
-    if prepared is not None:
-        tokenizer, data = prepared
-        report(StageStarted("data", str(data.path), reused=True))
-        report(data.record(reused=True))
-        return tokenizer, data
+    if (prepared := prepared_data(recipe)) is not None:
+        report(StageStarted("data", str(prepared[1].path), reused=True))
+        report(prepared[1].record(reused=True))
+        return prepared
     division = open_split(recipe.data, kind_of(recipe))
     tokenizer = obtain_tokenizer(recipe.tokenizer, division, report)
     return tokenizer, cached_dataset(division, tokenizer, report)
@@ -143,9 +141,8 @@ def require_writable_cache() -> None:
     try:
         require_writable(cache_folder())
     except UsageError as error:
-        raise UsageError(
-            f"The cache cannot be written: {error.problem}", "name another folder in TFCLI_CACHE"
-        ) from error
+        problem = f"The cache cannot be written: {error.problem}"
+        raise UsageError(problem, "name another folder in TFCLI_CACHE") from error
 
 
 def prepared_folder(section: DataSection) -> Path | None:
@@ -220,14 +217,13 @@ def dataset_for_evaluation(
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
     """The recipe with its paths written from the root, so that a run resumes from any folder."""
-    data, tokenizer = recipe.data, recipe.tokenizer
-    kind, source = kind_of(recipe), data.source
+    data, tokenizer, kind = recipe.data, recipe.tokenizer, kind_of(recipe)
+    source = data.source
     if source is not None:
         source = _absolute(source, kind) if isinstance(source, str) else tuple(_absolute(name, kind) for name in source)
-    validation = data.validation and _absolute(data.validation, kind)
     return replace(
         recipe,
-        data=replace(data, source=source, validation=validation),
+        data=replace(data, source=source, validation=data.validation and _absolute(data.validation, kind)),
         tokenizer=replace(tokenizer, path=tokenizer.path and _absolute_run(tokenizer.path)),
         train=replace(recipe.train, init=recipe.train.init and _absolute_run(recipe.train.init)),
     )
@@ -237,16 +233,12 @@ def _absolute(name: str, kind: Kind) -> str:
     if name == "-" or name.startswith(("builtin:", "hf:")):
         return name
     parallel = kind == "pairs" and not is_there(name)
-    return ",".join(map(_absolute_path, name.split(","))) if parallel else _absolute_path(name)
+    return ",".join(str(expanded(path).absolute()) for path in (name.split(",") if parallel else [name]))
 
 
 def _absolute_run(name: str) -> str:
     path = expanded(name)
     return str((existing_run(path).path if is_run(path) else path).absolute())
-
-
-def _absolute_path(name: str) -> str:
-    return str(expanded(name).absolute())
 
 
 def original_targets(run: LoadedRun, data: PreparedDataset, sources: tuple[str, ...]) -> list[str] | None:
@@ -255,20 +247,35 @@ def original_targets(run: LoadedRun, data: PreparedDataset, sources: tuple[str, 
     Args:
         sources: where `data` came from; none: it is the run's own validation part.
     """
-    section, kind = run.recipe.data, kind_of(run.recipe)
+    section = run.recipe.data
     try:
         if sources:
-            documents = open_source(sources, kind, columns=section.columns).documents()
-        elif prepared_folder(section) is not None or "-" in data.record().sources:
-            return None
-        else:
-            division = open_split(section, kind)
-            if dataset_fingerprint(division, run.tokenizer) != data.record().fingerprint:
-                return None
+            documents = open_source(sources, kind_of(run.recipe), columns=section.columns).documents()
+        elif (division := _split_behind(run, data)) is not None:
             documents = division.only("validation")
+        else:
+            return None
         return [document.target for document in documents if isinstance(document, Pair)]
     except TfcliError:
         return None  # the sources are gone: scores are of the dataset, which is still there
+
+
+def _split_behind(run: LoadedRun, data: PreparedDataset) -> TrainValidationSplit | None:
+    """The run's text as `data` was prepared from it; None: it came from standard input or was prepared already.
+
+    Raises:
+        UsageError: the text has changed since.
+    """
+    section, names = run.recipe.data, data.record().sources
+    if prepared_folder(section) is not None or "-" in names:
+        return None
+    division = open_split(section, kind_of(run.recipe))
+    if dataset_fingerprint(division, run.tokenizer) != data.record().fingerprint:
+        raise UsageError(
+            f"The text of {', '.join(names)} has changed since {run.directory.path} was trained on it",
+            "restore it, or name a SOURCE",
+        )
+    return division
 
 
 def data_to_compare(
@@ -284,20 +291,15 @@ def data_to_compare(
     """
     if other.tokenizer.fingerprint == run.tokenizer.fingerprint:
         return data
-    section = run.recipe.data
     if sources:
-        return dataset_for_evaluation(replace(other, recipe=replace(other.recipe, data=section)), sources, report)
-    if prepared_folder(section) is not None or "-" in data.record().sources:
+        with_columns = replace(other, recipe=replace(other.recipe, data=run.recipe.data))
+        return dataset_for_evaluation(with_columns, sources, report)
+    division = _split_behind(run, data)
+    if division is None:
         raise UsageError(
             f"The tokenizers of {run.directory.path} and {other.directory.path} differ, and the text is only there as "
             "the first one's tokens",
             "name a SOURCE that both can read",
-        )
-    division = open_split(section, kind_of(run.recipe))
-    if dataset_fingerprint(division, run.tokenizer) != data.record().fingerprint:
-        raise UsageError(
-            f"The text of {', '.join(data.record().sources)} has changed since {run.directory.path} was trained on it",
-            "restore it, or name a SOURCE",
         )
     held_out = Source(
         division.source.names,

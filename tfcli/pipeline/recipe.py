@@ -39,8 +39,7 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
     Returns:
         the recipe's limits with what was measured; empty where it has none, or was interrupted.
     """
-    _require_inspectable(recipe)
-    _require_masks(recipe)
+    _require_showable(recipe)
     began = time.perf_counter()
     finished = train_recipe(recipe, out, report, should_stop)
     if finished.reason == "interrupted":
@@ -55,7 +54,9 @@ def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: Sh
     return list(check_results(recipe.check, scores, seconds / 60))
 
 
-def _require_inspectable(recipe: Recipe) -> None:
+def _require_showable(recipe: Recipe) -> None:
+    """What the recipe shows at its end, before minutes of training. A tokenizer that is not trained here may spell its
+    mask otherwise, and is asked later."""
     wanted, model = recipe.inspect, recipe.model
     require_place("layer", wanted.layer, model.num_layers)
     require_place("head", wanted.head, model.num_heads)
@@ -68,12 +69,7 @@ def _require_inspectable(recipe: Recipe) -> None:
         raise UsageError(
             f"inspect.positions = {wanted.positions}, and the model learns {model.max_seq_len}", "choose no more"
         )
-
-
-def _require_masks(recipe: Recipe) -> None:
-    """An encoder's prompts, before minutes of training. A tokenizer that is not trained here may spell its mask
-    otherwise, and is asked later."""
-    if recipe.model.architecture != "encoder" or recipe.tokenizer.path is not None:
+    if model.architecture != "encoder" or recipe.tokenizer.path is not None:
         return
     for prompt in recipe.generate.prompts:
         if MASK not in prompt:

@@ -49,6 +49,7 @@ from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, require_work_for_all
 from tfcli.training.job import (
     TrainingJob,
+    require_checkpoint,
     require_same_model,
     resolve_for_machine,
     resume,
@@ -152,8 +153,8 @@ def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> To
 
 
 def _sources(recipe: Recipe) -> Sequence[str]:
-    source = recipe.data.source or ()
-    return (source,) if isinstance(source, str) else source
+    source = recipe.data.source
+    return (source,) if isinstance(source, str) else source or ()
 
 
 def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None]:
@@ -220,24 +221,23 @@ def resume_run(
             the run.
         BrokenInputError: a file of the run is damaged, or does not belong to it.
     """
-    run = existing_run(path)
-    recorded, recipe = workers.first_then_all(lambda: _changed(run, settings or {}, report))
-    checkpoint = last_checkpoint(run)
-    progress = checkpoint.progress if checkpoint is not None else None
-    edits = _require_same_run(run, recorded, checkpoint, settings or {}) if checkpoint is not None else []
+    run, given = existing_run(path), settings or {}
+    recorded, recipe = workers.first_then_all(lambda: _changed(run, given, report))
+    checkpoint = require_checkpoint(run)
+    progress, edits = checkpoint.progress, _require_same_run(run, recorded, checkpoint, given)
     trained_for = {edit.key: edit.before for edit in edits}.get("train.steps", recorded.train.steps)
     before = replace(recorded.train, steps=trained_for)
-    if settings:
-        train = _scheduled(recipe.train, before, progress, settings)
-        if progress is not None and "learning_rate" in settings.get("train", {}):
+    if given:
+        train = _scheduled(recipe.train, before, progress, given)
+        if "learning_rate" in given.get("train", {}):
             _remark_on_the_end(train, progress.step)
         recipe = replace(recipe, train=train)
-        recipe = replace(recipe, train=_decided_again(recipe, recorded, settings))
+        recipe = replace(recipe, train=_decided_again(recipe, recorded, given))
     changes = changes_between(recorded, recipe)
     changes += [edit for edit in edits if edit.key not in {change.key for change in changes}]
-    if progress is not None and changes:
+    if changes:
         _require_effect(progress, recipe)
-    if progress is not None and not changes and (reason := finished_reason(progress, recipe.train)) is not None:
+    elif (reason := finished_reason(progress, recipe.train)) is not None:
         report(StageStarted("training", str(path), reused=True))
         event = finished_event(run, progress, reason)
         if not run.readme.is_file() and workers.is_first:  # a kill came between the last checkpoint and the card
@@ -248,7 +248,7 @@ def resume_run(
         report(StageStarted("training", str(path)))
         with workers.together():
             job = resume(run, recipe, data, workers)
-        job.changes = _told(changes, job.progress.step, before, recipe.train)
+        job.changes = _events_of(changes, job.progress.step, before, recipe.train)
         if changes and job.best_is_later:  # with other settings the run does not come back to that step
             job.progress.best_loss, job.progress.best_step = None, None
         return _drive(job, report, should_stop)
@@ -291,22 +291,23 @@ def _changed(run: RunDirectory, settings: Settings, report: Report) -> tuple[Rec
             f"The run {run.path} was imported, and there is no training to go on with", "begin one with --init"
         )
     if recipe.train.epochs is not None:
-        data, roles = dataset_of_run(run, recorded, report), read_config(run.config).roles
-        recipe = replace(recipe, train=with_steps(recipe, data, roles))
+        recipe = replace(recipe, train=_in_steps(recipe, run, recorded, report))
     return recorded, recipe
 
 
-def _scheduled(
-    train: TrainSection, before: TrainSection, progress: Progress | None, settings: Settings
-) -> TrainSection:
+def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: Report) -> TrainSection:
+    """Epochs of the run's own text counted in steps."""
+    return with_steps(recipe, dataset_of_run(run, recorded, report), read_config(run.config).roles)
+
+
+def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, settings: Settings) -> TrainSection:
     """More steps of a finished run are taken at its last rate, unless a schedule is asked for."""
     given = settings.get("train", {})
     if "schedule_steps" in given:
         return train
     if "schedule" in given:
         return replace(train, schedule_steps=None)
-    at_end = progress is not None and (progress.finished or progress.step >= before.steps)
-    if at_end and train.steps > before.steps:
+    if (progress.finished or progress.step >= before.steps) and train.steps > before.steps:
         return replace(train, schedule_steps=before.schedule_steps or before.steps)
     return train
 
@@ -323,15 +324,15 @@ def _remark_on_the_end(train: TrainSection, step: int) -> None:
         )
 
 
-def _told(
+def _events_of(
     changes: Sequence[Change], step: int, before: TrainSection, after: TrainSection
 ) -> tuple[SettingChanged, ...]:
-    """The changes as events; the last one that bears on the learning rate says what becomes of it."""
+    """The last change that bears on the learning rate says what becomes of it."""
     events = [SettingChanged(step, *change) for change in changes]
     of_rate = [n for n, change in enumerate(changes) if change.key in [f"train.{key}" for key in _OF_THE_RATE]]
     for number in of_rate[-1:]:
-        rates = learning_rate(step, before) if step else 0.0, learning_rate(step + 1, after)
-        events[number] = replace(events[number], rate_before=rates[0], rate_after=rates[1])
+        rate = learning_rate(step, before) if step else 0.0
+        events[number] = replace(events[number], rate_before=rate, rate_after=learning_rate(step + 1, after))
     return tuple(events)
 
 
@@ -377,27 +378,18 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
     edits = edits_since(origin.recipe, recorded)
     edits = [edit for edit in edits if not may_change(edit.key) or (edit.key, edit.after) not in logged]
     for edit in edits:
-        _require_asked_for(edit, run, recorded, settings)
+        section, _, name = edit.key.partition(".")
+        if edit.key in ("data.source", "data.validation"):  # the same text at another place is the same text
+            require_same_text(run, recorded)
+        elif not may_change(edit.key) or name not in settings.get(section, {}):
+            other = f"and ask for it: --set {edit.key}={edit.after}"
+            raise UsageError(
+                f"{run.recipe} was edited: {edit.key} is {_shown(edit.after)}, and the run was trained with "
+                f"{_shown(edit.before)}",
+                f"put it back to {_shown(edit.before)}, "
+                + (other if may_change(edit.key) else "or begin a new run with --init"),
+            )
     return [edit for edit in edits if may_change(edit.key)]
-
-
-def _require_asked_for(edit: Change, run: RunDirectory, recorded: Recipe, settings: Settings) -> None:
-    if edit.key in ("data.source", "data.validation"):  # the same text at another place is the same text
-        require_same_text(run, recorded)
-        return
-    section, _, name = edit.key.partition(".")
-    if may_change(edit.key) and name in settings.get(section, {}):
-        return
-    remedy = f"put it back to {_shown(edit.before)}"
-    if may_change(edit.key):
-        remedy += f", and ask for it: --set {edit.key}={edit.after}"
-    else:
-        remedy += ", or begin a new run with --init"
-    raise UsageError(
-        f"{run.recipe} was edited: {edit.key} is {_shown(edit.after)}, and the run was trained with "
-        f"{_shown(edit.before)}",
-        remedy,
-    )
 
 
 def goes_on(path: Path, settings: Settings, processes: int) -> bool:
@@ -439,15 +431,18 @@ def _require_same_recipe(recipe: Recipe, run: RunDirectory) -> None:
         raise UsageError(f"{run.path} holds a run imported from {recorded.origin.source}", "choose another --out")
     if recipe.train.epochs is not None:  # with the run's own batches: where others are asked for, they are named
         counted = replace(recorded, train=replace(recorded.train, epochs=recipe.train.epochs))
-        data, roles = dataset_of_run(run, recorded, lambda event: None), read_config(run.config).roles
-        steps = with_steps(counted, data, roles).steps
+        steps = _in_steps(counted, run, recorded, lambda event: None).steps
         recipe = replace(recipe, train=replace(recipe.train, steps=steps, epochs=None))
     difference = first_difference(recipe, recorded)
     if difference is not None:
         key, wanted, found = difference
+        steps, other_way = recipe.train.steps, "the same settings"
+        longer = replace(recorded, train=replace(recorded.train, steps=steps))
+        if steps >= recorded.train.steps and first_difference(recipe, longer) is None:
+            other_way = f"train it longer: tfcli train --resume {shlex.quote(str(run.path))} --steps {steps}"
         raise UsageError(
             f"{run.path} holds a run with {key} = {_shown(found)}, and {_shown(wanted)} is asked for",
-            f"choose another --out, or {_other_way(recipe, recorded, run)}",
+            f"choose another --out, or {other_way}",
         )
     require_same_text(run, recipe)
 
@@ -457,14 +452,6 @@ def _holds_same_run(out: Path, recipe: Recipe) -> bool:
     if run.holds_run():
         _require_same_recipe(recipe, run)
     return run.holds_run()
-
-
-def _other_way(recipe: Recipe, recorded: Recipe, run: RunDirectory) -> str:
-    steps = recipe.train.steps
-    longer = replace(recorded, train=replace(recorded.train, steps=steps))
-    if steps < recorded.train.steps or first_difference(recipe, longer) is not None:
-        return "the same settings"
-    return f"train it longer: tfcli train --resume {shlex.quote(str(run.path))} --steps {steps}"
 
 
 def _drive(job: TrainingJob, report: Report, should_stop: ShouldStop) -> TrainingFinished:

@@ -1,6 +1,5 @@
 """``tfcli plan``: what to train on a corpus, on this machine, in the time there is."""
 
-import functools
 import os
 import shlex
 import sys
@@ -111,8 +110,9 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     prepared = time.perf_counter()
     vocabulary: Settings = {"model": {"vocab_size": plain.model.vocab_size or tokenizer.vocab_size}}
     measured: list[Candidate] = []
-    with_vocabulary = functools.partial(_with, compose, vocabulary)
-    for candidate in candidates(with_vocabulary, data.path, minutes, tuple(SIZES), _LOADED):
+    for candidate in candidates(
+        lambda *settings: compose(*settings, vocabulary), data.path, minutes, tuple(SIZES), _LOADED
+    ):
         terminal.note(f"{candidate.size}: {candidate.tokens_per_second:,.0f} tokens a second")
         measured.append(candidate)
     found = choose(measured)
@@ -121,7 +121,7 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
         raise UsageError(
             f"The {'pairs are too few' if pairs else 'text is too short'} to train on: {record.train.tokens:,} tokens, "
             f"read {MOST_EPOCHS} times at most",
-            "give more pairs" if pairs else "give more text",
+            f"give more {'pairs' if pairs else 'text'}",
         )
     if chosen is None:
         raise UsageError(
@@ -150,10 +150,6 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     ), proposal
 
 
-def _with(compose: "Compose", last: "Settings", *settings: "Settings") -> "Recipe":
-    return compose(*settings, last)
-
-
 def _first_documents(recipe: "Recipe") -> "Settings":
     """The setting that reads only the first `LARGE` characters of a corpus, in whole documents. None of a smaller
     corpus, of a single text, and of a folder that is prepared already."""
@@ -176,10 +172,9 @@ def _written(plan: "Plan") -> list[str]:
     from tfcli.planning.plan import settings_of
 
     train = dict(settings_of(plan.chosen)["train"])
-    steps = ["--steps", str(train.pop("steps"))]
-    data = [] if plan.max_documents is None else [f"data.max_documents={plan.max_documents}"]
-    keys = data + [f"train.{key}={value}" for key, value in train.items()]
-    return steps + [word for key in keys for word in ("--set", key)]
+    words = ["--steps", str(train.pop("steps"))]
+    words += [] if plan.max_documents is None else ["--set", f"data.max_documents={plan.max_documents}"]
+    return words + [word for key, value in train.items() for word in ("--set", f"train.{key}={value}")]
 
 
 def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":

@@ -50,8 +50,8 @@ def candidates(
     compose: Compose, dataset: Path, minutes: float, sizes: Sequence[str], modules: Sequence[str]
 ) -> Iterator[Candidate]:
     """Measure one size after the other, the smallest first, up to the first that would read too little, and one more
-    after the smallest. None is begun once the probing has lasted a tenth of the time: a
-    minute at most, a quarter at least.
+    after the smallest. None is begun once the probing has lasted a tenth of the time: a minute at most, a quarter of
+    one at least.
 
     Args:
         compose: with the vocabulary of the prepared text.
@@ -67,7 +67,7 @@ def candidates(
         recipe, fits = _fitting(compose, size)
         if not fits:
             parameters, rate = meta_model(recipe.model).num_parameters(), recipe.train.learning_rate
-            yield Candidate(size, parameters, _context(recipe), batch_tokens=1, learning_rate=rate, fits=False)
+            yield Candidate(size, parameters, recipe.context, batch_tokens=1, learning_rate=rate, fits=False)
             return
         found.append(_candidate(size, recipe, measure_steps(recipe, dataset, probing / 8, modules), minutes))
         yield found[-1]
@@ -110,17 +110,17 @@ def settings_of(candidate: Candidate) -> dict[str, dict[str, int]]:
 def _fitting(compose: Compose, size: str) -> tuple[Recipe, bool]:
     """The recipe of a size with a batch that fits into the memory; false where a single sequence does not."""
     recipe = compose(SIZES[size]).resolved()
-    context = _context(recipe)
     sides = 2 if recipe.model.objective == "seq2seq" else 1
-    batch = sides * max(context, TOKENS_A_STEP)
+    batch = sides * max(recipe.context, TOKENS_A_STEP)
     there = SHARE_OF_MEMORY * memory_of(choose_device(recipe.train.device))
     while True:
         recipe = compose(SIZES[size], {"train": {"batch_tokens": batch}}).resolved()
         decided = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
         needed = predict_memory(decided)
-        if needed.peak - needed.allocator <= there or batch == sides * context:
-            return recipe, needed.peak - needed.allocator <= there
-        batch = max(sides * context, batch // 2)
+        fits = needed.peak - needed.allocator <= there
+        if fits or batch == sides * recipe.context:
+            return recipe, fits
+        batch = max(sides * recipe.context, batch // 2)
 
 
 def _candidate(size: str, recipe: Recipe, measured: StepMeasurement, minutes: float) -> Candidate:
@@ -133,7 +133,7 @@ def _candidate(size: str, recipe: Recipe, measured: StepMeasurement, minutes: fl
     return Candidate(
         size=size,
         parameters=measured.parameters,
-        context=_context(recipe),
+        context=recipe.context,
         batch_tokens=recipe.train.batch_tokens or 0,
         learning_rate=recipe.train.learning_rate,
         steps=steps,
@@ -147,10 +147,6 @@ def _candidate(size: str, recipe: Recipe, measured: StepMeasurement, minutes: fl
     )
 
 
-def _context(recipe: Recipe) -> int:
-    return recipe.context
-
-
 def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | None = None) -> TrainingOutline:
     """Shapes, parameters, operations and memory of a training of full batches.
 
@@ -162,7 +158,7 @@ def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | Non
     model, train = recipe.model, recipe.train
     assert model.vocab_size is not None
     built = meta_model(model)
-    context = train.context or model.max_seq_len
+    context = recipe.context
     sequences = sequences_per_batch(recipe) * train.grad_accumulation
     labelled = round(train.mask_probability * sequences * context) if model.objective == "mlm" else None
     flops = training_flops(model, sequences, context, labelled=labelled)

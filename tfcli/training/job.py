@@ -28,7 +28,7 @@ from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS, Device, TrainSection
 from tfcli.records.dataset import DatasetRecord
 from tfcli.records.roles import TokenRoles
 from tfcli.records.training import SettingChanged
-from tfcli.runs.checkpoint import Origin, Progress, last_checkpoint, or_an_older_one
+from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, last_checkpoint, or_an_older_one
 from tfcli.runs.config import RunConfig, read_config, write_config, write_run_data
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import StoredRun, load_run_tokenizer
@@ -228,9 +228,7 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
     config = read_config(run.config)
     data.require_tokenizer(load_run_tokenizer(run, config))
     job = _assemble(recipe, config, data, run, workers)
-    last = last_checkpoint(run)
-    if last is None:
-        raise BrokenInputError(f"The run {run.path} has lost its checkpoints", "begin a new one from it with --init")
+    last = require_checkpoint(run)
     job.without_digest = last.origin is None
     with or_an_older_one(run):
         job.progress = load_checkpoint(
@@ -245,6 +243,18 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
         job.lost_lines, job.progress.lines = max(0, job.progress.lines - lines), lines
     job.best_is_later = workers.any(any(line.get("best") for line in abandoned))
     return job
+
+
+def require_checkpoint(run: RunDirectory) -> Checkpoint:
+    """The last checkpoint of a run.
+
+    Raises:
+        BrokenInputError: there is none left, or its counters are damaged.
+    """
+    last = last_checkpoint(run)
+    if last is None:
+        raise BrokenInputError(f"The run {run.path} has lost its checkpoints", "begin a new one from it with --init")
+    return last
 
 
 def decide(recipe: Recipe, tokenizer: Tokenizer, data: PreparedDataset) -> Recipe:

@@ -7,7 +7,6 @@
 import math
 import time
 from collections.abc import Sequence
-from types import TracebackType
 
 import torch
 from torch import Tensor
@@ -20,15 +19,15 @@ from tfcli.runs.parts import full_tensor
 
 
 class Clock:
-    """Seconds since the run began, across interruptions, and what one evaluation took."""
+    """Seconds of training and evaluation since the run began, across interruptions, and what one evaluation took."""
 
     def __init__(self, before: float) -> None:
-        self.before, self.began = before, time.perf_counter()
+        self._began = time.perf_counter() - before
         self.evaluation = 0.0
 
     def seconds(self) -> float:
-        """Of training and evaluation."""
-        return self.before + time.perf_counter() - self.began
+        """Until now."""
+        return time.perf_counter() - self._began
 
 
 class Meter:
@@ -57,8 +56,9 @@ class Meter:
 
     def keep(self, progress: Progress) -> None:
         """Put into the counters what is not reported yet."""
-        (progress.pending_loss, progress.pending_objective), progress.pending_targets = self._sums(), self.targets
-        progress.pending_tokens, progress.pending_places = self.tokens, self.places
+        progress.pending_loss, progress.pending_objective = self.loss_sums.tolist()
+        progress.pending_targets, progress.pending_tokens = self.targets, self.tokens
+        progress.pending_places = self.places
 
     def add(self, step: int, loss: Tensor, norm: Tensor, batches: Sequence[Batch]) -> None:
         """A step that was taken.
@@ -91,12 +91,8 @@ class Meter:
 
     def losses(self) -> tuple[float, float]:
         """The means over the target tokens, plain and minimised; NaN where there was none."""
-        plain, minimised = (total / self.targets if self.targets else math.nan for total in self._sums())
+        plain, minimised = (total / self.targets if self.targets else math.nan for total in self.loss_sums.tolist())
         return plain, minimised
-
-    def _sums(self) -> list[float]:
-        sums: list[float] = self.loss_sums.tolist()
-        return sums
 
     def padding(self) -> float:
         """The share of places without a token among all places read, of both sides of pairs."""
@@ -106,18 +102,12 @@ class Meter:
         """The first step, of those not asked about yet, whose loss or gradient norm is not finite: its number, which of
         the two, and the value. Waits for the device, once for all of them."""
         unread, self._unread = self._unread, []
-        if not unread:
-            return None
-        values = torch.stack([torch.stack((loss.sum(), norm)) for _, loss, norm in unread]).tolist()
+        values = torch.stack([torch.stack((loss.sum(), norm)) for _, loss, norm in unread]).tolist() if unread else []
         for (step, _, _), (loss, norm) in zip(unread, values, strict=True):
             for what, value in (("loss", loss), ("gradient norm", norm)):
                 if not math.isfinite(value):
                     return step, what, value
         return None
-
-
-WHOLE = "all"
-"""What the group of all parameters is called."""
 
 
 def weight_groups(model: Transformer) -> dict[str, list[Tensor]]:
@@ -150,9 +140,7 @@ class UpdateSizes:
         return self
 
     @torch.no_grad()
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             return
         sizes = []
@@ -174,7 +162,7 @@ class UpdateSizes:
     def _measured(self) -> dict[str, tuple[float, float]]:
         rows: list[list[float]] = self._sizes.tolist()
         total = [math.hypot(*column) for column in zip(*rows, strict=True)]
-        return {name: (norm, moved) for name, (norm, moved) in zip([WHOLE, *self._groups], [total, *rows], strict=True)}
+        return {name: (norm, moved) for name, (norm, moved) in zip(["all", *self._groups], [total, *rows], strict=True)}
 
 
 def _finite(value: float) -> float | None:

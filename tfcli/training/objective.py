@@ -8,6 +8,7 @@ Shape legend: N tokens, D model, Vocab words.
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -63,13 +64,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        labels: Tensor,
-        smoothing: float,
-        translated: bool,
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, *how: Any
     ) -> tuple[Tensor, Tensor]:
         more = -len(weight) % MULTIPLE.get(weight.device.type, 1)
         matrix = F.pad(weight.to(hidden.dtype), (0, 0, 0, more)) if more else weight.to(hidden.dtype)
@@ -82,15 +77,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         totals = hidden.new_zeros(2, dtype=torch.float32)
         for first in range(0, len(hidden), MOST_TOKENS):
             rows = slice(first, first + MOST_TOKENS)
-            tokens = _Tokens(
-                hidden[rows],
-                matrix,
-                labels[rows],
-                vocab_size=len(weight),
-                offsets=offsets,
-                smoothing=smoothing,
-                translated=translated,
-            )
+            tokens = _Tokens(hidden[rows], matrix, offsets, labels[rows], len(weight), *how)
             totals += tokens.losses()
             if d_hidden is not None:
                 d_hidden[rows] = tokens.gradients(d_weight, d_bias, first=first == 0)
@@ -106,26 +93,23 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return (*scaled, None, None, None)
 
 
+@dataclass
 class _Tokens:
     """Some tokens and their logits, of which those behind the vocabulary are there for the matrix product alone."""
 
-    def __init__(
-        self,
-        hidden: Tensor,
-        matrix: Tensor,
-        labels: Tensor,
-        *,
-        vocab_size: int,
-        offsets: Tensor | None,
-        smoothing: float,
-        translated: bool,
-    ) -> None:
-        self.hidden, self.matrix, self.vocab_size, self.offsets = hidden, matrix, vocab_size, offsets
-        self.scored = labels != IGNORED
-        self.labels = labels.masked_fill(~self.scored, 0)[:, None]
-        self.smoothing, self.translated = smoothing, translated
+    hidden: Tensor
+    matrix: Tensor
+    offsets: Tensor | None
+    labels: Tensor
+    vocab_size: int
+    smoothing: float
+    translated: bool
+
+    def __post_init__(self) -> None:
+        self.scored = self.labels != IGNORED
+        self.labels = self.labels.masked_fill(~self.scored, 0)[:, None]
         self.logits: list[Tensor] = []
-        self.log_z = self.of_label = hidden.new_empty(0)
+        self.log_z = self.of_label = self.hidden.new_empty(0)
 
     def losses(self) -> Tensor:
         """Log Z − Σ q x, with log Z gathered block by block: Z = Σ exp(x − m) exp(m), m the largest x so far; and the
@@ -136,10 +120,11 @@ class _Tokens:
         """
         largest = self.hidden.new_full((len(self.hidden),), -torch.inf, dtype=torch.float32)
         z, of_all, of_label = (torch.zeros_like(largest) for _ in range(3))
-        for block in self._blocks():
-            self.logits.append(self._product(block))
-            logits = self.logits[-1][:, : self._words(block)]
-            of_label += logits.gather(1, self._place(block))[:, 0].float().masked_fill_(~self._is_in(block), 0.0)
+        for block, words, place, is_in in self._blocks():
+            found = torch.mm(self.hidden, self.matrix[block].T)
+            self.logits.append(found if self.offsets is None else found.add_(self.offsets[block]))
+            logits = self.logits[-1][:, :words]
+            of_label += logits.gather(1, place)[:, 0].float().masked_fill_(~is_in[:, 0], 0.0)
             highest, powers, total = self._way(_sums)(logits, self.smoothing > 0)
             of_all += total
             before, largest = largest, torch.maximum(largest, highest)
@@ -160,11 +145,10 @@ class _Tokens:
         d_hidden = torch.zeros_like(self.hidden, dtype=torch.float32)
         share, spread = self.scored[:, None].float(), self.smoothing / self.vocab_size
         at_label = ((self.of_label - self.log_z).exp_() - spread + (self.smoothing - 1))[:, None] * share
-        for block, logits in zip(self._blocks(), self.logits, strict=True):
+        for (block, count, place, is_in), logits in zip(self._blocks(), self.logits, strict=True):
             d_logits = self._way(_slopes)(logits, self.log_z[:, None], share, spread)
-            words, place = d_logits[:, : self._words(block)], self._place(block)
-            others = words.gather(1, place)
-            words.scatter_(1, place, torch.where(self._is_in(block)[:, None], at_label.to(words.dtype), others))
+            words = d_logits[:, :count]
+            words.scatter_(1, place, torch.where(is_in, at_label.to(words.dtype), words.gather(1, place)))
             d_logits[:, words.shape[1] :] = 0.0
             if d_bias is not None:
                 d_bias[block] += words.sum(0, dtype=torch.float32)
@@ -177,27 +161,17 @@ class _Tokens:
     def _way(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return _translated(function) if self.translated else function
 
-    def _blocks(self) -> Iterator[slice]:
+    def _blocks(self) -> Iterator[tuple[slice, int, Tensor, Tensor]]:
+        """Rows of the matrix, and how many of them are words; where each token's label stands there, and whether it
+        does."""
         size = BLOCK.get(self.hidden.device.type, LARGEST_BLOCK) // len(self.hidden)
         size = len(self.matrix) if self.translated else max(64, size)
         for first in range(0, self.vocab_size, size):
-            is_last = first + size >= self.vocab_size
-            yield slice(first, len(self.matrix) if is_last else first + size)
-
-    def _words(self, block: slice) -> int:
-        """How many of a block's columns are words of the vocabulary."""
-        return min(block.stop, self.vocab_size) - block.start
-
-    def _product(self, block: slice) -> Tensor:
-        found = torch.mm(self.hidden, self.matrix[block].T)
-        return found if self.offsets is None else found.add_(self.offsets[block])
-
-    def _place(self, block: slice) -> Tensor:
-        """Where the label of each token stands in a block; anywhere, where it is not in it."""
-        return (self.labels - block.start).clamp(0, self._words(block) - 1)
-
-    def _is_in(self, block: slice) -> Tensor:
-        return ((self.labels >= block.start) & (self.labels < block.stop))[:, 0]
+            end = min(first + size, self.vocab_size)
+            place = self.labels - first
+            is_in = (place >= 0) & (self.labels < end)
+            block = slice(first, len(self.matrix) if end == self.vocab_size else end)
+            yield block, end - first, place.clamp(0, end - first - 1), is_in
 
 
 def _sums(logits: Tensor, of_all: bool) -> tuple[Tensor, Tensor, Tensor | float]:

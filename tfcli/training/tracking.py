@@ -8,7 +8,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from tfcli.errors import UsageError, first_lines
 from tfcli.files import digest, read_json
@@ -19,14 +19,14 @@ PROJECT = "tfcli"
 """Under which project a service keeps the runs."""
 
 
-class Tracker(Protocol):
-    """A service that has been opened for one run. Any method may fail in any way."""
+@dataclass(frozen=True)
+class Tracker:
+    """A service that has been opened for one run. Either call may fail in any way."""
 
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Keep some figures of a step."""
-
-    def close(self) -> None:
-        """Bring everything to where it belongs."""
+    log: Callable[[int, Mapping[str, float]], None]
+    """Keeps some figures of a step."""
+    close: Callable[[], None]
+    """Brings everything to where it belongs."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class _Tracked:
 
 def _opened(service: Service, run: TrackedRun) -> Tracker:
     """The service's tracker, whose package is loaded here and not before."""
-    return {"tensorboard": TensorBoardTracker, "trackio": TrackioTracker, "wandb": WandbTracker}[service](run)
+    return {"tensorboard": _tensorboard, "trackio": _trackio, "wandb": _wandb}[service](run)
 
 
 def _tracked_run(folder: Path, step: int) -> TrackedRun:
@@ -152,81 +152,61 @@ def _tracked_run(folder: Path, step: int) -> TrackedRun:
     return TrackedRun(folder, step, key, read_toml(folder / "recipe.toml"))
 
 
-class TensorBoardTracker:
+def _tensorboard(run: TrackedRun) -> Tracker:
     """A resumed run goes on with what it has, and what came after the checkpoint is taken back (purge_step)."""
+    from torch.utils.tensorboard import SummaryWriter
 
-    def __init__(self, run: TrackedRun) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+    writer = SummaryWriter(run.folder / "tensorboard", purge_step=run.step + 1 if run.step else None)
+    if not run.step:
+        recipe = json.dumps(run.recipe, indent=2, ensure_ascii=False, default=str)
+        writer.add_text("recipe", f"```json\n{recipe}\n```")
 
-        purge_step = run.step + 1 if run.step else None
-        self._writer = SummaryWriter(run.folder / "tensorboard", purge_step=purge_step)
-        if not run.step:
-            recipe = json.dumps(run.recipe, indent=2, ensure_ascii=False, default=str)
-            self._writer.add_text("recipe", f"```json\n{recipe}\n```")
-
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Write one scalar a figure; on the disk within a report or two."""
+    def log(step: int, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
-            self._writer.add_scalar(name, value, step)
-        self._writer.flush()
+            writer.add_scalar(name, value, step)
+        writer.flush()
 
-    def close(self) -> None:
-        """Flush and close the event file."""
-        self._writer.close()
+    return Tracker(log, writer.close)
 
 
-class TrackioTracker:
+def _trackio(run: TrackedRun) -> Tracker:
     """A resumed run goes on with the last one of its name. What trackio says to stdout is kept from it."""
+    import trackio
 
-    def __init__(self, run: TrackedRun) -> None:
-        import trackio
-
-        self._trackio = trackio
-        with redirect_stdout(io.StringIO()):
-            trackio.init(
-                project=PROJECT,
-                name=run.name,
-                config=dict(run.recipe),
-                resume="allow" if run.step else "never",
-                embed=False,
-                auto_log_gpu=False,
-                auto_log_cpu=False,
-            )
-
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Hand the figures over; trackio stores them in a thread of its own."""
-        self._trackio.log(dict(figures), step=step)
-
-    def close(self) -> None:
-        """Wait until all is stored. Not `Run.finish`, after which trackio would end the run again, aloud, at exit."""
-        with redirect_stdout(io.StringIO()):
-            self._trackio.finish()
-
-
-class WandbTracker:
-    """A resumed run goes on under its own id; steps that the service has already are passed over by it."""
-
-    def __init__(self, run: TrackedRun) -> None:
-        import wandb
-
-        # console="off": what the terminal shows stays the program's own; silent: so do stdout and stderr.
-        settings: Any = wandb.Settings(silent=True, console="off")
-        self._run = wandb.init(
+    with redirect_stdout(io.StringIO()):
+        trackio.init(
             project=PROJECT,
             name=run.name,
-            id=run.key,
-            dir=str(run.folder),
             config=dict(run.recipe),
-            resume="allow",
-            # None is what WANDB_MODE says; without it, online for who has logged in, and never a question.
-            mode=None if os.environ.get("WANDB_MODE") or wandb.login(prompt=False, verify=False) else "offline",
-            settings=settings,
+            resume="allow" if run.step else "never",
+            embed=False,
+            auto_log_gpu=False,
+            auto_log_cpu=False,
         )
 
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Hand the figures over; another process sends them."""
-        self._run.log(dict(figures), step=step)
+    def close() -> None:
+        # Waits until all is stored. Not `Run.finish`, after which trackio would end the run again, aloud, at exit.
+        with redirect_stdout(io.StringIO()):
+            trackio.finish()
 
-    def close(self) -> None:
-        """Wait until all is sent, or stored."""
-        self._run.finish()
+    return Tracker(lambda step, figures: trackio.log(dict(figures), step=step), close)
+
+
+def _wandb(run: TrackedRun) -> Tracker:
+    """A resumed run goes on under its own id; steps that the service has already are passed over by it."""
+    import wandb
+
+    # console="off": what the terminal shows stays the program's own; silent: so do stdout and stderr.
+    settings: Any = wandb.Settings(silent=True, console="off")
+    opened = wandb.init(
+        project=PROJECT,
+        name=run.name,
+        id=run.key,
+        dir=str(run.folder),
+        config=dict(run.recipe),
+        resume="allow",
+        # None is what WANDB_MODE says; without it, online for who has logged in, and never a question.
+        mode=None if os.environ.get("WANDB_MODE") or wandb.login(prompt=False, verify=False) else "offline",
+        settings=settings,
+    )
+    return Tracker(lambda step, figures: opened.log(dict(figures), step=step), opened.finish)
