@@ -57,11 +57,7 @@ def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedData
 
 def prepared_data(recipe: Recipe) -> tuple[Tokenizer, PreparedDataset] | None:
     """The dataset that the recipe's source is, made by `tfcli prepare`, and the tokenizer; None: it is another source.
-
-    Raises:
-        UsageError: it holds what the architecture is not trained on, or another tokenizer is wanted.
-        BrokenInputError: a file of it is damaged.
-    """
+    One that does not fit the architecture, or a tokenizer that is not its own, is refused."""
     folder = prepared_folder(recipe.data)
     if folder is None:
         return None
@@ -110,34 +106,25 @@ def cached_dataset(
     report: Report,
     only: Literal["whole", "validation"] | None = None,
 ) -> PreparedDataset:
-    """The prepared dataset of a corpus, from the cache where it is there.
-
-    Args:
-        only: what both parts are of the corpus, where both are the same.
-    """
-    folder = cache_folder() / "datasets" / dataset_fingerprint(division, tokenizer)
-    names = ", ".join(division.source.names)
+    """The prepared dataset of a corpus, from the cache where it is there. `only` says what both parts are of the
+    corpus, where both are the same."""
+    folder, names = cache_folder() / "datasets" / dataset_fingerprint(division, tokenizer), division.source.names
     used(folder)
-    report(StageStarted("data", names, reused=folder.is_dir()))
+    report(StageStarted("data", ", ".join(names), reused=folder.is_dir()))
     require_writable_cache()
-    record = prepare(
-        division,
-        tokenizer,
-        folder,
-        progress=lambda documents, tokens: report(StageProgress("data", documents, tokens)),
-    )
+
+    def progress(documents: int, tokens: int) -> None:
+        report(StageProgress("data", documents, tokens))
+
+    record = prepare(division, tokenizer, folder, progress=progress)
     used(folder)
-    data = PreparedDataset.open(folder).called(division.source.names)
+    data = PreparedDataset.open(folder).called(names)
     report(replace(data.record(reused=record.reused), only=only))
     return data
 
 
 def require_writable_cache() -> None:
-    """Refuse, before any work, a cache in which nothing can be kept.
-
-    Raises:
-        UsageError: names the folder and the remedy.
-    """
+    """Refuse, before any work, a cache in which nothing can be kept."""
     try:
         require_writable(cache_folder())
     except UsageError as error:
@@ -152,11 +139,8 @@ def prepared_folder(section: DataSection) -> Path | None:
 
 
 def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> PreparedDataset:
-    """The dataset a run was trained on: from the cache by its fingerprint, else made again from the sources.
-
-    Raises:
-        UsageError: the sources are no longer what they were, or were standard input, or the run was imported.
-    """
+    """The dataset a run was trained on: from the cache by its fingerprint, else made again from the sources. Refused
+    are sources that have changed, standard input, and imported runs."""
     if recipe.is_imported:
         raise UsageError(f"The run {run.path} was imported and has no text of its own", "name a SOURCE after the run")
     trained_on = read_run_data(run.data)
@@ -181,20 +165,15 @@ def dataset_of_run(run: RunDirectory, recipe: Recipe, report: Report) -> Prepare
 def require_same_text(
     run: RunDirectory, recipe: Recipe
 ) -> PreparedDataset | tuple[TrainValidationSplit, Tokenizer] | None:
-    """Refuse to go on with a run whose text has changed since. Standard input cannot be compared.
-
-    Returns: the text as it was prepared, or as it can be prepared again; None: it was standard input.
-
-    Raises:
-        UsageError: it has.
-    """
+    """Refuse to go on with a run whose text has changed since. Return the text as it was prepared, or as it can be
+    prepared again; None: it was standard input, which cannot be compared."""
     trained_on, folder = read_run_data(run.data), prepared_folder(recipe.data)
+    if "-" in trained_on.sources and folder is None:
+        return None
     found: PreparedDataset | tuple[TrainValidationSplit, Tokenizer]
     if folder is not None:
         found = PreparedDataset.open(folder)
         fingerprint = found.record().fingerprint
-    elif "-" in trained_on.sources:
-        return None
     else:
         found = open_split(recipe.data, kind_of(recipe)), load_run_tokenizer(run, read_config(run.config))
         fingerprint = dataset_fingerprint(*found)
@@ -242,11 +221,8 @@ def _absolute_run(name: str) -> str:
 
 
 def original_targets(run: LoadedRun, data: PreparedDataset, sources: tuple[str, ...]) -> list[str] | None:
-    """The targets of the part of `data` that is scored, in its order; None where they cannot be read again.
-
-    Args:
-        sources: where `data` came from; none: it is the run's own validation part.
-    """
+    """The targets of the part of `data` that is scored, in its order; None where they cannot be read again. `sources`
+    says where `data` came from; none: it is the run's own validation part."""
     section = run.recipe.data
     try:
         if sources:
@@ -261,11 +237,8 @@ def original_targets(run: LoadedRun, data: PreparedDataset, sources: tuple[str, 
 
 
 def _split_behind(run: LoadedRun, data: PreparedDataset) -> TrainValidationSplit | None:
-    """The run's text as `data` was prepared from it; None: it came from standard input or was prepared already.
-
-    Raises:
-        UsageError: the text has changed since.
-    """
+    """The run's text as `data` was prepared from it, refused where it has changed since; None: it came from standard
+    input or was prepared already."""
     section, names = run.recipe.data, data.record().sources
     if prepared_folder(section) is not None or "-" in names:
         return None

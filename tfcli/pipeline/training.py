@@ -98,13 +98,8 @@ def train_recipe(
 
 
 def begin_run(recipe: Recipe, out: Path | None, report: Report, processes: int, init: Path | None = None) -> Path:
-    """Make all that a training by several processes needs, where it is not there yet: tokenizer, data and the run.
-
-    Returns: where the run is.
-
-    Raises:
-        UsageError: as `train_recipe`, or there are more processes than a batch has rows.
-    """
+    """Make all that a training by several processes needs, where it is not there yet: tokenizer, data and the run,
+    whose folder is returned. Refuses what `train_recipe` does, and more processes than a batch has rows."""
     recipe = _complete(recipe, init)
     require_work_for_all(recipe.train, processes)
     if out is not None and _holds_same_run(out, recipe):
@@ -128,14 +123,9 @@ def _complete(recipe: Recipe, init: Path | None) -> Recipe:
 
 
 def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> Tokenizer | None:
-    """Refuse whatever `train_recipe` refuses before it makes a model. Pairs in files are read to their end, of a text
-    only its beginning, and what is on the hub is not asked for.
-
-    Returns: the tokenizer, where it need not be trained.
-
-    Raises:
-        TfcliError: as `train_recipe`.
-    """
+    """Refuse whatever `train_recipe` refuses before it makes a model; return the tokenizer, where it need not be
+    trained. Pairs in files are read to their end, of a text only its beginning, and what is on the hub is not asked
+    for."""
     recipe = _complete(recipe, init)
     if out is not None and not _holds_same_run(out, recipe):
         with claimed_run(out, recipe.name):
@@ -337,14 +327,8 @@ def _events_of(
 
 
 def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoint, settings: Settings) -> list[Change]:
-    """Refuse, before anything is written, to go on with what is not provably the run that the checkpoint is of.
-
-    Returns: edits of its recipe that the command line asks for as well, and that may be.
-
-    Raises:
-        UsageError: its recipe was edited; names the setting.
-        BrokenInputError: config.json or data.json is another one than it was.
-    """
+    """Refuse, before anything is written, to go on with what is not provably the run that the checkpoint is of. Return
+    those edits of its recipe that the command line asks for as well, and that may be."""
     config, data, lines = read_config(run.config), read_run_data(run.data), read_metrics(run.metrics)
     if recorded.model != config.model:
         key, ours, theirs = changes_between(recorded, replace(recorded, model=config.model))[0]
@@ -393,11 +377,7 @@ def _require_same_run(run: RunDirectory, recorded: Recipe, checkpoint: Checkpoin
 
 
 def goes_on(path: Path, settings: Settings, processes: int) -> bool:
-    """Whether there is anything left for several processes to train.
-
-    Raises:
-        UsageError: there is no run, or there are more processes than a batch has rows.
-    """
+    """Whether there is anything left for several processes to train. More of them than a batch has rows are refused."""
     run = existing_run(path)
     checkpoint, (_, recipe) = last_checkpoint(run), changed_recipe(run.recipe, settings)
     require_work_for_all(recipe.train, processes)

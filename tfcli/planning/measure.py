@@ -25,14 +25,8 @@ FEWEST_STEPS, MOST_STEPS = 3, 30
 
 
 def measure_steps(recipe: Recipe, dataset: Path, seconds: float, modules: Sequence[str]) -> StepMeasurement:
-    """Time steps for about so many seconds, three at least, then an evaluation and the writing of a checkpoint.
-
-    Args:
-        modules: to load besides.
-
-    Raises:
-        TfcliError: the steps failed; says how.
-    """
+    """Time steps for about so many seconds, three at least, then an evaluation and the writing of a checkpoint; the
+    process loads `modules` besides. A failure is told as a TfcliError."""
     began = time.perf_counter()
     arguments = [str(dataset), str(seconds), *modules]
     with child("tfcli.planning.measure", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:

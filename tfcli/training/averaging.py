@@ -36,22 +36,27 @@ class MovingAverage:
 @contextmanager
 def exchanged(model: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
     """The model has these values for as long as the block lasts, and `tensors` hold its own: copies, to the bit."""
-    _exchange(model, tensors)
+    pairs = [(local_shard(p), local_shard(tensors[name])) for name, p in model_tensors(model).items()]
+
+    def exchange() -> None:
+        with torch.no_grad():
+            for ours, theirs in pairs:
+                own = ours.clone()
+                ours.copy_(theirs)
+                theirs.copy_(own)
+
+    exchange()
     try:
         yield
     finally:
-        _exchange(model, tensors)
+        exchange()
 
 
 def mean_of_weights(
     model: nn.Module, checkpoints: Sequence[Path], run_id: str, workers: Workers = SINGLE_PROCESS
 ) -> dict[str, Tensor]:
     """The mean of the model's weights and those of checkpoints, as Vaswani et al. 2017, section 6.1, evaluate it.
-    Summed in float64 on the CPU, a checkpoint at a time.
-
-    Raises:
-        BrokenInputError: a checkpoint's file is damaged, or of another run.
-    """
+    Summed in float64 on the CPU, a checkpoint at a time. A damaged file, or one of another run, is refused."""
     parameters = model_tensors(model)
     sums = {name: local_shard(parameter).detach().cpu().double() for name, parameter in parameters.items()}
     for folder in checkpoints:
@@ -64,23 +69,11 @@ def mean_of_weights(
 
 
 def weights_of_file(model: nn.Module, path: Path, run_id: str, workers: Workers = SINGLE_PROCESS) -> dict[str, Tensor]:
-    """The weights in a run's file, divided among the workers as the model's are.
-
-    Raises:
-        BrokenInputError: it is damaged, or of another run.
-    """
+    """The weights in a run's file, divided among the workers as the model's are. A damaged file, or one of another run,
+    is refused."""
     parameters = model_tensors(model)
     with workers.together():
         tensors = StoredTensors(path, parameters)
         require_belonging(tensors.metadata, path, run_id)
         require_tensors(tensors, parameters, path)
     return {name: tensors[name] for name in parameters}
-
-
-@torch.no_grad()
-def _exchange(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    for name, parameter in model_tensors(model).items():
-        ours, theirs = local_shard(parameter), local_shard(tensors[name])
-        own = ours.clone()
-        ours.copy_(theirs)
-        theirs.copy_(own)

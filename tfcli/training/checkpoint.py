@@ -37,11 +37,8 @@ _DRAWN = (torch.float32, torch.float64)
 
 
 def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
-    """Those of all workers; the first one's have no number behind their name. All workers call it together.
-
-    Shape:
-        each (bytes,), uint8
-    """
+    """Those of all workers, each (bytes,) in uint8; the first one's have no number behind their name. All workers call
+    it together."""
     own = {_CPU: torch.get_rng_state()}
     if device.type != "cpu":
         own[_ACCELERATOR] = getattr(torch, device.type).get_rng_state()
@@ -53,12 +50,8 @@ def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
 def restore_random_state(
     device: torch.device, tensors: Mapping[str, Tensor], path: Path, workers: Workers, seed: int
 ) -> None:
-    """Put this worker's own back. Where there were more or fewer workers, or another kind of device, all begin afresh,
-    each at its `seed`.
-
-    Raises:
-        BrokenInputError: the state is missing or damaged.
-    """
+    """Put this worker's own back; a missing or damaged one is refused. Where there were more or fewer workers, or
+    another kind of device, all begin afresh, each at its `seed`."""
     saved, on_cpu = sum(name.startswith(_CPU) for name in tensors), device.type == "cpu"
     if saved and (saved != workers.size or not (on_cpu or _ACCELERATOR in tensors)):
         torch.manual_seed(seed)

@@ -109,11 +109,8 @@ class Workers:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What fails in one of them inside the block fails in all. Each waits at the end of the block for the others.
-
-        Raises:
-            TfcliError: what this one raised, or that another one did.
-        """
+        """What fails in one of them inside the block fails in all, with a TfcliError. Each waits at the end of the
+        block for the others."""
         if self.size == 1:
             yield
             return
@@ -151,11 +148,7 @@ class Workers:
         return results[0]
 
     def require_device(self, device: torch.device) -> None:
-        """Refuse, before any work, a device that this one cannot have for itself.
-
-        Raises:
-            UsageError: there are more workers on this machine than GPUs, or no library lets them talk.
-        """
+        """Refuse, before any work, a device that this one cannot have for itself."""
         if self.size > 1 and device.type == "mps":
             raise UsageError("Several processes cannot train on Apple's MPS together", "use one, or --device cpu")
         if device.type == "cuda" and self.local_size > (gpus := torch.cuda.device_count()):
@@ -184,11 +177,8 @@ def unscored(batch: Batch) -> Batch:
 
 
 def require_work_for_all(train: TrainSection, size: int) -> None:
-    """Refuse, before any work, more workers than a micro-batch has rows.
-
-    Raises:
-        UsageError: names both numbers. Batches of a number of tokens have rows as they come.
-    """
+    """Refuse, before any work, more workers than a micro-batch has rows. Batches of a number of tokens have rows as
+    they come."""
     if train.batch_tokens is None and train.rows < size:
         raise UsageError(
             f"{size} processes cannot share train.batch_size = {train.rows}",
@@ -205,12 +195,8 @@ def one_of_several() -> bool:
 @contextmanager
 def process_group() -> Iterator[Workers]:
     """Join the other processes, where there are several, and leave them at the end of the block. Those of one launcher
-    find each other through a file of its private folder; those of torchrun through its store, which listens.
-
-    Raises:
-        UsageError: torchrun is to start workers again, and not to give them a new store.
-        WorkerLostError: another one has ended in the middle of the work.
-    """
+    find each other through a file of its private folder; those of torchrun through its store, which listens and must be
+    a new one after a restart. That another one has ended is a WorkerLostError."""
     if not one_of_several():
         yield SINGLE_PROCESS
         return

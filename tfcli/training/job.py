@@ -56,11 +56,8 @@ class Assembly(NamedTuple):
 
 
 def resolve_for_machine(model: ModelSection, train: TrainSection) -> TrainSection:
-    """Fill in what the recipe leaves to the machine. Done once, at the start of a run, and recorded.
-
-    Raises:
-        UsageError: the device that is asked for is not there.
-    """
+    """Fill in what the recipe leaves to the machine. Done once, at the start of a run, and recorded. A device that is
+    not there is refused."""
     device = choose_device(train.device)
     precision = choose_precision(train.precision, device, model)
     usual = torch.get_num_threads()
@@ -75,11 +72,8 @@ def resolve_for_machine(model: ModelSection, train: TrainSection) -> TrainSectio
 
 
 def assemble(model: ModelSection, train: TrainSection, workers: Workers = SINGLE_PROCESS) -> Assembly:
-    """Build everything from sections that are decided; sets this process's threads and seed.
-
-    Raises:
-        UsageError: there are more workers than devices.
-    """
+    """Build everything from sections that are decided; sets this process's threads and seed. More workers than devices
+    are refused."""
     torch.set_num_threads(workers.threads(train.threads))
     device = choose_device(train.device)
     workers.require_device(device)
@@ -108,11 +102,8 @@ def _take_weights(model: Transformer, config: RunConfig, initial: StoredRun) -> 
 
 
 def require_same_model(model: ModelSection, initial: StoredRun) -> None:
-    """Refuse, before any work, to begin a model with the weights of another one.
-
-    Raises:
-        UsageError: names the first setting that differs. A vocabulary that is still open is the tokenizer's.
-    """
+    """Refuse, before any work, to begin a model with the weights of another one, naming the first setting that differs.
+    A vocabulary that is still open is the tokenizer's."""
     ours, theirs = _computed(model), _computed(initial.config.model)
     if ours.vocab_size is None:
         ours = replace(ours, vocab_size=theirs.vocab_size)
@@ -246,11 +237,7 @@ def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Wo
 
 
 def require_checkpoint(run: RunDirectory) -> Checkpoint:
-    """The last checkpoint of a run.
-
-    Raises:
-        BrokenInputError: there is none left, or its counters are damaged.
-    """
+    """The last checkpoint of a run; a run that has lost all is refused."""
     last = last_checkpoint(run)
     if last is None:
         raise BrokenInputError(f"The run {run.path} has lost its checkpoints", "begin a new one from it with --init")

@@ -23,7 +23,6 @@ from tfcli.evaluation.measure import total_loss
 from tfcli.files import replacing, write_text
 from tfcli.machine import busy_cores
 from tfcli.recipe.loading import to_toml
-from tfcli.recipe.train import TrainSection
 from tfcli.records.training import (
     CheckpointSaved,
     Evaluated,
@@ -84,9 +83,8 @@ def _diverged(job: TrainingJob, problem: str) -> TfcliError:
 RECENT = 20
 """Reports that a loss is held against; half as many must be there."""
 
-_MOVES = 6.0
-_LEAST_MOVE = 0.01
-"""As a share of the median: losses that hardly move at all would make any step up a spike."""
+_MOVES, _LEAST_MOVE = 6.0, 0.01
+"""The latter as a share of the median: losses that hardly move at all would make any step up a spike."""
 
 
 class SpikeWatch:
@@ -95,18 +93,13 @@ class SpikeWatch:
 
     Noise that is normal with standard deviation σ has d = 0.95 σ. Unlike the distances to m, d stays small while the
     loss falls; and medians are not moved by the spikes before.
-
-    The reports alone decide, so that a resumed run, which reads them from its metrics, marks what the unbroken one
-    does.
+    The reports alone decide, so that a resumed run marks what the unbroken one does.
     """
 
     def __init__(self, lines: Iterable[Mapping[str, Any]] = ()) -> None:
         """Begin behind what `metrics.jsonl` tells already."""
-        self._recent: deque[float] = deque(maxlen=RECENT)
-        for line in lines:
-            loss = line.get("loss")
-            if line.get("event") == "step" and isinstance(loss, int | float):
-                self._recent.append(loss)
+        losses = (line.get("loss") for line in lines if line.get("event") == "step")
+        self._recent = deque((loss for loss in losses if isinstance(loss, int | float)), RECENT)
 
     def is_spike(self, loss: float) -> bool:
         """Hold the next loss against the recent ones, and take it in; one that is not finite is passed over."""
@@ -152,13 +145,9 @@ def _record_changes(job: TrainingJob) -> Iterator[SettingChanged]:
     for change in job.changes:
         append(job, change)
         yield change
-
-    def write() -> None:
-        flush_metrics(job.run.metrics)
-        write_text(job.run.recipe, to_toml(job.recipe))
-
     if job.changes:
-        _first_writes(job, write)
+        _first_writes(job, lambda: flush_metrics(job.run.metrics))
+        _first_writes(job, lambda: write_text(job.run.recipe, to_toml(job.recipe)))
 
 
 def append(job: TrainingJob, event: StepsDone | Evaluated | SettingChanged) -> None:
@@ -237,13 +226,13 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         progress.finished, progress.whole_loss = False, None
     while reason is None:
         micro_batches = [next(batches) for _ in range(section.grad_accumulation)]
-        share = learning_rate_factor(progress.step + 1, section)
-        sizes = UpdateSizes(job.model) if _reports(progress.step + 1, section) else None
+        reports = progress.step + 1 == section.steps or _due(progress.step + 1, section.log_every)
+        sizes = UpdateSizes(job.model) if reports else None
         losses, norm = optimizer_step(
             job.objective,
             job.optimizers,
             micro_batches,
-            learning_rate_factor=share,
+            learning_rate_factor=learning_rate_factor(progress.step + 1, section),
             clip_norm=section.clip_norm,
             only_finite=section.skip_nonfinite > 0,
             workers=job.workers,
@@ -305,10 +294,6 @@ def _ended_step(
     elif progress.finished:
         yield _saved(job, meter, clock)
     return reason or ("interrupted" if stop else None)
-
-
-def _reports(step: int, section: TrainSection) -> bool:
-    return step == section.steps or _due(step, section.log_every)
 
 
 def _due(step: int, every: int) -> bool:
@@ -395,8 +380,7 @@ def _evaluated_whole(job: TrainingJob, clock: Clock, last: Evaluated, *, is_best
     progress, events = job.progress, list[Evaluated]()
     progress.whole_loss = None
     if not is_best and progress.best_step is not None:
-        weights = weights_of_file(job.model, job.run.weights, job.config.run_id, job.workers)
-        with exchanged(job.model, weights):
+        with exchanged(job.model, weights_of_file(job.model, job.run.weights, job.config.run_id, job.workers)):
             events.append(replace(_scored(job, clock, "best", "whole"), of_step=progress.best_step))
     with _averaged(job):
         events.append(_scored(job, clock, part="whole"))

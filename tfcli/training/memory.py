@@ -105,8 +105,9 @@ def estimate_step_memory(recipe: Recipe, sequences: int) -> Counter[str]:
     deepest = max(model.num_layers, model.decoder_layers)
     if deepest <= 2 * TRACED_LAYERS:
         return _traced(replace(recipe, model=model), sequences)
-    shallow = (replace(recipe, model=_with_layers(model, n * TRACED_LAYERS, deepest)) for n in (1, 2))
-    few, more = (_traced(recipe, sequences) for recipe in shallow)
+    few, more = (
+        _traced(replace(recipe, model=_with_layers(model, n * TRACED_LAYERS, deepest)), sequences) for n in (1, 2)
+    )
     return _extrapolated(few, more, deepest / TRACED_LAYERS - 1)
 
 
@@ -251,11 +252,8 @@ def predict_memory(recipe: Recipe) -> MemoryRecord:
 
 
 def require_memory(recipe: Recipe) -> None:
-    """Refuse a training that cannot fit, which the system would otherwise kill without a word.
-
-    Raises:
-        UsageError: names what takes the memory, how much that is, and what there is.
-    """
+    """Refuse a training that cannot fit, which the system would otherwise kill without a word: what takes the memory,
+    how much that is, and what there is."""
     there = memory_of(torch.device(recipe.train.device))
     parameters = meta_model(recipe.model).num_parameters()
     least = BYTES_PER_PARAMETER * parameters

@@ -54,11 +54,7 @@ _MOST_FORMS = 32
 
 def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal["on", "off"]:
     """On a CUDA GPU, for trainings of 500 steps and more. On CPUs it takes a minute and gains nothing over the paths
-    that tfcli chooses there (docs/benchmarks.md).
-
-    Raises:
-        UsageError: it is asked for, and what it needs is not installed.
-    """
+    that tfcli chooses there (docs/benchmarks.md). Asked for without what it needs, it is refused."""
     if wanted == "auto":
         return "on" if device.type == "cuda" and steps >= _FEWEST_STEPS and _translator(device) else "off"
     if wanted == "on" and not _translator(device):

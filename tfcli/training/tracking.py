@@ -71,14 +71,8 @@ Report = Callable[[Any], None]
 
 @contextmanager
 def tracking(service: Service | None, report: Report, note: Callable[[str], None]) -> Iterator[Report]:
-    """A `report` that tells the service, too; `report` itself where there is none.
-
-    Args:
-        note: is told, once, why the service hears no more.
-
-    Raises:
-        UsageError: before any work, where the service's package is not installed.
-    """
+    """A `report` that tells the service, too; `report` itself where there is none. `note` is told, once, why the
+    service hears no more. A service whose package is not installed is refused before any work."""
     if service is None:
         yield report
         return
@@ -91,11 +85,7 @@ def tracking(service: Service | None, report: Report, note: Callable[[str], None
 
 
 def require_installed(service: Service) -> None:
-    """Refuse a service whose package is missing.
-
-    Raises:
-        UsageError: with the command that installs it.
-    """
+    """Refuse a service whose package is missing, with the command that installs it."""
     assert service in get_args(Service)
     spec = find_spec(service)
     if spec is None or spec.origin is None:  # the latter is a folder of that name, not a package
