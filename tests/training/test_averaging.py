@@ -39,9 +39,14 @@ def test_a_moving_average_by_hand():
 
 def test_weights_are_exchanged_and_come_back_to_the_bit():
     module, other = one_weight(1 / 3), {"weight": torch.full((1, 1), 0.1)}
-    with pytest.raises(ZeroDivisionError), exchanged(module, other):
-        assert (module.weight.item(), other["weight"].item()) == (pytest.approx(0.1), pytest.approx(1 / 3))
-        raise ZeroDivisionError
+
+    def fail_inside() -> None:
+        with exchanged(module, other):
+            assert (module.weight.item(), other["weight"].item()) == (pytest.approx(0.1), pytest.approx(1 / 3))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_inside()
     assert torch.equal(module.weight, torch.full((1, 1), 1 / 3))
     assert torch.equal(other["weight"], torch.full((1, 1), 0.1))
 
@@ -157,10 +162,13 @@ def test_a_damaged_checkpoint_is_not_averaged(tmp_path: Path, damage: str):
         )
         save_tensors(file, tensors, {**metadata, "run_id": "another"} if damage == "another run's" else metadata)
 
-    with pytest.raises(BrokenInputError, match=r"step-000002.*(not finite|torch\.int32|another run)"):
+    def train_and_spoil() -> None:
         for event in loop.train(its_job):
             if isinstance(event, CheckpointSaved) and event.step == 2:
                 spoil()
+
+    with pytest.raises(BrokenInputError, match=r"step-000002.*(not finite|torch\.int32|another run)"):
+        train_and_spoil()
     assert [*its_job.run.checkpoints()] == [2, 4, 6]
     load_run(tmp_path / "run", "last")
 

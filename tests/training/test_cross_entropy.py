@@ -62,7 +62,7 @@ def test_label_smoothing_by_hand():
     smoothing=st.sampled_from([0.0, 0.1]),
     at_a_time=st.integers(1, 50),
     multiple=st.sampled_from([1, 64]),
-    translated=st.booleans(),
+    compiled=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_blocks_and_portions_of_any_size_give_pytorch_s_loss_and_gradients(
@@ -72,7 +72,7 @@ def test_blocks_and_portions_of_any_size_give_pytorch_s_loss_and_gradients(
     smoothing: float,
     at_a_time: int,
     multiple: int,
-    translated: bool,
+    compiled: bool,
     seed: int,
 ):
     """Also with columns behind the vocabulary, and with all of it in one block as torch.compile gets it."""
@@ -81,8 +81,8 @@ def test_blocks_and_portions_of_any_size_give_pytorch_s_loss_and_gradients(
         patch.setattr(objective, "BLOCK", {"cpu": 64 * at_a_time})
         patch.setattr(objective, "MOST_TOKENS", at_a_time)
         patch.setattr(objective, "MULTIPLE", {"cpu": multiple})
-        patch.setattr(objective, "_translated", lambda function: function)
-        ours = results(partial(linear_cross_entropy, translated=translated), *inputs, smoothing)
+        patch.setattr(objective, "_compiled", lambda function: function)
+        ours = results(partial(linear_cross_entropy, compiled=compiled), *inputs, smoothing)
     for found, expected in zip(ours, results(plain, *inputs, smoothing), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 

@@ -87,9 +87,10 @@ def test_an_evaluation_that_dies_loses_nothing(
     as the one that nobody killed."""
     recipe = tiny_recipe("decoder", SAMPLED, {"train": extra})
     train_tiny(recipe, tmp_path / "unbroken")
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         kill_at(patch, name, number)
-        train_tiny(recipe, tmp_path / "run")
+        with pytest.raises(Killed):
+            train_tiny(recipe, tmp_path / "run")
     saved = max(RunDirectory(tmp_path / "run").checkpoints())
     assert saved == (4 if (name, number) in [("total_loss", 1), ("append", 2), ("save_counters", 1)] else 8)
     assert load_run(tmp_path / "run")
@@ -117,9 +118,10 @@ def test_a_death_behind_the_change_of_the_best_weights_is_none(
     kept = {"steps": 12, "save_every": 5, "patience": 1} if patience else {"steps": 8}
     recipe, run = tiny_recipe("decoder", {"train": {"evaluate_tokens": 60, **kept}}), tmp_path / "run"
     train_tiny(recipe, tmp_path / "unbroken")
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         kill_at(patch, "_saved" if patience else "save_counters", 2)
-        train_tiny(recipe, run)
+        with pytest.raises(Killed):
+            train_tiny(recipe, run)
     assert max(RunDirectory(run).checkpoints()) == (5 if patience else 8)
     finished, _ = resume_tiny(run)
     assert (finished.best_step, finished.best_loss) == (8, 2.6)
@@ -130,9 +132,10 @@ def test_a_death_behind_the_change_of_the_best_weights_is_none(
 def test_a_stop_at_an_evaluation_is_saved_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Step 4 is no checkpoint of its own, but someone asks to stop there, and does not wait for the evaluation."""
     recipe = tiny_recipe("decoder", {"train": {"save_every": 5}})
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         kill_at(patch, "total_loss", 1)
-        train_tiny(recipe, tmp_path / "run", stop=stop_after(4))
+        with pytest.raises(Killed):
+            train_tiny(recipe, tmp_path / "run", stop=stop_after(4))
     assert max(RunDirectory(tmp_path / "run").checkpoints()) == 4
 
 

@@ -69,7 +69,7 @@ def test_weights_gradients_and_moments_by_hand():
 def test_an_estimate_holds_what_autograd_saves(architecture: str, precision: str):
     """Independently: the storages that the backward pass of a real model keeps."""
     recipe = decided({"train": {"precision": precision, "batch_size": 16}}, architecture=architecture)
-    trial = StepBenchmark(recipe)
+    benchmark = StepBenchmark(recipe)
     kept: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -77,7 +77,7 @@ def test_an_estimate_holds_what_autograd_saves(architecture: str, precision: str
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        loss = TrainingLoss(trial.parts.model, recipe.train)(next(synthetic_batches(recipe)))
+        loss = TrainingLoss(benchmark.parts.model, recipe.train)(next(synthetic_batches(recipe)))
     assert loss.isfinite().all()
     saved = sum(kept.values())
     most = memory.estimate_step_memory(recipe, 16)
@@ -131,10 +131,10 @@ from tfcli.training.memory import synthetic_batches
 from tfcli.training.job import StepBenchmark
 recipe = measured_recipe(*sys.argv[1:])
 predicted = predict_memory(recipe).peak
-trial = StepBenchmark(recipe)
+benchmark = StepBenchmark(recipe)
 for _ in range(3):
-    float(trial.step())
-total_loss(trial.parts.model, [next(synthetic_batches(recipe))], torch.device("cpu"))
+    float(benchmark.step())
+total_loss(benchmark.parts.model, [next(synthetic_batches(recipe))], torch.device("cpu"))
 print(predicted, peak_memory(torch.device("cpu")))
 """
 

@@ -112,9 +112,13 @@ def test_what_stops_the_training_closes_the_tracker_and_is_passed_on(fake: FakeT
         if isinstance(event, StepsDone):
             raise BrokenPipeError
 
-    with pytest.raises(BrokenPipeError), tracking("wandb", report_fails, print) as report:
-        for event in events(run):
-            report(event)
+    def report_all() -> None:
+        with tracking("wandb", report_fails, print) as report:
+            for event in events(run):
+                report(event)
+
+    with pytest.raises(BrokenPipeError):
+        report_all()
     assert fake.closed == 1
     assert fake.logged == []
 

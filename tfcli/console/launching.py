@@ -86,7 +86,13 @@ def _died(command: Sequence[str], processes: int, folder: Path, restart: int) ->
 def working(terminal: Terminal) -> Iterator["Workers"]:
     """Train with the others, where torchrun or `launch` has started this process as one of several. The first one
     speaks for all; of the others only faults are heard."""
-    from tfcli.training.distributed import SINGLE_PROCESS, WorkerFailedError, WorkerLostError, one_of_several, process_group
+    from tfcli.training.distributed import (
+        SINGLE_PROCESS,
+        WorkerFailedError,
+        WorkerLostError,
+        one_of_several,
+        process_group,
+    )
 
     if not one_of_several():
         yield SINGLE_PROCESS

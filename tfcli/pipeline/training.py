@@ -1,9 +1,10 @@
 """Training from a recipe: begin a run, continue the one that is there, or refuse."""
 
 import json
+import math
 import shlex
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -218,10 +219,7 @@ def resume_run(
     trained_for = {edit.key: edit.before for edit in edits}.get("train.steps", recorded.train.steps)
     before = replace(recorded.train, steps=trained_for)
     if given:
-        train = _scheduled(recipe.train, before, progress, given)
-        if "learning_rate" in given.get("train", {}):
-            _remark_on_the_end(train, progress.step)
-        recipe = replace(recipe, train=train)
+        recipe = replace(recipe, train=_scheduled(recipe.train, before, progress, given.get("train", {})))
         recipe = replace(recipe, train=_decided_again(recipe, recorded, given))
     changes = changes_between(recorded, recipe)
     changes += [edit for edit in edits if edit.key not in {change.key for change in changes}]
@@ -290,28 +288,23 @@ def _in_steps(recipe: Recipe, run: RunDirectory, recorded: Recipe, report: Repor
     return with_steps(recipe, dataset_of_run(run, recorded, report), read_config(run.config).roles)
 
 
-def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, settings: Settings) -> TrainSection:
-    """More steps of a finished run are taken at its last rate, unless a schedule is asked for."""
-    given = settings.get("train", {})
-    if "schedule_steps" in given:
-        return train
-    if "schedule" in given:
+def _scheduled(train: TrainSection, before: TrainSection, progress: Progress, given: Mapping[str, Any]) -> TrainSection:
+    """More steps of a finished run are taken at its last rate, unless a schedule is asked for. Where that keeps a new
+    learning rate from being reached, it is remarked."""
+    if "schedule" in given and "schedule_steps" not in given:
         return replace(train, schedule_steps=None)
-    if (progress.finished or progress.step >= before.steps) and train.steps > before.steps:
-        return replace(train, schedule_steps=before.schedule_steps or before.steps)
-    return train
-
-
-def _remark_on_the_end(train: TrainSection, step: int) -> None:
-    """Say why a new learning rate is not reached, where the schedule has come to its end."""
-    rate = learning_rate(step + 1, train)
-    if train.schedule_steps is not None and step >= train.schedule_steps and rate < train.learning_rate:
+    at_end = progress.finished or progress.step >= before.steps
+    if at_end and train.steps > before.steps and "schedule_steps" not in given:
+        train = replace(train, schedule_steps=before.schedule_steps or before.steps)
+    rate, has_ended = learning_rate(progress.step + 1, train), progress.step >= (train.schedule_steps or math.inf)
+    if "learning_rate" in given and has_ended and rate < train.learning_rate:
         warnings.warn(
             f"The schedule has ended, so the learning rate stays at {rate / train.learning_rate:.2g} of "
             f"train.learning_rate = {train.learning_rate:g}; --set train.schedule=constant takes all of it.",
             Remark,
             stacklevel=2,
         )
+    return train
 
 
 def _events_of(

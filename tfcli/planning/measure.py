@@ -58,17 +58,17 @@ def _measure(recipe: Recipe, dataset: Path, seconds: float) -> dict[str, Any]:
     drawn = batches.training()
     for _ in range((WARM_UP_STEPS + MOST_STEPS) * recipe.train.grad_accumulation):
         next(drawn)  # compares, before the clock runs, the other shards that the steps read from
-    trial = StepBenchmark(recipe, batches.training())
-    model, device = trial.parts.model, trial.parts.device
+    benchmark = StepBenchmark(recipe, batches.training())
+    model, device = benchmark.parts.model, benchmark.parts.device
     began = time.perf_counter()
     steps, tokens = [], []
     for number in range(WARM_UP_STEPS + MOST_STEPS):
         before = time.perf_counter()
-        float(trial.step())
-        trial.wait()
+        float(benchmark.step())
+        benchmark.wait()
         if number >= WARM_UP_STEPS:
             steps.append(time.perf_counter() - before)
-            tokens.append(trial.tokens)
+            tokens.append(benchmark.tokens)
         if len(steps) >= FEWEST_STEPS and time.perf_counter() - began > seconds:
             break
     scored, before = 0, time.perf_counter()

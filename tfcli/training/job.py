@@ -200,7 +200,9 @@ def start(
     data.require_tokenizer(tokenizer)
     recipe = decide(recipe, tokenizer, data)
     if processes == 1 or recipe.train.parallel == "ddp":  # under fsdp, none holds it all
-        require_memory(_share_of(recipe, processes))
+        train, rows = recipe.train, -(-recipe.train.rows // processes)  # of a micro-batch, those of one process
+        tokens = train.batch_tokens and -(-train.batch_tokens // processes)
+        require_memory(replace(recipe, train=replace(train, batch_size=rows, batch_tokens=tokens)))
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
     job = _assemble(recipe, config, data, run, device="cpu" if processes > 1 else None, initial=initial)
@@ -292,13 +294,6 @@ def _windows(recipe: Recipe, data: PreparedDataset) -> Windows | None:
     # A document's tokens are counted without its <s>, and an encoder reads both ends of it at once.
     both_ends = record.train.documents if recipe.model.objective == "mlm" else 0
     return "documents" if record.train.tokens + both_ends <= recipe.context * record.train.documents else "stream"
-
-
-def _share_of(recipe: Recipe, processes: int) -> Recipe:
-    """The recipe with the micro-batches that one of the processes sees."""
-    train = recipe.train
-    tokens = train.batch_tokens and -(-train.batch_tokens // processes)
-    return replace(recipe, train=replace(train, batch_size=-(-train.rows // processes), batch_tokens=tokens))
 
 
 def _assemble(

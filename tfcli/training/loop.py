@@ -42,7 +42,7 @@ from tfcli.training.averaging import exchanged, mean_of_weights, weights_of_file
 from tfcli.training.checkpoint import checkpoints_to_average, checkpoints_to_keep, save_checkpoint
 from tfcli.training.distributed import gathered
 from tfcli.training.job import TrainingJob
-from tfcli.training.metrics import Clock, Meter, UpdateSizes
+from tfcli.training.metrics import Meter, UpdateSizes
 from tfcli.training.schedule import learning_rate, learning_rate_factor
 from tfcli.training.step import optimizer_step
 
@@ -213,15 +213,14 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
         TfcliError: the loss is no longer finite, or a file cannot be written; the last good checkpoint is kept.
     """
     section, progress = job.recipe.train, job.progress
-    clock, meter = Clock(progress.seconds), Meter.resumed(progress, job.device)
-    spikes = SpikeWatch(read_metrics(job.run.metrics))
+    meter, spikes = Meter(progress, job.device), SpikeWatch(read_metrics(job.run.metrics))
     yield _started(job)
     yield from _record_changes(job)
     batches = ahead(job.training.training(progress.step * section.grad_accumulation), job.device)
     job.model.train()
     reason: Reason | None = stopping_reason(progress, section)
     if progress.unevaluated:
-        reason = yield from _ended_step(job, meter, clock)
+        reason = yield from _ended_step(job, meter)
     if reason is None:
         progress.finished, progress.whole_loss = False, None
     while reason is None:
@@ -252,15 +251,13 @@ def train(job: TrainingJob, should_stop: Callable[[], bool] = lambda: False) -> 
             _require_finite(job, meter)
         if sizes is not None:
             _require_finite(job, meter)
-            yield _reported(job, meter, clock, spikes=spikes, sizes=sizes)
-            meter = Meter(job.device)
-        reason = yield from _ended_step(job, meter, clock, stop=stop)
+            yield _reported(job, meter, spikes=spikes, sizes=sizes)
+            meter.reset()
+        reason = yield from _ended_step(job, meter, stop=stop)
     yield finished_event(job.run, progress, reason)
 
 
-def _ended_step(
-    job: TrainingJob, meter: Meter, clock: Clock, *, stop: bool = False
-) -> Generator[TrainingEvent, None, Reason | None]:
+def _ended_step(job: TrainingJob, meter: Meter, *, stop: bool = False) -> Generator[TrainingEvent, None, Reason | None]:
     """What is due behind a step: a checkpoint, and then an evaluation, so that one that dies loses nothing.
 
     Returns: why training ends here, if it does.
@@ -271,28 +268,28 @@ def _ended_step(
     if not saved and (last or stop or _due(progress.step, section.save_every)):
         _require_finite(job, meter)
         progress.unevaluated = saved = due
-        yield _saved(job, meter, clock)
+        yield _saved(job, meter)
     reason = None
     if due:
         _require_finite(job, meter)
-        evaluated = _evaluated(job, clock)
+        evaluated = _evaluated(job, meter)
         yield evaluated
-        meter.pause(clock.evaluation)
+        meter.pause(meter.evaluation)
         reason = stopping_reason(progress, section)
         progress.finished = reason is not None
         if progress.finished:
             is_best = evaluated.best
             if section.average_checkpoints:
-                yield (mean := _evaluated_mean(job, clock))
+                yield (mean := _evaluated_mean(job, meter))
                 is_best = is_best and not mean.best
             if job.sample is not None:
-                yield from _evaluated_whole(job, clock, evaluated, is_best=is_best)
+                yield from _evaluated_whole(job, meter, evaluated, is_best=is_best)
     progress.unevaluated = False
     if saved:
-        progress.seconds = clock.seconds()
+        progress.seconds = meter.run_seconds()
         save_counters(job)
     elif progress.finished:
-        yield _saved(job, meter, clock)
+        yield _saved(job, meter)
     return reason or ("interrupted" if stop else None)
 
 
@@ -324,7 +321,7 @@ def _started(job: TrainingJob) -> TrainingStarted:
     )
 
 
-def _reported(job: TrainingJob, meter: Meter, clock: Clock, *, spikes: SpikeWatch, sizes: UpdateSizes) -> StepsDone:
+def _reported(job: TrainingJob, meter: Meter, *, spikes: SpikeWatch, sizes: UpdateSizes) -> StepsDone:
     section, progress = job.recipe.train, job.progress
     (loss, objective), norm, seconds = meter.losses(), float(meter.norm), meter.seconds()
     steps_left = section.steps - progress.step
@@ -339,8 +336,8 @@ def _reported(job: TrainingJob, meter: Meter, clock: Clock, *, spikes: SpikeWatc
         learning_rate=learning_rate(progress.step, section),
         grad_norm=norm,
         tokens_per_second=meter.steps_tokens / seconds,
-        seconds=clock.seconds(),
-        seconds_left=steps_left * seconds / meter.steps + evaluations_left * clock.evaluation,
+        seconds=meter.run_seconds(),
+        seconds_left=steps_left * seconds / meter.steps + evaluations_left * meter.evaluation,
         objective=objective if section.label_smoothing else None,
         padding=meter.padding(),
         skipped=progress.skipped,
@@ -352,25 +349,25 @@ def _reported(job: TrainingJob, meter: Meter, clock: Clock, *, spikes: SpikeWatc
     return event
 
 
-def _evaluated(job: TrainingJob, clock: Clock) -> Evaluated:
+def _evaluated(job: TrainingJob, meter: Meter) -> Evaluated:
     """Score what is kept as the best: the weights, or their moving average where there is one."""
     with _averaged(job):
-        event = _compared(job, _scored(job, clock))
+        event = _compared(job, _scored(job, meter))
     job.progress.stale = 0 if event.best else job.progress.stale + 1
     append(job, event)
     return event
 
 
-def _evaluated_mean(job: TrainingJob, clock: Clock) -> Evaluated:
+def _evaluated_mean(job: TrainingJob, meter: Meter) -> Evaluated:
     """Score the mean of the weights of this step and of the checkpoints before it."""
     others = checkpoints_to_average(job.run, job.progress.step, job.recipe.train)
     with exchanged(job.model, mean_of_weights(job.model, others, job.config.run_id, job.workers)):
-        event = _compared(job, _scored(job, clock, "checkpoints"))
+        event = _compared(job, _scored(job, meter, "checkpoints"))
     append(job, event)
     return event
 
 
-def _evaluated_whole(job: TrainingJob, clock: Clock, last: Evaluated, *, is_best: bool) -> list[Evaluated]:
+def _evaluated_whole(job: TrainingJob, meter: Meter, last: Evaluated, *, is_best: bool) -> list[Evaluated]:
     """Score the best weights by the sample and the last ones on the whole part, and keep those that are better there.
 
     Args:
@@ -381,9 +378,9 @@ def _evaluated_whole(job: TrainingJob, clock: Clock, last: Evaluated, *, is_best
     progress.whole_loss = None
     if not is_best and progress.best_step is not None:
         with exchanged(job.model, weights_of_file(job.model, job.run.weights, job.config.run_id, job.workers)):
-            events.append(replace(_scored(job, clock, "best", "whole"), of_step=progress.best_step))
+            events.append(replace(_scored(job, meter, "best", "whole"), of_step=progress.best_step))
     with _averaged(job):
-        events.append(_scored(job, clock, part="whole"))
+        events.append(_scored(job, meter, part="whole"))
         losses = [event.loss if math.isfinite(event.loss) else math.inf for event in events]
         better = losses.index(min(losses))
         if events[better] is events[-1] and len(events) > 1:
@@ -398,7 +395,7 @@ def _evaluated_whole(job: TrainingJob, clock: Clock, last: Evaluated, *, is_best
     return events
 
 
-def _scored(job: TrainingJob, clock: Clock, of: Scored | None = None, part: Scope = "sample") -> Evaluated:
+def _scored(job: TrainingJob, meter: Meter, of: Scored | None = None, part: Scope = "sample") -> Evaluated:
     """Score what the model holds now, on the sample, or on the whole part where there is none."""
     batches = job.sample if part == "sample" and job.sample is not None else job.validation
     began = time.perf_counter()
@@ -406,7 +403,7 @@ def _scored(job: TrainingJob, clock: Clock, of: Scored | None = None, part: Scop
         totals = total_loss(job.model, job.workers.shares(batches.whole()), job.device, job.workers.sum)
     seconds = time.perf_counter() - began
     if part == "sample":
-        clock.evaluation = seconds
+        meter.evaluation = seconds
     return Evaluated(
         step=job.progress.step,
         tokens=totals.tokens,
@@ -433,10 +430,9 @@ def _averaged(job: TrainingJob) -> AbstractContextManager[None]:
     return exchanged(job.model, job.average.tensors) if job.average else nullcontext()
 
 
-def _saved(job: TrainingJob, meter: Meter, clock: Clock) -> CheckpointSaved:
+def _saved(job: TrainingJob, meter: Meter) -> CheckpointSaved:
     """Write a checkpoint; the older ones go only once it is on the disk, and with it the metrics up to it."""
     began = time.perf_counter()
-    job.progress.seconds = clock.seconds()
     meter.keep(job.progress)
     if job.progress.best_step is None:  # not evaluated yet: the run shall load all the same
         with _averaged(job):

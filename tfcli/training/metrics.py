@@ -18,44 +18,40 @@ from tfcli.runs.checkpoint import Progress
 from tfcli.runs.parts import full_tensor
 
 
-class Clock:
-    """Seconds of training and evaluation since the run began, across interruptions, and what one evaluation took."""
-
-    def __init__(self, before: float) -> None:
-        self._began = time.perf_counter() - before
-        self.evaluation = 0.0
-
-    def seconds(self) -> float:
-        """Until now."""
-        return time.perf_counter() - self._began
-
-
 class Meter:
-    """Sums over the steps since the last report. Losses and norms stay on the device until they are asked for.
+    """Throughput, and sums over the steps since the last report. Losses and norms stay on the device until they are
+    asked for.
 
     `steps` and `steps_tokens` are those of this process alone, for they go with its time; all else outlives it.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.loss_sums = torch.zeros(2, device=device)
-        self.norm = torch.zeros((), device=device)
+    def __init__(self, progress: Progress, device: torch.device) -> None:
+        """Begin with what the checkpoint had not reported yet."""
+        self._device, self._began = device, time.perf_counter() - progress.seconds
+        self.evaluation = 0.0
+        """Seconds that the last evaluation took."""
+        self.reset()
+        plain, minimised = progress.pending_loss, progress.pending_objective
+        self.loss_sums += torch.tensor([plain, plain if minimised is None else minimised], device=device)
+        self.targets = progress.pending_targets
+        self.tokens, self.places = progress.pending_tokens, progress.pending_places
+
+    def reset(self) -> None:
+        """Begin the sums again, behind a report."""
+        self.loss_sums = torch.zeros(2, device=self._device)
+        self.norm = torch.zeros((), device=self._device)
         self.targets, self.tokens, self.places = 0, 0, 0
         self.steps, self.steps_tokens = 0, 0
-        self.began = time.perf_counter()
+        self._steps_began = time.perf_counter()
         self._unread: list[tuple[int, Tensor, Tensor]] = []
 
-    @classmethod
-    def resumed(cls, progress: Progress, device: torch.device) -> "Meter":
-        """What the checkpoint had not reported yet."""
-        meter = cls(device)
-        plain, minimised = progress.pending_loss, progress.pending_objective
-        meter.loss_sums += torch.tensor([plain, plain if minimised is None else minimised], device=device)
-        meter.targets = progress.pending_targets
-        meter.tokens, meter.places = progress.pending_tokens, progress.pending_places
-        return meter
+    def run_seconds(self) -> float:
+        """Of training and evaluation since the run began, across interruptions."""
+        return time.perf_counter() - self._began
 
     def keep(self, progress: Progress) -> None:
-        """Put into the counters what is not reported yet."""
+        """Put into the counters the time, and what is not reported yet."""
+        progress.seconds = self.run_seconds()
         progress.pending_loss, progress.pending_objective = self.loss_sums.tolist()
         progress.pending_targets, progress.pending_tokens = self.targets, self.tokens
         progress.pending_places = self.places
@@ -83,11 +79,11 @@ class Meter:
 
     def pause(self, seconds: float) -> None:
         """Leave out time that was not spent on steps."""
-        self.began += seconds
+        self._steps_began += seconds
 
     def seconds(self) -> float:
         """Spent on the steps so far; true once the device has caught up, as reading the loss makes it."""
-        return time.perf_counter() - self.began
+        return time.perf_counter() - self._steps_began
 
     def losses(self) -> tuple[float, float]:
         """The means over the target tokens, plain and minimised; NaN where there was none."""

@@ -44,19 +44,19 @@ def linear_cross_entropy(
     labels: Tensor,
     smoothing: float = 0.0,
     *,
-    translated: bool = False,
+    compiled: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """−Σ q log softmax(h Wᵀ + b) with q = (1 − ε) one-hot + ε / Vocab (Szegedy et al. 2016, section 7), summed over the
     tokens whose label is not `IGNORED`; and beside it the same with ε = 0, through which no gradient comes.
 
-    `translated` lets torch.compile make two passes over the logits of what are ten here: a third of GPT-2's step on a
+    `compiled` lets torch.compile make two passes over the logits of what are ten here: a third of GPT-2's step on a
     GPU, and nothing on a CPU, where a block of logits stays in the cache.
 
     Shape:
         hidden: (N, D); weight: (Vocab, D); bias: (Vocab,); labels: (N,)
         returns: () and (), float32
     """
-    return _LinearCrossEntropy.apply(hidden, weight, bias, labels, smoothing, translated)
+    return _LinearCrossEntropy.apply(hidden, weight, bias, labels, smoothing, compiled)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -103,7 +103,7 @@ class _Tokens:
     labels: Tensor
     vocab_size: int
     smoothing: float
-    translated: bool
+    compiled: bool
 
     def __post_init__(self) -> None:
         self.scored = self.labels != IGNORED
@@ -159,13 +159,13 @@ class _Tokens:
         return d_hidden
 
     def _way(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return _translated(function) if self.translated else function
+        return _compiled(function) if self.compiled else function
 
     def _blocks(self) -> Iterator[tuple[slice, int, Tensor, Tensor]]:
         """Rows of the matrix, and how many of them are words; where each token's label stands there, and whether it
         does."""
         size = BLOCK.get(self.hidden.device.type, LARGEST_BLOCK) // len(self.hidden)
-        size = len(self.matrix) if self.translated else max(64, size)
+        size = len(self.matrix) if self.compiled else max(64, size)
         for first in range(0, self.vocab_size, size):
             end = min(first + size, self.vocab_size)
             place = self.labels - first
@@ -190,7 +190,7 @@ def _slopes(logits: Tensor, log_z: Tensor, share: Tensor, spread: float) -> Tens
 
 
 @functools.cache
-def _translated(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(function, dynamic=True)
 
 
@@ -202,7 +202,7 @@ class TrainingLoss(nn.Module):
         super().__init__()
         self.model = model
         self.label_smoothing = train.label_smoothing or 0.0
-        self.autocasts, self.translated = train.precision == "bfloat16", train.compile == "on"
+        self.autocasts, self.compiled = train.precision == "bfloat16", train.compile == "on"
 
     def forward(self, batch: Batch) -> Tensor:
         """Nats, summed: plain, through which no gradient comes, and to be minimised.
@@ -217,6 +217,6 @@ class TrainingLoss(nn.Module):
             hidden, labels = labelled_hidden(self.model, batch, device)
             vectors = for_products(head.prepared(hidden))
         minimised, plain = linear_cross_entropy(
-            vectors, head.weight, head.bias, labels, self.label_smoothing, translated=self.translated
+            vectors, head.weight, head.bias, labels, self.label_smoothing, compiled=self.compiled
         )
         return torch.stack((plain, minimised))

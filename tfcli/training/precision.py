@@ -17,6 +17,13 @@ from tfcli.recipe.train import AttentionPath, Compile
 _BFLOAT16_UNITS = {"amx_bf16", "avx512_bf16"}
 _SMALLEST_BFLOAT16_D_MODEL = 128
 
+_LONGEST_ROWS = 512
+"""Tokens up to which a sequence at a time pays: its weights are kept, and their memory grows with the square."""
+_FEWEST_STEPS = 500
+"""Steps below which translating takes longer than it saves."""
+_MOST_FORMS = 32
+"""Translations of a layer; an encoder-decoder has 14 over lengths, masks, training and evaluation."""
+
 
 def choose_precision(wanted: str, device: torch.device, model: ModelSection) -> Literal["float32", "bfloat16"]:
     """bfloat16 autocast where it is faster: on CUDA GPUs that have it, and on CPUs with bfloat16 matrix units for
@@ -30,10 +37,6 @@ def choose_precision(wanted: str, device: torch.device, model: ModelSection) -> 
     return "float32"
 
 
-_LONGEST_ROWS = 512
-"""Tokens up to which a sequence at a time pays: its weights are kept, and their memory grows with the square."""
-
-
 def choose_attention(
     wanted: AttentionPath, device: torch.device, precision: str, context: int
 ) -> Literal["fused", "rows"]:
@@ -42,14 +45,6 @@ def choose_attention(
     if wanted != "auto":
         return wanted
     return "rows" if device.type == "cpu" and precision == "bfloat16" and context <= _LONGEST_ROWS else "fused"
-
-
-_FEWEST_STEPS = 500
-"""Steps below which translating takes longer than it saves."""
-
-
-_MOST_FORMS = 32
-"""Translations of a layer; an encoder-decoder has 14 over lengths, masks, training and evaluation."""
 
 
 def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal["on", "off"]:
@@ -65,11 +60,8 @@ def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal
 
 def compile_layers(model: Transformer) -> None:
     """Translate each layer's forward by itself: all are the same program, so that it is translated once. What is put
-    around it later, as the checkpointing of activations, stays outside.
-
-    Encoder and decoder layers, training and evaluation, lengths and masks that come and go are forms of the one
-    program, and an encoder-decoder has more of them than PyTorch translates by default.
-    """
+    around it later, as the checkpointing of activations, stays outside. Lengths and masks that come and go are forms of
+    the one program; an encoder-decoder has more of them than PyTorch translates by default."""
     allow_recompiles(_MOST_FORMS)
     for layer in model.transformer_layers:
         layer.compile_sublayers()
