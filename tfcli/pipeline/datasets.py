@@ -50,9 +50,9 @@ def obtain_data(recipe: Recipe, report: Report) -> tuple[Tokenizer, PreparedData
         report(StageStarted("data", str(prepared[1].path), reused=True))
         report(prepared[1].record(reused=True))
         return prepared
-    division = open_split(recipe.data, kind_of(recipe))
-    tokenizer = obtain_tokenizer(recipe.tokenizer, division, report)
-    return tokenizer, cached_dataset(division, tokenizer, report)
+    split = open_split(recipe.data, kind_of(recipe))
+    tokenizer = obtain_tokenizer(recipe.tokenizer, split, report)
+    return tokenizer, cached_dataset(split, tokenizer, report)
 
 
 def prepared_data(recipe: Recipe) -> tuple[Tokenizer, PreparedDataset] | None:
@@ -68,12 +68,12 @@ def prepared_data(recipe: Recipe) -> tuple[Tokenizer, PreparedDataset] | None:
     return tokenizer, data
 
 
-def obtain_tokenizer(section: TokenizerSection, division: TrainValidationSplit, report: Report) -> Tokenizer:
+def obtain_tokenizer(section: TokenizerSection, split: TrainValidationSplit, report: Report) -> Tokenizer:
     """The tokenizer that the recipe names, or one trained on the training part (held-out text stays unseen)."""
     if section.path is not None:
         report(StageStarted("tokenizer", section.path, reused=True))
         return load_tokenizer(Path(section.path))
-    key = digest("tokenizer", _TOKENIZER_FORMAT, division.fingerprint, asdict(section))
+    key = digest("tokenizer", _TOKENIZER_FORMAT, split.fingerprint, asdict(section))
     file = cache_folder() / "tokenizers" / key / "tokenizer.json"
     manifest = file.with_name(MANIFEST_NAME)
     what = f"{section.algorithm}, {section.vocab_size} ids at most"
@@ -85,7 +85,7 @@ def obtain_tokenizer(section: TokenizerSection, division: TrainValidationSplit, 
     report(StageStarted("tokenizer", what))
 
     def training_texts() -> Iterator[Text]:
-        for number, document in enumerate(division.only("train"), start=1):
+        for number, document in enumerate(split.only("train"), start=1):
             if number % _REPORT_EVERY == 0:
                 report(StageProgress("tokenizer", number))
             yield from texts(document)
@@ -93,7 +93,7 @@ def obtain_tokenizer(section: TokenizerSection, division: TrainValidationSplit, 
     tokenizer, result = train_tokenizer(training_texts, section)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, tokenizer.to_json())
-    about = {"tokenizer_fingerprint": tokenizer.fingerprint, "sources": division.source.names}
+    about = {"tokenizer_fingerprint": tokenizer.fingerprint, "sources": split.source.names}
     write_json(manifest, {"format_version": _TOKENIZER_FORMAT, **about})
     used(file.parent)
     report(result)
@@ -101,14 +101,14 @@ def obtain_tokenizer(section: TokenizerSection, division: TrainValidationSplit, 
 
 
 def cached_dataset(
-    division: TrainValidationSplit,
+    split: TrainValidationSplit,
     tokenizer: Tokenizer,
     report: Report,
     only: Literal["whole", "validation"] | None = None,
 ) -> PreparedDataset:
     """The prepared dataset of a corpus, from the cache where it is there. `only` says what both parts are of the
     corpus, where both are the same."""
-    folder, names = cache_folder() / "datasets" / dataset_fingerprint(division, tokenizer), division.source.names
+    folder, names = cache_folder() / "datasets" / dataset_fingerprint(split, tokenizer), split.source.names
     used(folder)
     report(StageStarted("data", ", ".join(names), reused=folder.is_dir()))
     require_writable_cache()
@@ -116,7 +116,7 @@ def cached_dataset(
     def progress(documents: int, tokens: int) -> None:
         report(StageProgress("data", documents, tokens))
 
-    record = prepare(division, tokenizer, folder, progress=progress)
+    record = prepare(split, tokenizer, folder, progress=progress)
     used(folder)
     data = PreparedDataset.open(folder).called(names)
     report(replace(data.record(reused=record.reused), only=only))
@@ -227,8 +227,8 @@ def original_targets(run: LoadedRun, data: PreparedDataset, sources: tuple[str, 
     try:
         if sources:
             documents = open_source(sources, kind_of(run.recipe), columns=section.columns).documents()
-        elif (division := _split_behind(run, data)) is not None:
-            documents = division.only("validation")
+        elif (split := _split_behind(run, data)) is not None:
+            documents = split.only("validation")
         else:
             return None
         return [document.target for document in documents if isinstance(document, Pair)]
@@ -242,13 +242,13 @@ def _split_behind(run: LoadedRun, data: PreparedDataset) -> TrainValidationSplit
     section, names = run.recipe.data, data.record().sources
     if prepared_folder(section) is not None or "-" in names:
         return None
-    division = open_split(section, kind_of(run.recipe))
-    if dataset_fingerprint(division, run.tokenizer) != data.record().fingerprint:
+    split = open_split(section, kind_of(run.recipe))
+    if dataset_fingerprint(split, run.tokenizer) != data.record().fingerprint:
         raise UsageError(
             f"The text of {', '.join(names)} has changed since {run.directory.path} was trained on it",
             "restore it, or name a SOURCE",
         )
-    return division
+    return split
 
 
 def data_to_compare(
@@ -267,18 +267,18 @@ def data_to_compare(
     if sources:
         with_columns = replace(other, recipe=replace(other.recipe, data=run.recipe.data))
         return dataset_for_evaluation(with_columns, sources, report)
-    division = _split_behind(run, data)
-    if division is None:
+    split = _split_behind(run, data)
+    if split is None:
         raise UsageError(
             f"The tokenizers of {run.directory.path} and {other.directory.path} differ, and the text is only there as "
             "the first one's tokens",
             "name a SOURCE that both can read",
         )
     held_out = Source(
-        division.source.names,
-        division.source.kind,
-        lambda: division.only("validation"),
-        lambda: digest("validation part", division.fingerprint),
+        split.source.names,
+        split.source.kind,
+        lambda: split.only("validation"),
+        lambda: digest("validation part", split.fingerprint),
     )
     return cached_dataset(evaluation_only(held_out), other.tokenizer, report, "validation")
 

@@ -111,7 +111,7 @@ def begin_run(recipe: Recipe, out: Path | None, report: Report, processes: int, 
 
 
 def _complete(recipe: Recipe, init: Path | None) -> Recipe:
-    """All that is decided before the text is read."""
+    """The recipe with all that is decided before the text is read."""
     if init is not None:
         recipe = replace(recipe, train=replace(recipe.train, init=str(init)))
     elif recipe.is_imported:
@@ -135,9 +135,9 @@ def require_trainable(recipe: Recipe, out: Path | None, init: Path | None) -> To
     if (prepared := prepared_data(recipe)) is not None:
         return prepared[0]
     if not any(name.startswith("hf:") for name in _sources(recipe)):
-        division = open_split(recipe.data, kind_of(recipe))
-        if kind_of(recipe) == "pairs" and not any(name.startswith(PREFIX) for name in division.source.names):
-            for _ in division.parts():  # one file may be longer than the other
+        split = open_split(recipe.data, kind_of(recipe))
+        if kind_of(recipe) == "pairs" and not any(name.startswith(PREFIX) for name in split.source.names):
+            for _ in split.parts():  # one file may be longer than the other
                 pass
     path = recipe.tokenizer.path
     return initial.tokenizer if initial is not None else None if path is None else load_tokenizer(Path(path))
@@ -159,11 +159,7 @@ def _with_initial(recipe: Recipe) -> tuple[Recipe, StoredRun | None]:
 
 def earlier_run(recipe: Recipe) -> tuple[RunDirectory, Reason | None] | None:
     """The newest run below `runs/` that this recipe began, on the same text, and why it ended, if it did. A text from
-    standard input can be compared with none.
-
-    Raises:
-        UsageError: another process trains into it now, or the recipe is that of an imported run.
-    """
+    standard input can be compared with none. A run that another process trains into now is refused."""
     recipe = _complete(recipe, None)
     if "-" in _sources(recipe):
         return None
@@ -231,7 +227,8 @@ def resume_run(
         if not run.readme.is_file() and workers.is_first:  # a kill came between the last checkpoint and the card
             _write_card(run, recipe, event)
         return event
-    with workers.first_holds(lambda: held(run)):
+    with ExitStack() as stack:
+        workers.first_does(lambda: stack.enter_context(held(run)))
         data = workers.first_then_all(lambda: dataset_of_run(run, recipe, report))
         report(StageStarted("training", str(path)))
         with workers.together():
@@ -243,17 +240,9 @@ def resume_run(
 
 
 def branch_run(path: Path, step: int, out: Path | None, settings: Settings) -> Path:
-    """Make a new run of what a run was at one of its checkpoints, to be gone on with; the old one is left alone.
-
-    Args:
-        settings: what the new one is to change, which is only looked at.
-
-    Returns: where the new one is.
-
-    Raises:
-        UsageError: there is no such checkpoint, `out` is taken, or as `resume_run`.
-        BrokenInputError: a file of the run is damaged, or does not belong to it.
-    """
+    """Make a new run of what a run was at one of its checkpoints, to be gone on with, and return its folder; the old
+    run is left alone. The settings that the new one is to change are only looked at. Refused are a step without a
+    checkpoint, an `out` that is taken, and what `resume_run` refuses."""
     source = existing_run(path)
     recorded, recipe = _changed(source, settings, lambda event: None)
     folders = source.checkpoints()

@@ -216,16 +216,8 @@ def show_plan(
     size: str | None = None,
 ) -> None:
     """Print the shapes, the parameters, the operations and the memory of a training, and its recipe with --verbose.
-
-    What the machine decides is decided as the training would; nothing is begun.
-
-    Args:
-        init: the run whose weights would be taken, and its tokenizer with them.
-        preset, size: as they were asked for; what of the preset is not its paper's is said.
-
-    Raises:
-        TfcliError: the training would refuse to begin.
-    """
+    What the machine decides is decided as the training would, and what it would refuse is refused; nothing is begun.
+    What of a preset is not its paper's is said."""
     from tfcli.data.dataset import PreparedDataset
     from tfcli.models.presets import APART
     from tfcli.pipeline.datasets import prepared_folder

@@ -51,13 +51,8 @@ def candidates(
 ) -> Iterator[Candidate]:
     """Measure one size after the other, the smallest first, up to the first that would read too little, and one more
     after the smallest. None is begun once the probing has lasted a tenth of the time: a minute at most, a quarter of
-    one at least.
-
-    Args:
-        compose: with the vocabulary of the prepared text.
-        dataset: prepared, with its tokenizer inside it.
-        modules: what a training process has loaded besides, so that its memory is measured with it.
-    """
+    one at least. A recipe is composed with the vocabulary of the prepared text, and measured in a process that has
+    loaded the modules of a training."""
     began, found = time.perf_counter(), list[Candidate]()
     probing = max(SHORTEST_PROBING, min(LONGEST_PROBING, SHARE_OF_PROBING * 60 * minutes))
     for size in sizes:
@@ -148,13 +143,8 @@ def _candidate(size: str, recipe: Recipe, measured: StepMeasurement, minutes: fl
 
 
 def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | None = None) -> TrainingOutline:
-    """Shapes, parameters, operations and memory of a training of full batches.
-
-    Args:
-        recipe: decided for the machine, with `model.vocab_size` set.
-        vocab_size_is_most: whether the tokenizer is yet to be trained, and may come out smaller.
-        roles: of the tokenizer that is there already.
-    """
+    """Shapes, parameters, operations and memory of a training of full batches. The recipe is decided for the machine; a
+    tokenizer that is yet to be trained may come out smaller than its vocabulary (`vocab_size_is_most`)."""
     model, train = recipe.model, recipe.train
     assert model.vocab_size is not None
     built = meta_model(model)

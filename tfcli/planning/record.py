@@ -32,10 +32,9 @@ class MemoryRecord:
 
 @dataclass(frozen=True)
 class TrainingOutline:
-    """What `train` would do. A micro-batch has `batch_tokens`, or
-    `batch_size` sequences; with `equal_tokens`, the tokens of so many of mean length, once these are known. `epochs`:
-    instead of `steps`, where they cannot be counted before the text is prepared.
-    `flops_per_token` are those of the matrix products of forward and backward pass."""
+    """What `train` would do. A micro-batch has `batch_tokens`, or `batch_size` sequences; with `equal_tokens`, the
+    tokens of so many of mean length, once these are known. `epochs` stand instead of `steps` that cannot be counted
+    before the text is prepared. `flops_per_token` are those of the matrix products of forward and backward pass."""
 
     architecture: str
     groups: tuple[ParameterGroup, ...]

@@ -37,8 +37,8 @@ _DRAWN = (torch.float32, torch.float64)
 
 
 def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
-    """Those of all workers, each (bytes,) in uint8; the first one's have no number behind their name. All workers call
-    it together."""
+    """The random states of all workers, each (bytes,) in uint8; the first one's have no number behind their name. All
+    workers call it together."""
     own = {_CPU: torch.get_rng_state()}
     if device.type != "cpu":
         own[_ACCELERATOR] = getattr(torch, device.type).get_rng_state()
@@ -50,8 +50,8 @@ def random_states(device: torch.device, workers: Workers) -> dict[str, Tensor]:
 def restore_random_state(
     device: torch.device, tensors: Mapping[str, Tensor], path: Path, workers: Workers, seed: int
 ) -> None:
-    """Put this worker's own back; a missing or damaged one is refused. Where there were more or fewer workers, or
-    another kind of device, all begin afresh, each at its `seed`."""
+    """Put this worker's own random state back; a missing or damaged one is refused. Where there were more or fewer
+    workers, or another kind of device, all begin afresh, each at its `seed`."""
     saved, on_cpu = sum(name.startswith(_CPU) for name in tensors), device.type == "cpu"
     if saved and (saved != workers.size or not (on_cpu or _ACCELERATOR in tensors)):
         torch.manual_seed(seed)
@@ -159,14 +159,9 @@ def load_checkpoint(
     workers: Workers = SINGLE_PROCESS,
     seed: int = 0,
 ) -> Progress:
-    """Put a checkpoint's weights, moments, moving average and random state back, and return its counters.
-
-    Args:
-        seed: where other random numbers begin, if there were more or fewer workers when it was written.
-
-    Raises:
-        BrokenInputError: a file is damaged or belongs to another run or step.
-    """
+    """Put a checkpoint's weights, moments, moving average and random state back, and return its counters. Random
+    numbers begin at `seed` if there were more or fewer workers when it was written. A file that is damaged, or of
+    another run or step, is refused."""
     progress, folder = checkpoint.progress, checkpoint.folder
     weights, moments = folder / "model.safetensors", folder / "optimizer.safetensors"
     with workers.together():  # parts are read by all in one go, and what one finds in its own ends all

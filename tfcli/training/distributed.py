@@ -6,7 +6,7 @@ What FSDP needs is imported where it is called, since most trainings have one pr
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
@@ -74,7 +74,7 @@ class Workers:
         return bool(flags)
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over all of them, of tensors of one shape."""
+        """The sum of the tensors of all of them, which have one shape."""
         if self.size == 1:
             return tensor
         total = tensor.clone()
@@ -82,7 +82,7 @@ class Workers:
         return total
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
-        """That of each of them, in the order of their ranks: all of one shape, on the CPU."""
+        """The tensors of all of them, in the order of their ranks; of one shape, on the CPU."""
         if self.size == 1:
             return [tensor]
         everyone = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -130,13 +130,6 @@ class Workers:
         with self.together():
             if self.is_first:
                 action()
-
-    @contextmanager
-    def first_holds(self, resource: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
-        """The first one holds something for all as long as the block lasts."""
-        with ExitStack() as stack:
-            self.first_does(lambda: stack.enter_context(resource()))
-            yield
 
     def first_then_all(self, action: Callable[[], T]) -> T:
         """The first one does it, and then the others, who find it done."""

@@ -90,17 +90,6 @@ def assemble(model: ModelSection, train: TrainSection, workers: Workers = SINGLE
     return Assembly(built, objective, build_optimizers(built, train), device)
 
 
-def _take_weights(model: Transformer, config: RunConfig, initial: StoredRun) -> None:
-    """Copy a run's weights into a model. To a run without a head, the model may have one, which then begins afresh."""
-    where = initial.directory.path
-    if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
-        raise UsageError(
-            f"The run {where} has another tokenizer", f"use its own: --set tokenizer.path={where / 'tokenizer.json'}"
-        )
-    require_same_model(config.model, initial)
-    initial.fill(model, only=model_tensors(meta_model(initial.config.model)))
-
-
 def require_same_model(model: ModelSection, initial: StoredRun) -> None:
     """Refuse, before any work, to begin a model with the weights of another one, naming the first setting that differs.
     A vocabulary that is still open is the tokenizer's."""
@@ -187,15 +176,9 @@ def start(
     initial: StoredRun | None = None,
     processes: int = 1,
 ) -> TrainingJob:
-    """Begin a run: decide what the recipe leaves open, and write down all that does not change any more.
-
-    Args:
-        initial: a run whose weights are taken over; its model and tokenizer must be the same.
-        processes: that will train. Of several, each will resume from the folder; here nothing touches their device.
-
-    Raises:
-        UsageError: the folder is not writable, the vocabulary does not fit, or the initial run is another model.
-    """
+    """Begin a run: decide what the recipe leaves open, and write down all that does not change any more. `initial` is a
+    run whose weights are taken over; its model and tokenizer must be the same. Of several processes each will resume
+    from the folder; here nothing touches their device."""
     require_writable(run.path)
     data.require_tokenizer(tokenizer)
     recipe = decide(recipe, tokenizer, data)
@@ -206,17 +189,25 @@ def start(
     run_id = digest(to_toml(recipe), tokenizer.fingerprint, data.record().fingerprint)
     config = RunConfig(recipe.model, tokenizer.roles, tokenizer.fingerprint, run_id)
     job = _assemble(recipe, config, data, run, device="cpu" if processes > 1 else None, initial=initial)
-    _write_beginnings(job, data, tokenizer if initial is None else initial.tokenizer)
+    tokenizer = tokenizer if initial is None else initial.tokenizer
+    # The folder appears whole, with weights to load, so that a kill at any instant leaves nothing in it or a run.
+    with replacing_folder(run.path) as temporary:
+        new = RunDirectory(temporary)
+        tokenizer.save(new.tokenizer)
+        if tokenizer.chat is not None:
+            tokenizer.chat.save(temporary)
+        write_config(new.config, config)
+        write_run_data(new.data, data.record())
+        write_text(new.metrics, "")
+        save_checkpoint(new, job.origin, job.model, job.optimizers, job.progress, average=job.average)
+        save_tensors(new.weights, model_tensors(job.model), {"run_id": run_id})
+        write_text(new.recipe, to_toml(job.recipe))
     return job
 
 
 def resume(run: RunDirectory, recipe: Recipe, data: PreparedDataset, workers: Workers = SINGLE_PROCESS) -> TrainingJob:
     """Go on with a run exactly where its last checkpoint left it, whatever the number of processes that wrote it.
-
-    Raises:
-        UsageError: it was trained on a device that is not here, or there are more workers than rows in a batch.
-        BrokenInputError: the checkpoint, the config or the tokenizer is damaged, or there is no checkpoint left.
-    """
+    Damaged files, and more workers than rows in a batch, are refused."""
     require_work_for_all(recipe.train, workers.size)
     config = read_config(run.config)
     data.require_tokenizer(load_run_tokenizer(run, config))
@@ -309,7 +300,14 @@ def _assemble(
     train = recipe.train
     parts = assemble(config.model, replace(train, device=device or train.device), workers)
     if initial is not None:
-        _take_weights(parts.model, config, initial)
+        where = initial.directory
+        if initial.config.tokenizer_fingerprint != config.tokenizer_fingerprint:
+            raise UsageError(
+                f"The run {where.path} has another tokenizer", f"use its own: --set tokenizer.path={where.tokenizer}"
+            )
+        require_same_model(config.model, initial)
+        # To a run without a head, the model may have one, which then begins afresh.
+        initial.fill(parts.model, only=model_tensors(meta_model(initial.config.model)))
     training = build_batches(recipe, data, "train", config.roles)
     sample = train.evaluate_tokens or 0
     sample = sample if sample < data.record().validation.tokens else 0
@@ -326,21 +324,6 @@ def _assemble(
         average=MovingAverage(parts.model, train.ema_decay) if train.ema_decay else None,
         workers=workers,
     )
-
-
-def _write_beginnings(job: TrainingJob, data: PreparedDataset, tokenizer: Tokenizer) -> None:
-    """The folder appears whole, with weights to load, so that a kill at any instant leaves nothing in it or a run."""
-    with replacing_folder(job.run.path) as temporary:
-        run = RunDirectory(temporary)
-        tokenizer.save(run.tokenizer)
-        if tokenizer.chat is not None:
-            tokenizer.chat.save(temporary)
-        write_config(run.config, job.config)
-        write_run_data(run.data, data.record())
-        write_text(run.metrics, "")
-        save_checkpoint(run, job.origin, job.model, job.optimizers, job.progress, average=job.average)
-        save_tensors(run.weights, model_tensors(job.model), {"run_id": job.config.run_id})
-        write_text(run.recipe, to_toml(job.recipe))
 
 
 class StepBenchmark:

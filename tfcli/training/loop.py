@@ -157,11 +157,8 @@ def append(job: TrainingJob, event: StepsDone | Evaluated | SettingChanged) -> N
 
 
 def save_best(job: TrainingJob, instead_of: int | None = None) -> None:
-    """Make what the model holds now what the run is loaded with.
-
-    Args:
-        instead_of: the step of the best weights so far, to be found again if the counters are never saved.
-    """
+    """Make what the model holds now what the run is loaded with. The best weights so far, of step `instead_of`, are
+    kept aside, to be found again if the counters are never saved."""
     tensors = {name: full_tensor(tensor.detach()) for name, tensor in model_tensors(job.model).items()}
 
     def write() -> None:
@@ -369,11 +366,7 @@ def _evaluated_mean(job: TrainingJob, meter: Meter) -> Evaluated:
 
 def _evaluated_whole(job: TrainingJob, meter: Meter, last: Evaluated, *, is_best: bool) -> list[Evaluated]:
     """Score the best weights by the sample and the last ones on the whole part, and keep those that are better there.
-
-    Args:
-        last: what the last ones had on the sample.
-        is_best: whether the best ones are the last ones.
-    """
+    `last` is what the last ones had on the sample, and `is_best` whether they are the best ones."""
     progress, events = job.progress, list[Evaluated]()
     progress.whole_loss = None
     if not is_best and progress.best_step is not None:

@@ -75,10 +75,10 @@ def synthetic_batch(
 Kind = Literal["weights", "copies", "gradients", "activations", "logits"]
 
 TRACED_LAYERS = 8
-"""A deeper model costs as much more for every layer as one of twice these costs over one of these."""
+"""Models of so many layers and of twice as many are traced; of a deeper one, every further layer costs the same."""
 
 TRACED_TOKENS = MOST_TOKENS
-"""A larger batch costs as much more for every sequence as one of twice so many tokens over one of these."""
+"""Batches of so many tokens and of twice as many are traced; of a larger one, every further sequence costs the same."""
 
 
 def estimate_step_memory(recipe: Recipe, sequences: int) -> Counter[str]:
@@ -219,8 +219,8 @@ BYTES_PER_PARAMETER = 16
 
 HELD_BACK = {"float32": 0.47, "bfloat16": 0.3}
 """What a CPU's allocator holds beyond what lives, as a share of all that comes and goes within a step: it keeps what is
-freed, and finds other places for what comes next. Measured with glibc 2.36 over models of 1 to 85
-million parameters: 0.42 to 0.55 in float32, 0.15 to 0.35 in bfloat16."""
+freed, and finds other places for what comes next. Measured with glibc 2.36 over models of 1 to 85 million parameters:
+0.42 to 0.55 in float32, 0.15 to 0.35 in bfloat16."""
 
 MARGIN = 0.9
 """A training is refused where this share of what lives at once is more than there is: predictions are that true."""

@@ -40,20 +40,19 @@ class Muon(Optimizer):
                 self._update(parameters, group)
 
     def _update(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
-        directions = orthogonal(torch.stack([full_tensor(self._ahead(p, group["momentum"])) for p in parameters]))
+        ahead = []
+        for parameter in parameters:
+            gradient, state = parameter.grad, self.state[parameter]
+            assert gradient is not None
+            if "momentum_buffer" not in state:
+                state["momentum_buffer"] = torch.zeros_like(gradient)
+            buffer = state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
+            ahead.append(full_tensor(gradient.lerp(buffer, group["momentum"])))
         rows, columns = parameters[0].shape
         rate = group["lr"] * math.sqrt(max(1.0, rows / columns))
-        for parameter, direction in zip(parameters, directions, strict=True):
+        for parameter, direction in zip(parameters, orthogonal(torch.stack(ahead)), strict=True):
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
             parameter.add_(sharded_as(direction.to(parameter.dtype), parameter), alpha=-rate)
-
-    def _ahead(self, parameter: Tensor, momentum: float) -> Tensor:
-        gradient, state = parameter.grad, self.state[parameter]
-        assert gradient is not None
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = torch.zeros_like(gradient)
-        buffer = state["momentum_buffer"].lerp_(gradient, 1 - momentum)
-        return gradient.lerp(buffer, momentum)
 
 
 def orthogonal(matrices: Tensor) -> Tensor:

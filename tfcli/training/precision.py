@@ -20,9 +20,9 @@ _SMALLEST_BFLOAT16_D_MODEL = 128
 _LONGEST_ROWS = 512
 """Tokens up to which a sequence at a time pays: its weights are kept, and their memory grows with the square."""
 _FEWEST_STEPS = 500
-"""Steps below which translating takes longer than it saves."""
+"""Steps below which compiling takes longer than it saves."""
 _MOST_FORMS = 32
-"""Translations of a layer; an encoder-decoder has 14 over lengths, masks, training and evaluation."""
+"""Compiled forms of a layer that are kept; an encoder-decoder has 14 over lengths, masks, training and evaluation."""
 
 
 def choose_precision(wanted: str, device: torch.device, model: ModelSection) -> Literal["float32", "bfloat16"]:
@@ -51,23 +51,23 @@ def choose_compile(wanted: Compile, device: torch.device, steps: int) -> Literal
     """On a CUDA GPU, for trainings of 500 steps and more. On CPUs it takes a minute and gains nothing over the paths
     that tfcli chooses there (docs/benchmarks.md). Asked for without what it needs, it is refused."""
     if wanted == "auto":
-        return "on" if device.type == "cuda" and steps >= _FEWEST_STEPS and _translator(device) else "off"
-    if wanted == "on" and not _translator(device):
+        return "on" if device.type == "cuda" and steps >= _FEWEST_STEPS and _has_compiler(device) else "off"
+    if wanted == "on" and not _has_compiler(device):
         needed = "the package triton" if device.type == "cuda" else "a C++ compiler"
         raise UsageError(f"train.compile = 'on' needs {needed}, which is not here", "install it, or leave it at auto")
     return wanted
 
 
 def compile_layers(model: Transformer) -> None:
-    """Translate each layer's forward by itself: all are the same program, so that it is translated once. What is put
+    """Compile each layer's forward by itself: all are the same program, so that it is compiled once. What is put
     around it later, as the checkpointing of activations, stays outside. Lengths and masks that come and go are forms of
-    the one program; an encoder-decoder has more of them than PyTorch translates by default."""
+    the one program; an encoder-decoder has more of them than PyTorch compiles by default."""
     allow_recompiles(_MOST_FORMS)
     for layer in model.transformer_layers:
         layer.compile_sublayers()
 
 
-def _translator(device: torch.device) -> bool:
+def _has_compiler(device: torch.device) -> bool:
     if device.type == "cuda":
         return importlib.util.find_spec("triton") is not None
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))
