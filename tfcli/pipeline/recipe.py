@@ -24,20 +24,16 @@ from tfcli.records.training import CheckResult, StageStarted
 from tfcli.runs.load import LoadedRun, load_run
 from tfcli.tokenization.roles import MASK
 
-_FORMAT_VERSION = 1
-"""Of scores.json."""
-
+_SCORES_FORMAT = 1
 _WHOLE = "the whole validation part"
 
 
 def run_recipe(recipe: Recipe, out: Path | None, report: Report, should_stop: ShouldStop) -> list[CheckResult]:
-    """Run every stage, reporting what each one makes; ends after training where that was interrupted.
+    """Run every stage, reporting what each one makes; ends after training where that was interrupted. Return the
+    recipe's limits with what was measured; empty where it has none, or was interrupted.
 
     Raises:
         UsageError: before any work, where [inspect] wants a layer, a head or a position that the model will not have.
-
-    Returns:
-        the recipe's limits with what was measured; empty where it has none, or was interrupted.
     """
     _require_showable(recipe)
     began = time.perf_counter()
@@ -96,7 +92,7 @@ def _evaluation(run: LoadedRun, report: Report) -> Scores:
     """The scores of a run, which are kept beside it for as long as its weights and its recipe are the same."""
     file, of = run.directory.scores, digest(file_digest(run.directory.weights), to_toml(run.recipe))
     with suppress(TfcliError):
-        values = read_versioned(file, _FORMAT_VERSION, remedy="")[1]
+        values = read_versioned(file, _SCORES_FORMAT, remedy="")[1]
         if values.get("of") == of:
             kept: Scores = validated(Scores, values.get("scores"), file, "")
             report(StageStarted("evaluation", _WHOLE, reused=True))
@@ -106,7 +102,7 @@ def _evaluation(run: LoadedRun, report: Report) -> Scores:
     data = dataset_of_run(run.directory, run.recipe, report)
     scores = evaluate(run, data, targets=lambda: original_targets(run, data, ()))
     with suppress(TfcliError):  # what cannot be kept is measured again
-        write_json(file, {"format_version": _FORMAT_VERSION, "of": of, "scores": asdict(scores)})
+        write_json(file, {"format_version": _SCORES_FORMAT, "of": of, "scores": asdict(scores)})
     report(scores)
     return scores
 

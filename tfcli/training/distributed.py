@@ -49,10 +49,8 @@ class WorkerFailedError(TfcliError):
 
 @dataclass(frozen=True)
 class Workers:
-    """One of `size` processes that take a step together, each with its share of every micro-batch.
-
-    The first one writes the run and reports. `local_rank` of `local_size`: those on this machine.
-    """
+    """One of `size` processes that take a step together, each with its share of every micro-batch. The first one writes
+    the run and reports. `local_rank` of `local_size`: those on this machine."""
 
     rank: int = 0
     size: int = 1

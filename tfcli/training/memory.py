@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -31,10 +31,8 @@ from tfcli.training.optimizer import layer_matrices
 
 
 def synthetic_batches(recipe: Recipe) -> Iterator[Batch]:
-    """Endless full micro-batches of a recipe's sizes, without padding; those of one seed are always the same.
-
-    A pair has `train.context` tokens on each side. The recipe's vocabulary must be known (`model.vocab_size`).
-    """
+    """Endless full micro-batches of a recipe's sizes, without padding; those of one seed are always the same. A pair
+    has the context's tokens on each side. `model.vocab_size` must be set."""
     train, draw = recipe.train, np.random.default_rng(recipe.train.seed)
     rows = sequences_per_batch(recipe)
     while True:
@@ -87,11 +85,7 @@ def estimate_step_memory(recipe: Recipe, sequences: int) -> Counter[str]:
 
     "weights" hold buffers too; "copies" are the weights that autocast casts; "activations" are all that lies between
     embedding and head, and what the kernels need for a moment; "logits" all that has a number for every token of
-    the vocabulary.
-
-    Args:
-        recipe: decided for the machine, with `model.vocab_size` set.
-        sequences: of a micro-batch, each of the whole context.
+    the vocabulary. The recipe is decided for the machine; each sequence is as long as the context.
     """
     few_sequences = -(-TRACED_TOKENS // recipe.context)
     if sequences > 2 * few_sequences:
@@ -230,10 +224,8 @@ def predict_memory(recipe: Recipe) -> MemoryRecord:
     """What a training of full batches takes in one process, by its step on shapes alone.
 
     AdamW remembers two numbers a parameter and Muon one; a moving average is one more. The process is taken to be as
-    large as this one is now. torch.compile takes less than is predicted here, and fsdp a part of it.
-
-    Args:
-        recipe: decided for the machine, with `model.vocab_size` set.
+    large as this one is now. torch.compile takes less than is predicted here, and fsdp a part of it. The recipe is
+    decided for the machine, with `model.vocab_size` set.
     """
     train, model = recipe.train, meta_model(recipe.model)
     most = estimate_step_memory(recipe, sequences_per_batch(recipe))
@@ -245,10 +237,9 @@ def predict_memory(recipe: Recipe) -> MemoryRecord:
     on_cpu = train.device == "cpu"
     process = process_memory() if on_cpu else 0
     allocator = round(HELD_BACK[train.precision] * (most["peak"] - most["weights"])) if on_cpu else 0
-    kinds = {name: most[name] for name in ("weights", "copies", "gradients", "activations", "logits")}
-    return MemoryRecord(
-        process=process, optimizer=optimizer, allocator=allocator, peak=process + live + allocator, **kinds
-    )
+    kinds = {name: most[name] for name in get_args(Kind)}
+    peak = process + live + allocator
+    return MemoryRecord(process=process, optimizer=optimizer, allocator=allocator, peak=peak, **kinds)
 
 
 def require_memory(recipe: Recipe) -> None:
