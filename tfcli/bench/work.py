@@ -26,7 +26,7 @@ from tfcli.recipe.model import ModelSection, WeightPrecision
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.weights import model_tensors, save_tensors
-from tfcli.training.job import open_step_benchmark
+from tfcli.training.job import StepBenchmark
 
 ROLES = TokenRoles(pad=0, bos=0, eos=1)
 """Random ids have no special tokens; models and configs want some. The rows of these two are zeros
@@ -167,7 +167,7 @@ class TfcliSteps(Side):
     """Trains a recipe's model on random ids."""
 
     def __init__(self, recipe: Recipe) -> None:
-        self.trial = open_step_benchmark(recipe)
+        self.trial = StepBenchmark(recipe)
         self.device = self.trial.parts.device
 
     def about(self) -> Answer:
