@@ -1,13 +1,10 @@
-"""The `tokenizers` library: its tokenizer read from a serialised state, and its panics turned into sentences.
+"""tokenizer.json, the file of the `tokenizers` library: our own pipelines, and files validated and read.
 
 The library takes a file at its word: it makes room for the largest id, applies every component, and ends the process
 where memory ends. What a component does to a text is known by its kind, but for replacements that make a text longer
 and regular expressions, of which some take exponential time: all that are not of a known form or family are tried.
 
-Run as ``python -m tfcli.tokenization.trial`` with the state and the texts as JSON on standard input; answers with what
-is wrong, or nothing.
-
-No pipeline lets a whole special token reach the model in one piece ("<s>" is always cut at its brackets), so
+None of our pipelines lets a whole special token reach the model in one piece ("<s>" is always cut at its brackets), so
 a text that spells one can neither be learned as that token nor be read as it.
 
 An unknown token decodes to U+FFFD, the replacement character. No vocabulary but the byte-level one holds it,
@@ -18,25 +15,22 @@ import base64
 import json
 import os
 import re
-import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from sys import byteorder
 from threading import RLock
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from tfcli import files
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
-from tfcli.processes import PIPE, TimeoutExpired, child
 from tfcli.recipe.data import Algorithm, TokenizerSection
-from tfcli.tokenization.chat import limit_process
 from tfcli.tokenization.roles import BOS, EOS, MASK, PAD, UNK
+from tfcli.tokenization.sandbox import try_out
 
 REPLACEMENT = "\ufffd"
 SPACE = "▁"
@@ -60,10 +54,19 @@ def special_tokens(section: TokenizerSection) -> list[str]:
     return [PAD, BOS, EOS, MASK, *([] if section.algorithm == "bpe" else [UNK]), *section.special_tokens]
 
 
-def pipeline(section: TokenizerSection, model: models.Model | None = None) -> Tokenizer:
+_UNTRAINED: dict[Algorithm, Callable[[], models.Model]] = {
+    "bpe": models.BPE,
+    "unigram": models.Unigram,
+    "wordpiece": lambda: models.WordPiece({}, unk_token=UNK),
+    "word": lambda: models.WordLevel({}, unk_token=UNK),
+    "char": lambda: models.BPE(unk_token=UNK),
+}
+
+
+def pipeline(section: TokenizerSection, model: models.Model | None = None) -> Backend:
     """The whole pipeline around a model; around one yet to be trained if none is given."""
     algorithm = section.algorithm
-    backend = Tokenizer(_empty_model(algorithm) if model is None else model)
+    backend = Backend(_UNTRAINED[algorithm]() if model is None else model)
     if section.lowercase:
         backend.normalizer = normalizers.Lowercase()
     unknown = decoders.Replace(UNK, REPLACEMENT)
@@ -96,28 +99,14 @@ def pipeline(section: TokenizerSection, model: models.Model | None = None) -> To
     return backend
 
 
-def _empty_model(algorithm: Algorithm) -> models.Model:
-    empty: dict[Algorithm, Callable[[], models.Model]] = {
-        "bpe": models.BPE,
-        "unigram": models.Unigram,
-        "wordpiece": lambda: models.WordPiece({}, unk_token=UNK),
-        "word": lambda: models.WordLevel({}, unk_token=UNK),
-        "char": lambda: models.BPE(unk_token=UNK),
-    }
-    return empty[algorithm]()
-
-
 _SPARE_IDS = 1024
-_MOST_COMPONENTS = 100
-_DEEPEST = 8
+_MOST_COMPONENTS, _DEEPEST = 100, 8
 _LONGEST_TEXT = 4096
 """Characters of a pattern, a replacement or a name in a component."""
 _LONGEST_CHARSMAP = 1 << 24
 _LONGEST_REPLACEMENT = 256
 """Bytes that a character map puts in the place of a character; Unicode's longest has 33."""
-_LONGEST_PREFIX = 64
-_LONGEST_WORD = 100_000
-_LONGEST_TEMPLATE = 64
+_LONGEST_PREFIX, _LONGEST_TEMPLATE, _LONGEST_WORD = 64, 64, 100_000
 
 _MODELS = ("BPE", "WordPiece", "WordLevel", "Unigram")
 _CHILDREN = {
@@ -134,6 +123,8 @@ _KNOWN = {
     "post_processor": "RobertaProcessing BertProcessing ByteLevel TemplateProcessing",
     "decoder": "BPEDecoder ByteLevel WordPiece Metaspace CTC Replace Fuse Strip ByteFallback",
 }
+_TRIED = ("normalizer", "pre_tokenizer", "decoder")
+"""The parts that make another text of a text."""
 _EXPANDING = ("ByteLevel", "Precompiled")
 """Those that make several characters of one; two of them may multiply."""
 _DOUBTFUL = ("BPEDecoder", "CTC")
@@ -164,14 +155,7 @@ _LINEAR = re.compile(
 
 
 def validate_tokenizer(state: Mapping[str, Any]) -> None:
-    """Refuse what no tokenizer has.
-
-    Args:
-        state: the whole of a tokenizer.json.
-
-    Raises:
-        ValueError: says what.
-    """
+    """Refuse what no tokenizer.json has, with a ValueError that says what."""
     added = state.get("added_tokens") or []
     if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
         raise ValueError("added_tokens is no list of tokens")
@@ -187,10 +171,7 @@ def validate_tokenizer(state: Mapping[str, Any]) -> None:
 
 def require_ids(where: str, tokens: Iterable[tuple[Any, Any]], entries: int) -> None:
     """Refuse ids that are none, or far beyond the number of entries: the library makes room for all up to the largest.
-
-    Raises:
-        ValueError: names the id.
-    """
+    The ValueError names the id."""
     most = 2 * entries + _SPARE_IDS
     for token, token_id in tokens:
         if type(token_id) is not int or not 0 <= token_id < most:
@@ -199,13 +180,10 @@ def require_ids(where: str, tokens: Iterable[tuple[Any, Any]], entries: int) -> 
 
 
 def suspicious_patterns(state: Mapping[str, Any]) -> list[str]:
-    """The expressions, patterns and replacements of which only a trial tells what they do to a text.
-
-    Args:
-        state: a tokenizer.json that is sound, or its components alone.
-    """
+    """The expressions, patterns and replacements, in a sound tokenizer.json, of which only a trial tells what they do
+    to a text."""
     found: list[str] = []
-    for part in ("normalizer", "pre_tokenizer", "decoder"):
+    for part in _TRIED:
         given = list(components(state, part))
         for component in given:
             if component["type"] in ("Replace", "Split"):
@@ -254,11 +232,7 @@ def _require_text(what: str, value: Any, longest: int) -> None:
 
 
 def components(state: Mapping[str, Any], part: str) -> Iterator[dict[str, Any]]:
-    """The components of a part, without the sequences around them.
-
-    Raises:
-        ValueError: one is unknown, or they are nested too deeply.
-    """
+    """The components of a part, without the sequences around them; ValueError where one is unknown, or too deep."""
     key, known = _CHILDREN[part], _KNOWN[part].split()
 
     def inside(component: Any, depth: int) -> Iterator[dict[str, Any]]:
@@ -308,7 +282,7 @@ def _pattern(component: Mapping[str, Any]) -> tuple[str, str]:
 def _require_charsmap(encoded: Any) -> None:
     """Refuse a map of characters that would be read beyond its ends.
 
-    It is the length of a double array, the array, whose every node is followed by a block of 256, and texts that end
+    It holds the length of a double array, the array, whose every node is followed by a block of 256, and texts that end
     with a zero byte, to which its leaves point (SentencePiece's `Normalizer`).
     """
     _require_text("precompiled_charsmap", encoded, _LONGEST_CHARSMAP)
@@ -326,7 +300,7 @@ def _require_charsmap(encoded: Any) -> None:
     if max(map(len, texts.split(b"\0"))) > _LONGEST_REPLACEMENT:
         raise ValueError(f"precompiled_charsmap makes more than {_LONGEST_REPLACEMENT} bytes of a character")
     for place, node in enumerate(nodes):
-        if node >> 31:  # a leaf, which is looked at from its parent
+        if place and node >> 31:  # a leaf, which is looked at from its parent, as the root is not
             continue
         following = place ^ (node >> 10 << ((node & 512) >> 6))
         if following >= len(nodes):
@@ -339,94 +313,6 @@ def _require_charsmap(encoded: Any) -> None:
         texts.decode()
     except UnicodeDecodeError as error:
         raise ValueError("precompiled_charsmap is damaged: its texts are not UTF-8") from error
-
-
-_SECONDS, _BYTES = 5, 1 << 30
-_PATIENCE = 120
-"""Seconds on the clock, in which a busy machine surely has spent those of the processor."""
-_LENGTH = 2048
-_GROWTH = 32
-"""Characters that one may become."""
-_UNITS = 48
-_NEEDED = 8
-_USUAL = ("a", "A", "1", " ", "\n", "é", "日", "!")
-_NOWHERE = "\ue000"
-"""A character, of the private use area, that no expression expects."""
-_APPLIED: dict[str, Callable[[Backend, str], str]] = {
-    "normalizer": lambda backend, text: backend.normalizer.normalize_str(text),
-    "pre_tokenizer": lambda backend, text: "".join(cut for cut, _ in backend.pre_tokenizer.pre_tokenize_str(text)),
-    "decoder": lambda backend, text: backend.decoder.decode([text]),
-}
-_MODEL = {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "<unk>"}
-
-
-def try_out(state: Mapping[str, Any], doubtful: Sequence[str]) -> None:
-    """Apply a tokenizer to repetitions of what its doubtful expressions are made of.
-
-    Args:
-        state: of a tokenizer.json; its vocabulary plays no part.
-        doubtful: expressions, patterns and replacements.
-
-    Raises:
-        ValueError: it fails, takes 5 seconds or 1 GB for texts of two thousand characters, or makes them very long.
-        TfcliError: it could not be tried.
-    """
-    tried = {**state, "model": _MODEL, "post_processor": None}
-    asked, answer, errors = json.dumps({"state": tried, "texts": list(_texts(doubtful))}), "", ""
-    trial = child("tfcli.tokenization.tokenizer_json", stdin=PIPE, stdout=PIPE, stderr=PIPE)
-    is_late = False
-    with trial as process:
-        try:
-            answer, errors = process.communicate(asked, timeout=_PATIENCE)
-        except TimeoutExpired:
-            is_late = True
-    last = (errors.splitlines() or [""])[-1]
-    if is_late or process.returncode < 0 or last == "MemoryError":
-        raise ValueError(f"a text of {_LENGTH:,} characters takes it more than {_SECONDS} seconds or too much memory")
-    if process.returncode:
-        problem = f"A tokenizer could not be tried: {last or f'exit code {process.returncode}'}"
-        raise TfcliError(problem, "try again, or use another tokenizer")
-    if answer:
-        raise ValueError(answer)
-
-
-def _texts(doubtful: Sequence[str]) -> Iterator[str]:
-    """Each unit again and again, and behind it what lets a match fail late: nothing, what no expression expects, and
-    before or behind that what the expressions may need to begin at all."""
-    characters = list(dict.fromkeys(one for text in doubtful for one in text if one not in "\\()[]{}*+?|^$"))
-    pairs = ["".join(pair) for pair in product(characters[:6], repeat=2)]
-    words = [word for text in doubtful for word in (text, *re.split(r"\W+", text))]
-    units = list(dict.fromkeys(unit for unit in (*_USUAL, *characters[:12], *words[:12], *pairs) if unit))
-    needed = "".join(characters[-_NEEDED:])
-    lasts = dict.fromkeys(("", _NOWHERE, needed + _NOWHERE, _NOWHERE + needed))
-    for unit, last in product(units[:_UNITS], lasts):
-        yield (unit * -(-_LENGTH // len(unit)))[:_LENGTH] + last
-
-
-def _problem(state: dict[str, Any], texts: Sequence[str]) -> str:
-    bare = state | {**dict.fromkeys(_APPLIED), "added_tokens": []}
-    for part, apply in _APPLIED.items():
-        chain = [Backend.from_str(json.dumps(bare | {part: one})) for one in components(state, part)]
-        for text in texts:
-            made = text
-            for step in chain:
-                made = apply(step, made)
-                if len(made) > _GROWTH * len(text):
-                    return f"it makes {len(made):,} characters of {len(text):,}"
-    whole = Backend.from_str(json.dumps(state))
-    for text in texts:
-        whole.encode(text, add_special_tokens=False)
-    return ""
-
-
-if __name__ == "__main__":
-    limit_process(_SECONDS, _BYTES)
-    asked = json.loads(sys.stdin.read())
-    try:
-        answer = _problem(asked["state"], asked["texts"])
-    except BaseException as error:  # a panic of the library's Rust code is no Exception
-        answer = " ".join(str(error).split()) or type(error).__name__
-    sys.stdout.write(answer)
 
 
 _LARGEST = 1 << 28
@@ -454,7 +340,7 @@ def read_backend(file: Path) -> Backend:
     with library_refusals(file):
         validate_tokenizer(state)
         if doubtful := suspicious_patterns(state):
-            try_out(state, doubtful)
+            try_out(state, doubtful, {part: list(components(state, part)) for part in _TRIED})
         return tried(Backend.from_str(json.dumps(state)))
 
 
@@ -464,11 +350,7 @@ def copy_backend(serialised: str) -> Backend:
 
 
 def tried(backend: Backend) -> Backend:
-    """The backend, after it has encoded texts: a missing unknown token and the like come to light here.
-
-    Raises:
-        ValueError: it makes nothing of any text.
-    """
+    """The backend, after it has encoded texts: a missing unknown token and the like come to light here, as errors."""
     if not backend.get_vocab_size(with_added_tokens=False):
         raise ValueError("its vocabulary is empty")
     for text in ("", _TRIAL):
@@ -478,20 +360,15 @@ def tried(backend: Backend) -> Backend:
 
 @contextmanager
 def library_refusals(file: Path) -> Iterator[None]:
-    """Turn whatever the library raises over a file into one sentence.
-
-    Raises:
-        BrokenInputError: naming the file.
-    """
+    """Turn whatever the library raises over a file into one sentence, a BrokenInputError that names the file."""
     try:
         with no_native_stderr():
             yield
     except BaseException as error:  # a panic of the library's Rust code is no Exception
         if isinstance(error, TfcliError | KeyboardInterrupt | SystemExit | GeneratorExit):
             raise
-        raise BrokenInputError(
-            f"{file} is no tokenizer that can be read ({reason(error)})", "restore the file or train it again"
-        ) from error
+        problem = f"{file} is no tokenizer that can be read ({reason(error)})"
+        raise BrokenInputError(problem, "restore the file or train it again") from error
 
 
 def reason(error: BaseException) -> str:
