@@ -16,11 +16,10 @@ import tfcli.corpora.tables
 from tests.corpora.helpers import read, refusal, write
 from tfcli.corpora.open import open_source
 from tfcli.corpora.reading import Spool, standard_input
-from tfcli.corpora.source import LongText, Pair, is_blank
+from tfcli.corpora.source import LongText, Pair, is_blank, pieces
 from tfcli.corpora.split import open_split
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.recipe.data import DataSection
-from tfcli.tokenization.tokenizer import pieces
 
 COMPRESSIONS = ["", ".gz", ".zst"]
 

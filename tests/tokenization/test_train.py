@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tfcli import machine
+from tfcli.corpora.source import pieces
 from tfcli.errors import UsageError
 from tfcli.recipe.data import TokenizerSection
 from tfcli.tokenization import train as learn
 from tfcli.tokenization import train as trained_by
-from tfcli.tokenization.tokenizer import pieces
 from tfcli.tokenization.train import canonical_scores, train_tokenizer
 
 from .conftest import ALGORITHMS, TEXT, train

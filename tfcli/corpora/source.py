@@ -1,4 +1,4 @@
-"""A corpus (data source) and its documents, which can be read again and again."""
+"""A corpus (data source), its documents, which can be read again and again, and their texts in pieces."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Literal
 Part = Literal["train", "validation"]
 PARTS: tuple[Part, Part] = ("train", "validation")
 Kind = Literal["text", "pairs"]
+PIECE_CHARACTERS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,24 @@ def stretches(text: Text) -> Iterable[str]:
 def is_blank(text: Text) -> bool:
     """True for text that is empty or white space alone (without copying it)."""
     return all(not stretch or stretch.isspace() for stretch in stretches(text))
+
+
+def pieces(text: Text, limit: int = PIECE_CHARACTERS) -> Iterator[str]:
+    """Cut a text into pieces of at most `limit` characters whose concatenation is the text.
+
+    A cut lies before a line end, else before a space, where no word spans it; only a longer run without
+    either is cut within.
+    """
+    left = ""
+    for stretch in stretches(text):
+        left, start = left + stretch, 0
+        while len(left) - start > limit:
+            cut = left.rfind("\n", start + 1, start + limit + 1)
+            if cut < 0:
+                cut = left.rfind(" ", start + 1, start + limit + 1)
+            if cut < 0:
+                cut = start + limit
+            yield left[start:cut]
+            start = cut
+        left = left[start:]
+    yield left

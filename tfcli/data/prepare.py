@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfcli.corpora.source import PARTS, Document, Pair, Part, Text
+from tfcli.corpora.source import PARTS, PIECE_CHARACTERS, Document, Pair, Part, Text, pieces
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.shards import (
     MANIFEST_NAME,
@@ -25,7 +25,6 @@ from tfcli.errors import TfcliError, UsageError
 from tfcli.files import digest, replacing_folder, require_writable
 from tfcli.records.dataset import DatasetRecord, PartCounts
 from tfcli.records.roles import TokenRoles
-from tfcli.tokenization.tokenizer import PIECE_CHARACTERS, pieces
 
 if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit

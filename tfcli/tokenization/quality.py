@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.bench import Spread
-from tfcli.corpora.source import Text
+from tfcli.corpora.source import Text, pieces
 from tfcli.records.tokenization import TokenizerComparison, TokenizerQuality
-from tfcli.tokenization.tokenizer import TextCounts, Tokenizer, pieces
+from tfcli.tokenization.tokenizer import TextCounts, Tokenizer
 
 Texts = Callable[[], Iterable[Text]]
 Spans = Sequence[tuple[int, int]]

@@ -15,7 +15,7 @@ from tokenizers import Regex, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from tfcli import files
-from tfcli.corpora.source import Text, stretches
+from tfcli.corpora.source import Text, pieces
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import digest
 from tfcli.inspection.embeddings.record import Word
@@ -40,11 +40,8 @@ _WITHOUT_EFFECT = ("version", "truncation", "padding", "post_processor")
 
 
 def fingerprint(state: dict[str, Any], framing: Framing | None = None) -> str:
-    """16 hex digits of a tokenizer's serialised state, however the file was laid out.
-
-    Args:
-        framing: what it puts around texts, where this is not what the names of its special tokens say.
-    """
+    """16 hex digits of a tokenizer's serialised state, however the file was laid out, and of what it puts around texts
+    where the names of its special tokens do not say it."""
     pipeline = _canonical({key: value for key, value in state.items() if key not in _WITHOUT_EFFECT})
     return digest(pipeline) if framing is None else digest(pipeline, framing)
 
@@ -73,23 +70,17 @@ def first_characters(spellings: Iterable[str]) -> Regex:
 def escape_special_tokens(backend: Backend, special: Iterable[int]) -> None:
     """See to it that no special token can be reached by its spelling.
 
-    The library is told not to look for them, which is enough for most vocabularies. A unigram model, however, holds
-    them as pieces like any other (T5's ``</s>``): there, a last step before the model cuts such a spelling behind its
-    first character. Nothing else is cut, and a pipeline that needs no such step is left as it is.
+    The library is told not to look for them. A unigram model, however, holds them as pieces like any other (T5's
+    ``</s>``): there, a last step before the model cuts such a spelling, and nothing else, behind its first character.
     """
     backend.encode_special_tokens = True
     spelled = [backend.id_to_token(token_id) or "" for token_id in sorted(special)]
-    reached = [
-        token
-        for token in spelled
-        if token and backend.token_to_id(token) in backend.encode(token, add_special_tokens=False).ids
-    ]
-    if not (longer := [token for token in reached if len(token) > 1]):
-        return
-    steps = [pre_tokenizers.Split(first_characters(longer), "isolated")]
-    if backend.pre_tokenizer is not None:
-        steps.insert(0, backend.pre_tokenizer)
-    backend.pre_tokenizer = pre_tokenizers.Sequence(steps)
+    longer = [token for token in spelled if len(token) > 1]
+    reached = [t for t in longer if backend.token_to_id(t) in backend.encode(t, add_special_tokens=False).ids]
+    if reached:
+        before = [] if backend.pre_tokenizer is None else [backend.pre_tokenizer]
+        last = pre_tokenizers.Split(first_characters(reached), "isolated")
+        backend.pre_tokenizer = pre_tokenizers.Sequence([*before, last])
 
 
 class Tokenizer:
@@ -137,19 +128,12 @@ class Tokenizer:
         escape_special_tokens(backend, self.special_ids)
 
     def with_roles(self, roles: TokenRoles) -> Tokenizer:
-        """The same tokenizer, its special tokens serving otherwise.
-
-        Raises:
-            BrokenInputError: the roles name ids that it does not have.
-        """
+        """The same tokenizer, its special tokens serving otherwise; BrokenInputError where it lacks their ids."""
         return Tokenizer(self._original, self._where, roles, self.chat)
 
     def of_model(self, rows: int) -> Tokenizer:
-        """The same tokenizer, whose roles say which ids of a model of so many rows no token has.
-
-        Args:
-            rows: `vocab_size` at least.
-        """
+        """The same tokenizer, whose roles say which ids of a model of so many rows (`vocab_size` or more) no token
+        has."""
         named = set(self._backend.get_vocab(with_added_tokens=True).values())
         missing = tuple(token_id for token_id in range(self.vocab_size) if token_id not in named)
         known = self.vocab_size if self.vocab_size < rows else None
@@ -160,7 +144,12 @@ class Tokenizer:
     def fingerprint(self) -> str:
         """16 hex digits of the vocabulary, the merges or scores, the pipeline in canonical form, and of what is put
         around texts where the tokens' names do not say it."""
-        return fingerprint(self._state, None if self._is_framed_by_name() else framing(self.roles))
+        own = framing(self.roles)
+        try:
+            by_name = find_roles(self._backend.token_to_id, self._where)
+        except UsageError:
+            return fingerprint(self._state, own)
+        return fingerprint(self._state, None if own == framing(replace(by_name, text_start=None)) else own)
 
     @cached_property
     def algorithm(self) -> str:
@@ -224,14 +213,13 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Texts to ids, as `encode` and faster for many."""
         with self._reading():
-            encodings = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
+            return [one.ids for one in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def encode_spans(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """Texts to ids, and which of its text's characters each stands for: from, and up to."""
         with self._reading():
-            encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
-        return [(encoding.ids, encoding.offsets) for encoding in encodings]
+            found = self._backend.encode_batch(list(texts), add_special_tokens=False)
+            return [(one.ids, one.offsets) for one in found]
 
     def encode_masked(self, text: str) -> list[int]:
         """As `encode`, but the spelling of the mask token becomes the mask: "the <mask> sat". So does any other usual
@@ -305,11 +293,7 @@ class Tokenizer:
         return found
 
     def encoding(self, text: str, *, special: bool = False) -> Encoding:
-        """A text's ids with their labels.
-
-        Args:
-            special: whether the spelling of a special token becomes that token.
-        """
+        """A text's ids with their labels; `special`: the spelling of a special token becomes that token."""
         ids = self.encode_special(text) if special else self.encode(text)
         return Encoding(text, tuple(ids), tuple(self.labels(ids)), self.count_unknown(ids))
 
@@ -353,21 +337,18 @@ class Tokenizer:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Turn into a sentence that the library does not take a text. Where this is to be expected, what it prints
-        about it is kept off the terminal."""
+        """One sentence where the library does not take a text; where that is to be expected, nothing of its own."""
         try:
             with no_native_stderr() if self._is_doubtful else nullcontext():
                 yield
         except TypeError as error:
-            raise BrokenInputError(
-                "The text holds half a surrogate pair, which is no character", "save the text as UTF-8"
-            ) from error
+            problem = "The text holds half a surrogate pair, which is no character"
+            raise BrokenInputError(problem, "save the text as UTF-8") from error
         except BaseException as error:
             if not is_panic(error):
                 raise
-            raise BrokenInputError(
-                f"{self._where} does not get through this text ({reason(error)})", "use another tokenizer"
-            ) from error
+            problem = f"{self._where} does not get through this text ({reason(error)})"
+            raise BrokenInputError(problem, "use another tokenizer") from error
 
     @cached_property
     def _spelled(self) -> Backend:
@@ -398,13 +379,6 @@ class Tokenizer:
         found = (self._backend.token_to_id(f"<0x{byte:02X}>") for byte in range(256))
         return frozenset(token_id for token_id in found if token_id is not None)
 
-    def _is_framed_by_name(self) -> bool:
-        try:
-            named = find_roles(self._backend.token_to_id, self._where)
-            return framing(self.roles) == framing(replace(named, text_start=None))
-        except UsageError:
-            return False
-
     def _before_mask(self, text: str) -> list[str]:
         """The text before a mask in pieces that are cut as if a word stood there.
 
@@ -419,11 +393,9 @@ class Tokenizer:
 
     def _goes_on(self, text: str, label: str) -> bool:
         """Whether a token belongs to the word before it."""
-        if self.algorithm == "word":
-            return False
         if self.algorithm == "wordpiece":
             return label.startswith("##")
-        return not text.endswith("</w>") and are_one_word(text, label)
+        return self.algorithm != "word" and not text.endswith("</w>") and are_one_word(text, label)
 
     def _characters(self, ids: Sequence[int], special: Sequence[bool]) -> Iterator[tuple[list[int], str]]:
         """Places with their label, those together that are parts of one character."""
@@ -444,10 +416,8 @@ class Tokenizer:
         checked = [int(token_id) for token_id in ids]
         for token_id in checked:
             if not 0 <= token_id < self.vocab_size:
-                raise UsageError(
-                    f"There is no token id {token_id} in this vocabulary of {self.vocab_size}",
-                    f"use ids from 0 to {self.vocab_size - 1}",
-                )
+                problem = f"There is no token id {token_id} in this vocabulary of {self.vocab_size}"
+                raise UsageError(problem, f"use ids from 0 to {self.vocab_size - 1}")
         return checked
 
 
@@ -462,34 +432,11 @@ def _check(roles: TokenRoles, vocab_size: int, where: str) -> None:
         raise BrokenInputError(f"{where} begins targets with no token", "give target_start one token at least")
     for token_id in (*roles.ids(), *roles.source_start, *roles.target_prefix):
         if not 0 <= token_id < vocab_size:
-            raise BrokenInputError(
-                f"{where} has no token id {token_id}, which is to be one of its special tokens",
-                "restore the tokenizer that the ids belong to",
-            )
+            problem = f"{where} has no token id {token_id}, which is to be one of its special tokens"
+            raise BrokenInputError(problem, "restore the tokenizer that the ids belong to")
 
 
-PIECE_CHARACTERS = 1 << 16
-
-
-def pieces(text: Text, limit: int = PIECE_CHARACTERS) -> Iterator[str]:
-    """Cut a text into pieces of at most `limit` characters whose concatenation is the text.
-
-    A cut lies before a line end, else before a space, where no word spans it; only a longer run without
-    either is cut within.
-    """
-    left = ""
-    for stretch in stretches(text):
-        left, start = left + stretch, 0
-        while len(left) - start > limit:
-            cut = left.rfind("\n", start + 1, start + limit + 1)
-            if cut < 0:
-                cut = left.rfind(" ", start + 1, start + limit + 1)
-            if cut < 0:
-                cut = start + limit
-            yield left[start:cut]
-            start = cut
-        left = left[start:]
-    yield left
+_BATCH_CHARACTERS = 1 << 20
 
 
 class TextCounts:
@@ -512,23 +459,17 @@ class TextCounts:
                     numbers.append(self.documents)
                     yield piece
 
-        for batch in batches(counted()):
+        batch: list[str] = []
+        size = 0
+        for piece in counted():
+            batch.append(piece)
+            size += len(piece) + 1
+            if size >= _BATCH_CHARACTERS:
+                yield list(zip(numbers, batch, strict=True))
+                numbers.clear()
+                batch, size = [], 0
+        if batch:
             yield list(zip(numbers, batch, strict=True))
-            numbers.clear()
-
-
-def batches(items: Iterable[str], characters: int = 1 << 20) -> Iterator[list[str]]:
-    """Gather texts into lists of about `characters` characters."""
-    batch: list[str] = []
-    size = 0
-    for item in items:
-        batch.append(item)
-        size += len(item) + 1
-        if size >= characters:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 FILE_NAME = "tokenizer.json"
@@ -556,9 +497,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
     if file != path and not file.is_file():
         if record.name == "manifest.json":
             raise BrokenInputError(f"{path} has lost its {FILE_NAME}", RECORDS[record.name][1])
-        raise UsageError(
-            f"The folder {path} holds no {FILE_NAME}", "name a run, or a file made by 'tfcli tokenize train'"
-        )
+        problem = f"The folder {path} holds no {FILE_NAME}"
+        raise UsageError(problem, "name a run, or a file made by 'tfcli tokenize train'")
     roles = None
     if isinstance(values.get("roles"), dict):
         recorded = {"roles": values["roles"]}
@@ -567,9 +507,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
     if "tokenizer_fingerprint" in values and tokenizer.fingerprint != values["tokenizer_fingerprint"]:
         which, remedy = RECORDS[record.name]
         given = shortened(str(values["tokenizer_fingerprint"]))
-        raise BrokenInputError(
-            f"{file} is not the tokenizer {which} (fingerprint {tokenizer.fingerprint}, not {given})", remedy
-        )
+        problem = f"{file} is not the tokenizer {which} (fingerprint {tokenizer.fingerprint}, not {given})"
+        raise BrokenInputError(problem, remedy)
     return tokenizer
 
 
