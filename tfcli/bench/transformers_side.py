@@ -14,8 +14,8 @@ from tfcli.bench.machine import require_transformers
 from tfcli.bench.measure import Answer, Side
 from tfcli.bench.work import ROLES, GenerationBench, GenerationWork
 from tfcli.data.batch import Batch
-from tfcli.interop.families.known import KNOWN_FAMILIES
-from tfcli.interop.families.layout import UnsupportedVariant
+from tfcli.interop.families import KNOWN_FAMILIES
+from tfcli.interop.families.layout import UnsupportedVariantError
 from tfcli.models.device import choose_device, synchronize
 from tfcli.models.presets import preset
 from tfcli.recipe.loading import build_recipe
@@ -73,7 +73,7 @@ def _written(section: ModelSection) -> dict[str, Any] | None:
     for layout in KNOWN_FAMILIES:
         try:
             return layout.write(section, ROLES)
-        except UnsupportedVariant:
+        except UnsupportedVariantError:
             continue
     return None
 

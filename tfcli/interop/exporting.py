@@ -14,8 +14,8 @@ from tokenizers import Tokenizer as Backend
 from tfcli.errors import UsageError
 from tfcli.files import claimed, replacing_folder, write_json, write_text
 from tfcli.generation.sampling import never_generated
-from tfcli.interop.families.known import KNOWN_FAMILIES
-from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariant, written_tokens
+from tfcli.interop.families import KNOWN_FAMILIES
+from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariantError, written_tokens
 from tfcli.interop.record import Exportable, ExportedRun
 from tfcli.interop.tensors import Parameters, checkpoint_of_parameters, precision_of, same_functions
 from tfcli.interop.token_roles import framing_template, prefix_token_ids
@@ -159,14 +159,14 @@ def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, 
     """
     layouts = sorted(KNOWN_FAMILIES, key=lambda layout: layout.name != own)
     last = [layout for layout in layouts if layout.name in _OWN_TOKENIZER and layout.name != own]
-    obstacles: dict[str, UnsupportedVariant] = {}
+    obstacles: dict[str, UnsupportedVariantError] = {}
     for tried in ([layout for layout in layouts if layout not in last], last):
         # Made again rather than kept: each way is a model, and the first that serves is the last that is made.
         for way, rewritten in same_functions(section, parameters):
             for layout in tried:
                 try:
                     return Expressed(layout, layout.write(way, roles) | _no_ends(roles), way, rewritten)
-                except UnsupportedVariant as obstacle:
+                except UnsupportedVariantError as obstacle:
                     obstacles.setdefault(layout.name, obstacle)
     families: dict[str, list[str]] = {}
     for name, inexpressible in obstacles.items():

@@ -21,7 +21,7 @@ from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines, 
 from tfcli.files import digest, replacing_folder, write_text
 from tfcli.interop.checkpoint import CONFIG_NAME, Checkpoint, read_checkpoint, weights_name
 from tfcli.interop.config import CheckpointConfig, read_optional
-from tfcli.interop.families.known import layout_of
+from tfcli.interop.families import layout_of
 from tfcli.interop.record import ImportedRun
 from tfcli.interop.tensors import canonical_names, multiplied, parameters_of_checkpoint, precision_of, settled_section
 from tfcli.interop.tokenizer_files import read_chat, read_roles, read_tokenizer

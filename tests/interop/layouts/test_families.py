@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.interop.checkpoint import read_checkpoint
 from tfcli.interop.exporting import AUTO_CLASSES
-from tfcli.interop.families.known import KNOWN_FAMILIES, layout_of
-from tfcli.interop.families.layout import UnsupportedVariant
+from tfcli.interop.families import KNOWN_FAMILIES, layout_of
+from tfcli.interop.families.layout import UnsupportedVariantError
 from tfcli.interop.tensors import canonical_names, parameters_of_checkpoint, settled_section
 from tfcli.models.build import build_model
 
@@ -96,7 +96,7 @@ def test_a_run_exports_and_is_the_same_function(family: Family, changes: dict[st
 @every_row("setting, changes", lambda family: family.not_there())
 def test_a_run_of_another_variant_is_refused(family: Family, setting: str, changes: dict[str, Any]) -> None:
     section = family.ours(**changes).section
-    with pytest.raises(UnsupportedVariant) as refusal:
+    with pytest.raises(UnsupportedVariantError) as refusal:
         family.layout.write(section, reference.ROLES)
     assert refusal.value.setting == setting
 

@@ -13,7 +13,7 @@ from tests.support.checkpoints import save_checkpoint
 from tfcli.generation.kv_cache import DecodingCache
 from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.exporting import export_run
-from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariant
+from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariantError
 from tfcli.interop.families.llama import LLAMA
 from tfcli.interop.importing import import_run
 from tfcli.interop.tensors import canonical_names, parameters_of_checkpoint
@@ -109,7 +109,7 @@ def test_settings_of_a_published_file_that_change_nothing() -> None:
 def expresses(layout: CheckpointFamily, section: ModelSection) -> bool:
     try:
         layout.write(section, reference.ROLES)
-    except UnsupportedVariant:
+    except UnsupportedVariantError:
         return False
     return True
 

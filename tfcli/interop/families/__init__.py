@@ -1,1 +1,41 @@
-"""One family of published checkpoints a file: its config, its tensors, in both directions."""
+"""Model families that tfcli imports and exports (`model_type` of config.json), and how to tell which one lies there;
+a file each for those of one layout: its config and its tensors, in both directions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfcli.errors import UsageError, shortened
+from tfcli.interop.families.bart import BART, MARIAN
+from tfcli.interop.families.bert import BERT, DISTILBERT, ROBERTA
+from tfcli.interop.families.gpt import GPT2, GPT_NEOX, OPENAI_GPT, OPT
+from tfcli.interop.families.layout import CheckpointFamily
+from tfcli.interop.families.llama import EUROBERT, GEMMA, GRANITE, LLAMA, MISTRAL, QWEN2, QWEN3
+from tfcli.interop.families.t5 import MT5, T5
+
+_DECODERS = (GPT2, OPENAI_GPT, LLAMA, MISTRAL, QWEN2, QWEN3, GRANITE, GPT_NEOX, OPT, GEMMA)
+KNOWN_FAMILIES = (*_DECODERS, BERT, ROBERTA, DISTILBERT, EUROBERT, BART, MARIAN, T5, MT5)
+"""In the order in which export tries them: the best known first."""
+
+
+def layout_of(values: Mapping[str, Any], where: object) -> CheckpointFamily:
+    """The family that a config.json belongs to.
+
+    Configs from before 2019's end have no `model_type`: those are told by a setting that only one family has.
+
+    Raises:
+        UsageError: it is of no family that tfcli reads; lists those it does.
+    """
+    name = values.get("model_type")
+    if name is None:
+        name = next((family for key, family in _TELLING.items() if key in values), None)
+    for layout in KNOWN_FAMILIES:
+        if name in (layout.name, *layout.also_named):
+            return layout
+    known = ", ".join(name for layout in KNOWN_FAMILIES for name in (layout.name, *layout.also_named))
+    said = (
+        "says no model_type" if name is None else f"is of model_type {shortened(repr(name))}, which tfcli does not read"
+    )
+    raise UsageError(f"{where} {said}", f"choose one of {known}")
+
+
+_TELLING = {"n_embd": "gpt2", "type_vocab_size": "bert", "d_kv": "t5", "static_position_embeddings": "marian"}

@@ -65,21 +65,18 @@ def _on_both_sides(name: str, of: str) -> tuple[Setting, Setting]:
     return replace(both[0], read=read), Setting(write=both[1].write)
 
 
+_OTHER_NORMS = ("normalize_before", "do_blenderbot_90_layernorm", "add_final_layer_norm")
 _NO_OTHER_NORM = "tfcli reads this family with a norm after every sublayer and no other"
 _ALL_LAYERS = "tfcli leaves out no layers in training"
 _SETTINGS = (
-    *(Setting.fixed(name, False, reason=_NO_OTHER_NORM) for name in ("normalize_before", "do_blenderbot_90_layernorm")),
-    Setting.fixed("add_final_layer_norm", False, reason=_NO_OTHER_NORM),
-    Setting.alias("hidden_size", "d_model"),
-    Setting.alias("num_hidden_layers", "encoder_layers"),
-    Setting.alias("num_attention_heads", "encoder_attention_heads"),
+    *(Setting.fixed(name, False, reason=_NO_OTHER_NORM) for name in _OTHER_NORMS),
+    *Setting.aliases(
+        hidden_size="d_model", num_hidden_layers="encoder_layers", num_attention_heads="encoder_attention_heads"
+    ),
     *BOTH_SIDES,
     Setting.constant("is_encoder_decoder", True),
-    Setting.integer("vocab_size", "vocab_size"),
-    Setting.integer("max_position_embeddings", "max_seq_len"),
-    Setting.integer("d_model", "d_model"),
-    Setting.integer("encoder_layers", "num_layers"),
-    Setting.integer("decoder_layers", "num_decoder_layers"),
+    *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", d_model="d_model"),
+    *Setting.integers(encoder_layers="num_layers", decoder_layers="num_decoder_layers"),
     *_on_both_sides("attention_heads", "num_heads"),
     *_on_both_sides("ffn_dim", "d_ff"),
     Setting.activation("activation_function", "gelu"),
@@ -142,33 +139,23 @@ def _bart_body(section: ModelSection) -> list[TensorMap]:
     return [*maps, *_layers(section)]
 
 
+_ONE_MATRIX = "tfcli reads BART with one matrix for embeddings and head"
+
 BART = CheckpointFamily(
     name="bart",
     settings=(
         Setting.family("bart", "BartForConditionalGeneration"),
-        Setting.fixed(
-            "tie_word_embeddings",
-            True,
-            reason="tfcli reads BART with one matrix for embeddings and head",
-            written=True,
-        ),
+        Setting.fixed("tie_word_embeddings", True, reason=_ONE_MATRIX, written=True),
         Setting.constant("normalize_before", False),  # CTranslate2 asks for it
         Setting.fixed("normalize_embedding", True, reason="tfcli reads BART with normalised embeddings"),
         Setting.fixed("static_position_embeddings", False, reason="tfcli reads BART with learned positions"),
-        Setting.fixed(
-            "extra_pos_embeddings", _OFFSET, reason=f"BART's table of positions is read from row {_OFFSET} on"
-        ),
+        Setting.fixed("extra_pos_embeddings", _OFFSET, reason=f"BART's positions are read from row {_OFFSET} on"),
         *_SETTINGS,
     ),
     form=_form(
         *("position_offset", "embedding_norm"),
-        last={
-            "positions": "learned",
-            "position_offset": _OFFSET,
-            "embedding_norm": True,
-            "share_embeddings": True,
-            "tie_embeddings": True,
-        },
+        last={"positions": "learned", "position_offset": _OFFSET}
+        | dict.fromkeys(("embedding_norm", "share_embeddings", "tie_embeddings"), True),
     ),
     given=BIASED | {"head_bias": True},
     without_effect=_WITHOUT_EFFECT,

@@ -15,7 +15,7 @@ from tfcli.interop.families.layout import (
     Fields,
     Setting,
     TensorMap,
-    UnsupportedVariant,
+    UnsupportedVariantError,
     affine,
     form,
     logit_bias,
@@ -36,22 +36,18 @@ _ENCODER = {
 }
 _GIVEN = BIASED | {"head": "transform", "head_bias": True}
 
+_LEARNED_ALONE = "tfcli knows BERT with learned positions alone"
+_AS_ENCODER = "tfcli knows BERT as an encoder"
+_OWN_TEXT_ALONE = "tfcli's encoder has nothing to attend to but its own text"
 _SIZES = (
     Setting(
         lambda config: {"token_types": config.integer("type_vocab_size", 2)},
         lambda section, _: {"type_vocab_size": section.token_types or _EXPORTED_TYPES},
     ),
-    Setting.fixed(
-        "position_embedding_type",
-        "absolute",
-        reason="tfcli knows BERT with learned positions alone",
-        written=True,
-    ),
-    Setting.fixed("is_encoder_decoder", False, reason="tfcli knows BERT as an encoder"),
+    Setting.fixed("position_embedding_type", "absolute", reason=_LEARNED_ALONE, written=True),
+    Setting.fixed("is_encoder_decoder", False, reason=_AS_ENCODER),
     Setting.fixed("directionality", "bidi", reason="tfcli's encoder sees the text on both sides"),
-    Setting.integer("hidden_size", "d_model"),
-    Setting.integer("num_hidden_layers", "num_layers"),
-    Setting.integer("num_attention_heads", "num_heads"),
+    *Setting.integers(hidden_size="d_model", num_hidden_layers="num_layers", num_attention_heads="num_heads"),
     Setting.integer("intermediate_size", "d_ff"),
 )
 _REST = (
@@ -59,13 +55,8 @@ _REST = (
     Setting.number("attention_probs_dropout_prob", "attention_dropout", default=0.1),
     Setting.number("layer_norm_eps", "norm_eps", default=1e-12),
     Setting.number("initializer_range", "init_std", default=0.02),
-    Setting.fixed("is_decoder", False, reason="tfcli knows BERT as an encoder", written=True),
-    Setting.fixed(
-        "add_cross_attention",
-        False,
-        reason="tfcli's encoder has nothing to attend to but its own text",
-        written=True,
-    ),
+    Setting.fixed("is_decoder", False, reason=_AS_ENCODER, written=True),
+    Setting.fixed("add_cross_attention", False, reason=_OWN_TEXT_ALONE, written=True),
     Setting.flag("tie_word_embeddings", "tie_embeddings", True),
     Setting.constant("use_cache", True),
     TOKENS,
@@ -97,13 +88,7 @@ def _embeddings(base: str, section: ModelSection) -> list[TensorMap]:
 
 
 def _body(base: str, section: ModelSection, head: str, transform: Mapping[str, str]) -> list[TensorMap]:
-    """Embeddings, layers, and the head but for its matrix.
-
-    Args:
-        base: what their names begin with.
-        head: the same of the head.
-        transform: the names of the head's first step.
-    """
+    """Embeddings, layers, and the head but for its matrix: `transform` are the names of its first step."""
     absent = (0.0, (section.token_types or _EXPORTED_TYPES, section.d_model))
     types = f"{base}.embeddings.token_type_embeddings.weight"
     maps = [*_embeddings(base, section), TensorMap(types, ("embedding.token_types",), absent=absent)]
@@ -120,8 +105,7 @@ BERT = CheckpointFamily(
     name="bert",
     settings=(
         Setting.family("bert", "BertForMaskedLM", "BertModel"),
-        Setting.integer("vocab_size", "vocab_size"),
-        Setting.integer("max_position_embeddings", "max_seq_len"),
+        *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len"),
         *_SIZES,
         Setting.activation("hidden_act", "gelu"),
         *_REST,
@@ -152,7 +136,7 @@ def _numbered(config: CheckpointConfig) -> Fields:
 
 def _write_numbered(section: ModelSection, roles: TokenRoles) -> Fields:
     if section.position_offset != roles.pad + 1:
-        raise UnsupportedVariant("position_offset", section.position_offset)
+        raise UnsupportedVariantError("position_offset", section.position_offset)
     return {"max_position_embeddings": section.max_seq_len + section.position_offset}
 
 
@@ -205,15 +189,9 @@ DISTILBERT = CheckpointFamily(
     name="distilbert",
     settings=(
         Setting.family("distilbert", "DistilBertForMaskedLM", "DistilBertModel"),
-        Setting.alias("hidden_size", "dim"),
-        Setting.alias("num_attention_heads", "n_heads"),
-        Setting.alias("num_hidden_layers", "n_layers"),
-        Setting.integer("vocab_size", "vocab_size"),
-        Setting.integer("max_position_embeddings", "max_seq_len"),
-        Setting.integer("dim", "d_model"),
-        Setting.integer("n_layers", "num_layers"),
-        Setting.integer("n_heads", "num_heads"),
-        Setting.integer("hidden_dim", "d_ff"),
+        *Setting.aliases(hidden_size="dim", num_attention_heads="n_heads", num_hidden_layers="n_layers"),
+        *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", dim="d_model"),
+        *Setting.integers(n_layers="num_layers", n_heads="num_heads", hidden_dim="d_ff"),
         Setting.activation("activation", "gelu"),
         Setting.number("dropout", "dropout", "embedding_dropout", default=0.1),
         Setting.number("attention_dropout", "attention_dropout", default=0.1),

@@ -8,7 +8,7 @@ import math
 from tfcli.interop.config import CheckpointConfig
 from tfcli.interop.families.bart import LAYER
 from tfcli.interop.families.layout import BIASED, TOKENS, CheckpointFamily, Fields, Setting, TensorMap, affine, form
-from tfcli.interop.families.llama import read_rotation, write_rotation
+from tfcli.interop.families.llama import ROTARY, alike_biases, read_rotation, write_rotation
 from tfcli.recipe.model import Activation, ModelSection
 
 _WITHOUT_EFFECT = (
@@ -18,6 +18,9 @@ _WITHOUT_EFFECT = (
     "n_special", "predict_special_tokens", "output_past",
 )  # fmt: skip
 
+_SCALED_ALIKE = "tfcli scales the scores of all layers alike"
+_OWN_TEXT_ALONE = "tfcli's decoder has nothing to attend to but its own text"
+_DECODER: Fields = {"architecture": "decoder", "positions": "learned", "norm": "layernorm"}
 _RATES = (
     Setting.number("resid_pdrop", "dropout", default=0.1),
     Setting.number("embd_pdrop", "embedding_dropout", default=0.1),
@@ -53,39 +56,21 @@ GPT2 = CheckpointFamily(
     name="gpt2",
     settings=(
         Setting.family("gpt2", "GPT2LMHeadModel"),
-        Setting.integer("vocab_size", "vocab_size"),
-        Setting.integer("n_positions", "max_seq_len"),
+        *Setting.integers(vocab_size="vocab_size", n_positions="max_seq_len"),
         Setting.alias("n_ctx", "n_positions"),
-        Setting.integer("n_embd", "d_model"),
-        Setting.integer("n_layer", "num_layers"),
-        Setting.integer("n_head", "num_heads"),
+        *Setting.integers(n_embd="d_model", n_layer="num_layers", n_head="num_heads"),
         Setting.integer("n_inner", "d_ff", lambda config: 4 * config.integer("n_embd")),
         Setting.activation("activation_function", "gelu_new"),
         *_RATES,
         _SCORES,
-        Setting.fixed(
-            "scale_attn_by_inverse_layer_idx", False, reason="tfcli scales the scores of all layers alike", written=True
-        ),
+        Setting.fixed("scale_attn_by_inverse_layer_idx", False, reason=_SCALED_ALIKE, written=True),
         Setting.constant("reorder_and_upcast_attn", False),
-        Setting.fixed(
-            "add_cross_attention",
-            False,
-            reason="tfcli's decoder has nothing to attend to but its own text",
-            written=True,
-        ),
+        Setting.fixed("add_cross_attention", False, reason=_OWN_TEXT_ALONE, written=True),
         Setting.flag("tie_word_embeddings", "tie_embeddings", True),
         Setting.constant("use_cache", True),
         TOKENS,
     ),
-    form=form(
-        {
-            "architecture": "decoder",
-            "positions": "learned",
-            "norm": "layernorm",
-            "norm_placement": "pre",
-            "attention_score": ("scaled_dot", "dot"),
-        }
-    ),
+    form=form({**_DECODER, "norm_placement": "pre", "attention_score": ("scaled_dot", "dot")}),
     given=BIASED | {"initialization": "gpt2"},
     # The order in which scores are scaled and the type they are computed in: rounding, not meaning.
     without_effect=(*_WITHOUT_EFFECT, "summary_last_dropout", "reorder_and_upcast_attn"),
@@ -108,8 +93,7 @@ OPENAI_GPT = CheckpointFamily(
         Setting.alias("n_ctx", "n_positions", 512),
         Setting(lambda config: {"d_ff": 4 * config.integer("n_embd", 768)}),
         Setting.integer("n_embd", "d_model", 768),
-        Setting.integer("n_layer", "num_layers", 12),
-        Setting.integer("n_head", "num_heads", 12),
+        *(Setting.integer(name, of, 12) for name, of in (("n_layer", "num_layers"), ("n_head", "num_heads"))),
         Setting.activation("afn", "gelu", _ACTIVATIONS, _WRITTEN),
         *_RATES,
         Setting.flag("tie_word_embeddings", "tie_embeddings", True),
@@ -117,9 +101,7 @@ OPENAI_GPT = CheckpointFamily(
     ),
     form=form(
         {
-            "architecture": "decoder",
-            "positions": "learned",
-            "norm": "layernorm",
+            **_DECODER,
             "norm_placement": "post",
             "inner_size": lambda section: section.inner_size == 4 * section.d_model,
             "activation": tuple(_WRITTEN),
@@ -185,12 +167,8 @@ GPT_NEOX = CheckpointFamily(
     name="gpt_neox",
     settings=(
         Setting.family("gpt_neox", "GPTNeoXForCausalLM"),
-        Setting.integer("vocab_size", "vocab_size"),
-        Setting.integer("max_position_embeddings", "max_seq_len"),
-        Setting.integer("hidden_size", "d_model"),
-        Setting.integer("num_hidden_layers", "num_layers"),
-        Setting.integer("num_attention_heads", "num_heads"),
-        Setting.integer("intermediate_size", "d_ff"),
+        *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", hidden_size="d_model"),
+        *Setting.integers(num_hidden_layers="num_layers", num_attention_heads="num_heads", intermediate_size="d_ff"),
         Setting.activation("hidden_act", "gelu"),
         Setting(_read_rotation, lambda section, _: _write_rotation(section)),
         Setting.flag("use_parallel_residual", "parallel_residual", True),
@@ -206,12 +184,10 @@ GPT_NEOX = CheckpointFamily(
     form=form(
         {
             "architecture": "decoder",
-            "positions": "rotary",
-            "position_layout": "halves",
-            "rotary_gain": lambda section: section.position_scaling_kind == "yarn" or section.rotary_gain == 1.0,
+            **ROTARY,
             "norm": "layernorm",
             "norm_placement": "pre",
-            "attention_output_bias": lambda section: section.attention_output_bias in (None, section.attention_bias),
+            "attention_output_bias": alike_biases,
         },
         "parallel_residual",
     ),
@@ -260,26 +236,19 @@ def _opt_body(section: ModelSection) -> list[TensorMap]:
     return [one for one in maps if one.absent is None or there["layer_norm" in one.theirs]]
 
 
+_ONE_SIZE = "tfcli's embeddings are as large as its layers' vectors"
+_LAST_NORM = "tfcli's layers with a norm before have one after the last"
+
 OPT = CheckpointFamily(
     name="opt",
     settings=(
         Setting.family("opt", "OPTForCausalLM"),
-        Setting.integer("vocab_size", "vocab_size"),
-        Setting.integer("max_position_embeddings", "max_seq_len"),
-        Setting.integer("hidden_size", "d_model"),
-        Setting.alias(
-            "word_embed_proj_dim",
-            "hidden_size",
-            reason="tfcli's embeddings are as large as its layers' vectors",
-        ),
+        *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", hidden_size="d_model"),
+        Setting.alias("word_embed_proj_dim", "hidden_size", reason=_ONE_SIZE),
         Setting(write=lambda section, _: {"word_embed_proj_dim": section.d_model}),
-        Setting.fixed(
-            "_remove_final_layer_norm", False, reason="tfcli's layers with a norm before have one after the last"
-        ),
+        Setting.fixed("_remove_final_layer_norm", False, reason=_LAST_NORM),
         Setting.fixed("layerdrop", 0, reason="tfcli leaves out no layers in training"),
-        Setting.integer("num_hidden_layers", "num_layers"),
-        Setting.integer("num_attention_heads", "num_heads"),
-        Setting.integer("ffn_dim", "d_ff"),
+        *Setting.integers(num_hidden_layers="num_layers", num_attention_heads="num_heads", ffn_dim="d_ff"),
         Setting.activation("activation_function", "relu"),
         Setting(_read_norms, lambda section, _: _write_norms(section)),
         Setting(_opt_read_biases, lambda section, _: {"enable_bias": _is_biased(section)}),
@@ -290,15 +259,7 @@ OPT = CheckpointFamily(
         Setting.constant("use_cache", True),
         TOKENS,
     ),
-    form=form(
-        {
-            "architecture": "decoder",
-            "positions": "learned",
-            "position_offset": 2,
-            "norm": "layernorm",
-            "norm_eps": 1e-5,
-        }
-    ),
+    form=form(_DECODER, last={"position_offset": 2, "norm_eps": 1e-5}),
     body=_opt_body,
     head=("lm_head.weight", "model.decoder.embed_tokens.weight"),
     prefix="model.",

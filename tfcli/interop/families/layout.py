@@ -14,31 +14,18 @@ from tfcli.records.roles import TokenRoles
 Fields = Mapping[str, Any]
 """Fields of a model section, or settings of a config.json, by name."""
 
+_BY_TANH = ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh")
 ACTIVATIONS: dict[str, Activation] = {
-    "relu": "relu",
-    "relu2": "relu2",
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_accurate": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_python_tanh": "gelu_tanh",
-    "silu": "silu",
-    "swish": "silu",
+    "relu": "relu", "relu2": "relu2", "gelu": "gelu", "gelu_python": "gelu",
+    **dict.fromkeys(_BY_TANH, "gelu_tanh"),
+    "silu": "silu", "swish": "silu",
 }
 """What checkpoints call the activations of an ungated feed-forward; several of their names are one function."""
-WRITTEN: dict[Activation, str] = {
-    "relu": "relu",
-    "relu2": "relu2",
-    "gelu": "gelu",
-    "gelu_tanh": "gelu_new",
-    "silu": "silu",
-}
+WRITTEN: dict[Activation, str] = {ours: ours for ours in ACTIVATIONS.values()} | {"gelu_tanh": "gelu_new"}
 """The name that an exported checkpoint gives each."""
 
 
-class UnsupportedVariant(Exception):
+class UnsupportedVariantError(Exception):
     """A family does not have the variant of a run: the setting that stands in the way, and its value."""
 
     def __init__(self, setting: str, value: object) -> None:
@@ -78,6 +65,11 @@ class Setting:
         return Setting._of(
             name, [of], lambda config: config.integer(name, default(config) if callable(default) else default)
         )
+
+    @staticmethod
+    def integers(**of: str) -> "tuple[Setting, ...]":
+        """Sizes that a file must say, each with its field."""
+        return tuple(Setting.integer(name, field) for name, field in of.items())
 
     @staticmethod
     def number(name: str, *of: str, default: float | None = None) -> "Setting":
@@ -124,6 +116,11 @@ class Setting:
         return Setting(read)
 
     @staticmethod
+    def aliases(**of: str) -> "tuple[Setting, ...]":
+        """Second names, each with the first."""
+        return tuple(Setting.alias(name, first) for name, first in of.items())
+
+    @staticmethod
     def constant(name: str, value: object) -> "Setting":
         """A setting that is written as it is, and says nothing of the model."""
         return Setting(write=lambda section, roles: {name: value})
@@ -142,18 +139,14 @@ class Setting:
 def written_tokens(roles: TokenRoles) -> dict[str, Any]:
     """The settings of special tokens that every family has."""
     ends = [roles.eos, *roles.more_ends]
-    return {
-        "bos_token_id": roles.bos,
-        "eos_token_id": ends if roles.more_ends else roles.eos,
-        "pad_token_id": roles.pad,
-    }
+    return {"bos_token_id": roles.bos, "eos_token_id": ends if ends[1:] else roles.eos, "pad_token_id": roles.pad}
 
 
 def _target_tokens(_: ModelSection, roles: TokenRoles) -> Fields:
     """With those that a target begins with, for which config.json has two settings."""
     names = ("decoder_start_token_id", "forced_bos_token_id")
     if len(roles.target_prefix) > len(names):
-        raise UnsupportedVariant("target_start", roles.target_prefix)
+        raise UnsupportedVariantError("target_start", roles.target_prefix)
     return {**written_tokens(roles), **dict(zip(names, roles.target_prefix, strict=False))}
 
 
@@ -213,15 +206,10 @@ _FIELDS = {one.name for one in fields(ModelSection)}
 
 def form(own: Fields, *free: str, last: Fields | None = None) -> dict[str, Any]:
     """The form that a family has of every setting, in the order of the checks: a value, several of them in a tuple, or
-    a condition on the section.
-
-    Args:
-        own: those that come first, and are not as in most families.
-        free: settings that the family has in all forms, where most have one.
-        last: further ones of its own.
-    """
-    plain = {name: value for name, value in _PLAIN_FORM.items() if name not in free}
-    return {**own, **{name: value for name, value in plain.items() if name not in own}, **(last or {})}
+    a condition on the section. First its `own`, then what most families have but for the `free` settings, which it has
+    in all forms, then the `last`, of its own too."""
+    plain = {name: value for name, value in _PLAIN_FORM.items() if name not in free and name not in own}
+    return {**own, **plain, **(last or {})}
 
 
 @dataclass(frozen=True)
@@ -271,10 +259,7 @@ def affine(
 ) -> list[TensorMap]:
     """Affine maps and norms, a weight and a bias each, by their names and ours: zeros and ones where a run has none.
 
-    Args:
-        names: several of ours, parted by spaces, lie side by side in one of theirs.
-        transposed: whether the checkpoint keeps the matrices as (in, out).
-        groups: how often those side by side do so, a part of each.
+    Several of our names, parted by spaces, lie side by side in one of theirs, a part of each so often as `groups` says.
     """
     maps, before = [], f"{theirs}." if theirs else ""
     for their, our in names.items():
@@ -344,11 +329,7 @@ class CheckpointFamily:
     renames: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, config: CheckpointConfig) -> ModelSection:
-        """The model section of a config.json.
-
-        Raises:
-            UsageError: a setting is missing, wrong, or one that tfcli's models do not have.
-        """
+        """The model section of a config.json; UsageError where a setting is missing, wrong, or none of tfcli's."""
         one_form = {
             name: value
             for name, value in self.form.items()
@@ -359,26 +340,20 @@ class CheckpointFamily:
         return replace(_PLAIN, **{**one_form, **self.given, **said})
 
     def write(self, section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
-        """The config.json of a model.
-
-        Raises:
-            Inexpressible: the family lacks the variant.
-        """
+        """The config.json of a model; UnsupportedVariantError where the family lacks the variant."""
         for name, wanted in self.form.items():
             # A layout that is left open stands for the usual one, and of a scale the factor counts.
             own = {"position_layout": section.layout, "scale_embeddings": section.embedding_scale != 1}
             value = own[name] if name in own else getattr(section, name)
             allowed = wanted if isinstance(wanted, tuple) else (wanted,)
             if not (wanted(section) if callable(wanted) else value in allowed):
-                raise UnsupportedVariant(name, value)
+                raise UnsupportedVariantError(name, value)
         return {name: value for setting in self.settings for name, value in setting.write(section, roles).items()}
 
     def tensors(self, section: ModelSection) -> list[TensorMap]:
         """All tensors of a model of this section."""
-        own_head = (
-            [] if section.tie_embeddings or section.head == "none" else [TensorMap(self.head[0], ("head.weight",))]
-        )
-        return [*self.body(section), *own_head]
+        has_own_head = not section.tie_embeddings and section.head != "none"
+        return [*self.body(section), *[TensorMap(self.head[0], ("head.weight",))] * has_own_head]
 
     def copies(self, section: ModelSection) -> dict[str, str]:
         """Names of tensors that may repeat another one: {"lm_head.weight": "model.embed_tokens.weight"}."""

@@ -19,14 +19,11 @@ from tfcli.recipe.model import Activation, ModelSection, PositionScaling
 _WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")
 """Settings that some files of the layout carry and that nothing reads."""
 
-_ACTIVATIONS: dict[str, Activation] = {
-    "silu": "swiglu",
-    "gelu": "geglu",
-    "gelu_pytorch_tanh": "geglu_tanh",
-    "swish": "swiglu",
-    "gelu_new": "geglu_tanh",
-}
 _WRITTEN: dict[Activation, str] = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_pytorch_tanh"}
+_ACTIVATIONS: dict[str, Activation] = {
+    **{theirs: ours for ours, theirs in _WRITTEN.items()},
+    "swish": "swiglu", "gelu_new": "geglu_tanh",
+}
 _SCALINGS = {name: name for name in ("default", *get_args(PositionScaling))}
 _ROOT_TOLERANCE = 1e-6
 """Relative: a file may write √d_model with few digits."""
@@ -40,10 +37,8 @@ def read_rotation(
 ) -> dict[str, Any]:
     """The settings of rotary positions: from `rope_parameters`, or `rope_scaling` of older files, or both alike.
 
-    Args:
-        names: what the family calls the base and the share of a head that is turned.
-        share: the family's, where the file says none.
-        size: of a head. None: the family turns whole heads.
+    `names` are what the family calls the base and the share of a head (of `size`; None: of whole heads alone) that is
+    turned, `share` what it is where the file says none.
     """
     theta = config.number(names[0], 10_000.0)
     parameters, scaling_alone = config.mapping("rope_parameters"), config.mapping("rope_scaling")
@@ -153,14 +148,19 @@ def _layer(section: ModelSection, theirs: str, ours: str) -> list[TensorMap]:
     return maps
 
 
+ROTARY: Fields = {
+    "positions": "rotary",
+    "position_layout": "halves",
+    "rotary_gain": lambda section: section.position_scaling_kind == "yarn" or section.rotary_gain == 1.0,
+}
+
+
 def _form(*free: str, own: Fields | None = None, architecture: str = "decoder") -> dict[str, Any]:
     """What families of the layout have: `own` beside the rest, `free` in several forms."""
     first: Fields = {
         "architecture": architecture,
-        "positions": "rotary",
-        "position_layout": "halves",
+        **ROTARY,
         "position_dim": lambda section: section.position_dim in (None, section.size_per_head),
-        "rotary_gain": lambda section: section.position_scaling_kind == "yarn" or section.rotary_gain == 1.0,
         "norm": "rmsnorm",
         "norm_placement": "pre",
         "activation": tuple(_WRITTEN),
@@ -168,7 +168,7 @@ def _form(*free: str, own: Fields | None = None, architecture: str = "decoder") 
     return form(first, "num_kv_heads", "head_dim", *free, last=own)
 
 
-def _alike_biases(section: ModelSection) -> bool:
+def alike_biases(section: ModelSection) -> bool:
     """Such families have one switch for the biases of attention."""
     return section.attention_output_bias in (None, section.attention_bias)
 
@@ -196,16 +196,8 @@ def _family(
     without_effect: tuple[str, ...] = (),
     **others: Any,
 ) -> CheckpointFamily:
-    """A family of the layout.
-
-    Args:
-        own: settings that Llama does not have.
-        kv_heads: the family's, where the file says nothing of them. None, and where it says null: num_heads.
-        head_dim: the family's, where the file says none. None: d_model / num_heads.
-        gate: its activations.
-        tied: whether head and embedding are one where the file does not say.
-        others: what else the layout has otherwise than Llama.
-    """
+    """A family of the layout. `own` are settings that Llama does not have, `others` what else it has otherwise;
+    `kv_heads`, `head_dim` and `tied` count where the file says nothing of them (kv_heads: not even null)."""
 
     def usual_kv_heads(config: CheckpointConfig) -> int:
         heads = config.integer("num_attention_heads")
@@ -221,11 +213,9 @@ def _family(
         gate,
         Setting.integer("hidden_size", "d_model"),
         Setting.number("initializer_range", "init_std", default=0.02),
-        Setting.integer("intermediate_size", "d_ff"),
-        Setting.integer("max_position_embeddings", "max_seq_len"),
+        *Setting.integers(intermediate_size="d_ff", max_position_embeddings="max_seq_len"),
         Setting.constant("model_type", name),
-        Setting.integer("num_attention_heads", "num_heads"),
-        Setting.integer("num_hidden_layers", "num_layers"),
+        *Setting.integers(num_attention_heads="num_heads", num_hidden_layers="num_layers"),
         Setting.integer("num_key_value_heads", "num_kv_heads", usual_kv_heads),
         Setting.number("rms_norm_eps", "norm_eps"),
         Setting.fixed("rope_interleaved", False, reason="the layout rotates dimensions that lie half a head apart"),
@@ -254,7 +244,7 @@ LLAMA = _family(
     "llama",
     "LlamaForCausalLM",
     *(_ATTENTION_BIAS, _MLP_BIAS, _WRITTEN_ONE_PIECE),
-    form=_form(own={"attention_output_bias": _alike_biases, "num_heads": _whole_heads}),
+    form=_form(own={"attention_output_bias": alike_biases, "num_heads": _whole_heads}),
 )
 
 
@@ -323,7 +313,7 @@ QWEN3 = _family(
     head_dim=128,
     form=_form(
         *("sliding_window", "query_key_norm"),
-        own={"query_key_norm": True, "attention_output_bias": _alike_biases, "feed_forward_bias": False},
+        own={"query_key_norm": True, "attention_output_bias": alike_biases, "feed_forward_bias": False},
     ),
     without_effect=_WINDOW_OFF,
 )
@@ -380,7 +370,7 @@ GRANITE = _family(
     Setting.constant("residual_multiplier", 1.0),
     form=_form(
         *("scale_embeddings", "attention_score", "scale_logits"),
-        own={"attention_score": ("scaled_dot", "dot"), "attention_output_bias": _alike_biases},
+        own={"attention_score": ("scaled_dot", "dot"), "attention_output_bias": alike_biases},
     ),
     factors=_granite_factors,
 )
@@ -413,7 +403,7 @@ GEMMA = _family(
     form=_form(
         "scale_embeddings",
         own={
-            "attention_output_bias": _alike_biases,
+            "attention_output_bias": alike_biases,
             "feed_forward_bias": False,
             "activation": ("geglu_tanh", "swiglu"),
             "scale_embeddings": True,
@@ -439,7 +429,7 @@ EUROBERT = _family(
     form=_form(
         "head_bias",
         own={
-            "attention_output_bias": _alike_biases,
+            "attention_output_bias": alike_biases,
             "head_bias": lambda section: section.head_bias == section.feed_forward_bias,
             "num_heads": _whole_heads,
         },

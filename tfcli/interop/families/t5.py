@@ -39,16 +39,13 @@ _WRITTEN: dict[Activation, str] = WRITTEN | {
     "swiglu": "gated-silu",
     "geglu": "gated-gelu_python",
 }
+_DROPOUTS = ("dropout", "embedding_dropout", "attention_dropout", "activation_dropout")
 _HEAD, _EMBEDDING = "lm_head.weight", "shared.weight"
 
 
 def _settings(model_type: str, model_class: str, usual: str, ending: Setting) -> tuple[Setting, ...]:
-    """What config.json of both has.
-
-    Args:
-        usual: the family's feed-forward, where the file names none.
-        ending: how head and embeddings belong together.
-    """
+    """What config.json of both has; `usual` is the feed-forward where the file names none, and `ending` says how head
+    and embeddings belong together."""
 
     def read_activation(config: CheckpointConfig) -> Fields:
         name, gated = config.choice("feed_forward_proj", _PROJECTIONS, usual)
@@ -58,18 +55,13 @@ def _settings(model_type: str, model_class: str, usual: str, ending: Setting) ->
 
     return (
         Setting.family(model_type, model_class),
-        Setting.alias("hidden_size", "d_model"),
-        Setting.alias("num_attention_heads", "num_heads"),
-        Setting.alias("num_hidden_layers", "num_layers"),
+        *Setting.aliases(hidden_size="d_model", num_attention_heads="num_heads", num_hidden_layers="num_layers"),
         Setting.alias("head_dim", "d_kv"),
         *BOTH_SIDES,
         Setting.constant("is_encoder_decoder", True),
         Setting.integer("vocab_size", "vocab_size"),
         Setting.integer("n_positions", "max_seq_len", 512),
-        Setting.integer("d_model", "d_model"),
-        Setting.integer("d_kv", "head_dim"),
-        Setting.integer("d_ff", "d_ff"),
-        Setting.integer("num_layers", "num_layers"),
+        *Setting.integers(d_model="d_model", d_kv="head_dim", d_ff="d_ff", num_layers="num_layers"),
         Setting.integer("num_decoder_layers", "num_decoder_layers", lambda config: config.integer("num_layers")),
         Setting.integer("num_heads", "num_heads"),
         Setting.integer("relative_attention_num_buckets", "position_buckets", 32),
@@ -77,11 +69,7 @@ def _settings(model_type: str, model_class: str, usual: str, ending: Setting) ->
         Setting.number("layer_norm_epsilon", "norm_eps", default=1e-6),
         Setting(read_activation, lambda section, _: {"feed_forward_proj": _WRITTEN[section.activation]}),
         # One rate for all places. T5 also drops what leaves the last norms, in training alone; tfcli does not.
-        Setting.number(
-            "dropout_rate",
-            *("dropout", "embedding_dropout", "attention_dropout", "activation_dropout"),
-            default=0.1,
-        ),
+        Setting.number("dropout_rate", *_DROPOUTS, default=0.1),
         Setting.constant("initializer_factor", 1.0),
         ending,
         Setting.constant("use_cache", True),
@@ -95,22 +83,21 @@ def _read_tying(config: CheckpointConfig) -> Fields:
     return {"tie_embeddings": scale, "scale_logits": scale}  # unless the tensors say otherwise
 
 
-def _write_tying(section: ModelSection) -> Fields:
-    return {"tie_word_embeddings": section.tie_embeddings, "scale_decoder_outputs": section.scale_logits}
+_TYING = Setting(
+    _read_tying,
+    lambda section, _: {"tie_word_embeddings": section.tie_embeddings, "scale_decoder_outputs": section.scale_logits},
+)
+_TYING_BY_TENSORS = Setting(
+    lambda _: {"tie_embeddings": False, "scale_logits": False},  # unless the tensors say otherwise
+    lambda section, _: {"tie_word_embeddings": section.tie_embeddings},
+)
 
 
 def _form(*free: str, own: Fields) -> dict[str, Any]:
     first = {
-        "architecture": "encoder-decoder",
-        "positions": "t5",
-        "norm": "rmsnorm",
-        "norm_placement": "pre",
-        "attention_score": "dot",
-        "attention_bias": False,
-        "attention_output_bias": (None, False),
-        "feed_forward_bias": False,
-        "activation": tuple(_WRITTEN),
-        "share_embeddings": True,
+        "architecture": "encoder-decoder", "positions": "t5", "norm": "rmsnorm", "norm_placement": "pre",
+        "attention_score": "dot", "attention_bias": False, "attention_output_bias": (None, False),
+        "feed_forward_bias": False, "activation": tuple(_WRITTEN), "share_embeddings": True,
     }
     return form({**own, **first}, "head_dim", *free)
 
@@ -166,26 +153,13 @@ def _family(
 
 T5 = _family(
     "t5",
-    _settings(
-        "t5",
-        "T5ForConditionalGeneration",
-        "relu",
-        Setting(_read_tying, lambda section, _: _write_tying(section)),
-    ),
+    _settings("t5", "T5ForConditionalGeneration", "relu", _TYING),
     _form("scale_logits", own={}),
     (),
 )
 MT5 = _family(
     "mt5",
-    _settings(
-        "mt5",
-        "MT5ForConditionalGeneration",
-        "gated-gelu",
-        Setting(
-            lambda _: {"tie_embeddings": False, "scale_logits": False},  # unless the tensors say otherwise
-            lambda section, _: {"tie_word_embeddings": section.tie_embeddings},
-        ),
-    ),
+    _settings("mt5", "MT5ForConditionalGeneration", "gated-gelu", _TYING_BY_TENSORS),
     _form(own={"scale_logits": False}),
     ("tokenizer_class",),
 )

@@ -1,4 +1,4 @@
-"""Every family, in the order of `tfcli.interop.families.known`."""
+"""Every family, in the order of `tfcli.interop.families`."""
 
 from tests.interop.layouts.families import (
     bart,
