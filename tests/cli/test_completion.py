@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tfcli.cli.candidates import answer, candidates
-from tfcli.corpora.builtin import KINDS, PREFIX
+from tfcli.corpora.open import KINDS, PREFIX
 from tfcli.models.presets import PRESETS
 from tfcli.recipe.recipe import known_keys
 from tfcli.recipe.shipped import shipped_recipes

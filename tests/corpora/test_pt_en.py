@@ -170,6 +170,6 @@ def test_alignments_stay_inside_the_sentences_and_cover_them(many):
 
 def test_nothing_but_the_standard_library_is_loaded():
     heavy = "{'numpy', 'torch', 'datasets', 'tokenizers', 'pydantic'}"
-    modules = "sys, tfcli.corpora.pt_en, tfcli.corpora.builtin"
+    modules = "sys, tfcli.corpora.pt_en, tfcli.corpora.open"
     code = f"import {modules}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,7 +2,7 @@
 
 from pydoc_data import topics as pydoc_topics
 
-from tfcli.corpora.builtin import python_docs, python_docs_fingerprint
+from tfcli.corpora.open import open_source, python_docs
 
 
 def test_documents_are_the_topics_sorted_by_name():
@@ -14,9 +14,9 @@ def test_documents_are_the_topics_sorted_by_name():
 
 
 def test_the_fingerprint_follows_the_content(monkeypatch):
-    before = python_docs_fingerprint()
-    assert before == python_docs_fingerprint()
+    before = open_source("builtin:python-docs", "text").fingerprint()
+    assert before == open_source("builtin:python-docs", "text").fingerprint()
     changed = dict(pydoc_topics.topics)
     changed["if"] += " "
     monkeypatch.setattr(pydoc_topics, "topics", changed)
-    assert python_docs_fingerprint() != before
+    assert open_source("builtin:python-docs", "text").fingerprint() != before

@@ -115,7 +115,7 @@ def _runs() -> Candidates:
 
 
 def _sources(word: str) -> Candidates:
-    from tfcli.corpora.builtin import KINDS, PREFIX
+    from tfcli.corpora.open import KINDS, PREFIX
 
     sides, comma, begun = word.rpartition(",")  # of pairs in two files
     yield from ((f"{PREFIX}{name}", "") for name in KINDS)

@@ -25,13 +25,8 @@ _TABLES = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow")
 
 
 def open_files(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
-    """The files that a path or a glob names, in the order of their names.
-
-    A document is a record of a table, or a whole `.txt` or `.md` file.
-
-    Raises:
-        UsageError: there is no such file, it is a folder, empty, of an unknown or the wrong kind.
-    """
+    """The files that a path or a glob names, in the order of their names. A document is a record of a table, or a whole
+    `.txt` or `.md` file."""
     files = [stored_file(path) for path in _paths(name)]
     for file in files:
         _require_known(file)
@@ -40,22 +35,14 @@ def open_files(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
 
 
 def table_columns(name: str) -> tuple[str, ...]:
-    """The columns of text in the first file that a path or a glob names; none where that is no table.
-
-    Raises:
-        UsageError: there is no such file.
-        BrokenInputError: its first record cannot be read.
-    """
+    """The columns of text in the first file that a path or a glob names; none where that is no table."""
     file = stored_file(_paths(name)[0])
     return _table(file, None).columns if file.suffix in _TABLES else ()
 
 
 def require_there(name: str) -> None:
-    """Refuse a path, a glob, or two paths joined by a comma, of which nothing is there, and a file of an unknown kind.
-
-    Raises:
-        UsageError: names it, and the nearest that is there.
-    """
+    """Refuse a path, a glob, or two paths joined by a comma, of which nothing is there, and a file of an unknown kind;
+    the UsageError names the nearest that is there."""
     is_one = is_there(name) or "," not in name
     for part in [name] if is_one else filter(None, name.split(",")):
         for path in _paths(part):
@@ -80,11 +67,7 @@ def expanded(name: str) -> Path:
 
 
 def open_parallel(name: str) -> Source:
-    """The pairs of two parallel text files whose paths are joined by a comma.
-
-    Raises:
-        UsageError: there are not two, one is missing or empty, or one is a table.
-    """
+    """The pairs of two parallel text files whose paths are joined by a comma."""
     names = name.split(",")
     if len(names) != 2 or not all(names):
         raise UsageError(f"'{name}' names {len(names)} files", "join two parallel files by one comma, as in a.de,a.en")
@@ -94,11 +77,7 @@ def open_parallel(name: str) -> Source:
             remedy = "join two plain text files, one sentence a line, or name the table alone"
             raise UsageError(f"{file.label} is a table", remedy)
         require_content(file)
-    return _file_source(name, "pairs", None, files, _parallel_documents(*files))
-
-
-def _parallel_documents(source: StoredFile, target: StoredFile) -> Callable[[], Iterator[Document]]:
-    """How to read the pairs of two files; reading raises BrokenInputError when their lengths differ."""
+    source, target = files
 
     def documents() -> Iterator[Document]:
         lengths = [0, 0]
@@ -111,7 +90,7 @@ def _parallel_documents(source: StoredFile, target: StoredFile) -> Callable[[], 
             problem = f"{source.label} has {lengths[0]} lines and {target.label} has {lengths[1]}"
             raise BrokenInputError(problem, "give files in which line n of one translates line n of the other")
 
-    return documents
+    return _file_source(name, "pairs", None, files, documents)
 
 
 def _sentences(file: StoredFile) -> Iterator[str]:
@@ -120,11 +99,7 @@ def _sentences(file: StoredFile) -> Iterator[str]:
 
 
 def open_standard_input(kind: Kind, columns: Sequence[str] | None) -> Source:
-    """What arrives on standard input: one text, or pairs separated by a tab, one a line.
-
-    Raises:
-        UsageError: nothing arrives.
-    """
+    """What arrives on standard input: one text, or pairs separated by a tab, one a line."""
     spool = standard_input(kind)
     file = StoredFile(spool.path, "Standard input", ".txt" if kind == "text" else ".tsv", spool=spool)
     require_content(file)
@@ -152,10 +127,7 @@ def _reader(file: StoredFile, kind: Kind, columns: Sequence[str] | None) -> Call
         problem = f"{file.label} holds text, where pairs are needed"
         raise UsageError(problem, "name a table with two columns, or two parallel files joined by a comma")
 
-    def documents() -> Iterator[Document]:
-        yield read_text(file)
-
-    return documents
+    return lambda: iter((read_text(file),))
 
 
 def _table(file: StoredFile, columns: Sequence[str] | None) -> Table:

@@ -16,18 +16,18 @@ _NAME = re.compile(r"hf:(?P<name>[\w.-]+/[\w.-]+)(?::(?P<config>[^:@]+))?(?:@(?P
 
 
 def open_hub(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
-    """A dataset on the hub: the split that is named, else its own train and validation, else train.
-
-    Raises:
-        UsageError: the name is malformed, or there is no such dataset, configuration, split or column.
-        TfcliError: the hub cannot be reached.
-    """
+    """A dataset on the hub: the split that is named, else its own train and validation, else train."""
     match = _NAME.fullmatch(name)
     if not match:
         remedy = "write hf:owner/name, hf:owner/name:config or hf:owner/name@split"
         raise UsageError(f"'{shortened(name)}' is no dataset name", remedy)
     with _explained(name):
-        builder = _library().load_dataset_builder(match["name"], match["config"])
+        import datasets
+
+        datasets.disable_progress_bars()  # what goes wrong is said by our errors: its own bars and log lines are off
+        for library in ("datasets", "huggingface_hub", "fsspec"):
+            logging.getLogger(library).setLevel(logging.CRITICAL)
+        builder = datasets.load_dataset_builder(match["name"], match["config"])
         streams = builder.as_streaming_dataset()
     splits = _splits(name, match["split"], list(streams))
     readers = {split: _reader(name, split, streams[split], kind, columns) for split in splits}
@@ -44,16 +44,6 @@ def open_hub(name: str, kind: Kind, columns: Sequence[str] | None) -> Source:
         lambda: digest(match["name"], builder.config_id, builder.hash, splits, kind, columns),
         divided if splits == list(PARTS) else None,
     )
-
-
-def _library() -> Any:
-    """The `datasets` library; what goes wrong is said by our errors, so its own log lines and bars are off."""
-    import datasets
-
-    datasets.disable_progress_bars()
-    for name in ("datasets", "huggingface_hub", "fsspec"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    return datasets
 
 
 def _splits(name: str, wanted: str | None, there: list[str]) -> list[str]:

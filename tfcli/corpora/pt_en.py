@@ -117,6 +117,7 @@ class Rule:
         self._meets = [[_value(name) for name in pair.split()] for pair in meets.split(", ") if pair]
 
     def __call__(self, draw: Draw, *arguments: Any) -> Any:
+        """What it says, its arguments in their order."""
         return self.make(draw, **(self._defaults | dict(zip(self._defaults, arguments, strict=False))))
 
     def make(self, draw: Draw, /, **bound: Any) -> Any:

@@ -178,6 +178,8 @@ def alignment(phrase: Phrase) -> tuple[tuple[int, int], ...]:
 
 
 class Noun(NamedTuple):
+    """Both sides in singular and plural; its gender is the Portuguese one."""
+
     pt: str
     pt_plural: str
     gender: str
@@ -381,6 +383,7 @@ def adjectives_of(noun: Noun, words: Sequence[Adjective] = LEXICON["looks"]) -> 
 
 @step
 def look(draw: Draw, noun: Noun, *lists: tuple[Adjective, ...]) -> Adjective:
+    """A word that can be said of a thing or a person."""
     return draw.one(adjectives_of(noun, *lists))
 
 

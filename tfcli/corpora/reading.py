@@ -29,22 +29,15 @@ from tfcli.outputs import reading
 COMPRESSIONS = (".gz", ".zst")
 LONGEST = 64 << 20
 """Bytes of a line, or of a record of several lines."""
-
 CHUNK = 1 << 20
 """Bytes that are read at a time."""
-
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MOST = 6
 """Of the machine's memory, the part that one text of a stream may have: a longer one may never end."""
 
 
 class Spool:
-    """The bytes of a stream in a temporary file, removed when nobody needs them or the program ends.
-
-    Raises:
-        TfcliError: the temporary folder is full or cannot be written to.
-        BrokenInputError: it is to be one text, and may never end.
-    """
+    """The bytes of a stream in a temporary file, removed when nobody needs them or the program ends."""
 
     def __init__(self, stream: BinaryIO, label: str, *, is_text: bool = False) -> None:
         try:
@@ -84,16 +77,12 @@ class StoredFile:
     """A file that can be read any number of times."""
 
     path: Path
-
     label: str
     """What messages call it."""
-
     suffix: str
     """The kind of content: `.txt`, `.csv`, …, without the compression."""
-
     compression: str = ""
     """`.gz`, `.zst` or nothing."""
-
     spool: Spool | None = None
     """Keeps a temporary file alive as long as it can be read."""
 
@@ -103,11 +92,7 @@ class StoredFile:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Yield the bytes, decompressed.
-
-        Raises:
-            BrokenInputError: a compressed file is truncated or none at all, or the disk fails.
-        """
+        """Yield the bytes, decompressed; BrokenInputError where it is truncated, none, or the disk fails."""
         try:
             with _opened(self.path, self.compression) as stream:
                 yield stream
@@ -119,11 +104,7 @@ class StoredFile:
 
 
 def stored_file(path: Path) -> StoredFile:
-    """Describe the file at `path` by the suffixes of its name.
-
-    Raises:
-        UsageError: this command is to write it, too.
-    """
+    """Describe the file at `path` by the suffixes of its name; UsageError where this command is to write it, too."""
     reading(path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
@@ -131,12 +112,7 @@ def stored_file(path: Path) -> StoredFile:
 
 
 def require_content(file: StoredFile) -> None:
-    """Refuse a file that cannot be opened or holds no byte.
-
-    Raises:
-        UsageError: naming the file and the reason.
-        BrokenInputError: it is compressed and broken from the start.
-    """
+    """Refuse a file that cannot be opened, holds no byte, or is compressed and broken from the start."""
     try:
         file.path.open("rb").close()
     except OSError as error:
@@ -148,21 +124,15 @@ def require_content(file: StoredFile) -> None:
 
 def read_text(file: StoredFile) -> Text:
     """The whole file as one text, line endings as they are, without a byte order mark; a long one is read when used.
-
-    Raises:
-        BrokenInputError: it is binary, not UTF-8, or truncated; of a long one, when it is read there.
-    """
+    BrokenInputError where it is binary, not UTF-8, or truncated."""
     stretches = _stretches(file)
     first = next(stretches, "")
     return first if next(stretches, None) is None else LongText(partial(_stretches, file))
 
 
 def read_lines(file: StoredFile) -> Iterator[str]:
-    """The lines of a file with their endings; only a line feed ends a line.
-
-    Raises:
-        BrokenInputError: it is binary, not UTF-8, truncated, or a line has more than `LONGEST` bytes.
-    """
+    """The lines of a file with their endings; only a line feed ends a line. BrokenInputError as `read_text`, and where
+    a line has more than `LONGEST` bytes."""
     offset = 0
     with file.open() as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), 1):

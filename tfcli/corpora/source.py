@@ -54,26 +54,18 @@ class Source:
 
     names: tuple[str, ...]
     """As the user wrote them."""
-
     kind: Kind
-
     documents: Callable[[], Iterator[Document]]
     """Every document; of a source with its own division, both parts."""
-
     fingerprint: Callable[[], str]
     """Of the content: bytes of files; version, seed and count of generators; revision on the hub."""
-
     divided: Callable[[], Iterator[tuple[Part, Document]]] | None = None
     """The source's own division, where it has one: every document once, in the order of `documents`."""
 
 
 def texts(document: Document) -> Iterator[Text]:
     """The texts of a document: itself, or both sides of a pair."""
-    if isinstance(document, Pair):
-        yield document.source
-        yield document.target
-    else:
-        yield document
+    return iter((document.source, document.target) if isinstance(document, Pair) else (document,))
 
 
 def stretches(text: Text) -> Iterable[str]:

@@ -8,8 +8,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Literal
 
-from tfcli.corpora.builtin import DEFAULT
-from tfcli.corpora.open import open_source
+from tfcli.corpora.open import DEFAULT, open_source
 from tfcli.corpora.source import PARTS, Document, Kind, Pair, Part, Source, is_blank, stretches, texts
 from tfcli.errors import UsageError
 from tfcli.files import digest
@@ -40,11 +39,8 @@ class TrainValidationSplit:
     """The validation part, where `split` is "file"."""
 
     def parts(self) -> Iterator[tuple[Part, Document]]:
-        """Every document once, or every piece of one, with its part; afresh at each call.
-
-        Raises:
-            UsageError: at the end, when a part holds no text.
-        """
+        """Every document once, or every piece of one, with its part; afresh at each call. UsageError at the end, when a
+        part holds no text."""
         seen: set[Part] = set()
         for part, document in self._divided():
             if part not in seen and not all(is_blank(text) for text in texts(document)):
@@ -55,11 +51,8 @@ class TrainValidationSplit:
                 raise self._empty(part)
 
     def only(self, part: Part) -> Iterator[Document]:
-        """The documents of one part; of a division by file, only that file is read.
-
-        Raises:
-            UsageError: at the end, when a part holds no text; a division by file does not look.
-        """
+        """The documents of one part; of a division by file only that file is read, and nobody looks whether it holds
+        text."""
         if self.validation:
             return (self.source if part == "train" else self.validation).documents()
         return (document for its_part, document in self.parts() if its_part == part)
@@ -103,11 +96,7 @@ def evaluation_only(source: Source) -> TrainValidationSplit:
 
 
 def open_split(section: DataSection, kind: Kind) -> TrainValidationSplit:
-    """Open the source of a recipe's data section, or the built-in one of that kind, and divide it.
-
-    Raises:
-        UsageError, BrokenInputError, TfcliError: as `open_source` and `divide`.
-    """
+    """Open the source of a recipe's data section, or the built-in one of that kind, and divide it; errors as there."""
     source = open_source(
         section.source or DEFAULT[kind],
         kind,

@@ -33,20 +33,15 @@ class Table:
 
     label: str
     """What messages call it."""
-
     columns: tuple[str, ...]
     """The columns that can hold text."""
-
     rows: Callable[[tuple[str, ...]], Iterator[tuple[str, ...]]]
     """The values of the given columns, record by record; a missing value is empty."""
 
 
 def table_documents(table: Table, kind: Kind, wanted: Sequence[str] | None) -> Callable[[], Iterator[Document]]:
-    """How to read a table's documents, from the columns `wanted` or else the obvious ones.
-
-    Raises:
-        UsageError: the columns are not there, or there is no obvious choice.
-    """
+    """How to read a table's documents, from the columns `wanted` or else the obvious ones; UsageError where there are
+    none such."""
     chosen = _chosen(table, kind, wanted)
     if kind == "text":
         return lambda: (text for (text,) in table.rows(chosen))
@@ -54,11 +49,7 @@ def table_documents(table: Table, kind: Kind, wanted: Sequence[str] | None) -> C
 
 
 def require_column_count(kind: Kind, wanted: Sequence[str] | None) -> None:
-    """Refuse `data.columns` with the wrong number of names.
-
-    Raises:
-        UsageError: naming the columns received.
-    """
+    """Refuse `data.columns` with the wrong number of names."""
     count = 1 if kind == "text" else 2
     if wanted is not None and len(wanted) != count:
         expected = "one name for text" if kind == "text" else "two names for pairs (source, target)"
@@ -101,13 +92,14 @@ def delimited_table(file: StoredFile, wanted: Sequence[str] | None) -> Table:
     "Sim., Yes." is a record.
     A file without a header has the columns "1", "2", … The columns `wanted` overrule this: names that are
     in the first row make it a header, and the numbers make it a record.
-
-    Raises:
-        BrokenInputError: the first row cannot be read.
     """
     first = next((row for _, row in _numbered_rows(file)), [])
-    header = _has_header(first, wanted)
-    columns = tuple(first) if header else _positions(first)
+    numbers = tuple(str(place) for place in range(1, len(first) + 1))
+    asked = set(wanted or ())
+    header = bool(asked) and asked <= set(first)
+    if not header and not (asked and asked <= set(numbers)):
+        header = len(set(first)) == len(first) and all(_NAME.fullmatch(cell) for cell in first)
+    columns = tuple(first) if header else numbers
 
     def rows(chosen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         places = [columns.index(name) for name in chosen]
@@ -122,18 +114,6 @@ def delimited_table(file: StoredFile, wanted: Sequence[str] | None) -> Table:
             yield tuple(row[place] for place in places)
 
     return Table(file.label, columns, rows)
-
-
-def _has_header(first: list[str], wanted: Sequence[str] | None) -> bool:
-    if wanted and set(wanted) <= set(first):
-        return True
-    if wanted and set(wanted) <= set(_positions(first)):
-        return False
-    return len(set(first)) == len(first) and all(_NAME.fullmatch(cell) for cell in first)
-
-
-def _positions(row: list[str]) -> tuple[str, ...]:
-    return tuple(str(place) for place in range(1, len(row) + 1))
 
 
 def _numbered_rows(file: StoredFile) -> Iterator[tuple[int, list[str]]]:
@@ -170,7 +150,7 @@ def record_table(label: str, records: Records) -> Table:
     first = next((record for _, record in records(())), {})
 
     def rows(chosen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        outer = tuple(dict.fromkeys(_outer(column, first) for column in chosen))
+        outer = tuple(dict.fromkeys(column if column in first else column.split(".")[0] for column in chosen))
         for place, record in records(outer):
             yield tuple(_text(record, column, f"{place} of {label}") for column in chosen)
 
@@ -208,10 +188,6 @@ def _text_columns(record: Record, prefix: str = "") -> Iterator[str]:
             yield from _text_columns(value, f"{prefix}{name}.")
 
 
-def _outer(column: str, record: Record) -> str:
-    return column if column in record else column.split(".")[0]
-
-
 def _text(record: Record, column: str, place: str) -> str:
     value: Any = record
     for name in [column] if column in record else column.split("."):
@@ -233,13 +209,7 @@ def _text(record: Record, column: str, place: str) -> str:
 
 def columnar_records(file: StoredFile) -> Records:
     """The records of a `.parquet` or `.arrow` file, a few hundred rows, or a batch as it was written, in memory at a
-    time.
-
-    These formats are read from their end, so a compressed file is first decompressed into a temporary one.
-
-    Raises:
-        BrokenInputError: it is truncated, or of another format.
-    """
+    time. These formats are read from their end, so a compressed file is first decompressed into a temporary one."""
     spool = file.spool
     if file.compression:
         with file.open() as stream:

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tfcli.corpora.builtin import PREFIX
+from tfcli.corpora.open import PREFIX
 from tfcli.corpora.split import open_split
 from tfcli.errors import BrokenInputError, Remark, TfcliError, UsageError, shortened
 from tfcli.files import write_text

@@ -165,7 +165,7 @@ def _show_found(
 
 def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":
     """Of the sources that are named, else of the run's own validation text, else of the built-in one."""
-    from tfcli.corpora.builtin import DEFAULT
+    from tfcli.corpora.open import DEFAULT
     from tfcli.errors import UsageError
     from tfcli.inspection.heads.material import sampled
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, kind_of

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.corpora.builtin import DEFAULT
+from tfcli.corpora.open import DEFAULT
 from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, PtEnPair, pairs
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.windows import document_windows
