@@ -74,10 +74,8 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise UsageError(problem, "name the folder of a checkpoint, or hf:owner/name")
     file = folder / CONFIG_NAME
     if not file.exists():
-        raise UsageError(
-            f"{folder} is no checkpoint, it has no {CONFIG_NAME}",
-            "name a folder made by save_pretrained, or hf:owner/name",
-        )
+        problem = f"{folder} is no checkpoint, it has no {CONFIG_NAME}"
+        raise UsageError(problem, "name a folder made by save_pretrained, or hf:owner/name")
     values = read_object(file, LARGEST_FILE)
     weights = folder / weights_name([path.name for path in folder.iterdir()], str(folder))
     if not weights.is_file():
@@ -89,29 +87,17 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def weights_name(names: Collection[str], where: str) -> str:
-    """Which of a checkpoint's files to read the weights from.
-
-    Args:
-        names: of all its files.
-        where: how to name the checkpoint in an error.
-
-    Raises:
-        UsageError: none; says what is there instead.
-    """
+    """Which of a checkpoint's files to read the weights from; the UsageError says what is there instead."""
     for name in WEIGHTS_NAMES:
         if name in names:
             return name
     for pattern, what in _OTHER_FORMATS.items():
         for name in sorted(names):
             if fnmatch(name, pattern):
-                raise UsageError(
-                    f"{where} holds {what} ({name!r}), and tfcli reads {WEIGHTS_NAMES[0]} or {WEIGHTS_NAMES[2]}",
-                    "save the model with save_pretrained, or choose a checkpoint in safetensors",
-                )
-    raise UsageError(
-        f"{where} holds no weights, neither {WEIGHTS_NAMES[0]} nor {WEIGHTS_NAMES[2]}",
-        "complete the folder, or choose another checkpoint",
-    )
+                problem = f"{where} holds {what} ({name!r}), and tfcli reads {WEIGHTS_NAMES[0]} or {WEIGHTS_NAMES[2]}"
+                raise UsageError(problem, "save the model with save_pretrained, or choose a checkpoint in safetensors")
+    problem = f"{where} holds no weights, neither {WEIGHTS_NAMES[0]} nor {WEIGHTS_NAMES[2]}"
+    raise UsageError(problem, "complete the folder, or choose another checkpoint")
 
 
 def _sharded(index: Path) -> dict[str, Tensor]:
@@ -148,17 +134,14 @@ def _shard(index: Path, file: str) -> Path:
     suffix = Path(index.name.removesuffix(_INDEX_SUFFIX)).suffix
     is_name = file.isprintable() and len(file.encode()) <= _LONGEST_NAME and not any(sign in file for sign in "/\\:")
     if not is_name or Path(file).suffix != suffix:
-        raise BrokenInputError(
-            f"{index} names {shortened(repr(file))}, which is no {suffix} file of its folder",
-            "choose a checkpoint that you trust",
-        )
+        problem = f"{index} names {shortened(repr(file))}, which is no {suffix} file of its folder"
+        raise BrokenInputError(problem, "choose a checkpoint that you trust")
     path = index.parent / file
     if not path.is_file():
         raise BrokenInputError(f"{index} names {file!r}, and there is no such file beside it", _FETCH)
     if not any(path.resolve().is_relative_to(home) for home in _homes(index.parent)):
-        raise BrokenInputError(
-            f"{index} names {file!r}, a link that leaves its folder", "copy the file itself into the folder"
-        )
+        problem = f"{index} names {file!r}, a link that leaves its folder"
+        raise BrokenInputError(problem, "copy the file itself into the folder")
     return path
 
 
@@ -185,17 +168,15 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _unpickled(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file written by `torch.save`. Its pickle is read by PyTorch's own interpreter, which knows how
-    to put tensors together and nothing else: no code of the file's choice can run."""
+    """The tensors of a file written by `torch.save`: PyTorch's own interpreter of pickles puts tensors together and can
+    do nothing else, so that no code of the file's choice runs."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             values = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise BrokenInputError(
-            f"{path} is damaged, or a pickle that holds more than tensors and could run code",
-            "convert the checkpoint to safetensors where you trust it",
-        ) from error
+        problem = f"{path} is damaged, or a pickle that holds more than tensors and could run code"
+        raise BrokenInputError(problem, "convert the checkpoint to safetensors where you trust it") from error
     except Exception as error:  # the reader raises many kinds over a damaged file
         reason = " ".join(str(error).split()) or type(error).__name__
         raise BrokenInputError(f"{path} is truncated or no PyTorch file ({reason[:200]})", _RESTORE) from error
@@ -220,15 +201,11 @@ def _checked(name: str, tensor: Tensor, path: Path) -> Tensor:
     if tensor.dtype in _KEPT:
         return tensor.detach().contiguous()
     if tensor.dtype not in _READ:
-        raise BrokenInputError(
-            f"{path}: tensor {name!r} is of the type {tensor.dtype}, which tfcli does not read",
-            "save the checkpoint in float32, float16 or bfloat16",
-        )
+        problem = f"{path}: tensor {name!r} is of the type {tensor.dtype}, which tfcli does not read"
+        raise BrokenInputError(problem, "save the checkpoint in float32, float16 or bfloat16")
     if tensor.dtype == torch.float64:
         tensor = tensor.float()
     if not is_finite(tensor):
-        raise BrokenInputError(
-            f"{path}: tensor {name!r} holds a value that is not finite",
-            "restore the file, or choose another checkpoint",
-        )
+        problem = f"{path}: tensor {name!r} holds a value that is not finite"
+        raise BrokenInputError(problem, "restore the file, or choose another checkpoint")
     return tensor.detach().contiguous()

@@ -47,6 +47,8 @@ def read_optional(path: Path) -> dict[str, Any]:
 class CheckpointConfig:
     """The settings of a checkpoint. Each is asked for by name; `finish` refuses those that nobody asked for.
 
+    Each method raises a UsageError that names the setting where it is missing or something else than asked for.
+
     Args:
         values: the parsed JSON object.
         file: how to name it in errors.
@@ -67,11 +69,7 @@ class CheckpointConfig:
         return name in self._values
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """A whole number of 1 or more, and no larger than any model's.
-
-        Raises:
-            UsageError: it is missing without a default, or something else.
-        """
+        """A whole number of 1 or more, and no larger than any model's."""
         value = self._value(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_SIZE:
             raise self._refusal(name, value, f"a whole number from 1 to {LARGEST_SIZE:,} is needed")
@@ -92,22 +90,14 @@ class CheckpointConfig:
         return value
 
     def choice(self, name: str, known: Mapping[str, Value], default: str | None = None) -> Value:
-        """What one of several names stands for.
-
-        Raises:
-            UsageError: it is none of them; lists them.
-        """
+        """What one of several names stands for; the UsageError lists them."""
         value = self._value(name, default)
         if not isinstance(value, str) or value not in known:
             raise self._lacking(name, value, f"tfcli knows {', '.join(known)}")
         return known[value]
 
     def fixed(self, name: str, *allowed: object, reason: str) -> None:
-        """Require a setting to be absent, null or one of the values that tfcli's model stands for.
-
-        Raises:
-            UsageError: names it, its value and the reason.
-        """
+        """Require a setting to be absent, null or one of the values that tfcli's model stands for."""
         self._read.add(name)
         if self.has(name) and self._values[name] not in allowed:
             raise self._lacking(name, self._values[name], reason)
@@ -120,29 +110,19 @@ class CheckpointConfig:
         return value
 
     def finish(self, without_effect: Collection[str] = ()) -> None:
-        """Refuse settings that were not asked for and are not known to change nothing.
-
-        Raises:
-            UsageError: names the first.
-        """
+        """Refuse settings that were not asked for and are not known to change nothing; names the first."""
         self.fixed("pruned_heads", {}, reason="tfcli's layers all have the same heads")
+        understood = self._read | WITHOUT_EFFECT | set(without_effect)
         for name, value in self._values.items():
-            if (
-                value is not None
-                and name not in self._read
-                and name not in WITHOUT_EFFECT
-                and name not in without_effect
-                and not name.startswith("_")
-            ):
+            if value is not None and name not in understood and not name.startswith("_"):
                 raise self._lacking(name, value, "tfcli does not know this setting of the family")
 
     def _value(self, name: str, default: Any) -> Any:
         self._read.add(name)
         value = self._values.get(name)
         if value is None and default is None:
-            raise UsageError(
-                f"{self.file} does not say {name!r}", "complete the file: the model cannot be built without"
-            )
+            problem = f"{self.file} does not say {name!r}"
+            raise UsageError(problem, "complete the file: the model cannot be built without")
         return default if value is None else value
 
     def _refusal(

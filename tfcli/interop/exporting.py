@@ -26,9 +26,8 @@ from tfcli.records.roles import TokenRoles
 from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun
 from tfcli.runs.weights import model_tensors, save_tensors
+from tfcli.tokenization.roles import ROLE_NAMES
 from tfcli.tokenization.tokenizer_json import copy_backend
-
-_ROLES = ("pad", "bos", "eos", "mask", "unk")
 
 
 def write_tokenizer(folder: Path, run: LoadedRun) -> None:
@@ -36,7 +35,7 @@ def write_tokenizer(folder: Path, run: LoadedRun) -> None:
     backend = _backend(run)
     write_text(folder / "tokenizer.json", backend.to_str(pretty=True) + "\n")
     roles = run.config.roles
-    ids: dict[str, int | None] = {role: getattr(roles, role) for role in _ROLES}
+    ids: dict[str, int | None] = {role: getattr(roles, role) for role in ROLE_NAMES}
     if roles.endless:  # their ids are those of ordinary tokens
         ids |= {"pad": None, "eos": None, "bos": next(iter(roles.text_prefix), None)}
     names = {f"{role}_token": backend.id_to_token(token) for role, token in ids.items() if token is not None}
@@ -152,11 +151,7 @@ def _stored_precision(run: LoadedRun) -> torch.dtype | None:
 
 def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, own: str = "") -> Expressed | str:
     """The model in the first family that has its variant, as it is or written otherwise; or which settings stand in
-    the way of which families.
-
-    Args:
-        own: the family that it was imported from, which comes first.
-    """
+    the way of which families. Its `own` family, that it was imported from, comes first."""
     layouts = sorted(KNOWN_FAMILIES, key=lambda layout: layout.name != own)
     last = [layout for layout in layouts if layout.name in _OWN_TOKENIZER and layout.name != own]
     obstacles: dict[str, UnsupportedVariantError] = {}
@@ -177,10 +172,7 @@ def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, 
 
 def exportable(section: ModelSection, roles: TokenRoles | None = None) -> Exportable:
     """Where a model with these settings can go, trained or not: found as an export finds it, on shapes alone.
-
-    Args:
-        roles: None: a tokenizer is yet to be trained.
-    """
+    Without `roles` a tokenizer is yet to be trained."""
     shapes = model_tensors(meta_model(section))
     found = expressed(section, shapes, roles or TokenRoles(pad=0, bos=1, eos=2))
     if isinstance(found, str):

@@ -38,18 +38,8 @@ from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 from tfcli.tokenization.tokenizer_json import copy_backend
 
 TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "vocab.txt",
-    "chat_template.jinja",
-    "tokenizer.model",
-    "spiece.model",
-    "source.spm",
-    "target.spm",
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"),
+    *("merges.txt", "vocab.txt", "chat_template.jinja", "tokenizer.model", "spiece.model", "source.spm", "target.spm"),
 )
 _NAME = re.compile(r"hf:(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>(?!.*\.\.)\w[\w./-]*))?", re.ASCII)
 _SHARDS = {
@@ -64,13 +54,10 @@ def is_hub_name(source: str) -> bool:
 
 
 def fetch(name: str) -> Path:
-    """Fetch the files of a checkpoint that tfcli reads, or find them in the cache where the hub cannot be reached.
+    """The folder with the files of a checkpoint that tfcli reads: fetched, or from the cache without the hub.
 
     Args:
         name: `hf:owner/name`, or `hf:owner/name@revision` (a branch, a tag or a commit).
-
-    Returns:
-        The folder that holds them.
 
     Raises:
         UsageError: the name is malformed, there is no such model or revision, access to it must be asked for, or it
@@ -89,21 +76,19 @@ def fetch(name: str) -> Path:
             info = library.HfApi().model_info(repository, revision=revision)
         except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError):  # the hub has answered no
             raise
-        except Exception:
-            if not (cached := _cached(library, repository, revision)):
-                raise
-            return cached
+        except Exception as refused:
+            try:  # an earlier fetch; whether it is whole shows when it is read
+                asked = {"revision": revision, "allow_patterns": [CONFIG_NAME]}
+                return Path(library.snapshot_download(repository, local_files_only=True, **asked))
+            except Exception:  # the first error says more
+                raise refused from None
         wanted = needed([file.rfilename for file in info.siblings or []], name)
         # By its name rather than by its commit: the cache then knows what the name stood for.
         return Path(library.snapshot_download(repository, revision=revision, allow_patterns=wanted))
 
 
 def needed(files: Sequence[str], name: str) -> list[str]:
-    """Those of a model's files that tfcli reads: config, tokenizer, and weights in one form alone.
-
-    Raises:
-        UsageError: it has no config, or no weights in a form that tfcli reads.
-    """
+    """Those of a model's files that tfcli reads: config, tokenizer, and weights in one form alone."""
     if CONFIG_NAME not in files:
         raise UsageError(f"{name} has no {CONFIG_NAME}", "name a model in the transformers layout")
     weights = weights_name(files, name)
@@ -127,17 +112,6 @@ def _library() -> ModuleType:
     return huggingface_hub
 
 
-def _cached(library: ModuleType, repository: str, revision: str | None) -> Path | None:
-    """The folder of an earlier fetch; None where there was none. Whether it is whole shows when it is read."""
-    try:
-        folder = library.snapshot_download(
-            repository, revision=revision, local_files_only=True, allow_patterns=[CONFIG_NAME]
-        )
-    except Exception:  # the error that led here says more
-        return None
-    return Path(folder)
-
-
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
     """Turn whatever the library raises while it fetches `name` into one plain sentence."""
@@ -148,26 +122,18 @@ def _explained(name: str) -> Iterator[None]:
     except TfcliError:
         raise
     except Exception as error:
+        accept = "accept its terms on huggingface.co, then run 'hf auth login'"
+        log_in = "check the name on huggingface.co, or run 'hf auth login' where it is private"
         for kind, problem, remedy in (
-            (
-                GatedRepoError,
-                f"Access to {name} must be asked for",
-                "accept its terms on huggingface.co, then run 'hf auth login'",
-            ),
+            (GatedRepoError, f"Access to {name} must be asked for", accept),
             (RevisionNotFoundError, f"{name} names a revision that is not there", "check it on huggingface.co"),
             (HFValidationError, f"{name} is no model name ({first_lines(error)})", "write hf:owner/name"),
-            (
-                RepositoryNotFoundError,
-                f"There is no model {name} that you may read",
-                "check the name on huggingface.co, or run 'hf auth login' where it is private",
-            ),
+            (RepositoryNotFoundError, f"There is no model {name} that you may read", log_in),
         ):
             if isinstance(error, kind):
                 raise UsageError(problem, remedy) from error
-        raise TfcliError(
-            f"Cannot fetch {name} ({first_lines(error)})",
-            "check the network, or download the model and name its folder",
-        ) from error
+        problem = f"Cannot fetch {name} ({first_lines(error)})"
+        raise TfcliError(problem, "check the network, or download the model and name its folder") from error
 
 
 @dataclass(frozen=True)
@@ -244,12 +210,12 @@ def _read_model(checkpoint: Checkpoint) -> _Model:
         if str(file) in error.problem:
             raise
         # The rules of a recipe do not name the config that breaks them.
-        raise UsageError(
-            f"{file} makes a model that tfcli does not have: {error.problem}", "choose another checkpoint"
-        ) from error
-    taken = parameters_of_checkpoint(layout, section, tensors, checkpoint.weights_file, checkpoint.tensors)
-    section, parameters = multiplied(section, taken.parameters, layout.factors(checkpoint.values, section))
-    return _Model(layout.name, section, parameters, taken.left_over)
+        problem = f"{file} makes a model that tfcli does not have: {error.problem}"
+        raise UsageError(problem, "choose another checkpoint") from error
+    where, names = checkpoint.weights_file, checkpoint.tensors
+    parameters, left_over = parameters_of_checkpoint(layout, section, tensors, where, names)
+    section, parameters = multiplied(section, parameters, layout.factors(checkpoint.values, section))
+    return _Model(layout.name, section, parameters, left_over)
 
 
 def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | None) -> Tokenizer:
@@ -278,27 +244,23 @@ def _suppressed(checkpoint: Checkpoint, rows: int) -> tuple[int, ...]:
         try:
             found += map(index, [*listed, *(word[0] for word in words if len(word) == 1)])
         except (TypeError, KeyError) as error:
-            raise BrokenInputError(
-                f"{where} has suppress_tokens or bad_words_ids that are no lists of ids", "restore the file"
-            ) from error
+            problem = f"{where} has suppress_tokens or bad_words_ids that are no lists of ids"
+            raise BrokenInputError(problem, "restore the file") from error
     return tuple(dict.fromkeys(token for token in found if 0 <= token < rows))
 
 
 def _begun_with(tokenizer: Tokenizer, bos: str, architecture: str) -> Tokenizer:
     """The same tokenizer, its texts begun with another token, or with none."""
     if architecture == "encoder-decoder":
-        raise UsageError(
-            "--bos is for a decoder or an encoder, and this is an encoder-decoder", "leave it out: its files say it"
-        )
+        problem = "--bos is for a decoder or an encoder, and this is an encoder-decoder"
+        raise UsageError(problem, "leave it out: its files say it")
     if bos == "none":
         return tokenizer.with_roles(replace(tokenizer.roles, text_start=()))
     token = tokenizer.token_id(bos)
     declared = copy_backend(tokenizer.to_json()).get_added_tokens_decoder()
     if token is None or (token in tokenizer.ordinary_ids and token not in declared):  # no text could hold it any more
-        raise UsageError(
-            f"--bos {shortened(repr(bos))} is no special token of the checkpoint",
-            "name one of its special tokens, or none",
-        )
+        problem = f"--bos {shortened(repr(bos))} is no special token of the checkpoint"
+        raise UsageError(problem, "name one of its special tokens, or none")
     start = (token,) if tokenizer.roles.endless or token == tokenizer.roles.eos else None
     return tokenizer.with_roles(replace(tokenizer.roles, bos=token, text_start=start))
 

@@ -19,14 +19,9 @@ from tfcli.tokenization.tokenizer_json import validate_tokenizer
 ENDINGS = (".model", ".spm")
 REMEDY = "give a tokenizer.json of the same vocabulary with --tokenizer FILE"
 
-_FRAMES = {
-    "t5": ("", "eos"),
-    "mt5": ("", "eos"),
-    "marian": ("", "eos"),
-    "llama": ("bos", ""),
-    "mistral": ("bos", ""),
-    "gemma": ("bos", ""),
-}
+_FRAMES = dict.fromkeys(("t5", "mt5", "marian"), ("", "eos")) | dict.fromkeys(
+    ("llama", "mistral", "gemma"), ("bos", "")
+)
 """Families that number their pieces as the file does, and what each puts before and behind a text."""
 _SENTINELS = {"t5": 100}
 """Tokens <extra_id_0>, … that a family has behind its pieces, the last one first, where no file says how many."""
@@ -37,12 +32,8 @@ _MARKED = ("½̣", "ế", "ǻb", "a\r\nb", "🏽b", "각", "ﬁ̈")
 
 
 def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, list[str]]:
-    """The tokenizer of a folder with SentencePiece files, and the names of its special tokens.
-
-    Raises:
-        UsageError: the library is missing, or the model is one that the other library does not have.
-        BrokenInputError: a file is damaged.
-    """
+    """The tokenizer of a folder with SentencePiece files, and the names of its special tokens. UsageError where the
+    library is missing, or the other one has no form for the model."""
     file = files[0]
     if family not in _FRAMES:
         raise UsageError(
@@ -51,9 +42,8 @@ def sentencepiece_backend(files: Sequence[Path], family: str) -> tuple[Backend, 
         )
     model, others = _parsed(file), [_parsed(other) for other in files[1:]]
     if any((one.pieces, one.normalizer_spec) != (model.pieces, model.normalizer_spec) for one in others):
-        raise UsageError(
-            f"{file} and {files[1].name} cut texts differently, and a run has one tokenizer for both sides", REMEDY
-        )
+        problem = f"{file} and {files[1].name} cut texts differently, and a run has one tokenizer for both sides"
+        raise UsageError(problem, REMEDY)
     _require_convertible(model, file)
     pieces = [(piece.piece, piece.score) for piece in model.pieces]
     special = [piece.piece for piece in model.pieces if piece.type in (_UNKNOWN, _CONTROL)]
@@ -97,15 +87,11 @@ def framed(backend: Backend, family: str, names: Mapping[str, str], folder: Path
 
 def _parsed(file: Path) -> Any:
     try:
-        failures, form = (
-            import_module("google.protobuf.message"),
-            import_module("sentencepiece.sentencepiece_model_pb2"),
-        )
+        failures = import_module("google.protobuf.message")
+        form = import_module("sentencepiece.sentencepiece_model_pb2")
     except ImportError as error:
-        raise UsageError(
-            f"{file} is a SentencePiece file, and the library that reads it is not installed",
-            f"pip install 'tfcli[sentencepiece]', or {REMEDY}",
-        ) from error
+        problem = f"{file} is a SentencePiece file, and the library that reads it is not installed"
+        raise UsageError(problem, f"pip install 'tfcli[sentencepiece]', or {REMEDY}") from error
     require_size(file, LARGEST_FILE)
     model = form.ModelProto()
     try:

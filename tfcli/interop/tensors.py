@@ -5,7 +5,7 @@ A rewriting maps a section and its parameters to others with the same logits, or
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -21,19 +21,9 @@ from tfcli.recipe.model import ModelSection
 _REMEDY = "the file is damaged, or config.json belongs to another checkpoint"
 
 
-@dataclass(frozen=True)
-class Taken:
-    """A checkpoint's tensors under tfcli's names, and those that were left over, which the model does not need."""
-
-    parameters: dict[str, Tensor]
-    left_over: list[str]
-
-
 def canonical_names(layout: CheckpointFamily, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under the names of today's class with a language-model head.
-
-    Old endings are renamed, and base-model checkpoints, which leave the prefix out, get it.
-    """
+    """The tensors under the names of today's class with a language-model head: old endings are renamed, and base-model
+    checkpoints, which leave the prefix out, get it."""
     renamed = {_new_name(layout, name, tensors): tensor for name, tensor in tensors.items()}
     if any(name.startswith(layout.prefix) for name in renamed):
         return renamed
@@ -49,11 +39,7 @@ def _new_name(layout: CheckpointFamily, name: str, tensors: Mapping[str, Tensor]
 
 
 def settled_section(layout: CheckpointFamily, section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSection:
-    """The section with what config.json leaves to the tensors: whether there is a head, and whether it is tied.
-
-    Args:
-        tensors: under canonical names.
-    """
+    """The section with what config.json leaves to the tensors: whether there is a head, and whether it is tied."""
     if layout.headless is not None and not any(name.startswith(layout.headless) for name in tensors):
         section = replace(section, head="none", head_bias=False, tie_embeddings=True)
     if layout.tied_by_tensors:
@@ -69,8 +55,8 @@ def parameters_of_checkpoint(
     tensors: Mapping[str, Tensor],
     where: Path,
     names: Collection[str] = (),
-) -> Taken:
-    """Read a checkpoint's tensors as the parameters of a model of this section.
+) -> tuple[dict[str, Tensor], list[str]]:
+    """A checkpoint's tensors as the parameters of a model of this section, and the names of those that were left over.
 
     Args:
         tensors: under canonical names.
@@ -80,7 +66,10 @@ def parameters_of_checkpoint(
         BrokenInputError: one is missing, or contradicts the one it repeats; or a part of the model has one more. Names
             the file and the tensor.
     """
-    _require_layers(section, tensors, where)
+    layers = max(section.num_layers, section.decoder_layers)
+    if layers > len(tensors):  # before so many are laid out
+        found = f"{len(tensors)} tensors, too few for the {layers} layers of config.json"
+        raise BrokenInputError(f"{where} holds {found}", _REMEDY)
     shapes = parameter_shapes(section)
     parameters: dict[str, Tensor] = {}
     left = dict(tensors)
@@ -98,11 +87,10 @@ def parameters_of_checkpoint(
         in_file = name if not names or name in names else name.removeprefix(layout.prefix)
         within = _part(layout, name) in parts or (layout.prefix and in_file.startswith(layout.prefix))
         if within and not _matches(name, layout.heads):
-            raise BrokenInputError(
-                f"{where} has a tensor {shortened(repr(in_file))} that a {layout.name} model does not", _REMEDY
-            )
+            problem = f"{where} has a tensor {shortened(repr(in_file))} that a {layout.name} model does not"
+            raise BrokenInputError(problem, _REMEDY)
         left_over.append(in_file)
-    return Taken(parameters, left_over)
+    return parameters, left_over
 
 
 def multiplied(
@@ -134,25 +122,14 @@ def _parts(one: TensorMap, tensor: Tensor | None, wanted: tuple[int, ...], where
         assert one.absent is not None
         tensor = torch.full(wanted, one.absent[0])
     if tensor.shape != wanted:
-        raise BrokenInputError(
-            f"{where}: tensor {one.theirs!r} has the shape {tuple(tensor.shape)}, not {wanted}", _REMEDY
-        )
+        problem = f"{where}: tensor {one.theirs!r} has the shape {tuple(tensor.shape)}, not {wanted}"
+        raise BrokenInputError(problem, _REMEDY)
     if not tensor.is_floating_point():
-        raise BrokenInputError(
-            f"{where}: tensor {one.theirs!r} is of the type {tensor.dtype}, and a parameter is floating-point", _REMEDY
-        )
+        problem = f"{where}: tensor {one.theirs!r} is of the type {tensor.dtype}, and a parameter is floating-point"
+        raise BrokenInputError(problem, _REMEDY)
     rows = tensor.T if one.transposed else tensor.flatten() if one.theirs_shape else tensor
     parts = (rows.float() + one.shift if one.shift else rows).unflatten(0, (one.groups, len(one.ours), -1))
     return {name: parts[:, place].flatten(0, 1) for place, name in enumerate(one.ours)}
-
-
-def _require_layers(section: ModelSection, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Refuse more layers than there are tensors before so many are laid out."""
-    layers = max(section.num_layers, section.decoder_layers)
-    if layers > len(tensors):
-        raise BrokenInputError(
-            f"{where} holds {len(tensors)} tensors, too few for the {layers} layers of config.json", _REMEDY
-        )
 
 
 def checkpoint_of_parameters(

@@ -22,11 +22,7 @@ ENCODER_DECODERS = ("bart", "marian", "t5", "mt5")
 
 
 def special_names(folder: Path) -> dict[str, str]:
-    """The names of special tokens, {"eos": "</s>", …}, from tokenizer_config.json and special_tokens_map.json.
-
-    Raises:
-        BrokenInputError: a file is damaged, or an entry is no token.
-    """
+    """The names of special tokens, {"eos": "</s>", …}, from tokenizer_config.json and special_tokens_map.json."""
     settings = [setting for names in _SETTINGS.values() for setting in names]
     found: dict[str, str] = {}
     for file in (folder / "special_tokens_map.json", folder / "tokenizer_config.json"):
@@ -37,9 +33,8 @@ def special_names(folder: Path) -> dict[str, str]:
             if isinstance(token, str):
                 found[setting] = token
             elif value is not None:
-                raise BrokenInputError(
-                    f"{file} has {setting}_token = {shortened(repr(value))}, not a token", "restore the file"
-                )
+                problem = f"{file} has {setting}_token = {shortened(repr(value))}, not a token"
+                raise BrokenInputError(problem, "restore the file")
     return found
 
 
@@ -103,9 +98,8 @@ def _ids(files: list[tuple[Path, Mapping[str, Any]]], setting: str) -> Iterator[
         for token in value if isinstance(value, list) else () if value is None else (value,):
             if isinstance(token, bool) or not isinstance(token, int):
                 given = shortened(repr(value))
-                raise BrokenInputError(
-                    f"{file} has {setting}_token_id = {given}, and the id of a token is needed", "restore the file"
-                )
+                problem = f"{file} has {setting}_token_id = {given}, and the id of a token is needed"
+                raise BrokenInputError(problem, "restore the file")
             yield token
 
 

@@ -39,12 +39,8 @@ def read_tokenizer(folder: Path, values: Mapping[str, Any]) -> Tokenizer:
 
 
 def any_tokenizer(path: Path) -> Tokenizer:
-    """A tokenizer.json, that of a run or a prepared dataset, or whatever an import would read in a checkpoint's folder.
-
-    Raises:
-        UsageError: there is none.
-        BrokenInputError: a file is damaged.
-    """
+    """A tokenizer.json, that of a run or a prepared dataset, or whatever an import would read in a checkpoint's folder;
+    errors as `read_tokenizer` and `load_tokenizer`."""
     values = read_optional(path / "config.json") if path.is_dir() else {}
     older = any((path / name).is_file() for name in ("vocab.json", "vocab.txt"))
     if "format_version" not in values and (values or older):
@@ -53,11 +49,7 @@ def any_tokenizer(path: Path) -> Tokenizer:
 
 
 def read_roles(tokenizer: Tokenizer, folder: Path, values: Mapping[str, Any]) -> Tokenizer:
-    """Another tokenizer for a checkpoint, with the roles that the checkpoint gives its special tokens.
-
-    Raises:
-        BrokenInputError: a file of the checkpoint is damaged.
-    """
+    """Another tokenizer for a checkpoint, with the roles that the checkpoint gives its special tokens."""
     backend = copy_backend(tokenizer.to_json())
     return tokenizer.with_roles(checkpoint_roles(backend, folder, values, "The tokenizer"))
 
@@ -189,9 +181,8 @@ def _declare(backend: Backend, folder: Path, vocabulary: Mapping[str, int]) -> N
     for name, token_id in added:
         backend.add_tokens([_special(name) if name in names else AddedToken(name, normalized=False)])
         if (given := backend.token_to_id(name)) != token_id:
-            raise BrokenInputError(
-                f"{file} gives {name!r} the id {token_id}, which is {given} here", "restore the file"
-            )
+            problem = f"{file} gives {name!r} the id {token_id}, which is {given} here"
+            raise BrokenInputError(problem, "restore the file")
 
 
 def _special(name: str) -> AddedToken:
@@ -232,7 +223,6 @@ def _text(file: Path) -> str:
 def _merge(file: Path, number: int, line: str) -> tuple[str, str]:
     parts = line.split(" ")
     if len(parts) != 2:
-        raise BrokenInputError(
-            f"{file} has {line[:80]!r} in line {number}, and two pieces are needed", "restore the file"
-        )
+        problem = f"{file} has {line[:80]!r} in line {number}, and two pieces are needed"
+        raise BrokenInputError(problem, "restore the file")
     return parts[0], parts[1]

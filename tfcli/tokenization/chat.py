@@ -53,21 +53,16 @@ class ChatTemplates:
             BrokenInputError: it is damaged, or takes more than 2 seconds, 1 GB, or 4 million characters.
         """
         if "default" not in self.templates:
-            raise UsageError(
-                f"Of the chat templates ({', '.join(sorted(self.templates))}) none is the usual one",
-                "leave --chat out, and write the prompt as the model expects it",
-            )
+            problem = f"Of the chat templates ({', '.join(sorted(self.templates))}) none is the usual one"
+            raise UsageError(problem, "leave --chat out, and write the prompt as the model expects it")
         values = {**self.tokens, "messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
         answer = _answer(json.dumps({"template": self.templates["default"], "values": values}))
         if "refused" in answer:
-            raise UsageError(
-                f"The chat template refuses the conversation: {shortened(answer['refused'])}",
-                "write it as the model expects it: --system is not for every model",
-            )
+            problem = f"The chat template refuses the conversation: {shortened(answer['refused'])}"
+            raise UsageError(problem, "write it as the model expects it: --system is not for every model")
         if "text" not in answer:
-            raise BrokenInputError(
-                f"The chat template fails: {shortened(answer['failed'])}", "leave --chat out, or correct the template"
-            )
+            problem = f"The chat template fails: {shortened(answer['failed'])}"
+            raise BrokenInputError(problem, "leave --chat out, or correct the template")
         return str(answer["text"])
 
 

@@ -53,10 +53,8 @@ def find_roles(
         begins, start = (filler, ()) if bos is None else (bos, (bos,))
         return TokenRoles(filler, begins, filler, mask, unk, text_start=start, endless=True)
     if eos is None:
-        raise UsageError(
-            f"{where} has no special token that can serve as pad, bos or eos (no {', '.join(ROLE_NAMES['eos'])})",
-            f"add {PAD}, {BOS} and {EOS} to it, or train one with 'tfcli tokenize train'",
-        )
+        problem = f"{where} has no special token that can serve as pad, bos or eos (no {', '.join(ROLE_NAMES['eos'])})"
+        raise UsageError(problem, f"add {PAD}, {BOS} and {EOS} to it, or train one with 'tfcli tokenize train'")
     if bos is None:
         bos = eos if pad is None else pad
     return TokenRoles(eos if pad is None else pad, bos, eos, mask, unk, text_start=(eos,) if bos == eos else None)

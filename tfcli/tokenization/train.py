@@ -101,10 +101,8 @@ def learn_word(backend: Backend, text: TextsLearn, section: TokenizerSection) ->
     trainer = trainers.WordLevelTrainer(special_tokens=specials, **_common(section))
     backend.train_from_iterator(text(), trainer)
     if backend.get_vocab_size() == len(specials):
-        raise UsageError(
-            f"No word of the text occurs {section.min_frequency} times",
-            "lower tokenizer.min_frequency or add text",
-        )
+        problem = f"No word of the text occurs {section.min_frequency} times"
+        raise UsageError(problem, "lower tokenizer.min_frequency or add text")
     return backend.model
 
 
@@ -165,10 +163,8 @@ def _require_size(section: TokenizerSection, parts: dict[str, int]) -> None:
     needed = sum(parts.values())
     if section.vocab_size < needed:
         spelled = ", ".join(f"{count} {what}" for what, count in parts.items())
-        raise UsageError(
-            f"tokenizer.vocab_size = {section.vocab_size} is too small for {section.algorithm} ({spelled})",
-            f"set it to {needed} or more",
-        )
+        problem = f"tokenizer.vocab_size = {section.vocab_size} is too small for {section.algorithm} ({spelled})"
+        raise UsageError(problem, f"set it to {needed} or more")
 
 
 Texts = Callable[[], Iterator[Text]]

@@ -119,16 +119,16 @@ def assert_round_trip(
     if section.architecture == "encoder" and section.position_offset:  # RoBERTa's positions begin behind its padding
         roles = replace(roles, pad=section.position_offset - 1)
     again = settled_section(layout, reference.read_config(layout, layout.write(section, roles)), named)
-    taken = parameters_of_checkpoint(layout, again, named, reference.WEIGHTS)
-    assert taken.left_over == []
-    twice = checkpoint_of_parameters(layout, again, taken.parameters)
+    taken, left_over = parameters_of_checkpoint(layout, again, named, reference.WEIGHTS)
+    assert left_over == []
+    twice = checkpoint_of_parameters(layout, again, taken)
     assert twice.keys() == exported.keys()
     for name, tensor in exported.items():
         assert torch.equal(tensor, twice[name]), name
-    for name, parameter in taken.parameters.items():
+    for name, parameter in taken.items():
         assert name not in parameters or torch.equal(parameter, parameters[name]), name
     before = reference.filled(section, parameters, torch.float64)
-    after = reference.filled(again, taken.parameters, torch.float64)
+    after = reference.filled(again, taken, torch.float64)
     assert_same(outputs(after), outputs(before))
     return again
 

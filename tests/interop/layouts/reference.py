@@ -64,7 +64,7 @@ def ours_of(
     section = section_of(layout, theirs)
     named = canonical_names(layout, theirs.state_dict() if tensors is None else tensors)
     section = settled_section(layout, section, named)
-    return filled(section, parameters_of_checkpoint(layout, section, named, WEIGHTS).parameters, dtype or theirs.dtype)
+    return filled(section, parameters_of_checkpoint(layout, section, named, WEIGHTS)[0], dtype or theirs.dtype)
 
 
 def filled(section: ModelSection, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> Transformer:

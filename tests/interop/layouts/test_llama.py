@@ -41,9 +41,9 @@ def test_a_trained_checkpoint_continues_a_story() -> None:
     expected = json.loads((folder / "expected.json").read_text())
     section = LLAMA.read(CheckpointConfig(json.loads((folder / "config.json").read_text()), reference.CONFIG))
     file = folder / "model.safetensors"
-    taken = parameters_of_checkpoint(LLAMA, section, canonical_names(LLAMA, load_file(file)), file)
-    assert taken.left_over == []
-    model = reference.filled(section, taken.parameters, torch.float32)
+    taken, left_over = parameters_of_checkpoint(LLAMA, section, canonical_names(LLAMA, load_file(file)), file)
+    assert left_over == []
+    model = reference.filled(section, taken, torch.float32)
     ids = torch.tensor([expected["prompt_ids"]])
     with torch.no_grad():
         values, tokens = model(ids)[0, -1].topk(5)

@@ -38,7 +38,7 @@ def test_published_files_are_what_the_library_makes_of_them(tie: bool | None, ow
     theirs = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path)
     section = settled_section(FAMILY.layout, reference.read_config(FAMILY.layout, config), kept)
     assert (section.tie_embeddings, section.scale_logits) == (not own_head, tie is not False)
-    parameters = parameters_of_checkpoint(FAMILY.layout, section, kept, reference.WEIGHTS).parameters
+    parameters = parameters_of_checkpoint(FAMILY.layout, section, kept, reference.WEIGHTS)[0]
     ours = reference.filled(section, parameters, torch.float32)
     comparison.assert_same(comparison.outputs(ours), comparison.their_outputs(section, theirs))
 
@@ -48,4 +48,4 @@ def test_old_checkpoints_hold_a_bias_that_nothing_reads() -> None:
     unread = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
     tensors = theirs.state_dict() | {unread: torch.ones(32, 3)}
     section = reference.section_of(FAMILY.layout, theirs)
-    assert parameters_of_checkpoint(FAMILY.layout, section, tensors, reference.WEIGHTS).left_over == [unread]
+    assert parameters_of_checkpoint(FAMILY.layout, section, tensors, reference.WEIGHTS)[1] == [unread]

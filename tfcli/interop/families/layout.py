@@ -16,9 +16,13 @@ Fields = Mapping[str, Any]
 
 _BY_TANH = ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh")
 ACTIVATIONS: dict[str, Activation] = {
-    "relu": "relu", "relu2": "relu2", "gelu": "gelu", "gelu_python": "gelu",
+    "relu": "relu",
+    "relu2": "relu2",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
     **dict.fromkeys(_BY_TANH, "gelu_tanh"),
-    "silu": "silu", "swish": "silu",
+    "silu": "silu",
+    "swish": "silu",
 }
 """What checkpoints call the activations of an ungated feed-forward; several of their names are one function."""
 WRITTEN: dict[Activation, str] = {ours: ours for ours in ACTIVATIONS.values()} | {"gelu_tanh": "gelu_new"}

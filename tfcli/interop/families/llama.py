@@ -22,7 +22,8 @@ _WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")
 _WRITTEN: dict[Activation, str] = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_pytorch_tanh"}
 _ACTIVATIONS: dict[str, Activation] = {
     **{theirs: ours for ours, theirs in _WRITTEN.items()},
-    "swish": "swiglu", "gelu_new": "geglu_tanh",
+    "swish": "swiglu",
+    "gelu_new": "geglu_tanh",
 }
 _SCALINGS = {name: name for name in ("default", *get_args(PositionScaling))}
 _ROOT_TOLERANCE = 1e-6

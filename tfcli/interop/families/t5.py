@@ -95,9 +95,16 @@ _TYING_BY_TENSORS = Setting(
 
 def _form(*free: str, own: Fields) -> dict[str, Any]:
     first = {
-        "architecture": "encoder-decoder", "positions": "t5", "norm": "rmsnorm", "norm_placement": "pre",
-        "attention_score": "dot", "attention_bias": False, "attention_output_bias": (None, False),
-        "feed_forward_bias": False, "activation": tuple(_WRITTEN), "share_embeddings": True,
+        "architecture": "encoder-decoder",
+        "positions": "t5",
+        "norm": "rmsnorm",
+        "norm_placement": "pre",
+        "attention_score": "dot",
+        "attention_bias": False,
+        "attention_output_bias": (None, False),
+        "feed_forward_bias": False,
+        "activation": tuple(_WRITTEN),
+        "share_embeddings": True,
     }
     return form({**own, **first}, "head_dim", *free)
 
