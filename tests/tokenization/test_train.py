@@ -16,7 +16,6 @@ from tfcli.corpora.source import pieces
 from tfcli.errors import UsageError
 from tfcli.recipe.data import TokenizerSection
 from tfcli.tokenization import train as learn
-from tfcli.tokenization import train as trained_by
 from tfcli.tokenization.train import canonical_scores, train_tokenizer
 
 from .conftest import ALGORITHMS, TEXT, train
@@ -138,11 +137,11 @@ def test_text_without_spaces_is_learned_from_in_part(algorithm: str, monkeypatch
     texts, held_out = [unspaced(3000), "and some words of spaced text"], unspaced(300)
     section = TokenizerSection(algorithm=algorithm, vocab_size=1200)  # type: ignore[arg-type]
     whole, _ = train_tokenizer(lambda: iter(texts), section)
-    monkeypatch.setitem(trained_by.STRETCHES, algorithm, len("".join(texts).encode()) // 10)
+    monkeypatch.setitem(learn.STRETCHES, algorithm, len("".join(texts).encode()) // 10)
     learned: list[int] = []
     true = learn.LEARNERS[algorithm]  # type: ignore[index]
 
-    def counting(backend: Any, text: learn.TextsLearn, section: TokenizerSection) -> Any:
+    def counting(backend: Any, text: learn.Pieces, section: TokenizerSection) -> Any:
         learned.append(sum(len(piece.encode()) for piece in text()))
         return true(backend, text, section)
 
@@ -150,7 +149,7 @@ def test_text_without_spaces_is_learned_from_in_part(algorithm: str, monkeypatch
     (part, report), (again, _) = (train_tokenizer(lambda: iter(texts), section) for _ in range(2))
     assert part.to_json() == again.to_json()
     assert report.stretches_learned == pytest.approx(0.1, rel=0.2)
-    assert learned[0] == pytest.approx(trained_by.STRETCHES[algorithm], rel=0.2)
+    assert learned[0] == pytest.approx(learn.STRETCHES[algorithm], rel=0.2)
     assert len(part.encode(held_out)) < 1.25 * len(whole.encode(held_out))
 
 
@@ -158,7 +157,7 @@ def test_spaced_text_is_learned_from_as_a_whole(monkeypatch: pytest.MonkeyPatch)
     """Words that come again take no memory: 50 different ones are within a bound that all 4,000 together exceed."""
     text = " ".join(f"{'long' * 5}{n % 50}" for n in range(4000))
     before = train("bpe", text)
-    monkeypatch.setitem(trained_by.STRETCHES, "bpe", 50 * 22)
+    monkeypatch.setitem(learn.STRETCHES, "bpe", 50 * 22)
     assert train("bpe", text).to_json() == before.to_json()
 
 
@@ -166,7 +165,7 @@ def test_spaced_text_is_learned_from_as_a_whole(monkeypatch: pytest.MonkeyPatch)
 def test_more_words_than_memory_are_refused_with_both_numbers(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """20,000 words of 8 letters, all different: their 160 kB as often as `HELD` says."""
     words = (f"{n:08d}" for n in range(20_000))
-    needed = trained_by.HELD[algorithm] * 160_000
+    needed = learn.HELD[algorithm] * 160_000
     monkeypatch.setattr(machine, "free_memory", lambda: needed - 1)
     text = " ".join(words)
     with pytest.raises(

@@ -9,6 +9,7 @@ import json
 import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from threading import Timer
@@ -67,11 +68,7 @@ class ChatTemplates:
 
 
 def read_chat_templates(folder: Path) -> ChatTemplates | None:
-    """Those of a run; None where it has none.
-
-    Raises:
-        BrokenInputError: the file is damaged, or of a format version this tfcli does not read.
-    """
+    """Those of a run; None where it has none. BrokenInputError where the file is damaged or of a later version."""
     path = folder / FILE_NAME
     if not path.is_file():
         return None
@@ -146,8 +143,6 @@ def _raise(message: object) -> NoReturn:
 
 
 def _now(form: str) -> str:
-    from datetime import datetime
-
     return datetime.now().strftime(form)
 
 

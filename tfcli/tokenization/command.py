@@ -1,6 +1,7 @@
 """``tfcli tokenize``: train a tokenizer, turn text into ids and back, compare tokenizers."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,10 +14,8 @@ from tfcli.data.command import Sources
 from tfcli.errors import UsageError
 from tfcli.outputs import require_output, write_output
 
-_REPORT_EVERY = 256  # documents
-
 tokenize_app = typer.Typer()
-
+_REPORT_EVERY = 256  # documents
 _MOST_DIGITS = 18  # of an id; Python refuses to read thousands
 
 TokenizerPath = Annotated[
@@ -198,8 +197,7 @@ def compare(
     source = open_source(on, "text", seed=seed or 0)
 
     def documents() -> Iterator[Text]:
-        for document in source.documents():
-            yield from texts(document)
+        return chain.from_iterable(map(texts, source.documents()))
 
     with terminal.progress() as tell:
         compared = compare_tokenizers(loaded, on, documents, tell)
@@ -207,7 +205,6 @@ def compare(
 
 
 def _id(word: str) -> int:
-
     if not word.isdecimal() or len(word) > _MOST_DIGITS:
         shown = word if len(word) <= _MOST_DIGITS else f"{word[:_MOST_DIGITS]}…"
         raise UsageError(f"{shown!r} is no token id", "give whole numbers, such as 52 318 77")

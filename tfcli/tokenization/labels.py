@@ -88,13 +88,8 @@ class TokenStream:
     """Turns ids into text as they come: the pieces and the rest together are the decoded text.
 
     Each new token is decoded together with the last few, which decide on the space between, and what they alone
-    decode to is left out.
-
-    Args:
-        decode: ids to text, special tokens skipped.
-        special: the ids that stand for no text.
-        unsettled: the ids whose text depends on those that follow, which single bytes of a character are.
-        after: ids that came before, such as a prompt's; they are not repeated, but decide on the first space.
+    decode to is left out. The `special` ids stand for no text, the text of `unsettled` ones (single bytes of a
+    character) depends on what follows, and those `after` which it begins are not repeated.
     """
 
     def __init__(

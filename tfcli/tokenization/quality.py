@@ -18,13 +18,10 @@ Spans = Sequence[tuple[int, int]]
 
 ROUNDS = 5
 """Timed passes of every tokenizer, after one that does not count."""
-
 _TIMED_BYTES = 4_000_000
 """Of a longer text, the beginning is timed."""
-
 _ALPHA = 2.5
 """Of Rényi's entropy; Zouhar et al. 2023 found that it foretells the quality of translations best."""
-
 _WORD = re.compile(r"\w+")
 _BYTES_ALONE = re.compile("(⟨[0-9A-F]{2}⟩)+")
 """How a label names bytes that are no whole character."""
@@ -36,14 +33,8 @@ def compare_tokenizers(
     texts: Texts,
     tell: Callable[[str], None] = lambda _: None,
 ) -> TokenizerComparison:
-    """Apply tokenizers to the same documents and count; then time them in turns.
-
-    Args:
-        tokenizers: each with its name.
-        source: the name of the text.
-        texts: opens the documents anew. They are opened twice, and never held in memory together.
-        tell: is told what is going on.
-    """
+    """Apply tokenizers, each with its name, to the same documents of a source and count; then time them in turns.
+    `texts` opens the documents anew: twice, and never all in memory. `tell` is told what is going on."""
     text = TextCounts()
     tallies = [_Tally(tokenizer) for _, tokenizer in tokenizers]
     for batch in text.batches(texts()):
@@ -114,14 +105,10 @@ class _Tally:
 
 
 def count_whole(words: Spans, tokens: Spans, unknown: Sequence[bool]) -> int:
-    """How many words lie within one token that is known.
+    """How many words lie within one token that is known; words and tokens go from a character up to another.
 
-        >>> count_whole([(0, 3), (4, 9)], [(0, 3), (4, 6), (6, 9)], [False] * 3)
-        1
-
-    Args:
-        words, tokens: from which character up to which, in the order of the text.
-        unknown: which tokens are.
+    >>> count_whole([(0, 3), (4, 9)], [(0, 3), (4, 6), (6, 9)], [False] * 3)
+    1
     """
     if not words or not tokens:
         return 0

@@ -26,20 +26,14 @@ def find_roles(
     *,
     may_be_endless: bool = False,
 ) -> TokenRoles:
-    """Find the special tokens of a vocabulary.
+    """Find the special tokens of a vocabulary, except those whose ids are `known`.
 
     Where no token begins a text, the padding does it (as T5 and Marian start their decoder), else the token
     that ends one (as in GPT-2): then one of them stands between two documents. Where there is no padding, the token
     that ends a text fills up batches.
 
-    Args:
-        token_to_id: the id of a token, or None.
-        where: how to name the tokenizer in an error.
-        known: ids of roles ("pad", "bos", "eos", "mask", "unk") that are told otherwise, and not looked for.
-        may_be_endless: whether it will do without a token that ends a text.
-
     Raises:
-        UsageError: no token can end a text, and it will not do without; names what was looked for.
+        UsageError: no token can end a text, and it may not be endless; names what was looked for.
     """
 
     def first(role: str) -> int | None:

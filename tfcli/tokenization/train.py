@@ -27,15 +27,15 @@ from tfcli.tokenization.roles import UNK
 from tfcli.tokenization.tokenizer import TextCounts, Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, REPLACEMENT, SPACE, pipeline, special_tokens
 
-TextsLearn = Callable[[], Iterator[str]]
-Learner = Callable[[Backend, TextsLearn, TokenizerSection], models.Model]
+Pieces = Callable[[], Iterator[str]]
+Learner = Callable[[Backend, Pieces, TokenizerSection], models.Model]
 
 _EVERYTHING = 1 << 31
 _LONGEST_WORD = 100
 _SCORE_DIGITS = 4
 
 
-def learn_bpe(backend: Backend, text: TextsLearn, section: TokenizerSection) -> models.Model:
+def learn_bpe(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
     """Byte-level byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019).
 
     Every byte is in the vocabulary from the start, so that no text is out of reach.
@@ -48,7 +48,7 @@ def learn_bpe(backend: Backend, text: TextsLearn, section: TokenizerSection) -> 
     return backend.model
 
 
-def learn_wordpiece(backend: Backend, text: TextsLearn, section: TokenizerSection) -> models.Model:
+def learn_wordpiece(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
     """WordPiece (Schuster and Nakajima 2012): greedy longest match, ``##`` continues a word.
 
     The library's trainer numbers the continued characters in the order of a random hash, and ties between
@@ -65,15 +65,11 @@ def learn_wordpiece(backend: Backend, text: TextsLearn, section: TokenizerSectio
         special_tokens=specials + continued, continuing_subword_prefix=CONTINUATION, **_common(section)
     )
     backend.train_from_iterator(text(), trainer)
-    return models.WordPiece(
-        backend.get_vocab(),
-        unk_token=UNK,
-        continuing_subword_prefix=CONTINUATION,
-        max_input_chars_per_word=_LONGEST_WORD,
-    )
+    marks = {"unk_token": UNK, "continuing_subword_prefix": CONTINUATION}
+    return models.WordPiece(backend.get_vocab(), max_input_chars_per_word=_LONGEST_WORD, **marks)
 
 
-def learn_unigram(backend: Backend, text: TextsLearn, section: TokenizerSection) -> models.Model:
+def learn_unigram(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
     """A unigram language model over pieces (Kudo 2018): the likeliest segmentation wins.
 
     `min_frequency` plays no part: a piece stays when the likelihood of the text needs it. The library
@@ -82,20 +78,19 @@ def learn_unigram(backend: Backend, text: TextsLearn, section: TokenizerSection)
     specials = special_tokens(section)
     alphabet = set().union(*_distinct_words(backend, text)) | {SPACE}
     _require_size(section, {"characters": len(alphabet), "special tokens": len(specials)})
-    trainer = trainers.UnigramTrainer(
-        vocab_size=section.vocab_size,
-        special_tokens=specials,
-        initial_alphabet=[SPACE],
-        unk_token=UNK,
-        show_progress=False,
-    )
+    settings: dict[str, Any] = {
+        "vocab_size": section.vocab_size,
+        "special_tokens": specials,
+        "initial_alphabet": [SPACE],
+    }
+    trainer = trainers.UnigramTrainer(**settings, unk_token=UNK, show_progress=False)
     backend.train_from_iterator(text(), trainer)
     learned = json.loads(backend.to_str())["model"]["vocab"][len(specials) :]
     vocabulary = [(token, 0.0) for token in specials] + canonical_scores(learned)
     return models.Unigram(vocabulary, unk_id=specials.index(UNK), byte_fallback=False)
 
 
-def learn_word(backend: Backend, text: TextsLearn, section: TokenizerSection) -> models.Model:
+def learn_word(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
     """The most frequent words and punctuation marks."""
     specials = special_tokens(section)
     trainer = trainers.WordLevelTrainer(special_tokens=specials, **_common(section))
@@ -106,7 +101,7 @@ def learn_word(backend: Backend, text: TextsLearn, section: TokenizerSection) ->
     return backend.model
 
 
-def learn_char(backend: Backend, text: TextsLearn, section: TokenizerSection) -> models.Model:
+def learn_char(backend: Backend, text: Pieces, section: TokenizerSection) -> models.Model:
     """The most frequent characters, white space included; ties by code point. Ids follow the code points."""
     specials = special_tokens(section)
     counts: Counter[str] = Counter()
@@ -143,7 +138,7 @@ def canonical_scores(learned: Iterable[tuple[str, float]]) -> list[tuple[str, fl
     return sorted(scores, key=lambda pair: (-pair[1], pair[0]))
 
 
-def _distinct_words(backend: Backend, text: TextsLearn) -> list[str]:
+def _distinct_words(backend: Backend, text: Pieces) -> list[str]:
     """Every word as the backend's own normalizer and pre-tokenizer cut it."""
     counter = Backend(models.WordLevel({}, unk_token=UNK))
     if backend.normalizer is not None:
@@ -160,8 +155,7 @@ def _common(section: TokenizerSection) -> dict[str, Any]:
 
 def _require_size(section: TokenizerSection, parts: dict[str, int]) -> None:
     """Refuse a vocabulary that cannot hold its indispensable parts, naming the least that can."""
-    needed = sum(parts.values())
-    if section.vocab_size < needed:
+    if section.vocab_size < (needed := sum(parts.values())):
         spelled = ", ".join(f"{count} {what}" for what, count in parts.items())
         problem = f"tokenizer.vocab_size = {section.vocab_size} is too small for {section.algorithm} ({spelled})"
         raise UsageError(problem, f"set it to {needed} or more")
@@ -171,15 +165,11 @@ Texts = Callable[[], Iterator[Text]]
 
 REMEMBERED = 1 << 24
 """Characters that are kept in memory rather than read or made again."""
-
 _WORD = 16
 """Characters without white space that may still be a word; more of them are a stretch."""
-
 _STRETCH = re.compile(rf"\S{{{_WORD + 1},64}}")
-
 STRETCHES = {"bpe": 1 << 21, "wordpiece": 1 << 21, "unigram": 1 << 18}
 """Bytes of different stretches that an algorithm learns from at most; `char` and `word` have few or count all."""
-
 HELD = {"bpe": 115, "wordpiece": 130, "unigram": 400, "word": 30}
 """Bytes of memory that a byte of different words takes (measured with tokenizers 0.23)."""
 
@@ -190,7 +180,7 @@ def train_tokenizer(texts: Texts, section: TokenizerSection) -> tuple[Tokenizer,
     Args:
         texts: opens the documents anew. Few are read once and kept; many are opened three times, for wordpiece and
             unigram four times: to see how many words there are, to learn, and to count.
-        section: the algorithm, the vocabulary's size and what is too rare to learn.
+        section: the algorithm and its settings.
 
     Raises:
         UsageError: there is no text, its words take more memory than is free, or the vocabulary is too small for the
@@ -229,7 +219,6 @@ def _remembered(texts: Texts) -> Texts:
 
 
 def _report(tokenizer: Tokenizer, texts: Texts, share: float) -> TokenizerReport:
-    """Apply a tokenizer to documents and count."""
     text, tokens, unknown = TextCounts(), 0, 0
     for batch in text.batches(texts()):
         for ids in tokenizer.encode_batch([piece for _, piece in batch]):

@@ -74,21 +74,15 @@ def tokenizer_view(report: TokenizerReport) -> Facts:
         Fact("bytes", exact(report.bytes), "UTF-8"),
         Fact("tokens", exact(report.tokens)),
         Fact("bytes per token", f"{report.bytes_per_token:.2f}", "more text in a token means shorter sequences"),
-        Fact(
-            "unknown",
-            exact(report.unknown),
-            f"{percent(share)} of the tokens" if report.unknown else "nothing was lost",
-        ),
+        Fact("unknown", exact(report.unknown), f"{percent(share)} of the tokens" if share else "nothing was lost"),
     ]
-    if report.stretches_learned < 1:
-        learned = Fact("learned from", percent(report.stretches_learned), "of its long stretches without white space")
-        facts.append(learned)
+    if (learned := report.stretches_learned) < 1:
+        facts.append(Fact("learned from", percent(learned), "of its long stretches without white space"))
     return Facts(f"Tokenizer · {report.algorithm} · {report.fingerprint[:12]}", facts)
 
 
 _SHARE_OF_NAME = 5
 """A name has up to a fifth of the width."""
-
 _BEST = "*"
 
 
