@@ -115,7 +115,7 @@ def test_documents_are_opened_as_often_as_promised(algorithm: str, monkeypatch: 
     once, _ = train_tokenizer(texts, section)
     assert opened == ([1, 2] if algorithm == "char" else [2])
     opened.clear()
-    monkeypatch.setattr(trained_by, "REMEMBERED", 0)
+    monkeypatch.setattr(learn, "REMEMBERED", 0)
     assert train_tokenizer(texts, section)[0].to_json() == once.to_json()
     assert opened == ([2, 2, 2, 2] if algorithm in ("wordpiece", "unigram") else [first, 2, 2])
 
