@@ -10,7 +10,7 @@ from tfcli.corpora.pt_en import PtEnPair, pairs
 from tfcli.errors import UsageError
 from tfcli.inspection.heads import find as module
 from tfcli.inspection.heads.find import find_alignment
-from tfcli.inspection.heads.statistics import WeightsWordWeights, spelled
+from tfcli.inspection.heads.statistics import WordWeights, spelled
 from tfcli.inspection.reading import Inputs
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -36,7 +36,7 @@ def aligned(run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callab
         return words(run, pair)
 
     def give(knows: Callable[[PtEnPair, Head], bool], shift: int = 0) -> None:
-        def constructed(run: LoadedRun, inputs: Inputs, kind: str) -> WeightsWordWeights:
+        def constructed(run: LoadedRun, inputs: Inputs, kind: str) -> WordWeights:
             assert kind == "cross" and inputs.encoder is not None and inputs.decoder is not None
             pair = known[inputs.decoder[1:]]
             source, target = spelled(run.tokenizer, pair.source), spelled(run.tokenizer, pair.target)

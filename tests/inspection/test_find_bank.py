@@ -12,7 +12,7 @@ from tfcli.corpora.stories import bank_sentences
 from tfcli.errors import UsageError
 from tfcli.inspection.heads import find as module
 from tfcli.inspection.heads.find import best_of_both, find_bank, read
-from tfcli.inspection.heads.statistics import WeightsWordWeights
+from tfcli.inspection.heads.statistics import WordWeights
 from tfcli.inspection.reading import Inputs
 from tfcli.runs.load import LoadedRun, load_run
 
@@ -39,7 +39,7 @@ def run(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Load
 def looking(run: LoadedRun, patch: pytest.MonkeyPatch, knows: Callable[[str, int, int], str | None]) -> None:
     """Weights by what stands in the text: `knows(text, layer, head)` is the word that all rows look at."""
 
-    def constructed(run: LoadedRun, inputs: Inputs, kind: str) -> WeightsWordWeights:
+    def constructed(run: LoadedRun, inputs: Inputs, kind: str) -> WordWeights:
         assert kind == "decoder_self" and inputs.decoder is not None
         text = "".join(run.tokenizer.labels(inputs.decoder[1:]))
         weights = np.full((2, 2, len(inputs.decoder), len(inputs.decoder)), 1e-6, np.float32)

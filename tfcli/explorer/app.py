@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any, ClassVar
 
 from textual import on, work
@@ -61,16 +60,13 @@ class Explorer(App[str]):
         self._searched = ""
 
     def compose(self) -> ComposeResult:
-        """The panels; the help lies over them."""
         yield self._panels
 
     @property
     def view(self) -> View:
-        """What is looked at and how."""
         return self.scene.view
 
     def _look(self, view: View) -> None:
-        """Go on to another view."""
         self._show(replace(self.scene, view=view))
 
     def _show(self, scene: Scene) -> None:
@@ -154,11 +150,9 @@ class Explorer(App[str]):
             self._export(event.text)
         else:
             reading = self.scene.reading
+            is_text = event.purpose == "text"
             self._panels.say("The model reads …")
-            if event.purpose == "text":
-                self._reread(event.text, reading.target)
-            else:
-                self._reread(reading.text, event.text or None)
+            self._reread(*((event.text, reading.target) if is_text else (reading.text, event.text or None)))
 
     @work(thread=True, exclusive=True)
     def _reread(self, text: str, target: str | None) -> None:
@@ -179,14 +173,15 @@ class Explorer(App[str]):
         """The next query, or else key, of that text becomes the cursor's."""
         self._searched, record = text, self.scene.record
         rows, columns = found_tokens(record.query_tokens, text), found_tokens(record.key_tokens, text)
+        row, column = self.scene.cursor
         if rows:
-            after = [row for row in rows if row > self.view.row]
-            self._look(self.view.at(record, (after or rows)[0], self.view.column))
+            row = next((one for one in rows if one > row), rows[0])
         elif columns:
-            after = [column for column in columns if column > self.view.column]
-            self._look(self.view.at(record, self.view.row, (after or columns)[0]))
+            column = next((one for one in columns if one > column), columns[0])
         else:
             self._panels.say(f"No token contains “{text}”.", is_error=True)
+            return
+        self._look(self.view.at(record, row, column))
 
     def _export(self, name: str) -> None:
         try:
@@ -212,16 +207,7 @@ def found_tokens(tokens: tuple[str, ...], text: str) -> list[int]:
     [3]
     """
     needle = text.casefold()
-    if not needle:
-        return []
-    folded = [token.casefold() for token in tokens]
-    starts = [0, *accumulate(map(len, folded))]
-    joined = "".join(folded)
-    places: list[int] = []
-    at = joined.find(needle)
-    while at >= 0:
-        token = next(index for index in range(len(tokens)) if starts[index] <= at < starts[index + 1])
-        if token not in places:
-            places.append(token)
-        at = joined.find(needle, at + 1)
-    return places
+    owners = [index for index, token in enumerate(tokens) for _ in token.casefold()]
+    joined = "".join(tokens).casefold()
+    begins = [at for at in range(len(joined)) if needle and joined.startswith(needle, at)]
+    return list(dict.fromkeys(owners[at] for at in begins))

@@ -22,11 +22,11 @@ def explore(
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
-    """Walk through the attention of a run: every layer and head, on any text.
+    r"""Walk through the attention of a run: every layer and head, on any text.
 
     Arrow keys and the mouse move the cursor; ? shows all keys. Every view
     says the plain command that prints it, and the last one is printed at the
-    end. Needs the extra: pip install 'tfcli\\[tui]'
+    end. Needs the extra: pip install 'tfcli\[tui]'
 
     Examples:
 

@@ -46,9 +46,9 @@ def plain_words(scene: Scene) -> list[str]:
         options += ["--kind", place.kind]
     if scene.checkpoint != "best":
         options += ["--checkpoint", scene.checkpoint]
-    words = [scene.run, reading.text, *options]
-    if any(word.startswith("-") for word in words[:2]):  # after "--" a word is never an option
-        words = [*options, "--", scene.run, reading.text]
+    what = [scene.run, reading.text]
+    # After "--" a word is never an option.
+    words = [*options, "--", *what] if any(word.startswith("-") for word in what) else [*what, *options]
     command = ["tfcli", "inspect", "attention", *map(shlex.quote, words)]
     # "-" stands for stdin, so that is where a text of one dash comes from.
     return ["printf", "-", "|", *command] if reading.text == "-" else command

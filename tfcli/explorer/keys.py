@@ -69,7 +69,6 @@ class HelpScreen(ModalScreen[None]):
     """The keys over everything else; any key leaves it."""
 
     def compose(self) -> ComposeResult:
-        """A table."""
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True, style="bold")
         table.add_column()

@@ -1,4 +1,7 @@
-"""How a map lies in an area of the screen: cells as large as fit, else half blocks, else pooled or cropped."""
+"""The explorer's heat map and its thumbnails of all heads: how they lie in an area of the screen, and their pictures.
+
+Cells are as large as fit, else half blocks, else pooled or cropped.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -9,12 +12,13 @@ from rich.style import Style
 from textual import events
 
 from tfcli.draw.colors import NO_VALUE, Brush, levels
-from tfcli.draw.heatmap import TALLEST, Line, half_block_lines, max_pool, ruler, scale_bar, vertical, whole_cell_lines
+from tfcli.draw.heatmap import TALLEST, Line, half_block_lines, max_pool, ruler, scale_bar, vertical
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, shortened, widest
 from tfcli.explorer.scene import BOLD, DIM, Drawn, Map, Scene, cursor_style, map_brush, mark_style, weights_brush
 from tfcli.explorer.state import View
 from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.attention.thumbnails_view import small_map
 
 _SIZES = ((12, 6), (12, 5), (10, 5), (10, 4), (8, 4), (8, 3), (6, 3), (6, 2), (4, 2), (4, 1), (2, 1))
 """Widths and heights of a cell, the largest first; from 4 columns on there is room for a number in it."""
@@ -24,12 +28,11 @@ _MARKS = 2  # the cursor's mark before a label and the space behind it
 
 @dataclass(frozen=True)
 class Grid:
-    """Where values are drawn.
+    """Where values are drawn: the part of the map from `first_row` and `first_column` on, behind `gutter` columns and
+    under `header` lines.
 
     Args:
-        gutter: columns before the cells; header: lines above them.
         cell_width, cell_height: columns and lines of a cell; of half blocks, two cells share a line.
-        first_row, rows, first_column, columns: the part of the map that is drawn.
         factor: each drawn cell stands for so many rows and columns.
     """
 
@@ -46,7 +49,6 @@ class Grid:
 
     @property
     def lines(self) -> int:
-        """Lines that the cells take."""
         drawn = -(-self.rows // self.factor)
         return -(-drawn // 2) if self.halves else drawn * self.cell_height
 
@@ -78,12 +80,7 @@ def lay_out(
     zoomed: bool,
     in_color: bool,
 ) -> Grid:
-    """The grid of a map in an area.
-
-    Args:
-        rows, columns: the labels.
-        area: columns and lines of the screen.
-    """
+    """The grid of a map with these labels in an area of so many columns and lines of the screen."""
     width, height = area
     gutter = min(widest(rows), max(6, width // 5)) + _MARKS
     header = min(widest(columns), TALLEST, max(2, height // 4)) + 1
@@ -124,18 +121,14 @@ _SCALES = {"linear": "", "log": "logarithmic", "row": "each row by itself"}
 class AttentionMap(Drawn):
     """Queries down, keys across. A click moves the cursor; pointing at a cell says what it is."""
 
-    def __init__(self, id: str) -> None:
-        super().__init__(id)
-        self._grid: Grid | None = None
-        self._pointed: tuple[int, int] | None = None
+    _grid: Grid | None = None
+    _pointed: tuple[int, int] | None = None
 
     def show(self, scene: Scene) -> None:
-        """Draw this scene; what the mouse has pointed at is forgotten."""
         self._pointed = None
         super().show(scene)
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
-        """The map, then the cursor's cell in words, then the scale."""
         brush = map_brush(scene.view, scene.color_system)
         area = (width, max(3, height - _FOOTER))
         zoomed = scene.view.zoomed
@@ -148,7 +141,6 @@ class AttentionMap(Drawn):
         return [*lines, [], self._readout(scene), *legend]
 
     def clicked(self, scene: Scene, x: int, y: int) -> View | None:
-        """The cell under a point."""
         place = None if self._grid is None else self._grid.place(x, y)
         return None if place is None else scene.view.at(scene.record, *place)
 
@@ -171,18 +163,13 @@ class AttentionMap(Drawn):
         if np.isnan(value):
             return [Segment(f"{query} may not look at {key}: exactly 0", BOLD)]
         number = f"{value:+.4f}" if scene.values.signed else f"{value:.4f}"
-        return [Segment(f"{query} → {key}  {number}", BOLD), *self._beside(scene, row, column)]
-
-    def _beside(self, scene: Scene, row: int, column: int) -> Line:
-        """The weight of a score, the score of a weight."""
-        place, scores = scene.view.place, scene.record.scores
-        if scene.view.against is not None:
-            return []
-        if scene.view.quantity == "scores":
-            return [Segment(f"  weight {scene.weights[row, column]:.4f}", DIM)]
-        if scores is None or scene.view.combined != "head":
-            return []
-        return [Segment(f"  score {scores[place.layer, place.head, row, column]:+.3g}", DIM)]
+        line = [Segment(f"{query} → {key}  {number}", BOLD)]
+        view, scores = scene.view, scene.record.scores
+        if view.quantity == "scores":
+            line.append(Segment(f"  weight {scene.weights[row, column]:.4f}", DIM))
+        elif scores is not None and view.against is None and view.combined == "head":
+            line.append(Segment(f"  score {scores[view.place.layer, view.place.head, row, column]:+.3g}", DIM))
+        return line
 
     def _legend(self, scene: Scene, grid: Grid) -> str:
         words = [_SCALES[scene.view.scale], scene.values.meaning]
@@ -203,14 +190,12 @@ class MapPicture:
     brush: Brush
 
     def lines(self) -> list[Line]:
-        """The header, then the cells."""
         shades = self._drawn(self.scene.values.shades)
         grid = levels(shades, self.scene.values.low, self.scene.values.high)
         cells = self._half_blocks(grid) if self.grid.halves else self._cells(grid)
         return [*self._header(), *([*self._label(number), *line] for number, line in enumerate(cells))]
 
     def _drawn(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The part of the map that is drawn, pooled."""
         first, left = self.grid.first_row, self.grid.first_column
         part = values[first : first + self.grid.rows, left : left + self.grid.columns]
         return max_pool(part, self.grid.factor, self.grid.factor)
@@ -232,27 +217,21 @@ class MapPicture:
             lines = vertical(tuple(_shortened(label, grid.header - 1) for label in shown), width)
             above = [""] * (grid.header - 1 - len(lines)) + lines
         column = self._point[1]
-        mark = " " * (column * width + (width - 1) // 2) + "▾"
-        pad = Segment(" " * grid.gutter)
-        styled = [
-            [pad, *self._above_cursor(text, column)] if grid.is_labelled else [pad, Segment(text, DIM)]
-            for text in above
-        ]
-        return [*styled, [pad, Segment(mark, mark_style(self.brush.color_system))]]
-
-    def _above_cursor(self, text: str, column: int) -> Line:
-        """A line of labels with the cursor's column standing out. Wide characters never cross a column's edge."""
-        at = column * self.grid.cell_width
-        before, own, behind = Segment.divide(
-            [Segment(fit(text, self.grid.columns * self.grid.cell_width))],
-            [at, at + self.grid.cell_width, self.grid.columns * self.grid.cell_width],
-        )
-        mark = mark_style(self.brush.color_system)
-        return [*before, *(Segment(segment.text, mark) for segment in own), *behind]
+        at, pad, style = column * width, Segment(" " * grid.gutter), mark_style(self.brush.color_system)
+        header: list[Line] = []
+        for text in above:
+            if not grid.is_labelled:
+                header.append([pad, Segment(text, DIM)])
+                continue
+            # The cursor's column stands out. Wide characters never cross a column's edge.
+            end = grid.columns * width
+            before, own, behind = Segment.divide([Segment(fit(text, end))], [at, at + width, end])
+            header.append([pad, *before, *(Segment(segment.text, style) for segment in own), *behind])
+        return [*header, [pad, Segment(" " * (at + (width - 1) // 2) + "▾", style)]]
 
     def _label(self, line: int) -> Line:
         """What stands before a line of cells."""
-        grid, width = self.grid, self.grid.gutter - 2
+        grid, width, queries = self.grid, self.grid.gutter - 2, self.scene.queries
         point = self._point[0]
         if grid.halves:
             own, row = point // 2 == line, line * 2 * grid.factor
@@ -261,13 +240,9 @@ class MapPicture:
             if line % grid.cell_height != (grid.cell_height - 1) // 2:
                 return [Segment(" " * grid.gutter)]
         if own:
-            text = fit(self.scene.queries[self.scene.cursor[0]], width, "right")
+            text = fit(queries[self.scene.cursor[0]], width, "right")
             return [Segment(f"▸{text} ", mark_style(self.brush.color_system))]
-        return [
-            Segment(
-                f" {fit(self.scene.queries[min(grid.first_row + row, len(self.scene.queries) - 1)], width, 'right')} "
-            )
-        ]
+        return [Segment(f" {fit(queries[min(grid.first_row + row, len(queries) - 1)], width, 'right')} ")]
 
     def _half_blocks(self, grid: NDArray[np.intp]) -> list[Line]:
         width = self.grid.cell_width
@@ -284,19 +259,14 @@ class MapPicture:
 
     def _cells(self, grid: NDArray[np.intp]) -> list[Line]:
         numbers = self._drawn(self.scene.values.numbers)
-        lines: list[Line] = []
-        for row, (row_levels, row_numbers) in enumerate(zip(grid.tolist(), numbers.tolist(), strict=True)):
-            for y in range(self.grid.cell_height):
-                lines.append(
-                    [
-                        self._cell(level, number, y, (row, column) == self._point)
-                        for column, (level, number) in enumerate(zip(row_levels, row_numbers, strict=True))
-                    ]
-                )
-        return lines
+        rows = [list(zip(*row, strict=True)) for row in zip(grid.tolist(), numbers.tolist(), strict=True)]
+        return [
+            [self._cell(*cell, y, (row, column) == self._point) for column, cell in enumerate(cells)]
+            for row, cells in enumerate(rows)
+            for y in range(self.grid.cell_height)
+        ]
 
     def _cell(self, level: int, number: float, y: int, is_cursor: bool) -> Segment:
-        """One line of one cell."""
         width, height = self.grid.cell_width, self.grid.cell_height
         is_middle = y == (height - 1) // 2
         if level == NO_VALUE:
@@ -369,7 +339,7 @@ def thumbnail_layout(layers: int, heads: int, area: tuple[int, int], chosen: tup
 
 
 class Thumbnails(Drawn):
-    """The overview. A click chooses a head."""
+    """The overview, with numbers of heads above and of layers on the left. A click chooses a head."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
@@ -378,7 +348,6 @@ class Thumbnails(Drawn):
         self._pooled: dict[tuple[int, int, int], Map] = {}
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
-        """Numbers of heads above, of layers on the left."""
         layers, heads = scene.record.weights.shape[:2]
         place = scene.view.place
         layout = self._layout_drawn = thumbnail_layout(layers, heads, (width, height), (place.layer, place.head))
@@ -387,7 +356,9 @@ class Thumbnails(Drawn):
         shown = range(layout.first_head, layout.first_head + layout.heads)
         lines: list[Line] = [[Segment(" " * _GUTTER), Segment("".join(f"{h:<{layout.side + 1}}" for h in shown), DIM)]]
         for layer in range(layout.first_layer, layout.first_layer + layout.layers):
-            drawn = [_thumbnail(self._small(scene, layer, head, layout.side), most, brush) for head in shown]
+            small = [self._small(scene, layer, head, layout.side) for head in shown]
+            tops = [float(np.nan_to_num(one).max()) if most is None else most for one in small]
+            drawn = [small_map(one, top, brush) for one, top in zip(small, tops, strict=True)]
             for number, parts in enumerate(zip(*drawn, strict=True)):
                 line = [Segment(f"L{layer:<{_GUTTER - 1}}" if number == 0 else " " * _GUTTER, DIM)]
                 for part in parts:
@@ -402,26 +373,16 @@ class Thumbnails(Drawn):
             self._record, self._pooled = scene.record, {}
         size = side if scene.color_system is not None else side // 2
         if (layer, head, size) not in self._pooled:
-            self._pooled[layer, head, size] = _resized(scene.record.visible_weights(layer, head), size)
+            # Pooled by max where there are too many values, then every value repeated until the size is reached.
+            values = scene.record.visible_weights(layer, head)
+            small = max_pool(values, -(-values.shape[0] // size), -(-values.shape[1] // size))
+            down, across = (np.arange(size) * count // size for count in small.shape)
+            self._pooled[layer, head, size] = small[np.ix_(down, across)]
         return self._pooled[layer, head, size]
 
     def clicked(self, scene: Scene, x: int, y: int) -> View | None:
-        """The head under a point."""
         place = None if self._layout_drawn is None else self._layout_drawn.place(x, y)
         return None if place is None else scene.view.to_layer(scene.record, place[0]).to_head(scene.record, place[1])
-
-
-def _thumbnail(small: Map, highest: float | None, brush: Brush) -> list[Line]:
-    """`side` columns and `side` / 2 lines, from 0 to the highest weight of all heads, else to the head's own."""
-    grid = levels(small, 0.0, float(np.nan_to_num(small).max()) if highest is None else highest)
-    return half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, 2)
-
-
-def _resized(values: Map, side: int) -> Map:
-    """Pooled by max where there are too many values, then every value repeated until the size is reached."""
-    small = max_pool(values, -(-values.shape[0] // side), -(-values.shape[1] // side))
-    down, across = (np.arange(side) * count // side for count in small.shape)
-    return small[np.ix_(down, across)]
 
 
 def _framed(lines: list[Line], layout: ThumbnailGrid, chosen: tuple[int, int], color_system: str | None) -> list[Line]:
@@ -430,22 +391,18 @@ def _framed(lines: list[Line], layout: ThumbnailGrid, chosen: tuple[int, int], c
     top = (chosen[0] - layout.first_layer) * (tall + 1)
     left = _GUTTER - 1 + (chosen[1] - layout.first_head) * (layout.side + 1)
     style = mark_style(color_system)
-    edges = {0: ("┏", "━", "┓"), tall + 1: ("┗", "━", "┛")}
-    framed = list(lines)
+    framed, right = list(lines), left + 1 + layout.side
     for y in range(tall + 2):
-        before, first, inside, last, behind = _cut(lines[top + y], left, layout.side)
-        if y in edges and top + y > 0:
-            corner, bar, end = edges[y]
-            first, inside, last = [Segment(corner, style)], [Segment(bar * layout.side, style)], [Segment(end, style)]
-        elif y > 0:
-            first, last = [Segment("┃", style)], [Segment("┃", style)]
-        else:  # the line of numbers
+        whole = [*lines[top + y], Segment(" ")]
+        end = sum(segment.cell_length for segment in whole)
+        cuts = [left, left + 1, right, right + 1, max(end, right + 2)]
+        before, first, inside, last, behind = Segment.divide(whole, cuts)
+        if top + y == 0:  # the line of numbers
             inside = [Segment(segment.text, style) for segment in inside]
+        else:
+            sides = "┏┓" if y == 0 else "┗┛" if y == tall + 1 else "┃┃"
+            first, last = ([Segment(sign, style)] for sign in sides)
+            if y in (0, tall + 1):
+                inside = [Segment("━" * layout.side, style)]
         framed[top + y] = [*before, *first, *inside, *last, *behind]
     return framed
-
-
-def _cut(line: Line, left: int, side: int) -> list[Line]:
-    whole = [*line, Segment(" ")]
-    end = sum(segment.cell_length for segment in whole)
-    return list(Segment.divide(whole, [left, left + 1, left + 1 + side, left + side + 2, max(end, left + side + 3)]))

@@ -1,4 +1,4 @@
-"""The panels of the screen: where they are, the colours around them, and the line to type into.
+"""The explorer's panels: where they are, the colours around them, and the line to type into.
 
 On a small screen they shrink, then go.
 """
@@ -24,6 +24,7 @@ from tfcli.draw.colors import LEVELS, NO_VALUE, SIGNED, Brush, hexadecimal, leve
 from tfcli.draw.heatmap import Line
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, printable, widest
+from tfcli.draw.tables import bar
 from tfcli.explorer.export import folded, plain_words
 from tfcli.explorer.keys import hints
 from tfcli.explorer.map import AttentionMap, Thumbnails, around, cell_number
@@ -34,10 +35,9 @@ from tfcli.inspection.heads import HeadStatistics
 
 
 class HeaderLine(Drawn):
-    """The run and the head."""
+    """On the left the run and the head, on the right how it is shown."""
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
-        """On the left where we are, on the right how it is shown."""
         view, place = scene.view, scene.view.place
         layers, heads = scene.record.weights.shape[:2]
         where = [KIND_NAMES[place.kind], f"layer {place.layer} of {layers}"]
@@ -57,10 +57,9 @@ class HeaderLine(Drawn):
 
 
 class CommandLine(Drawn):
-    """The command that prints what is looked at."""
+    """The command that prints what is looked at; what the layout has no line for is cut, and printed at the end."""
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
-        """On as many lines as the layout gives; what is longer is cut, and printed whole at the end."""
         lines = command_lines(scene, width)
         if len(lines) > height:
             lines = [*lines[: height - 1], f"{lines[height - 1]} …"]
@@ -79,10 +78,7 @@ def command_lines(scene: Scene, width: int) -> list[str]:
 class HintLine(Drawn):
     """The keys; in their place, until something else is done, what went wrong or is going on."""
 
-    def __init__(self, id: str) -> None:
-        super().__init__(id)
-        self._message = ""
-        self._is_error = False
+    _message, _is_error = "", False
 
     def say(self, message: str, *, is_error: bool = False) -> None:
         """Show a sentence; "" shows the keys again."""
@@ -90,23 +86,19 @@ class HintLine(Drawn):
         self.redraw()
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
-        """The sentence, or as many keys as fit."""
         if self._message:
             in_color = scene.color_system is not None
             style = Style(bold=True, color="rgb(229,50,50)" if self._is_error and in_color else None)
             return [[Segment(fit(printable(self._message), width), style)]]
         line: Line = []
-        left = width
         for key, word in hints():
-            length = cell_len(key) + len(word) + 3
-            if length > left:
+            width -= cell_len(key) + len(word) + 3
+            if width < 0:
                 break
             line += [Segment(key, BOLD), Segment(f" {word}  ", DIM)]
-            left -= length
         return [line]
 
 
-_EIGHTHS = " ▏▎▍▌▋▊▉"
 _NUMBER = 5
 _ROLES = ("first token", "itself", "previous token", "next token", "same place")
 _SCORES = (("induction", "induction"), ("duplicate", "duplicate"), ("in order", "in_order"))
@@ -114,29 +106,33 @@ MOST = len(_ROLES) + len(_SCORES) + 2  # no kind has all
 
 
 class RowBars(Drawn):
-    """Where one query looks: a bar a key, in the order of the keys or with the largest first."""
+    """Where one query looks: a bar a key, in the order of the keys or with the largest first; as many as fit, the
+    cursor's among them."""
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
-        """As many bars as fit, the cursor's among them."""
-        row = scene.values.numbers[scene.view.row]
-        order = _order(row, largest_first=scene.view.sorted)
-        at = order.index(scene.view.column) if scene.view.column in order else 0
+        values, view, mark = scene.values, scene.view, mark_style(scene.color_system)
+        row, hidden = np.nan_to_num(values.numbers[view.row]), np.isnan(values.numbers[view.row])
+        order = list(range(len(row)))
+        if view.sorted:  # what may not be looked at stays behind
+            order.sort(key=lambda key: (hidden[key], -abs(row[key])))
         shown = min(len(order), height if len(order) <= height else height - 1)
-        first = around(at, shown, len(order))
+        first = around(order.index(view.column), shown, len(order))
         label_width = min(widest(scene.keys), max(4, width // 3))
         room = max(1, width - label_width - _NUMBER - 3)
-        brush = map_brush(scene.view, scene.color_system)
-        grid = levels(scene.values.shades[scene.view.row], scene.values.low, scene.values.high).tolist()
-        largest = float(np.nanmax(np.abs(row), initial=0.0)) if not np.isnan(row).all() else 0.0
+        brush = map_brush(view, scene.color_system)
+        grid = levels(values.shades[view.row], values.low, values.high).tolist()
+        largest = float(np.abs(row).max()) or 1.0
         lines = []
         for key in order[first : first + shown]:
-            number = float(row[key])
-            share = abs(number) / largest if largest and not np.isnan(number) else 0.0
+            number, label, is_cursor = float(row[key]), fit(scene.keys[key], label_width, "right"), key == view.column
+            drawn = bar(abs(number) / largest, room)
+            written = "·" if hidden[key] else cell_number(number, signed=values.signed)
             lines.append(
                 [
-                    *_label(scene, key, label_width),
-                    *_bar(share, room, grid[key], brush, light=scene.light),
-                    Segment(_number(number, signed=scene.values.signed), DIM if np.isnan(number) else None),
+                    Segment(f"▸{label} ", mark) if is_cursor else Segment(f" {label} "),
+                    Segment(drawn, _bar_style(grid[key], brush, light=scene.light)),
+                    Segment(" " * (room - len(drawn))),
+                    Segment(written.rjust(_NUMBER), DIM if hidden[key] else None),
                 ]
             )
         if shown < len(order):
@@ -144,41 +140,19 @@ class RowBars(Drawn):
         return lines
 
 
-def _order(row: np.ndarray, *, largest_first: bool) -> list[int]:
-    """Keys as they come, or with the largest first; what may not be looked at stays behind."""
-    keys = list(range(len(row)))
-    if not largest_first:
-        return keys
-    return sorted(keys, key=lambda key: (np.isnan(row[key]), -abs(row[key])))
-
-
-def _label(scene: Scene, key: int, width: int) -> Line:
-    text = fit(scene.keys[key], width, "right")
-    if key == scene.view.column:
-        return [Segment(f"▸{text} ", mark_style(scene.color_system))]
-    return [Segment(f" {text} ")]
-
-
-def _bar(share: float, room: int, level: int, brush: Brush, *, light: bool) -> Line:
-    """A bar of eighths of a column."""
-    eighths = round(share * room * 8)
-    text = ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()) if eighths else ""
+def _bar_style(level: int, brush: Brush, *, light: bool) -> Style | None:
+    if not brush.in_color or level == NO_VALUE:
+        return None
     if brush.colormap is not SIGNED:
         # What is nearest to the screen's own colour would not be seen on it.
         level = min(level, LEVELS * 2 // 3) if light else max(level, LEVELS // 3)
-    style = brush.style(level) if brush.in_color and level != NO_VALUE else None
-    return [Segment(text, style), Segment(" " * (room - len(text)))]
-
-
-def _number(value: float, *, signed: bool) -> str:
-    return "·".rjust(_NUMBER) if np.isnan(value) else cell_number(value, signed=signed).rjust(_NUMBER)
+    return brush.style(level)
 
 
 class HeadFacts(Drawn):
-    """A name and a number a line; the role is the panel's title."""
+    """A name and a number a line, those that fit; the role is the panel's title."""
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
-        """Those that fit."""
         statistics = scene.reading.statistics_of(scene.view.place)
         if statistics is None:
             return [[Segment("one token alone", DIM)]]
@@ -199,18 +173,12 @@ def head_facts(statistics: HeadStatistics) -> list[tuple[str, str]]:
     return [*facts, *((name, weight(share)) for name, share in [*shares, *scores] if share is not None)]
 
 
-_NAMES = ("query ", "keys  ")
-
-
 class TokenStrip(Drawn):
     """Two lines of tokens, moved so that the cursor's are in sight. A click chooses a query or a key."""
 
-    def __init__(self, id: str) -> None:
-        super().__init__(id)
-        self._spans: list[list[tuple[int, int, int]]] = []
+    _spans: tuple[list[tuple[int, int, int]], ...] = ()
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
-        """Queries above, keys below."""
         brush = map_brush(scene.view, scene.color_system)
         shades = levels(scene.values.shades[scene.view.row], scene.values.low, scene.values.high).tolist()
         mark = cursor_style(scene.color_system)
@@ -219,18 +187,13 @@ class TokenStrip(Drawn):
             DIM if level == NO_VALUE else brush.readable(level) if brush.in_color else Style.null() for level in shades
         ]
         keys[scene.view.column] += Style(underline=True, bold=True)
-        self._spans, lines = [], []
-        for name, tokens, styles, at in (
-            (_NAMES[0], scene.queries, queries, scene.view.row),
-            (_NAMES[1], scene.keys, keys, scene.view.column),
-        ):
-            line, spans = _strip(tokens, styles, at, width - len(name))
-            lines.append([Segment(name, mark_style(scene.color_system)), *line])
-            self._spans.append([(start + len(name), end + len(name), index) for start, end, index in spans])
-        return lines
+        name = mark_style(scene.color_system)
+        above, of_queries = _strip(Segment("query ", name), scene.queries, queries, scene.view.row, width)
+        below, of_keys = _strip(Segment("keys  ", name), scene.keys, keys, scene.view.column, width)
+        self._spans = of_queries, of_keys
+        return [above, below]
 
     def clicked(self, scene: Scene, x: int, y: int) -> View | None:
-        """The query or the key under a point; the other of the two stays as it is."""
         row, column = scene.cursor
         for start, end, index in self._spans[y] if y < len(self._spans) else []:
             if start <= x < end:
@@ -239,21 +202,21 @@ class TokenStrip(Drawn):
 
 
 def _strip(
-    tokens: Sequence[str], styles: Sequence[Style], at: int, room: int
+    name: Segment, tokens: Sequence[str], styles: Sequence[Style], at: int, width: int
 ) -> tuple[Line, list[tuple[int, int, int]]]:
     """Tokens from the first one that leaves token `at` in sight, and where on the line each of them is."""
-    first, used = at, cell_len(tokens[at]) + 2
-    while first > 0 and used + cell_len(tokens[first - 1]) + 2 <= room - 2 * (first > 1):
+    room, lengths = width - name.cell_length, [cell_len(token) + 2 for token in tokens]
+    first, used = at, lengths[at]
+    while first > 0 and used + lengths[first - 1] <= room - 2 * (first > 1):
         first -= 1
-        used += cell_len(tokens[first]) + 2
-    line: Line = [Segment("… ", DIM)] if first else []
-    start, spans = 2 * bool(first), []
+        used += lengths[first]
+    line = [name, Segment("… ", DIM)] if first else [name]
+    start, spans = name.cell_length + 2 * bool(first), []
     for index in range(first, len(tokens)):
-        length = cell_len(tokens[index]) + 2
         line.append(Segment(f" {tokens[index]} ", styles[index]))
-        spans.append((start, start + length, index))
-        start += length
-        if start >= room:
+        spans.append((start, start + lengths[index], index))
+        start += lengths[index]
+        if start >= width:
             break
     return line, spans
 
@@ -329,7 +292,7 @@ class Prompt(Input):
         self.purpose: Purpose = "text"
         self.display = False
 
-    def ask(self, purpose: Purpose, text: str = "") -> None:
+    def ask(self, purpose: Purpose, text: str) -> None:
         """Open, with a text to begin from."""
         self.purpose = purpose
         self.border_title = f"{_TITLES[purpose]} · enter, or escape"
@@ -339,12 +302,10 @@ class Prompt(Input):
         self.focus()
 
     def action_close(self) -> None:
-        """Escape: go away."""
         self.screen.set_focus(None)
         self.display = False
 
     async def action_submit(self) -> None:
-        """Enter: answer."""
         text = self.value
         for sign, character in _SIGNS.items():
             text = text.replace(sign, character)
@@ -353,14 +314,14 @@ class Prompt(Input):
 
 
 class Panels(Vertical):
-    """Everything on the screen, from the top to the bottom."""
+    """Everything on the screen: the map in the middle, beside it all heads and one row, under it the tokens and the
+    plain command."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(id="panels")
         self._scene = scene
 
     def compose(self) -> ComposeResult:
-        """The map in the middle, beside it all heads and one row, under it the tokens and the plain command."""
         yield HeaderLine("header")
         with Horizontal(id="body"):
             with Vertical(id="side"):
@@ -380,7 +341,6 @@ class Panels(Vertical):
         self._arrange(event.size.width, event.size.height)
 
     def show(self, scene: Scene) -> None:
-        """Draw this scene from now on."""
         self._scene = scene
         for widget in self.query(Drawn):
             widget.show(scene)
@@ -391,7 +351,6 @@ class Panels(Vertical):
         self._arrange(self.size.width, self.size.height)
 
     def say(self, message: str, *, is_error: bool = False) -> None:
-        """A sentence in the place of the keys; "" brings them back."""
         self.query_one(HintLine).say(message, is_error=is_error)
 
     def ask(self, purpose: Purpose, text: str) -> None:
@@ -422,17 +381,14 @@ def panel_titles(scene: Scene) -> dict[str, str]:
     """What stands in the frames."""
     view, place = scene.view, scene.view.place
     statistics = scene.reading.statistics_of(place)
-    if view.against is not None:
-        title = f"layer {place.layer}, head {place.head} − the marked head"
-    elif view.combined == "mean":
-        title = f"layer {place.layer}, mean of its heads"
-    elif view.combined == "rollout":
-        title = f"rollout through layers 0 to {place.layer}"
-    else:
-        title = f"layer {place.layer}, head {place.head}"
+    title = {
+        "head": f"layer {place.layer}, head {place.head}" + (" − the marked head" if view.against else ""),
+        "mean": f"layer {place.layer}, mean of its heads",
+        "rollout": f"rollout through layers 0 to {place.layer}",
+    }[view.combined]
     return {
         "heads": "heads",
         "map": f"{title} · {view.quantity}",
-        "row": f"{'row of' if view.signed else 'where'} {scene.queries[view.row]}{'' if view.signed else ' looks'}",
+        "row": f"row of {scene.queries[view.row]}" if view.signed else f"where {scene.queries[view.row]} looks",
         "facts": f"head {place.head}" if statistics is None else statistics.role,
     }

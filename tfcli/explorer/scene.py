@@ -57,7 +57,6 @@ class ReadText:
     statistics: tuple[HeadStatistics, ...]
 
     def record(self, kind: AttentionKind) -> AttentionRecord:
-        """The record of a kind."""
         [found] = [record for record in self.records if record.kind == kind]
         return found
 
@@ -76,13 +75,10 @@ class ReadText:
         return {}
 
     def kinds(self) -> tuple[AttentionKind, ...]:
-        """The kinds, in the order in which they are shown."""
         return tuple(record.kind for record in self.records)
 
     def statistics_of(self, place: Place) -> HeadStatistics | None:
-        """What a head does."""
-        found = [one for one in self.statistics if Place(one.kind, one.layer, one.head) == place]
-        return found[0] if found else None
+        return next((one for one in self.statistics if Place(one.kind, one.layer, one.head) == place), None)
 
     def first_view(self) -> View:
         """The head that says most, of the cross-attention where there is one; the cursor on its strongest weight in
@@ -171,22 +167,18 @@ class Scene:
 
     @cached_property
     def record(self) -> AttentionRecord:
-        """The attention of the kind that is looked at."""
         return self.reading.record(self.view.place.kind)
 
     @cached_property
     def queries(self) -> tuple[str, ...]:
-        """The labels of the rows."""
         return labels(self.record.query_tokens)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The labels of the columns."""
         return labels(self.record.key_tokens)
 
     @cached_property
     def values(self) -> MapValues:
-        """What the map shows."""
         return map_values(self.reading, self.view)
 
     @cached_property
@@ -196,7 +188,6 @@ class Scene:
 
     @property
     def cursor(self) -> tuple[int, int]:
-        """Query and key."""
         return self.view.row, self.view.column
 
 
@@ -205,19 +196,20 @@ def map_values(reading: ReadText, view: View) -> MapValues:
     numbers, meaning = _numbers(reading, view)
     if np.isnan(numbers).all():
         return MapValues(numbers, numbers, 0.0, 0.0, ("0", "0"), meaning, view.signed)
-    if view.scale == "row":
-        return _by_row(numbers, meaning, view.signed)
+    if view.scale == "row":  # every row divided by its largest distance from 0
+        largest = np.abs(np.nan_to_num(numbers)).max(axis=1, keepdims=True)
+        shades: Map = np.divide(numbers, np.where(largest == 0.0, 1.0, largest), dtype=np.float32)
+        low, least = (-1.0, "-row's largest") if view.signed else (0.0, "0")
+        return MapValues(numbers, shades, low, 1.0, (least, "row's largest"), meaning, view.signed)
+    high = float(np.nanmax(np.abs(numbers)))
+    end = f"{high:.3g}"
     if view.signed:
-        furthest = float(np.nanmax(np.abs(numbers)))
-        return MapValues(numbers, numbers, -furthest, furthest, (f"-{furthest:.3g}", f"{furthest:.3g}"), meaning, True)
-    highest = float(np.nanmax(numbers))
+        return MapValues(numbers, numbers, -high, high, (f"-{end}", end), meaning, True)
     if view.scale == "log":
         shades = np.log10(np.maximum(numbers, _LEAST))
-        top = float(np.log10(max(highest, _LEAST)))
-        return MapValues(
-            numbers, shades, float(np.log10(_LEAST)), top, (f"≤{_LEAST:.0e}", f"{highest:.3g}"), meaning, False
-        )
-    return MapValues(numbers, numbers, 0.0, highest, ("0", f"{highest:.3g}"), meaning, False)
+        low, high = (float(np.log10(number)) for number in (_LEAST, max(high, _LEAST)))
+        return MapValues(numbers, shades, low, high, (f"≤{_LEAST:.0e}", end), meaning, False)
+    return MapValues(numbers, numbers, 0.0, high, ("0", end), meaning, False)
 
 
 def _numbers(reading: ReadText, view: View) -> tuple[Map, str]:
@@ -231,19 +223,12 @@ def _numbers(reading: ReadText, view: View) -> tuple[Map, str]:
         assert record.scores is not None
         scores = np.where(np.isnan(weights), np.float32(np.nan), record.scores[layer, head])
         return scores, "score before the softmax"
-    if view.combined == "mean":
-        return weights, f"mean of {reading.record(kind).weights.shape[1]} heads"
-    if view.combined == "rollout":
-        return weights, "share of a token in what a query has become"
-    return weights, f"weight, {head_sums(record, layer, head)}"
-
-
-def _by_row(numbers: Map, meaning: str, signed: bool) -> MapValues:
-    """Every row divided by its largest distance from 0."""
-    largest = np.abs(np.nan_to_num(numbers)).max(axis=1, keepdims=True)
-    shades: Map = np.divide(numbers, np.where(largest == 0.0, 1.0, largest), dtype=np.float32)
-    low, ends = (-1.0, ("-row's largest", "row's largest")) if signed else (0.0, ("0", "row's largest"))
-    return MapValues(numbers, shades, low, 1.0, ends, meaning, signed)
+    meanings = {
+        "mean": f"mean of {reading.record(kind).weights.shape[1]} heads",
+        "rollout": "share of a token in what a query has become",
+        "head": f"weight, {head_sums(record, layer, head)}",
+    }
+    return weights, meanings[view.combined]
 
 
 CURSOR = (224, 36, 130)
@@ -252,21 +237,17 @@ DIM = Style(dim=True)
 BOLD = Style(bold=True)
 
 _COLORMAPS = {"cividis": WEIGHTS, "viridis": VIRIDIS}
-
-
-@cache
-def _brush(name: str, color_system: str | None) -> Brush:
-    return Brush(SIGNED if name == "signed" else _COLORMAPS[name], color_system)
+_brush = cache(Brush)
 
 
 def map_brush(view: View, color_system: str | None) -> Brush:
     """The brush of the main map: of two sides for what is signed."""
-    return _brush("signed" if view.signed else view.palette, color_system)
+    return _brush(SIGNED if view.signed else _COLORMAPS[view.palette], color_system)
 
 
 def weights_brush(view: View, color_system: str | None) -> Brush:
     """The brush of weights."""
-    return _brush(view.palette, color_system)
+    return _brush(_COLORMAPS[view.palette], color_system)
 
 
 @cache
@@ -294,18 +275,17 @@ class Look(Message):
 class Drawn(Widget):
     """Shows a scene: whoever has drawn for it says how with `draw`."""
 
+    scene: Scene | None = None
+    _lines: list[Line] | None = None
+
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
-        self.scene: Scene | None = None
-        self._lines: list[Line] | None = None
 
     def show(self, scene: Scene) -> None:
-        """Draw this scene from now on."""
         self.scene = scene
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw once more: what it depends on has changed."""
         self._lines = None
         self.refresh()
 

@@ -108,7 +108,6 @@ class View:
         return replace(self, scale=following(scales, self.scale))
 
     def recolored(self) -> "View":
-        """The next colour map."""
         return replace(self, palette=following(PALETTES, self.palette))
 
     def requantified(self) -> "View":

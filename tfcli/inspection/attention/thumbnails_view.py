@@ -1,4 +1,4 @@
-"""All layers and heads of one kind of attention as thumbnails."""
+"""Small multiples of attention heads: all layers and heads of one kind of attention as thumbnails."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -40,15 +40,13 @@ class AttentionOverview:
         heads = "" if record.names else f" × {plural(num_heads, 'head')} (H)"
         yield Text(f"Attention weights · {KIND_NAMES[record.kind]} · {what}", style="bold")
         yield Text(f"{plural(num_layers, 'layer')} (L){heads}; {rows} queries down, {columns} keys across", style="dim")
-        named = [
-            [
-                (f"L{layer}" if record.names else f"L{layer} H{head}", record.visible_weights(layer, head))
-                for head in range(num_heads)
-            ]
-            for layer in range(num_layers)
-        ]
-        rows_of_maps = [[one for [one] in named]] if record.names else named
-        yield Thumbnails(tuple(tuple(row) for row in rows_of_maps), self.scale)
+        layers = range(num_layers)
+        if record.names:
+            maps = [[(f"L{layer}", record.visible_weights(layer, 0)) for layer in layers]]
+        else:
+            own = range(num_heads)
+            maps = [[(f"L{layer} H{head}", record.visible_weights(layer, head)) for head in own] for layer in layers]
+        yield Thumbnails(maps, self.scale)
 
 
 @dataclass(frozen=True)
@@ -62,61 +60,44 @@ class Thumbnails:
         rows: a name and (T, S) each, NaN where a query may not look
     """
 
-    rows: tuple[tuple[tuple[str, NDArray[np.float32]], ...], ...]
+    rows: list[list[tuple[str, NDArray[np.float32]]]]
     scale: Scale = "all"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, WEIGHTS)
         every = [one for row in self.rows for one in row]
         highest = max(_highest(weights) for _, weights in every)
-        rows, columns = every[0][1].shape
-        shape = _shape(rows, columns, brush)
-        drawn = -(-columns // shape.factor) * shape.growth * shape.cell_width
-        width = max(drawn, *(len(name) for name, _ in every))
+        longest, columns = max(every[0][1].shape), every[0][1].shape[1]
+        # The same size on the screen with half blocks (16 × 16) and with shades two columns wide (8 × 8).
+        side, cell_width = (_SIDE, 1) if brush.in_color else (_SIDE // 2, 2)
+        factor, growth = -(-longest // side), max(1, side // longest)
+        width = max(-(-columns // factor) * growth * cell_width, *(len(name) for name, _ in every))
         per_line = max(1, (options.max_width + _GAP) // (width + _GAP))
         for row in self.rows:
             for first in range(0, len(row), per_line):
-                line = row[first : first + per_line]
-                yield Text((" " * _GAP).join(fit(name, width) for name, _ in line), no_wrap=True)
-                tops = [highest if self.scale == "all" else _highest(weights) for _, weights in line]
-                small = [_thumbnail(weights, top, shape, brush) for (_, weights), top in zip(line, tops, strict=True)]
-                yield from _side_by_side(small, width)
+                shown = row[first : first + per_line]
+                yield Text((" " * _GAP).join(fit(name, width) for name, _ in shown), no_wrap=True)
+                drawn = []
+                for _, weights in shown:
+                    small = max_pool(weights, factor, factor).repeat(growth, axis=0).repeat(growth, axis=1)
+                    drawn.append(small_map(small, highest if self.scale == "all" else _highest(weights), brush))
+                for parts in zip(*drawn, strict=True):
+                    for part in parts[:-1]:
+                        yield from part
+                        yield Segment(" " * (_GAP + width - sum(segment.cell_length for segment in part)))
+                    yield from parts[-1]
+                    yield Segment.line()
         yield Text(f"colours: {SCALE_WORDS[self.scale]}", style="dim")
         yield from scale_bar("0", f"{highest:.2g}" if self.scale == "all" else "its largest", brush)
-        pooled = f"; a cell shows the largest of {shape.factor} × {shape.factor}" if shape.factor > 1 else ""
+        pooled = f"; a cell shows the largest of {factor} × {factor}" if factor > 1 else ""
         yield Text(f"  attention weight{pooled}", style="dim")
+
+
+def small_map(weights: NDArray[np.float32], highest: float, brush: Brush) -> list[Line]:
+    """Weights from 0 to `highest` as half blocks, one column each; without colour as shades, two columns wide."""
+    grid = levels(weights, 0.0, highest)
+    return half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, 2)
 
 
 def _highest(weights: NDArray[np.float32]) -> float:
     return float(np.nanmax(weights, initial=0.0))
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """A drawn cell shows the largest of `factor` × `factor` weights; short texts grow `growth` times."""
-
-    factor: int
-    growth: int
-    cell_width: int
-
-
-def _shape(rows: int, columns: int, brush: Brush) -> _Shape:
-    """The same size on the screen with half blocks (16 × 16) and with shades two columns wide (8 × 8)."""
-    side = _SIDE if brush.in_color else _SIDE // 2
-    longest = max(rows, columns)
-    return _Shape(-(-longest // side), max(1, side // longest), 1 if brush.in_color else 2)
-
-
-def _thumbnail(weights: NDArray[np.float32], highest: float, shape: _Shape, brush: Brush) -> list[Line]:
-    small = max_pool(weights, shape.factor, shape.factor)
-    grid = levels(small.repeat(shape.growth, axis=0).repeat(shape.growth, axis=1), 0.0, highest)
-    return half_block_lines(grid, brush) if brush.in_color else whole_cell_lines(grid, brush, shape.cell_width)
-
-
-def _side_by_side(thumbnails: list[list[Line]], width: int) -> RenderResult:
-    for lines in zip(*thumbnails, strict=True):
-        for number, line in enumerate(lines):
-            yield from line
-            if number + 1 < len(lines):
-                yield Segment(" " * (_GAP + width - sum(segment.cell_length for segment in line)))
-        yield Segment.line()

@@ -254,7 +254,7 @@ class AttentionEvolutionView:
         yield Text(f"{count} checkpoints; {queries} queries down, {keys} keys across; {SIDES[one.kind]}", style="dim")
         names = [f"step {exact(step.step)}" for step in one.steps]
         visible = np.where(one.mask, one.weights, np.float32(np.nan))
-        yield Thumbnails((tuple(zip(names, visible, strict=True)),))
+        yield Thumbnails([list(zip(names, visible, strict=True))])
         yield Text("")
         yield self._figures()
         yield Text("entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone", style="dim")

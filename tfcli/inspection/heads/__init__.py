@@ -29,6 +29,11 @@ class RoleShare:
     rows: int
     coverage: float
 
+    @property
+    def above_chance(self) -> float:
+        """The share less chance."""
+        return self.share - self.chance
+
 
 @dataclass(frozen=True)
 class HeadExample:

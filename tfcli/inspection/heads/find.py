@@ -31,7 +31,7 @@ from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.heads import AlignmentFound, BankFound, Head, ReadSentence, SenseShares, Share
 from tfcli.inspection.heads.material import HELD_OUT_SEED, own_pairs, require_trained_on
 from tfcli.inspection.heads.statistics import (
-    WeightsWordWeights,
+    WordWeights,
     best_head,
     cross_places,
     kind_weights,
@@ -167,7 +167,7 @@ def _all_hits(run: LoadedRun, readings: Sequence[BankText]) -> NDArray[np.bool_]
     return np.stack([_hits(run, reading) for reading in readings])
 
 
-def _rows(run: LoadedRun, reading: BankText) -> list[WeightsWordWeights]:
+def _rows(run: LoadedRun, reading: BankText) -> list[WordWeights]:
     """What every head gives each token on the two rows. Shape: (L, H, S) each."""
     inputs = Inputs(**{"encoder" if run.architecture == "encoder" else "decoder": reading.ids})
     weights = kind_weights(run, inputs, _KINDS[run.architecture])
@@ -245,7 +245,7 @@ class _Word:
     number: int
     right: tuple[int, ...]
     sources: tuple[str, ...]
-    weights: WeightsWordWeights
+    weights: WordWeights
     reordered: bool
 
     def hits(self) -> NDArray[np.bool_]:

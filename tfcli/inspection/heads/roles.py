@@ -5,8 +5,6 @@ same with equal weights on all keys that a row sees. A role is chosen on every o
 that the best of many is not flattered.
 
 Shape legend: H heads, T queries, S keys, R roles, U texts.
-
-Shape legend: T queries, S keys.
 """
 
 import re
@@ -23,11 +21,11 @@ from tfcli.corpora.stories import TOLD_BY
 from tfcli.errors import UsageError
 from tfcli.evaluation.bootstrap import FEWEST_UNITS, resampled
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.heads import NO_ROLE, HeadExample, HeadsRecord, HeadStatistics, RoleShare
+from tfcli.inspection.heads import NO_ROLE, Head, HeadExample, HeadsRecord, HeadStatistics, RoleShare
 from tfcli.inspection.heads import statistics as measure
 from tfcli.inspection.heads.find import require_bank_sentences, require_translator
 from tfcli.inspection.heads.material import Material, Surface, surface
-from tfcli.inspection.heads.statistics import Copies, PerHeadCopies, copies, covered, cross_places, spelled
+from tfcli.inspection.heads.statistics import Copies, PerHead, copies, covered, cross_places, spelled
 from tfcli.inspection.passes import AttentionPass, ModelPass, record_model
 from tfcli.inspection.reading import Inputs, chosen_kinds, key_ids, query_ids
 from tfcli.runs.load import LoadedRun
@@ -125,8 +123,6 @@ _EARLIER, _LETTERS = 0.002, 0.05  # of two rows, the example is the one with les
 _BREAK = re.compile(r"(?<=[.!?…。！？])[\"”']?\s+|(?<=[.!?][\"”'])\s+|\n+")
 _BEFORE, _BEHIND = 60, 60  # characters, where no sentence begins or ends nearer
 
-Array = NDArray[np.float64]
-
 
 def heads(
     run: LoadedRun, material: Material, kind: AttentionKind | None = None, place: tuple[int, int | None] | None = None
@@ -148,17 +144,9 @@ def heads(
     every = heads_on(run, kinds, material, read, copied)
     layer, own = place or (None, None)
     found = tuple(one for one in every if layer in (None, one.layer) and own in (None, one.head))
-    return HeadsRecord(
-        str(run.directory.path),
-        material.measured_on,
-        len(material.texts),
-        len(material.texts) > 1,
-        sum(max(len(side) for side in (one.encoder, one.decoder) if side is not None) for one in material.texts),
-        copied.period,
-        copied.sequences,
-        _search(run),
-        found,
-    )
+    tokens = sum(max(len(side) for side in (one.encoder, one.decoder) if side is not None) for one in material.texts)
+    measured = (material.measured_on, len(material.texts), len(material.texts) > 1, tokens)
+    return HeadsRecord(str(run.directory.path), *measured, copied.period, copied.sequences, _search(run), found)
 
 
 def heads_on(
@@ -168,11 +156,7 @@ def heads_on(
     read: Callable[[int], ModelPass],
     copied: Copies,
 ) -> tuple[HeadStatistics, ...]:
-    """As `heads`, of texts that the model reads.
-
-    Args:
-        read: a text by its number; those of the examples are read once more. copied: of the run.
-    """
+    """As `heads`; `read` runs the model on a text by its number, on those of the examples once more."""
     tallies: dict[tuple[AttentionKind, int], _Layer] = {}
     for number in range(len(material.texts)):
         passed = read(number)
@@ -200,7 +184,7 @@ def heads_on(
                 weights = one.weights[head, row].cpu().double().numpy()
                 key = int(np.where(keys[naming[0]][row] & keys[NO_ROLE][row], weights, -1).argmax())
                 shown = example(run, kind, material.texts[number], row, key, float(weights[key]))
-                found[n] = tally.statistics(kind, layer, head, naming, copied.of(kind, layer), shown)
+                found[n] = tally.statistics(Head(kind, layer, head), naming, copied.of(kind, layer), shown)
     return tuple(found[n] for n in range(len(named)))
 
 
@@ -258,13 +242,12 @@ class _Layer:
         self._texts: list[_Text] = []
         self._shares: list[NDArray[np.float32]] = []
         self._largest: list[NDArray[np.float32]] = []
-        self._figures: list[dict[str, PerHeadCopies]] = []
-        self._received: dict[str, PerHeadCopies] = {}
+        self._figures: list[dict[str, PerHead]] = []
+        self._received: dict[str, PerHead] = {}
         self._pairs: dict[int, dict[tuple[str, str], float]] = {}  # above chance, a head
 
     @property
     def heads(self) -> int:
-        """How many."""
         return self._shares[0].shape[1]
 
     def add(self, kind: AttentionKind, one: AttentionPass, text: _Text) -> None:
@@ -286,22 +269,24 @@ class _Layer:
         apart = len(self._shares) > 1
         chosen, measured = (range(n, len(self._shares), 2) if apart else range(1) for n in (0, 1))
         shares = {one.role: one for one in self._of(head, measured, sure=True)}
-        clear = [one for one in self._of(head, chosen) if one.share - one.chance >= _CLEAR and one.role in shares]
-        clear = [one for one in clear if one.coverage >= _COVERAGE and _holds(shares[one.role])]
+        clear = [
+            one
+            for one in self._of(head, chosen)
+            if one.above_chance >= _CLEAR and one.coverage >= _COVERAGE and _holds(shares.get(one.role))
+        ]
         at, does = frozenset[str](), None
         if clear:
-            best = min(clear, key=lambda one: (one.role in _RESTING, one.chance - one.share))
-            does = shares[best.role]
+            does = shares[min(clear, key=lambda one: (one.role in _RESTING, -one.above_chance)).role]
         elif apart:
             role, at = self._at_some_words(head, chosen)
             there = [one for one in self._of(head, measured, at, sure=True) if one.role == role] if at else []
             does = next((one for one in there if one.coverage >= _COVERAGE and _holds(one)), None)
         role, at = (NO_ROLE, frozenset()) if does is None else (does.role, at)
-        rests = [one for one in shares.values() if one.role in _RESTING and one.share - one.chance >= _BESIDE]
-        beside = max((one for one in rests if one.role != role), key=lambda one: one.share, default=None)
+        rests = [shares[one] for one in _RESTING if one != role and one in shares]
+        rests = sorted((one for one in rests if one.above_chance >= _BESIDE), key=lambda one: -one.share)
         order = Counter(query for number in measured for query in self._texts[number].queries if query in at)
         words = tuple(query for query, _ in order.most_common())
-        naming = (role, words, does, None if beside is None else beside.role, tuple(shares.values()))
+        naming = (role, words, does, rests[0].role if rests else None, tuple(shares.values()))
         return naming, self._best(head, role, at)
 
     def _at_some_words(self, head: int, texts: Sequence[int]) -> tuple[str, frozenset[str]]:
@@ -319,29 +304,25 @@ class _Layer:
         return self._roles[role], frozenset(names[there[:, role]].tolist())
 
     def _best(self, head: int, role: str, at: Container[str]) -> tuple[int, int]:
-        best, where = -np.inf, (0, 0)
+        rows = []
         for number, text in enumerate(self._texts):
-            queries = text.queries
             if role == NO_ROLE:
                 value = self._largest[number][:, head].copy()
             else:
                 column = self._roles.index(role)
-                value = self._shares[number][:, head, column] - self._texts[number].chance[:, column]
-                value[~self._texts[number].seen[:, column]] = -np.inf
+                value = self._shares[number][:, head, column] - text.chance[:, column]
+                value[~text.seen[:, column]] = -np.inf
                 if at:
-                    value[[query not in at for query in queries]] = -np.inf
-            value += _LETTERS * np.array([query.strip(" ")[:1].isalpha() for query in queries])
-            value -= _EARLIER * np.arange(len(queries))
-            if value.max() > best:
-                best, where = value.max(), (number, int(value.argmax()))
-        return where
+                    value[[query not in at for query in text.queries]] = -np.inf
+            value += _LETTERS * np.array([query.strip(" ")[:1].isalpha() for query in text.queries])
+            value -= _EARLIER * np.arange(len(value))
+            rows.append((value.max(), -number, int(value.argmax())))
+        _, text_number, row = max(rows)
+        return -text_number, row
 
     def _of(self, head: int, texts: Sequence[int], at: Container[str] = (), *, sure: bool = False) -> list[RoleShare]:
-        """The shares of those roles that have a key in these texts.
-
-        Args:
-            at: on the rows of these queries alone. sure: with their intervals.
-        """
+        """The shares of those roles that have a key in these texts; on the rows of the queries `at` alone, where there
+        are any; if `sure`, with their intervals."""
         sums = []
         for n in texts:
             seen = self._texts[n].seen
@@ -356,57 +337,39 @@ class _Layer:
         if sure and len(units) >= FEWEST_UNITS:
             drawn = resampled(units[:, :2].reshape(len(units), -1)).reshape(-1, 2, len(rows))
             low, high = np.quantile(drawn[:, 1] / np.maximum(1, drawn[:, 0]), (0.025, 0.975), axis=0).tolist()
-
-        def of(i: int, role: str) -> RoleShare:
-            mean, by_chance, coverage = float(share[i] / rows[i]), float(chance[i] / rows[i]), float(rows[i] / every)
-            return RoleShare(role, mean, low[i], high[i], by_chance, int(rows[i]), coverage)
-
-        return [of(i, role) for i, role in enumerate(self._roles) if rows[i]]
+        return [
+            RoleShare(role, float(share[i] / n), low[i], high[i], float(chance[i] / n), int(n), float(n / every))
+            for i, (role, n) in enumerate(zip(self._roles, rows, strict=True))
+            if n
+        ]
 
     def statistics(
-        self,
-        kind: AttentionKind,
-        layer: int,
-        head: int,
-        naming: _Naming,
-        copied: Mapping[str, PerHeadCopies],
-        shown: HeadExample,
+        self, place: Head, naming: _Naming, copied: Mapping[str, PerHead], shown: HeadExample
     ) -> HeadStatistics:
         """Everything about a head."""
+        kind, layer, head = place.kind, place.layer, place.head
         names = dict.fromkeys(name for one in self._figures for name in one)
         figures = {name: np.mean([one[name][head] for one in self._figures if name in one]) for name in names}
         figures |= {name: column[head] for name, column in copied.items()}
-        received = {
-            name: float(own[head]) / sum(len(text.queries) for text in self._texts)
-            for name, own in self._received.items()
-        }
-        favourites = sorted(received, key=lambda name: -received[name])[:_FAVOURITES]
-        pairs = self._pairs[head]
         values = ("entropy", "entropy_share", "sharpness", "distance", "induction", "duplicate", "in_order")
+        rows, pairs = sum(len(text.queries) for text in self._texts), self._pairs[head]
+        received = {name: float(own[head]) / rows for name, own in self._received.items()}
         return HeadStatistics(
-            kind,
-            layer,
-            head,
-            *naming,
+            *(kind, layer, head, *naming),
             *(float(figures[name]) if name in figures else None for name in values),  # type: ignore[call-arg, arg-type]
-            tuple((name, received[name]) for name in favourites),
+            tuple(sorted(received.items(), key=lambda one: -one[1])[:_FAVOURITES]),
             tuple(sorted(pairs, key=lambda pair: -pairs[pair])[:_FAVOURITES]),
             shown,
         )
 
 
-def _holds(one: RoleShare) -> bool:
+def _holds(one: RoleShare | None) -> bool:
     """Whether a role that was chosen elsewhere is there on these texts, too."""
-    sure = one.low is None or one.low > one.chance
-    return sure and one.share - one.chance >= _HELD
+    return one is not None and (one.low is None or one.low > one.chance) and one.above_chance >= _HELD
 
 
-def _figures(kind: AttentionKind, weights: Array, mask: NDArray[np.bool_]) -> dict[str, PerHeadCopies]:
-    """Statistics of a layer's heads on one text.
-
-    Shape:
-        weights: (H, T, S); mask: (T, S)
-    """
+def _figures(kind: AttentionKind, weights: measure.Weights, mask: NDArray[np.bool_]) -> dict[str, PerHead]:
+    """Statistics of a layer's heads on one text, of weights (H, T, S) and a mask (T, S)."""
     found = {"entropy": measure.entropy(weights), "sharpness": measure.sharpness(weights)}
     if largest := measure.largest_entropy(mask):  # where every query sees one key, there is nothing to share
         found["entropy_share"] = found["entropy"] / largest

@@ -1,8 +1,6 @@
-"""Head statistics and induction heads: how much each head copies, measured on random tokens read twice.
+"""Statistics of attention heads: entropy, distance, induction heads, and the weights that each word gets.
 
-Shape legend: H heads, T queries, S keys.
-
-On such tokens nothing but the first copy tells what comes in the second, whatever text is looked at elsewhere.
+Induction is measured on random tokens read twice: nothing but the first copy tells what comes in the second.
 
 Shape legend: L layers, H heads, T queries, S keys, W words.
 """
@@ -16,13 +14,14 @@ import torch
 from numpy.typing import NDArray
 
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.passes import ModelPass, record_model
+from tfcli.inspection.passes import record_model
 from tfcli.inspection.reading import KINDS, Inputs, framed
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
 
 Weights = NDArray[np.float64]
 PerHead = NDArray[np.float64]
+WordWeights = NDArray[np.float32]
 
 
 def entropy(weights: Weights) -> PerHead:
@@ -33,8 +32,7 @@ def entropy(weights: Weights) -> PerHead:
         returns: (H,)
     """
     logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
-    result: PerHead = -(weights * logs).sum(axis=-1).mean(axis=-1)
-    return result
+    return np.asarray(-(weights * logs).sum(axis=-1).mean(axis=-1))
 
 
 def largest_entropy(mask: NDArray[np.bool_]) -> float:
@@ -48,15 +46,13 @@ def largest_entropy(mask: NDArray[np.bool_]) -> float:
 
 def sharpness(weights: Weights) -> PerHead:
     """Mean over queries of the largest weight. Shape: (H, T, S) → (H,)."""
-    result: PerHead = weights.max(axis=-1).mean(axis=-1)
-    return result
+    return np.asarray(weights.max(axis=-1).mean(axis=-1))
 
 
 def distance(weights: Weights) -> PerHead:
     """Mean over queries of Σ a |t − s|, in tokens; of self-attention. Shape: (H, T, T) → (H,)."""
     queries, keys = np.indices(weights.shape[1:])
-    result: PerHead = (weights * abs(queries - keys)).sum(axis=-1).mean(axis=-1)
-    return result
+    return np.asarray((weights * abs(queries - keys)).sum(axis=-1).mean(axis=-1))
 
 
 def share_at(weights: Weights, offset: int, first: int = 1) -> PerHead:
@@ -70,15 +66,13 @@ def share_at(weights: Weights, offset: int, first: int = 1) -> PerHead:
     """
     length = weights.shape[1]
     queries = np.arange(max(first, -offset), length - max(offset, 0))
-    result: PerHead = weights[:, queries, queries + offset].mean(axis=-1)
-    return result
+    return np.asarray(weights[:, queries, queries + offset].mean(axis=-1))
 
 
 def in_order(weights: Weights) -> PerHead:
     """Share of steps t → t + 1 at which the strongest key does not step back. Shape: (H, T, S) → (H,)."""
     strongest = weights.argmax(axis=-1)
-    result: PerHead = (np.diff(strongest, axis=-1) >= 0).mean(axis=-1)
-    return result
+    return np.asarray((np.diff(strongest, axis=-1) >= 0).mean(axis=-1))
 
 
 def induction(weights: Weights, start: int, period: int) -> PerHead:
@@ -107,8 +101,6 @@ _LONGEST = 50
 _SHORTEST = 4
 _SEED = 0
 
-PerHeadCopies = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Repeated:
@@ -131,9 +123,9 @@ class Copies:
 
     period: int | None
     sequences: int
-    scores: Mapping[tuple[AttentionKind, int], Mapping[str, PerHeadCopies]]
+    scores: Mapping[tuple[AttentionKind, int], Mapping[str, PerHead]]
 
-    def of(self, kind: AttentionKind, layer: int) -> Mapping[str, PerHeadCopies]:
+    def of(self, kind: AttentionKind, layer: int) -> Mapping[str, PerHead]:
         """The scores of a layer's heads; none of cross-attention, or where the context is too short."""
         return self.scores.get((kind, layer), {})
 
@@ -143,26 +135,18 @@ def copies(run: LoadedRun) -> Copies:
     twice = repeated_sequences(run)
     with torch.inference_mode():
         passes = [record_model(run.model, one.inputs.tensors(run.device)) for one in twice]
-    scores: dict[tuple[AttentionKind, int], dict[str, PerHeadCopies]] = {
-        (kind, layer): _scores(kind, layer, passes, twice)
-        for kind in KINDS[run.architecture]
-        if kind != "cross" and passes
-        for layer in range(len(passes[0].attentions(kind)))
-    }
+    scores: dict[tuple[AttentionKind, int], dict[str, PerHead]] = {}
+    for kind in KINDS[run.architecture] if twice else ():
+        if kind == "cross":
+            continue
+        period, start = twice[0].period, twice[0].encoder_start if kind == "encoder_self" else twice[0].decoder_start
+        for layer in range(len(passes[0].attentions(kind))):
+            read = [one.attentions(kind)[layer].weights.cpu().double().numpy() for one in passes]
+            scores[kind, layer] = {
+                "induction": np.mean([induction(weights, start, period) for weights in read], axis=0),
+                "duplicate": np.mean([duplicate(weights, start, period) for weights in read], axis=0),
+            }
     return Copies(twice[0].period if twice else None, len(twice), scores)
-
-
-def _scores(
-    kind: AttentionKind, layer: int, passes: Sequence[ModelPass], twice: Sequence[Repeated]
-) -> dict[str, PerHeadCopies]:
-    """Means over the sequences."""
-    scores: dict[str, list[PerHeadCopies]] = {"induction": [], "duplicate": []}
-    for one, sequence in zip(passes, twice, strict=True):
-        weights = one.attentions(kind)[layer].weights.cpu().double().numpy()
-        start = sequence.encoder_start if kind == "encoder_self" else sequence.decoder_start
-        scores["induction"].append(induction(weights, start, sequence.period))
-        scores["duplicate"].append(duplicate(weights, start, sequence.period))
-    return {name: np.mean(values, axis=0) for name, values in scores.items()}
 
 
 def repeated_sequences(run: LoadedRun) -> list[Repeated]:
@@ -189,8 +173,6 @@ def _twice(run: LoadedRun, copy: list[int]) -> Repeated:
 
 _SPACED = re.compile(r"\S+")
 _PUNCTUATION = ".,?!\"'"
-
-WeightsWordWeights = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -235,7 +217,7 @@ def cross_places(run: LoadedRun, source: SpelledText, target: SpelledText) -> tu
     return rows, [[offset + place for place in word] for word in source.places]
 
 
-def kind_weights(run: LoadedRun, inputs: Inputs, kind: AttentionKind) -> WeightsWordWeights:
+def kind_weights(run: LoadedRun, inputs: Inputs, kind: AttentionKind) -> WordWeights:
     """Every head's weights of one kind.
 
     Shape:
@@ -247,7 +229,7 @@ def kind_weights(run: LoadedRun, inputs: Inputs, kind: AttentionKind) -> Weights
     return torch.stack([layer[0] for layer in kinds[kind]]).float().cpu().numpy()
 
 
-def on_words(rows: WeightsWordWeights, places: Sequence[Sequence[int]]) -> WeightsWordWeights:
+def on_words(rows: WordWeights, places: Sequence[Sequence[int]]) -> WordWeights:
     """What each word gets.
 
     Args:

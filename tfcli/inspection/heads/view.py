@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
-from rich.table import Table as Grid
+from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw.colors import LEVELS, NO_VALUE, WEIGHTS, Brush, brush_for
@@ -28,7 +28,6 @@ from tfcli.inspection.heads import (
     HeadStatistics,
     ReadSentence,
     RoleShare,
-    SenseShares,
     Share,
 )
 
@@ -41,7 +40,7 @@ _NEARLY_ALL = 0.9
 _FAR = 90  # characters between query and key that are shown
 _MARKS = "«from here» it looks [there], with that weight"
 
-_WORDS = {
+_ROLE_WORDS = {
     "previous token": "the token before it",
     "next token": "the token after it",
     "first token": "the first token",
@@ -105,8 +104,11 @@ class HeadsView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, WEIGHTS)
-        yield Text(f"Attention heads · which does what · {_order(self.sort)}", style="bold")
-        yield Text(_measured(record), style="dim")
+        order = {"role": "clearest roles first", "layer": "by layer"}.get(self.sort)
+        yield Text(f"Attention heads · which does what · {order or 'by ' + self.sort.replace('_', ' ')}", style="bold")
+        apart = "; roles were chosen on one half of them and measured on the other" if record.chosen_apart else ""
+        count, tokens = plural(len(record.heads), "head"), plural(record.tokens, "token")
+        yield Text(f"{count}, measured on {record.measured_on}, {tokens}{apart}", style="dim")
         kinds = {head.kind: None for head in record.heads}
         parts = {kind: ranked([head for head in record.heads if head.kind == kind], self.sort) for kind in kinds}
         for kind, heads in parts.items():
@@ -117,21 +119,19 @@ class HeadsView:
         yield Text(f"layer.head, both from 0; {_MARKS}", style="dim")
         yield from self._figures(parts, options.max_width, brush)
 
-    def _figures(
-        self, parts: dict[AttentionKind, list[HeadStatistics]], width: int, brush: Brush
-    ) -> Iterator[RenderableType | Segment]:
+    def _figures(self, parts: dict[AttentionKind, list[HeadStatistics]], width: int, brush: Brush) -> RenderResult:
         shown: dict[str, _Column] = {}
         for kind, heads in parts.items():
-            columns = _fitting(heads, width)
+            own = [column for column in _COLUMNS if any(_value(head, column) is not None for head in heads)]
+            columns = own[: max(1, (width - _HEAD) // _COLUMN)]
             shown |= {column.key: column for column in columns}
             yield Text("")
             yield Text(f"{KIND_NAMES[kind]} in figures", style="bold")
             heading = fit("", _HEAD) + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
             yield Text(heading, style="dim", no_wrap=True)
             for head in heads:
-                cells = [_cell(_value(head, column), column) for column in columns]
-                texts, painted = zip(*cells, strict=True)
-                name, widths = fit(_place(head), _HEAD), [_COLUMN] * len(cells)
+                texts, painted = zip(*(_cell(_value(head, column), column) for column in columns), strict=True)
+                name, widths = fit(_place(head), _HEAD), [_COLUMN] * len(texts)
                 yield from labelled_row(name, texts, painted, widths, brush, before=1, faint="–")
                 yield Segment.line()
         yield Text("")
@@ -165,6 +165,10 @@ class HeadsExplained:
 def explained(record: HeadsRecord, head: HeadStatistics) -> str:
     """What a head mostly looks at, how often against chance, where else it looks, and what is not sure."""
     does, one = head.does, head.example
+    apart = "one text is little, and what it looks at was chosen on the same text"
+    if record.chosen_apart:
+        apart = "what it looks at was chosen on one half of them and measured on the other"
+        apart += " (in brackets: where 95 % of resamples have it)" if does else ""
     query = printable(one.text[slice(*one.query)])
     key = printable((one.text if one.source is None else one.source)[slice(*one.key)])
     if does is None:
@@ -183,11 +187,6 @@ def explained(record: HeadsRecord, head: HeadStatistics) -> str:
             told += f" {_whole(does.coverage)} of the tokens have such a thing to look at."
     if (rest := head.of(head.beside)) is not None:
         told += f" Else it rests on {_words(head, rest.role)} ({_whole(rest.share)} of all its attention)."
-    if record.chosen_apart:
-        apart = "what it looks at was chosen on one half of them and measured on the other"
-        apart += " (in brackets: where 95 % of resamples have it)" if does else ""
-    else:
-        apart = "one text is little, and what it looks at was chosen on the same text"
     return (
         f"{told} Measured on {record.measured_on}, {plural(record.tokens, 'token')}; {apart}. What this does not say: "
         f"what the model makes of it, and whether it looks there in texts of another kind. "
@@ -226,9 +225,15 @@ def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:
     if sort == "layer":
         return sorted(heads, key=lambda head: (head.layer, head.head))
     if sort == "role":
-        return sorted(heads, key=lambda head: (head.does is None, bool(head.at), -_above(head.does)))
+        return sorted(
+            heads, key=lambda head: (head.does is None, bool(head.at), -(head.does.above_chance if head.does else 0.0))
+        )
     [column] = [column for column in _COLUMNS if column.key == sort]
     return sorted(heads, key=lambda head: -(_value(head, column) or 0.0))
+
+
+def _clarity(head: HeadStatistics) -> tuple[bool, bool, float]:
+    return head.does is None, bool(head.at), 0.0 if head.does is None else -head.does.above_chance
 
 
 def heads_table(record: HeadsRecord) -> CsvTable:
@@ -245,9 +250,9 @@ def heads_table(record: HeadsRecord) -> CsvTable:
     return CsvTable((*keys, *(column.key for column in _COLUMNS)), rows)
 
 
-def _told(heads: Sequence[HeadStatistics], brush: Brush) -> Grid:
+def _told(heads: Sequence[HeadStatistics], brush: Brush) -> Table:
     """Place, role and sentence of each."""
-    grid = Grid.grid()
+    grid = Table.grid()
     grid.add_column(width=_HEAD, no_wrap=True)
     grid.add_column(overflow="fold")
     for head in heads:
@@ -255,12 +260,14 @@ def _told(heads: Sequence[HeadStatistics], brush: Brush) -> Grid:
         if does is None:
             line = Text.assemble((NO_ROLE, "bold"), f": {_instead(head)}")
         else:
-            line = Text.assemble((f"{_adverb(does)} {_words(head, does.role)}", "bold"))
-            line.append(f" {_whole(does.share)}{_span(does)}, by chance {_whole(does.chance)}")
+            share, covered = f" {_whole(does.share)}{_span(does)}", f"{_whole(does.coverage)} of the tokens"
+            line = Text.assemble(
+                (f"{_adverb(does)} {_words(head, does.role)}", "bold"), f"{share}, by chance {_whole(does.chance)}"
+            )
             if head.at:
-                notes.append(f"from {_at(head)}: {_whole(does.coverage)} of the tokens")
+                notes.append(f"from {_at(head)}: {covered}")
             elif does.coverage < _NEARLY_ALL:
-                notes.append(f"{_whole(does.coverage)} of the tokens have one")
+                notes.append(f"{covered} have one")
         if (rest := head.of(head.beside)) is not None:
             notes.append(f"rests on {_words(head, rest.role)} {_whole(rest.share)}")
         line.append(f" · {' · '.join(notes)}" if notes else "", "dim")
@@ -274,7 +281,7 @@ def _sentence(head: HeadStatistics, brush: Brush) -> Text:
     one = head.example
     if one.source is None and one.query == one.key:
         return _marked(one.text, (one.query, "«[", "]»", "underline")).append(f"  {_number(one.weight)}", "bold")
-    key = (one.key, "[", "]", brush.readable(round(one.weight * (LEVELS - 1))) if brush.in_color else "")
+    key = (one.key, "[", "]", brush.readable(_level(one.weight)) if brush.in_color else "")
     query = (one.query, "«", "»", "underline")
     if one.source is None:
         text = _marked(one.text, *sorted((query, key)))
@@ -298,8 +305,7 @@ def _marked(text: str, *marks: tuple[tuple[int, int], str, str, Style | str]) ->
 
 def _words(head: HeadStatistics, role: str) -> str:
     """A role in words."""
-    if role in _WORDS:
-        words = _WORDS[role]
+    if words := _ROLE_WORDS.get(role):
         return words.replace("elsewhere", "before") if head.kind == "decoder_self" else words
     count, _, side = role.split(" ")
     return f"the token {count} {side} it"
@@ -337,10 +343,6 @@ def _span(does: RoleShare) -> str:
     return "" if does.low is None or does.high is None else f" ({does.low * 100:.0f} to {_whole(does.high)})"
 
 
-def _above(does: RoleShare | None) -> float:
-    return 0.0 if does is None else does.share - does.chance
-
-
 def _whole(share: float) -> str:
     return f"{share * 100:.0f} %"
 
@@ -363,28 +365,17 @@ def _cell(value: float | None, column: _Column) -> tuple[str, int]:
         return "–", NO_VALUE
     if not column.share:
         return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}", NO_VALUE
-    return _number(value), round(max(0.0, min(1.0, value)) * (LEVELS - 1))
+    return _number(value), _level(value)
+
+
+def _level(share: float) -> int:
+    """Of the colour of a share."""
+    return round(max(0.0, min(1.0, share)) * (LEVELS - 1))
 
 
 def _number(value: float) -> str:
     text = f"{value:.2f}"
     return text[1:] if text.startswith("0") else text
-
-
-def _fitting(heads: Sequence[HeadStatistics], width: int) -> list[_Column]:
-    """Of the columns that the kind has, the first that there is room for."""
-    own = [column for column in _COLUMNS if any(_value(head, column) is not None for head in heads)]
-    return own[: max(1, (width - _HEAD) // _COLUMN)]
-
-
-def _order(sort: str) -> str:
-    return {"role": "clearest roles first", "layer": "by layer"}.get(sort, f"by {sort.replace('_', ' ')}")
-
-
-def _measured(record: HeadsRecord) -> str:
-    apart = "; roles were chosen on one half of them and measured on the other" if record.chosen_apart else ""
-    heads, tokens = plural(len(record.heads), "head"), plural(record.tokens, "token")
-    return f"{heads}, measured on {record.measured_on}, {tokens}{apart}"
 
 
 _SHOWN_FROM = 0.05
@@ -395,6 +386,9 @@ _ALIGNED = (
 _DECIDED = (
     "The deciding word is found when it gets more attention than any other content word before 'bank': the sum over "
     "its tokens. A deciding word of the other sense stands before each 'bank', too, so that the order counts."
+)
+_TOLD_BESIDE = (
+    "sentences in which words next to 'bank' tell (the other bank, cash from the bank): no need to look farther"
 )
 
 
@@ -410,21 +404,17 @@ class AlignmentView:
         yield Text(_ALIGNED, style="dim")
         yield Text("")
         held_out = f"words of {plural(record.held_out_pairs, 'sentence')} that training never had"
-        yield Facts(
-            "Words found",
-            [
-                Fact("held out", percent(record.held_out.value), f"{_counts(record.held_out)} {held_out}"),
-                Fact("of them reordered", percent(record.reordered.value), f"{_counts(record.reordered)} words"),
-                Fact("chosen on", percent(record.training.value), _of_pairs(record)),
-                Fact("all heads' mean", percent(record.mean_of_heads.value), "their average in place of the head"),
-                Fact(
-                    "same place",
-                    percent(record.same_place.value),
-                    "the source word of that number, without looking",
-                ),
-                Fact("chance", percent(record.chance), "any source word"),
-            ],
-        )
+        training = f"words of {plural(record.training_pairs, 'training sentence')}"
+        mean, same = percent(record.mean_of_heads.value), percent(record.same_place.value)
+        facts = [
+            _counted("held out", record.held_out, held_out),
+            _counted("of them reordered", record.reordered, "words"),
+            _counted("chosen on", record.training, training),
+            Fact("all heads' mean", mean, "their average in place of the head"),
+            Fact("same place", same, "the source word of that number, without looking"),
+            Fact("chance", percent(record.chance), "any source word"),
+        ]
+        yield Facts("Words found", facts)
         yield Text("")
         yield from _sentences("Words that change their place", "→", record.examples, brush_for(console, WEIGHTS))
 
@@ -437,107 +427,81 @@ class BankView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
-        yield Text(f"Which head tells the banks apart · {_name(record.head)}, from {_row(record.row)}", style="bold")
+        row = "'bank'" if record.row == "bank" else f"{record.row} 'bank'"
+        yield Text(f"Which head tells the banks apart · {_name(record.head)}, from {row}", style="bold")
         yield Text(_DECIDED, style="dim")
         yield Text("")
-        both = Share(
-            record.held_out.river.hits + record.held_out.money.hits,
-            record.held_out.river.count + record.held_out.money.count,
-        )
-        yield Facts(
-            f"Deciding words found in {exact(both.count)} held-out sentences",
-            [
-                *_senses("", record.held_out, "sentences that no training story has"),
-                *_senses(", shuffled", record.shuffled, "with the tokens before 'bank' in another order"),
-                *_senses(", chosen on", record.training, "sentences of training stories"),
-                Fact("chance", percent(record.chance), "any content word"),
-                *([] if record.beside is None else [_beside(record.beside)]),
-            ],
-        )
+        facts = [
+            _counted(f"{sense}{what}", getattr(shares, sense), note)
+            for what, shares, note in (
+                ("", record.held_out, "sentences that no training story has"),
+                (", shuffled", record.shuffled, "with the tokens before 'bank' in another order"),
+                (", chosen on", record.training, "sentences of training stories"),
+            )
+            for sense in _SENSES
+        ]
+        facts.append(Fact("chance", percent(record.chance), "any content word"))
+        if record.beside is not None:
+            facts.append(_counted("told beside", record.beside, _BESIDE))
+        count = record.held_out.river.count + record.held_out.money.count
+        yield Facts(f"Deciding words found in {exact(count)} held-out sentences", facts)
         yield Text("")
         yield from _sentences("Where it looks", "· from", record.examples, brush_for(console, WEIGHTS))
 
 
+_SENSES = ("river", "money")
+
+
 def alignment_table(record: AlignmentFound) -> CsvTable:
     """A row a figure."""
-    shares = {name: getattr(record, name) for name in ("training", "held_out", "reordered", "mean_of_heads")}
-    return _table(record.head, shares | {"same_place": record.same_place}, record.chance)
+    names = ("training", "held_out", "reordered", "mean_of_heads", "same_place")
+    return _shares_table(record, {name: getattr(record, name) for name in names})
 
 
 def bank_table(record: BankFound) -> CsvTable:
     """A row a figure and sense."""
-    shares = {
-        f"{name}.{sense}": getattr(getattr(record, name), sense)
-        for name in ("training", "held_out", "shuffled")
-        for sense in ("river", "money")
-    }
-    beside = {} if record.beside is None else {"beside": record.beside}
-    return _table(record.head, shares | beside, record.chance)
+    names = [(name, sense) for name in ("training", "held_out", "shuffled") for sense in _SENSES]
+    shares = {f"{name}.{sense}": getattr(getattr(record, name), sense) for name, sense in names}
+    return _shares_table(record, shares if record.beside is None else shares | {"beside": record.beside})
 
 
-def _table(head: Head, shares: dict[str, Share], chance: float) -> CsvTable:
-    place = (head.kind, head.layer, head.head)
+def _shares_table(record: AlignmentFound | BankFound, shares: dict[str, Share]) -> CsvTable:
+    place = (record.head.kind, record.head.layer, record.head.head)
     rows = [(*place, name, share.value, share.hits, share.count) for name, share in shares.items()]
     columns = ("kind", "layer", "head", "figure", "share", "found", "of")
-    return CsvTable(columns, [*rows, (*place, "chance", chance, None, None)])
-
-
-def _row(row: str) -> str:
-    return "'bank'" if row == "bank" else f"{row} 'bank'"
+    return CsvTable(columns, [*rows, (*place, "chance", record.chance, None, None)])
 
 
 def _name(head: Head) -> str:
     return f"{KIND_NAMES[head.kind]}, layer {head.layer}, head {head.head}"
 
 
-def _counts(share: Share) -> str:
-    return f"{exact(share.hits)} of {exact(share.count)}"
-
-
-def _of_pairs(record: AlignmentFound) -> str:
-    return f"{_counts(record.training)} words of {plural(record.training_pairs, 'training sentence')}"
-
-
-def _senses(what: str, shares: SenseShares, note: str) -> Iterator[Fact]:
-    for sense, share in (("river", shares.river), ("money", shares.money)):
-        yield Fact(f"{sense}{what}", percent(share.value), f"{_counts(share)} {note}")
-
-
-def _beside(share: Share) -> Fact:
-    note = "sentences in which words next to 'bank' tell (the other bank, cash from the bank): no need to look farther"
-    return Fact("told beside", percent(share.value), f"{_counts(share)} {note}")
+def _counted(name: str, share: Share, of: str) -> Fact:
+    return Fact(name, percent(share.value), f"{exact(share.hits)} of {exact(share.count)} {of}")
 
 
 def _sentences(title: str, sign: str, sentences: tuple[ReadSentence, ...], brush: Brush) -> RenderResult:
     yield Text(title, style="bold")
     for one in sentences:
-        yield Text.assemble(
-            _find_sentence(one, brush), f" {sign} ", (printable(one.query), "bold"), f"  {_verdict(one)}"
-        )
+        query, verdict = (printable(one.query), "bold"), "✓" if one.hit else "✗"
+        yield Text.assemble(_weighed_words(one, brush), f" {sign} ", query, f"  {verdict}")
     if brush.in_color:
         yield from scale_bar("0", "1", brush)
-    yield Text(_legend(brush), style="dim")
+    indent, right = ("  ", "underlined") if brush.in_color else ("", "in brackets")
+    yield Text(f"{indent}weight of a word, as a number from .05 up; {right}: the right one", style="dim")
 
 
-def _legend(brush: Brush) -> str:
-    right = "underlined" if brush.in_color else "in brackets"
-    return f"{'  ' if brush.in_color else ''}weight of a word, as a number from .05 up; {right}: the right one"
-
-
-def _find_sentence(one: ReadSentence, brush: Brush) -> Text:
+def _weighed_words(one: ReadSentence, brush: Brush) -> Text:
     text = Text()
     for number, (word, value) in enumerate(zip(one.words, one.weights, strict=True)):
         text.append(" " if number else "")
-        level = round(max(0.0, min(1.0, value)) * (LEVELS - 1))
-        right = number in one.right
-        style = brush.readable(level) if brush.in_color and value >= _SHOWN_FROM else ""
-        shown = f"{printable(word)} {weight(value)}" if value >= _SHOWN_FROM else printable(word)
+        is_shown, is_right = value >= _SHOWN_FROM, number in one.right
+        shown = f"{printable(word)} {weight(value)}" if is_shown else printable(word)
         start = len(text)
-        text.append(f"[{shown}]" if right and not brush.in_color else shown, style)
-        if right:
+        text.append(
+            f"[{shown}]" if is_right and not brush.in_color else shown,
+            brush.readable(_level(value)) if brush.in_color and is_shown else "",
+        )
+        if is_right:
             text.stylize("underline bold", start, len(text))
     return text
-
-
-def _verdict(one: ReadSentence) -> str:
-    return "✓" if one.hit else "✗"
