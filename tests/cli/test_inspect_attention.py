@@ -286,7 +286,7 @@ def test_thumbnails_share_a_colour_scale_or_have_each_their_own(trained: Trained
     """Which of the two a reader sees stands under them."""
     one, own = shown(trained("encoder")), shown(trained("encoder"), "--scale", "each")
     assert "each map on its own scale" not in one
-    assert "attention weight, each map on its own scale" in own
+    assert "colours: each map on its own scale" in own
     assert one.splitlines()[-5:] == own.splitlines()[-5:], "the table is the same"
     assert own.splitlines()[2:12] != one.splitlines()[2:12]
     assert own.count("█") > one.count("█"), "every head reaches the darkest shade"

@@ -59,27 +59,17 @@ class AttentionRecord:
         """
         import numpy as np
 
-        rows, columns = np.array(self.rows), np.array(self.columns)
-        open_ = np.outer(
-            _are_words(self.rows, self.query_tokens, self.query_words),
-            _are_words(self.columns, self.key_tokens, self.key_words, first=self.kind == "cross"),
-        )
-        return open_ if self.kind == "cross" else open_ & (abs(rows[:, None] - columns) > 1)
+        queries = _are_words(self.rows, self.query_tokens, self.query_words)
+        keys = _are_words(self.columns, self.key_tokens, self.key_words, first=self.kind == "cross")
+        words = np.outer(queries, keys)
+        return words if self.kind == "cross" else words & (abs(np.subtract.outer(self.rows, self.columns)) > 1)
 
     def hidden(self, layer: int, head: int) -> NDArray[np.bool_]:
-        """Where a query may not look: as the mask has it; without one, where the weight is exactly 0.
-
-        Shape:
-            returns: (T, S)
-        """
+        """Where a query may not look: as the mask has it; without one, where the weight is exactly 0. Shape: (T, S)."""
         return self.weights[layer, head] == 0.0 if self.mask is None else ~self.mask
 
     def visible_weights(self, layer: int, head: int) -> NDArray[np.float32]:
-        """One head's weights, NaN where a query may not look.
-
-        Shape:
-            returns: (T, S)
-        """
+        """One head's weights, NaN where a query may not look. Shape: (T, S)."""
         import numpy as np
 
         return np.where(self.hidden(layer, head), np.float32(np.nan), self.weights[layer, head])
@@ -114,11 +104,7 @@ class AttentionRecord:
 def _are_words(
     positions: tuple[int, ...], tokens: tuple[str, ...], words: tuple[Word, ...], *, first: bool = True
 ) -> NDArray[np.bool_]:
-    """Which tokens are of a word; without `first`, of another one than the text's first.
-
-    Shape:
-        returns: as many as there are positions
-    """
+    """Which tokens are of a word; without `first`, of another one than the text's first."""
     import numpy as np
 
     if not words:
@@ -129,7 +115,7 @@ def _are_words(
     found = [word for word in words if word.kind == "word"]
     begin = set() if first else {0, *(found[0].places if found else ())}
     kept = {place for word in found for place in word.places} - begin
-    return np.array([position in kept for position in positions])
+    return np.isin(positions, list(kept))
 
 
 @dataclass(frozen=True)

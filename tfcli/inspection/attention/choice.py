@@ -1,5 +1,4 @@
-"""Attention of one layer or head, the mean of heads, attention rollout, a part of a text, or a difference: what can be
-asked of the self-attention and cross-attention of a text.
+"""Attention rollout, mean heads, one layer or head, a part of a text: what can be asked of a text's attention.
 
 The command line, the explorer and the Python API ask for it by the same names.
 """
@@ -38,9 +37,10 @@ def positions_of(option: str, text: str, count: int) -> range:
         raise UsageError(
             f"{option} {shortened(text)!r} is no range", f"write {option} a:b, from position a up to b, such as 0:20"
         )
-    first, last = (None if side is None else int(side) for side in found.groups())
-    start = _from_end(first, count, 0)
-    stop = _from_end(last, count, count)
+    start, stop = (
+        default if side is None else int(side) + (count if int(side) < 0 else 0)
+        for side, default in zip(found.groups(), (0, count), strict=True)
+    )
     if not (0 <= start <= count and 0 <= stop <= count):
         raise UsageError(f"{option} {text} lies outside the {count} there are", f"choose within 0:{count}")
     if start >= stop:
@@ -51,11 +51,9 @@ def positions_of(option: str, text: str, count: int) -> range:
 def cropped(
     record: AttentionRecord, rows: str | None = None, columns: str | None = None, first: int = 0
 ) -> AttentionRecord:
-    """The record with these queries and keys alone; each keeps its position.
+    """The record with these queries and keys ("a:b"; None: all) alone; each keeps its position.
 
-    Args:
-        rows: queries, as "a:b"; None: all. columns: keys.
-        first: so many first keys stay, whatever `columns` says.
+    So many `first` keys stay, whatever `columns` says.
 
     Raises:
         UsageError: what `positions_of` refuses.
@@ -67,15 +65,19 @@ def cropped(
     if len(of_rows) == queries and len(kept) == keys:
         return record
 
-    cells = np.ix_(of_rows, kept)
+    rows_kept, columns_kept = cells = np.ix_(of_rows, kept)
+
+    def part(values: NDArray[np.float32]) -> NDArray[np.float32]:
+        return frozen(values[:, :, rows_kept, columns_kept])
+
     return replace(
         record,
         query_tokens=_at(record.query_tokens, of_rows),
         key_tokens=_at(record.key_tokens, kept),
-        weights=_cells(record.weights, cells),
-        scores=None if record.scores is None else _cells(record.scores, cells),
+        weights=part(record.weights),
+        scores=None if record.scores is None else part(record.scores),
         mask=None if record.mask is None else frozen(record.mask[cells], np.bool_),
-        bias=None if record.bias is None else _cells(record.bias, cells),
+        bias=None if record.bias is None else part(record.bias),
         query_positions=_at(record.rows, of_rows) if len(of_rows) < queries else record.query_positions,
         key_positions=_at(record.columns, kept) if len(kept) < keys else record.key_positions,
     )
@@ -120,16 +122,6 @@ def _choices(name: str, places: list[int]) -> str:
     return ", ".join(f"{name}:{number} (position {at})" for number, at in enumerate(places, 1))
 
 
-def _cells(values: NDArray[np.float32], cells: tuple[NDArray[np.intp], ...]) -> NDArray[np.float32]:
-    return frozen(values[:, :, cells[0], cells[1]])
-
-
-def _from_end(position: int | None, count: int, default: int) -> int:
-    if position is None:
-        return default
-    return position + count if position < 0 else position
-
-
 def _at(items: tuple[Item, ...], positions: "range | list[int]") -> tuple[Item, ...]:
     return tuple(items[position] for position in positions)
 
@@ -140,21 +132,14 @@ def focused(record: AttentionRecord, layer: int | None = None, head: int | None 
     Raises:
         UsageError: the model has no such layer or head.
     """
-    layers, heads = record.weights.shape[:2]
-    require_place("layer", layer, layers)
-    require_place("head", head, heads)
-    if layer is None or head is None:
-        found = telling_head(record.narrowed(layer, head))
-        layer, head = found[0] if layer is None else layer, found[1] if head is None else head
-    return replace(record, focus=(layer, head))
+    require_place("layer", layer, record.weights.shape[0])
+    require_place("head", head, record.weights.shape[1])
+    found = telling_head(record.narrowed(layer, head))  # from 0 among those that are left
+    return replace(record, focus=(found[0] + (layer or 0), found[1] + (head or 0)))
 
 
 def require_place(name: str, index: int | None, count: int) -> None:
-    """Refuse a layer or a head that a model with `count` of them does not have.
-
-    Raises:
-        UsageError: naming both numbers.
-    """
+    """Refuse a layer or a head that a model with `count` of them does not have, by a UsageError."""
     if index is not None and index >= count:
         raise UsageError(f"There is no {name} {index}: the model has {count}", f"choose 0 to {count - 1}")
 
@@ -175,24 +160,16 @@ ROLLOUT = "R₀ = I; Rₗ = Ãₗ · Rₗ₋₁, Ã = (A + I) / 2, A the mean of
 
 
 def layer_means(record: AttentionRecord) -> AttentionRecord:
-    """A layer's heads as their mean.
-
-    Shape:
-        weights: (L, H, T, S) to (L, 1, T, S)
-    """
+    """A layer's heads as their mean. Shape: weights (L, H, T, S) to (L, 1, T, S)."""
     layers, heads = record.weights.shape[:2]
-    names = tuple(f"layer {layer}, mean of {_count(heads, 'head')}" for layer in range(layers))
+    names = tuple(f"layer {layer}, mean of {heads} head{'' if heads == 1 else 's'}" for layer in range(layers))
     return _combined(record, record.weights.mean(axis=1, keepdims=True, dtype=np.float64), names)
 
 
 def mean_of_all(record: AttentionRecord) -> AttentionRecord:
-    """Every head of every layer as their mean.
-
-    Shape:
-        weights: (L, H, T, S) to (1, 1, T, S)
-    """
+    """Every head of every layer as their mean. Shape: weights (L, H, T, S) to (1, 1, T, S)."""
     layers, heads = record.weights.shape[:2]
-    name = f"mean of {_count(layers, 'layer')} × {_count(heads, 'head')}"
+    name = f"mean of {layers} layer{'' if layers == 1 else 's'} × {heads} head{'' if heads == 1 else 's'}"
     return _combined(record, record.weights.mean(axis=(0, 1), keepdims=True, dtype=np.float64), (name,))
 
 
@@ -232,10 +209,6 @@ def _combined(
     return replace(record, weights=frozen(weights), focus=last, scores=None, bias=None, names=names, formula=formula)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 _COMPARISONS = ("against_head", "against_text", "against_run", "against_checkpoint")
 _ONE_HEAD = "shows one head's numbers"
 _REFUSED = (
@@ -254,7 +227,7 @@ _REFUSED = (
 
 @dataclass(frozen=True)
 class AttentionChoice:
-    """What is shown of a text's attention. Each field is named like its option of `tfcli inspect attention`.
+    """What is shown of a text's attention, each field named like its option of `tfcli inspect attention`.
 
     Raises:
         UsageError: fields that mean nothing together.
@@ -314,38 +287,26 @@ class AttentionChoice:
         return [name for name in _COMPARISONS if getattr(self, name) is not None]
 
     def require_another(self, run: Path, text: str, checkpoint: str) -> None:
-        """Refuse to compare a text, a run or its weights with themselves.
-
-        Raises:
-            UsageError: names the option.
-        """
+        """Refuse to compare a text, a run or its weights with themselves, by a UsageError."""
         other = self.against_run
-        for option, is_same in (
-            ("--against-text", self.against_text == text),
-            ("--against-run", other is not None and other.resolve() == run.resolve() and checkpoint == "best"),
-            ("--against-checkpoint", self.against_checkpoint == checkpoint),
-        ):
-            if is_same:
-                problem = f"{option} names what it is compared with, and all differences are 0"
-                raise UsageError(problem, "name another one")
+        same = {
+            "--against-text": self.against_text == text,
+            "--against-run": other is not None and other.resolve() == run.resolve() and checkpoint == "best",
+            "--against-checkpoint": self.against_checkpoint == checkpoint,
+        }
+        for option in [option for option, is_same in same.items() if is_same]:
+            problem = f"{option} names what it is compared with, and all differences are 0"
+            raise UsageError(problem, "name another one")
 
     def read(self, run: "LoadedRun", text: str) -> "Inputs":
-        """How a run reads a text: with the target that is given, or the one that the beam search finds.
-
-        Raises:
-            UsageError: as `read_text`.
-        """
+        """How a run reads a text: with the target that is given, or the one that the beam search finds."""
         from tfcli.inspection.reading import read_text
 
         return read_text(run, text, self.target, beam=self.beam, max_new_tokens=self.max_new_tokens)
 
     def of(self, record: AttentionRecord) -> AttentionRecord:
         """What is shown of a record: its heads as they are or in one, its pieces as words, a part of its text, one head
-        in focus.
-
-        Raises:
-            UsageError: there is no such layer, head, word or part, or cross-attention is to be rolled out.
-        """
+        in focus; a UsageError where there is no such layer, head, word or part."""
         combined = self.rollout or self.average is not None
         if combined:
             how = rollout if self.rollout else mean_of_all if self.average == "all" else layer_means
@@ -365,11 +326,7 @@ class AttentionChoice:
 
 
 def head_place(text: str, option: str) -> tuple[int, int]:
-    """A layer and a head written as "1.0".
-
-    Raises:
-        UsageError: it is written otherwise.
-    """
+    """A layer and a head written as "1.0"; a UsageError where it is written otherwise."""
     layer, _, head = text.partition(".")
     if not all(number.isdecimal() and len(number) < 19 for number in (layer, head)):
         raise UsageError(f"{option} {shortened(text)!r} is no head", "write LAYER.HEAD, such as 1.0")
@@ -393,15 +350,11 @@ def strongest_edges(record: AttentionRecord, layer: int, head: int, count: int) 
     alone = open_.sum(axis=1) == 1
     edges = tuple(
         AttentionEdge(
-            query=record.rows[row],
-            key=record.columns[column],
-            query_token=record.query_tokens[row],
-            key_token=record.key_tokens[column],
+            *(record.rows[row], record.columns[column], record.query_tokens[row], record.key_tokens[column]),
             weight=float(weights[row, column]),
             only=bool(alone[row]) and len(record.columns) > 1,
         )
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
     )
-    total = float(weights.sum(dtype=np.float64))
-    share = sum(edge.weight for edge in edges) / total if total else 0.0
+    share = sum(edge.weight for edge in edges) / (float(weights.sum(dtype=np.float64)) or 1.0)
     return AttentionEdges(record.kind, record.place(layer, head), edges, int(open_.sum()), int((~open_).sum()), share)

@@ -1,7 +1,7 @@
 """The options of ``tfcli inspect attention``, in the panels of its help: what, which head, against what, output."""
 
 import shlex
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -168,39 +168,19 @@ def attention(
       tfcli inspect attention runs/decoder-1 "Tom" --head 0 --against-head 0.1
       tfcli inspect attention runs/decoder-1 "Tom ran" --against-text "Tom sat"
     """
+    typed = dict(locals())
     from tfcli.console.stdin import read_text
     from tfcli.errors import UsageError
     from tfcli.inspection.attention.choice import AttentionChoice
     from tfcli.outputs import require_output
 
     if find is not None:
-        typed = {"--layer": layer, "--head": None if layer is None else head, "--checkpoint": checkpoint}
-        _moved(run, find, terminal, outputs, {**typed, "--device": device, "--threads": threads})
+        place = {"--layer": layer, "--head": None if layer is None else head, "--checkpoint": checkpoint}
+        _moved(run, find, terminal, outputs, {**place, "--device": device, "--threads": threads})
     use_threads(threads)
     if npz is not None:
         require_output(npz, "--npz")
-    choice = AttentionChoice(
-        target=target,
-        beam=beam,
-        max_new_tokens=max_new_tokens,
-        rows=rows,
-        columns=columns,
-        first=first,
-        query=query,
-        words=words,
-        kind=kind,
-        layer=layer,
-        head=head,
-        average=average,
-        rollout=rollout,
-        scores=scores,
-        top_k=top_k,
-        against_head=against_head,
-        against_text=against_text,
-        against_run=against_run,
-        against_checkpoint=against_checkpoint,
-        evolution=evolution,
-    )
+    choice = AttentionChoice(**{field.name: typed[field.name] for field in fields(AttentionChoice)})
     if npz is not None and (choice.compared or evolution):
         raise UsageError("--npz writes one text's weights as they are", "leave --npz or the comparison out")
     if text is None:
@@ -221,20 +201,15 @@ def attention(
         if top_k is not None:
             found = strongest_edges(records[-1], *records[-1].focus, top_k)
     forms = AttentionForms(found, first, scale)
-    if top_k is None:
-        _require_few(
-            found, {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
-        )
     as_json = AttentionForms.json if listed is None else lambda forms: listed
+    if top_k is None:
+        wanted = {"JSON": outputs.json and npz is None, "CSV": outputs.csv, "a page": outputs.html is not None}
+        _require_few(found, wanted)
     present(terminal, outputs, forms.view(), forms, AttentionForms.table, json=as_json, svg=forms.svg, html=forms.html)
 
 
 def _moved(run: Path, find: str, terminal: Terminal, outputs: Outputs, typed: dict[str, object]) -> None:
-    """Refuse --find, which was an option of this command, with the command that has it.
-
-    Raises:
-        UsageError: always.
-    """
+    """Refuse --find, which was an option of this command, with the command that has it."""
     from tfcli.errors import UsageError
 
     defaults = {"--checkpoint": "best", "--device": "auto", "--threads": 0, "--color": "auto"}
@@ -248,17 +223,13 @@ def _moved(run: Path, find: str, terminal: Terminal, outputs: Outputs, typed: di
 
 
 def _require_few(found: "AttentionFound", forms: dict[str, bool]) -> None:
-    """Refuse to print more numbers than anything could read.
-
-    Raises:
-        UsageError: naming the count and the limit.
-    """
+    """Refuse to print more numbers than anything could read."""
     from tfcli.errors import UsageError
     from tfcli.inspection.attention import AttentionHeads
     from tfcli.inspection.attention.view import MOST_NUMBERS
 
     numbers = sum(record.weights.size for record in found.narrowed()) if isinstance(found, AttentionHeads) else 0
-    for form in [form for form, is_wanted in forms.items() if is_wanted and numbers > MOST_NUMBERS]:
+    if numbers > MOST_NUMBERS and (form := next((form for form, is_wanted in forms.items() if is_wanted), None)):
         raise UsageError(
             f"{numbers:,} weights are too many for {form} (at most {MOST_NUMBERS:,})",
             "choose --layer and --head, or --rows and --columns, or write them with --npz FILE",

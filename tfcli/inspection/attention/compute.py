@@ -1,4 +1,4 @@
-"""The attention weights and scores of a trained model on a text."""
+"""Attention weights and scores of a trained model on a text, a difference of two, and their evolution in training."""
 
 import math
 from collections.abc import Sequence
@@ -44,13 +44,8 @@ def attention(
 ) -> list[AttentionRecord]:
     """The weights of every layer and head, of one kind or of all that the model has.
 
-    The text is read as `reading.read_text` says. Row t of a decoder's weights is what it looks at to predict the token
-    after t.
-
-    Args:
-        beam: follow a search with so many beams: the target is the best text that it finds, and a decoder reads the
-            best continuation behind the text.
-        max_new_tokens: for that search; None: the recipe's.
+    The text is read as `reading.read_text` says, which explains `beam` and refuses what does not fit. Row t of a
+    decoder's weights is what it looks at to predict the token after t.
 
     Raises:
         UsageError: the model has no attention of that kind or takes no target or beam, or a text is longer than the
@@ -61,11 +56,7 @@ def attention(
 
 
 def attention_on(run: LoadedRun, inputs: Inputs, kind: AttentionKind | None = None) -> list[AttentionRecord]:
-    """As `attention`, of ids that are there already.
-
-    Raises:
-        UsageError: the model has no attention of that kind.
-    """
+    """As `attention`, of ids that are there already."""
     kinds = chosen_kinds(run, kind)
     with torch.inference_mode():
         passed = record_model(run.model, inputs.tensors(run.device))
@@ -97,11 +88,8 @@ def _stacked(layers: list[Tensor]) -> NDArray[np.float32]:
 
 
 def score_formula(model: ModelSection, kind: AttentionKind) -> str:
-    """What stands before the softmax, with the divisor worked out.
-
-    `model.size_per_head` is Dh, the size of a head's queries and keys, which is what the scores are divided by
-    (Vaswani et al. 2017, equation 1), not the size of the model.
-    """
+    """What stands before the softmax, with the divisor worked out: the root of the size of a head's queries and keys
+    (Vaswani et al. 2017, equation 1), not of the model."""
     size = model.size_per_head
     formula = {
         "scaled_dot": f"scores = q · k / √Dh, √{size} = {math.sqrt(size):.4g}",
@@ -119,8 +107,6 @@ def score_formula(model: ModelSection, kind: AttentionKind) -> str:
     return f"{formula}; + {_POSITIONS[model.positions]}" if model.positions in _POSITIONS else formula
 
 
-_Place = tuple[int, int]
-
 LARGEST = 8
 """Differences that are listed unless another number is asked for."""
 
@@ -128,7 +114,7 @@ LARGEST = 8
 def difference(
     record: AttentionRecord,
     other: AttentionRecord,
-    places: tuple[_Place, _Place],
+    places: tuple[tuple[int, int], tuple[int, int]],
     names: tuple[str, str],
     *,
     largest: int = LARGEST,
@@ -150,6 +136,9 @@ def difference(
             else "choose texts of equally many tokens",
         )
     weights, other_weights = record.weights[places[0]], other.weights[places[1]]
+    size = np.abs(weights - other_weights)
+    order = np.argsort(-size, axis=None, kind="stable")[: min(largest, int((size > 0).sum()))]
+    rows, columns = np.unravel_index(order, size.shape)
     return AttentionDifference(
         kind=record.kind,
         names=names,
@@ -161,33 +150,20 @@ def difference(
         weights=frozen(weights),
         other_weights=frozen(other_weights),
         mask=frozen(~(record.hidden(*places[0]) & other.hidden(*places[1])), np.bool_),
-        largest=_furthest(np.asarray(weights - other_weights), largest),
+        largest=tuple(zip(rows.tolist(), columns.tolist(), strict=True)),
         query_positions=record.rows,
         key_positions=record.columns,
     )
 
 
 def require_same_tokens(record: AttentionRecord, other: AttentionRecord, name: str) -> None:
-    """Refuse another model that cuts the text into other tokens: its rows and columns would be other ones.
-
-    Raises:
-        UsageError: naming the first token that differs.
-    """
+    """Refuse another model that cuts the text into other tokens, by a UsageError that names the first."""
     for tokens, others in ((record.query_tokens, other.query_tokens), (record.key_tokens, other.key_tokens)):
         if tokens != others:
             pairs = zip((*tokens, "the end"), (*others, "the end"), strict=False)
             at, (one, two) = next((at, pair) for at, pair in enumerate(pairs) if pair[0] != pair[1])
-            raise UsageError(
-                f"{name} reads other tokens: token {at} is {two!r}, and here {one!r}",
-                "compare runs with one tokenizer",
-            )
-
-
-def _furthest(differences: NDArray[np.float32], count: int) -> tuple[tuple[int, int], ...]:
-    size = np.abs(differences)
-    order = np.argsort(-size, axis=None, kind="stable")[: min(count, int((size > 0).sum()))]
-    rows, columns = np.unravel_index(order, differences.shape)
-    return tuple(zip(rows.tolist(), columns.tolist(), strict=True))
+            problem = f"{name} reads other tokens: token {at} is {two!r}, and here {one!r}"
+            raise UsageError(problem, "compare runs with one tokenizer")
 
 
 def _size(record: AttentionRecord) -> str:
@@ -204,11 +180,7 @@ def evolution(
     *,
     words: bool = False,
 ) -> AttentionEvolution:
-    """One head on one text at every checkpoint.
-
-    Args:
-        layer: None: that of the head that says most with the run's loaded weights; head: likewise.
-        words: merge the pieces of a word.
+    """One head on one text at every checkpoint; None: the one that says most with the run's loaded weights.
 
     Raises:
         UsageError: the run keeps fewer than two checkpoints, or has no such layer or head.
@@ -285,11 +257,7 @@ def inspect_attention(
 def chosen_attention(
     records: Sequence[AttentionRecord], choice: AttentionChoice
 ) -> AttentionHeads | AttentionEdges | AttentionDifference:
-    """As `inspect_attention`, of weights that are there: heads, the strongest weights, or a head less another one.
-
-    Raises:
-        UsageError: there is no such layer, head, word or part.
-    """
+    """As `inspect_attention`, of weights that are there: heads, the strongest weights, or a head less another one."""
     whole = (choice.rows, choice.columns, choice.query) == (None, None, None)
     if not whole or choice.top_k is not None or choice.against_head is not None:
         records = records[-1:]  # the sides of an encoder-decoder are of different lengths
@@ -298,10 +266,8 @@ def chosen_attention(
     if choice.against_head is not None:
         place = head_place(choice.against_head, "--against-head")
         if place == ours.focus:
-            raise UsageError(
-                f"--against-head {choice.against_head} names the head that is shown",
-                "name another one, or choose what is shown with --layer and --head",
-            )
+            problem = f"--against-head {choice.against_head} names the head that is shown"
+            raise UsageError(problem, "name another one, or choose what is shown with --layer and --head")
         require_place("layer", place[0], ours.weights.shape[0])
         require_place("head", place[1], ours.weights.shape[1])
         names = ours.place(*ours.focus), ours.place(*place)
@@ -326,9 +292,9 @@ def _against_another(
             names = str(run.directory.path), str(choice.against_run)
             rival = load_run(choice.against_run, device=run.device)
         else:
-            assert choice.against_checkpoint is not None
-            names = _weights_name(checkpoint), _weights_name(choice.against_checkpoint)
-            rival = load_run(run.directory.path, choice.against_checkpoint, run.device)
+            other_checkpoint = choice.against_checkpoint or "best"
+            names = _weights_name(checkpoint), _weights_name(other_checkpoint)
+            rival = load_run(run.directory.path, other_checkpoint, run.device)
         if rival.config.tokenizer_fingerprint != run.config.tokenizer_fingerprint:
             inputs = choice.read(rival, text)
         require_room(rival, inputs)

@@ -1,11 +1,9 @@
-"""Attention matrices as an SVG of plain rectangles: the same bytes every time, nothing fetched."""
+"""Attention matrices as an SVG of plain rectangles, and a page of all heads: the same bytes always, nothing fetched."""
 
 import base64
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.draw.colors import NO_VALUE, SIGNED, VIRIDIS, WEIGHTS, Colormap, hexadecimal, levels, readable_on
+from tfcli.draw.colors import NO_VALUE, VIRIDIS, WEIGHTS, hexadecimal, levels, readable_on
 from tfcli.draw.safe import shortened, widest
 from tfcli.draw.svg import svg_document
 from tfcli.inspection.attention import AttentionRecord
@@ -43,91 +41,43 @@ def matrices_svg(matrices: Sequence[Matrix], heading: str = "", note: str = "") 
     Args:
         heading: above all of them, bold, with the lines of `note` under it.
     """
-    panels = [_Panel.of(matrix) for matrix in matrices]
+    panels = [_Panel(matrix) for matrix in matrices]
     above = [line for line in (heading, *note.split("\n")) if line]
-    top = 36 + _LINE * len(above) if above else 24
-    parts: list[str] = []
-    width = _LETTER * max(map(len, above), default=0) + 32
-    y = top
+    parts = [_line(text, 24 + _LINE * n, bold=n == 0 and bool(heading)) for n, text in enumerate(above)]
+    y = 36 + _LINE * len(above) if above else 24
     for panel in panels:
         parts += panel.draw(y)
         y += panel.height
-        width = max(width, panel.width)
-    title = heading or matrices[0].title
-    head = [_line(text, 24 + _LINE * n, bold=n == 0 and bool(heading)) for n, text in enumerate(above)]
-    return svg_document(title, width, y, [*head, *parts], " shape-rendering='crispEdges'")
+    width = max(_LETTER * max(map(len, above), default=0) + 32, *(panel.width for panel in panels))
+    return svg_document(heading or matrices[0].title, width, y, parts, " shape-rendering='crispEdges'")
 
 
-@dataclass(frozen=True)
 class _Panel:
     """One matrix: its words, its labels, its cells and its scale, from a `y` on."""
 
-    matrix: Matrix
-    cell: int
-
-    @classmethod
-    def of(cls, matrix: Matrix) -> "_Panel":
-        count = len(matrix.keys)
-        if count <= _MOST_NUMBERS:
-            return cls(matrix, _SIGNED_CELL if matrix.signed else _CELL)
-        matrix = pooled(matrix, -(-(count - matrix.kept) // _MOST_CELLS))
-        return cls(matrix, max(2, _MAP_SIDE // len(matrix.keys)))
-
-    @property
-    def numbered(self) -> bool:
-        """Whether every cell holds its number."""
-        return self.cell >= _CELL
-
-    @property
-    def words(self) -> list[str]:
-        """The lines above the cells."""
-        return [line for line in (self.matrix.title, *self.matrix.note.split("\n")) if line]
-
-    @cached_property
-    def queries(self) -> tuple[str, ...]:
-        """Labels of the rows, with positions where those are not simply 0, 1, 2 …"""
-        return self._labels(self.matrix.queries, self.matrix.rows)
-
-    @cached_property
-    def keys(self) -> tuple[str, ...]:
-        """Labels of the columns."""
-        return self._labels(self.matrix.keys, self.matrix.columns)
-
-    @cached_property
-    def left(self) -> int:
-        """Where the cells begin."""
-        return 16 + _LETTER * max(widest(self.queries), 4)
-
-    @property
-    def top(self) -> int:
-        """Where the cells begin, from the panel's own top on."""
-        return _LINE * len(self.words) + round(_LETTER * 0.8 * max(widest(self.keys), 4)) + 8
-
-    @property
-    def width(self) -> int:
-        """Of the panel with its words."""
+    def __init__(self, matrix: Matrix) -> None:
+        self.cell = _SIGNED_CELL if matrix.signed else _CELL
+        self.numbered = len(matrix.keys) <= _MOST_NUMBERS
+        if not self.numbered:
+            matrix = pooled(matrix, -(-(len(matrix.keys) - matrix.kept) // _MOST_CELLS))
+            self.cell = max(2, _MAP_SIDE // len(matrix.keys))
+        self.matrix = matrix
+        self.words = [line for line in (matrix.title, *matrix.note.split("\n")) if line]
+        self.queries = self._labels(matrix.queries, matrix.rows)
+        self.keys = self._labels(matrix.keys, matrix.columns)
+        # Where the cells begin.
+        self.left = 16 + _LETTER * max(widest(self.queries), 4)
+        self.top = _LINE * len(self.words) + round(_LETTER * 0.8 * max(widest(self.keys), 4)) + 8
+        self.height = self.top + self.cell * len(self.queries) + 56
+        self.legend = matrix.meaning
+        if np.isnan(matrix.values).any():
+            self.legend += f"; {'a dot' if self.numbered else 'white'}: {matrix.empty}"
         slant = round(_LETTER * 0.6 * widest(self.keys[-1:]))
-        words = max(map(len, self.words), default=0)
-        cells = self._x(len(self.keys)) + slant + 16
-        return max(cells, _LETTER * words + 32, self.left + 10 * _SCALE_STEPS + _LETTER * (len(self._legend) + 16))
-
-    @property
-    def height(self) -> int:
-        """Of the panel with what is under it."""
-        return self.top + self.cell * len(self.queries) + 56
-
-    @property
-    def _legend(self) -> str:
-        if not np.isnan(self.matrix.values).any():
-            return self.matrix.meaning
-        return f"{self.matrix.meaning}; {'a dot' if self.numbered else 'white'}: {self.matrix.empty}"
-
-    @property
-    def _colormap(self) -> Colormap:
-        return SIGNED if self.matrix.signed else WEIGHTS
+        words = _LETTER * max(map(len, self.words), default=0) + 32
+        scale = self.left + 10 * _SCALE_STEPS + _LETTER * (len(self.legend) + 16)
+        self.width = max(self._x(len(self.keys)) + slant + 16, words, scale)
 
     def draw(self, y: int) -> Iterator[str]:
-        """The panel's elements."""
         for number, words in enumerate(self.words):
             yield _line(words, y + _LINE * number, bold=number == 0 and bool(self.matrix.title))
         step = max(1, -(-14 // self.cell))
@@ -153,7 +103,7 @@ class _Panel:
             if level == NO_VALUE:
                 yield f"<circle cx='{x + half}' cy='{y + half}' r='1.5' fill='#aaaaaa'/>"
                 continue
-            color = self._colormap.table[level]
+            color = self.matrix.colormap.table[level]
             number = self.matrix.text(float(self.matrix.values[row, column]))
             yield (
                 f"<rect x='{x}' y='{y}' width='{self.cell}' height='{self.cell}' fill='{hexadecimal(color)}'/>"
@@ -169,21 +119,19 @@ class _Panel:
         for (level, _), run in groupby(cells):
             length = sum(1 for _ in run)
             if level != NO_VALUE:
-                color = hexadecimal(self._colormap.table[level])
+                color = hexadecimal(self.matrix.colormap.table[level])
                 width = self.cell * length
                 yield f"<rect x='{self._x(column)}' y='{y}' width='{width}' height='{self.cell}' fill='{color}'/>"
             column += length
 
     def _scale(self, y: int) -> Iterator[str]:
-        low, high = self.matrix.scale
-        table = self._colormap.table
-        first = self.matrix.text(low) if self.matrix.signed else "0"
+        table, first = self.matrix.colormap.table, self.matrix.lowest
         left = self.left + _LETTER * (len(first) + 1)
         yield f"<text x='{self.left}' y='{y + 12}'>{first}</text>"
         for step in range(_SCALE_STEPS):
             color = hexadecimal(table[round(step / (_SCALE_STEPS - 1) * (len(table) - 1))])
             yield f"<rect x='{left + 10 * step}' y='{y}' width='10' height='14' fill='{color}'/>"
-        note = escape(f"{self.matrix.text(high)}, {self._legend}")
+        note = escape(f"{self.matrix.text(self.matrix.scale[1])}, {self.legend}")
         yield f"<text x='{left + 8 + 10 * _SCALE_STEPS}' y='{y + 12}'>{note}</text>"
 
     def _x(self, column: int) -> int:
@@ -203,9 +151,8 @@ def _line(text: str, y: int, *, bold: bool) -> str:
 
 
 _DECIMALS = 4
+# Its style and its script, with `__DATA__` where the weights go, `__HASH__` where the one script that may run is named.
 _PAGE = Path(__file__).with_name("page.html")
-"""Its style and its script, with `__DATA__` where the weights go and `__HASH__` where the one script that may run is
-named."""
 
 
 def attention_html(records: Sequence[AttentionRecord], *, layer: int = 0, head: int = 0) -> str:

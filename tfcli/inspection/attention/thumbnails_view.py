@@ -22,9 +22,6 @@ _GAP = 2
 Scale = Literal["all", "each"]
 """Whether the colours of small maps are of one scale for all, so that they can be compared, or of each map's own."""
 
-SCALE_WORDS: dict[Scale, str] = {"all": "one scale for all maps", "each": "each map on its own scale"}
-"""What a picture says of it."""
-
 
 @dataclass(frozen=True)
 class AttentionOverview:
@@ -87,8 +84,9 @@ class Thumbnails:
                         yield Segment(" " * (_GAP + width - sum(segment.cell_length for segment in part)))
                     yield from parts[-1]
                     yield Segment.line()
-        yield Text(f"colours: {SCALE_WORDS[self.scale]}", style="dim")
-        yield from scale_bar("0", f"{highest:.2g}" if self.scale == "all" else "its largest", brush)
+        is_shared = self.scale == "all"
+        yield Text(f"colours: {'one scale for all maps' if is_shared else 'each map on its own scale'}", style="dim")
+        yield from scale_bar("0", f"{highest:.2g}" if is_shared else "its largest", brush)
         pooled = f"; a cell shows the largest of {factor} × {factor}" if factor > 1 else ""
         yield Text(f"  attention weight{pooled}", style="dim")
 

@@ -27,9 +27,7 @@ from tfcli.inspection.attention.matrix_view import (
     HABITS,
     KIND_NAMES,
     SIDES,
-    Grid,
     Matrix,
-    bias_matrix,
     difference_matrix,
     labels,
     look_at,
@@ -60,17 +58,14 @@ class AttentionTable:
     kept: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        matrix = weights_matrix(self.record, self.layer, self.head, self.kept)
-        yield from matrix.heading()
-        yield Grid(matrix)
-        seen = look_at(self.record, self.layer, self.head)
-        if seen:
+        yield weights_matrix(self.record, self.layer, self.head, self.kept)
+        if seen := look_at(self.record, self.layer, self.head):
             yield Text(seen)
 
 
-_AROUND = 17
-"""Lines of a screen that a story and the commands behind a picture take."""
-_LONGEST_LABEL, _LONGEST_BAR = 24, 40
+_AROUND = 17  # lines of a screen that a story and the commands behind a picture take
+_LONGEST = 24  # cells of a label
+_ROW_BAR, _EDGE_BAR = 40, 20
 
 
 @dataclass(frozen=True)
@@ -90,26 +85,24 @@ class AttentionRow:
     most: int = 20
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        record = self.record
+        record, place = self.record, (self.layer, self.head)
         query = token_at(record.query_tokens, record.rows, self.row)
-        yield Text(title(record, self.layer, self.head), style="bold")
-        weights, hidden = (
-            record.weights[self.layer, self.head, self.row],
-            record.hidden(self.layer, self.head)[self.row],
-        )
-        seen = np.flatnonzero(~hidden)
+        yield Text(title(record, *place), style="bold")
+        weights = record.weights[place][self.row]
+        seen = np.flatnonzero(~record.hidden(*place)[self.row])
         shown = np.sort(seen[np.argsort(-weights[seen], kind="stable")[: self.most]])
         yield Text(f"where {query} looks, of {plural(len(seen), 'key')}; all weights sum to 1", style="dim")
-        names = tuple(shortened(label, _LONGEST_LABEL) for label in labels(record.key_tokens))
+        names = tuple(shortened(label, _LONGEST) for label in labels(record.key_tokens))
         width = widest(tuple(names[key] for key in shown))
-        room = max(4, min(_LONGEST_BAR, options.max_width - width - 17))
+        room = max(4, min(_ROW_BAR, options.max_width - width - 17))
         for key in shown.tolist():
-            line = Text(f"  {fit(names[key], width)} {record.columns[key]:>4}  {percent(float(weights[key])):>7}  ")
-            yield line.append(bar(float(weights[key]), room, ascii_only=options.ascii_only), "cyan")
+            share = float(weights[key])
+            line = Text(f"  {fit(names[key], width)} {record.columns[key]:>4}  {percent(share):>7}  ")
+            yield line.append(bar(share, room, ascii_only=options.ascii_only), "cyan")
         if rest := len(seen) - len(shown):
             others = float(weights[seen].sum() - weights[shown].sum())
             yield Text(f"  {rest} others, the weaker ones: {percent(others)}", style="dim")
-        if len(record.rows) == 1 and (found := look_at(record, self.layer, self.head)):
+        if len(record.rows) == 1 and (found := look_at(record, *place)):
             yield Text(found)
         if self.predicted:
             yield Text("")
@@ -137,10 +130,6 @@ class AttentionEnding:
         yield AttentionRow(record, *place, row=row, most=max(3, room - 3))
 
 
-_LONGEST = 24
-_BAR = 20
-
-
 @dataclass(frozen=True)
 class AttentionEdgeList:
     """Query → key with positions, weight and a bar, strongest first; "only key": the query may look at no other."""
@@ -155,18 +144,12 @@ class AttentionEdgeList:
         yield Text(f"{len(one.edges)} of {plural(one.possible, 'weight')}; {share}{masked}", style="dim")
         table = bare(">", "query", ">", "key", ">weight", "")
         longest = min(_LONGEST, max(4, (options.max_width - 40) // 2))
-        room = min(_BAR, max(4, options.max_width - 2 * longest - 36))
+        room = min(_EDGE_BAR, max(4, options.max_width - 2 * longest - 36))
         for edge in one.edges:
-            drawn = bar(edge.weight, room, ascii_only=options.ascii_only)
-            query, key = labels((edge.query_token, edge.key_token))
-            table.add_row(
-                Text(str(edge.query), "dim"),
-                Text(shortened(query, longest)),
-                Text(f"→ {edge.key}", "dim"),
-                Text(shortened(key, longest)),
-                Text(f"{edge.weight:.3f}"),
-                Text(drawn + (" only key" if edge.only else "")),
-            )
+            drawn = bar(edge.weight, room, ascii_only=options.ascii_only) + (" only key" if edge.only else "")
+            query, key = (Text(shortened(label, longest)) for label in labels((edge.query_token, edge.key_token)))
+            places = Text(str(edge.query), "dim"), Text(f"→ {edge.key}", "dim")
+            table.add_row(places[0], query, places[1], key, f"{edge.weight:.3f}", drawn)
         yield table
 
 
@@ -178,9 +161,6 @@ def edges_table(edges: AttentionEdges) -> CsvTable:
     return CsvTable(("kind", "place", "query", "key", "query_token", "key_token", "weight"), rows)
 
 
-_DIFFERENCE_LONGEST = 24
-
-
 @dataclass(frozen=True)
 class AttentionDifferenceView:
     """The map centred on 0, and under it the largest differences with both weights."""
@@ -189,9 +169,7 @@ class AttentionDifferenceView:
     kept: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        matrix = difference_matrix(self.difference, self.kept)
-        yield from matrix.heading()
-        yield Grid(matrix)
+        yield difference_matrix(self.difference, self.kept)
         yield Text("")
         yield self._largest(options.max_width)
 
@@ -203,37 +181,28 @@ class AttentionDifferenceView:
         table.title, table.title_justify, table.title_style = "Largest differences", "left", "bold"
         queries = paired(one.query_tokens, one.other_query_tokens)
         keys = paired(one.key_tokens, one.other_key_tokens)
-        longest = min(_DIFFERENCE_LONGEST, (width - 46) // 2)
+        longest = min(_LONGEST, (width - 46) // 2)
         for row, column in one.largest:
             first, second = float(one.weights[row, column]), float(one.other_weights[row, column])
-            table.add_row(
-                Text(
-                    f"{shortened(queries[row], longest)} ({one.query_positions[row]}) → "
-                    f"{shortened(keys[column], longest)} ({one.key_positions[column]})"
-                ),
-                Text(weight(first)),
-                Text(weight(second)),
-                Text(f"{first - second:+.2f}", "bold"),
-            )
+            query = f"{shortened(queries[row], longest)} ({one.query_positions[row]})"
+            key = f"{shortened(keys[column], longest)} ({one.key_positions[column]})"
+            less = Text(f"{first - second:+.2f}", "bold")
+            table.add_row(Text(f"{query} → {key}"), weight(first), weight(second), less)
         return table
 
 
 def difference_table(difference: AttentionDifference) -> CsvTable:
     """A row a cell: query, key, their tokens on both sides, both weights and their difference."""
     one = difference
+    numbers = (one.weights, one.other_weights, one.differences)
     rows = (
         (
-            one.kind,
-            one.query_positions[row],
-            one.key_positions[column],
+            *(one.kind, one.query_positions[row], one.key_positions[column]),
             *(one.query_tokens[row], one.key_tokens[column]),
             *(one.other_query_tokens[row], one.other_key_tokens[column]),
-            float(str(one.weights[row, column])),
-            float(str(one.other_weights[row, column])),
-            float(str(one.differences[row, column])),
+            *(float(str(values[row, column])) for values in numbers),
         )
-        for row in range(len(one.query_tokens))
-        for column in range(len(one.key_tokens))
+        for row, column in np.ndindex(one.weights.shape)
     )
     names = "kind query key query_token key_token other_query_token other_key_token weight other_weight difference"
     return CsvTable(names.split(), rows)
@@ -256,34 +225,29 @@ class AttentionEvolutionView:
         visible = np.where(one.mask, one.weights, np.float32(np.nan))
         yield Thumbnails([list(zip(names, visible, strict=True))])
         yield Text("")
-        yield self._figures()
+        table = bare(">step", ">entropy, nats", ">strongest", "query → key")
+        for step in one.steps:
+            query = token_at(one.query_tokens, range(queries), step.row)
+            key = token_at(one.key_tokens, range(keys), step.column)
+            edge = Text(f"{query} → {key}" if step.strongest else "none")
+            table.add_row(exact(step.step), f"{step.entropy:.2f}", weight(step.strongest), edge)
+        yield table
         yield Text("entropy = −Σ w ln w of a row, the mean over rows: 0 nats looks at one key alone", style="dim")
         if one.kind != "cross":
             yield Text(f"strongest: {HABITS}", style="dim")
 
-    def _figures(self) -> Table:
-        one = self.evolution
-        table = bare(">step", ">entropy, nats", ">strongest", "query → key")
-        for step in one.steps:
-            query = token_at(one.query_tokens, range(len(one.query_tokens)), step.row)
-            key = token_at(one.key_tokens, range(len(one.key_tokens)), step.column)
-            edge = f"{query} → {key}" if step.strongest else "none"
-            table.add_row(exact(step.step), f"{step.entropy:.2f}", weight(step.strongest), Text(edge))
-        return table
-
 
 def evolution_table(evolution: AttentionEvolution) -> CsvTable:
     """A row a step and cell."""
-    return CsvTable(
-        ("kind", "layer", "head", "step", "query", "key", "query_token", "key_token", "weight"), _rows(evolution)
+    one = evolution
+    rows = (
+        (
+            *(one.kind, one.layer, one.head, one.steps[index].step, row, column),
+            *(one.query_tokens[row], one.key_tokens[column], float(str(value))),
+        )
+        for (index, row, column), value in np.ndenumerate(one.weights)
     )
-
-
-def _rows(one: AttentionEvolution) -> Iterator[tuple[object, ...]]:
-    for index, step in enumerate(one.steps):
-        for (row, column), value in np.ndenumerate(one.weights[index]):
-            names = (one.query_tokens[row], one.key_tokens[column])
-            yield (one.kind, one.layer, one.head, step.step, row, column, *names, float(str(value)))
+    return CsvTable(["kind", "layer", "head", "step", "query", "key", "query_token", "key_token", "weight"], rows)
 
 
 SOFTMAX = "weights = softmax of each row's scores, masked cells left out"
@@ -305,15 +269,14 @@ class AttentionScores:
         yield Text(self.heading, style="bold")
         yield Text(self.note, style="dim")
         matrices = self.matrices()
-        parts = [Group(*matrix.heading(), Grid(matrix)) for matrix in matrices]
         widths = _side_by_side(matrices, options.max_width)
         if widths is None:
-            yield from parts
+            yield from matrices
             return
         row = Table.grid(padding=(0, _SPACE, 0, 0))
         for width in widths:
             row.add_column(width=width)
-        row.add_row(*parts)
+        row.add_row(*matrices)
         yield row
 
     @property
@@ -329,18 +292,19 @@ class AttentionScores:
 
     def matrices(self) -> list[Matrix]:
         """The scores, the position bias where there is one, and the weights."""
-        where = (self.record, self.layer, self.head, self.kept)
-        scores = replace(scores_matrix(*where), title="Scores")
-        weights = replace(weights_matrix(*where), title="Weights", note="")
-        if self.record.bias is None:
-            return [scores, weights]
-        return [scores, replace(bias_matrix(*where), title="of which position bias"), weights]
+        record, where = self.record, (self.record, self.layer, self.head, self.kept)
+        assert record.scores is not None
+        found = [scores_matrix(*where, values=record.scores, title="Scores", meaning="score")]
+        if record.bias is not None:
+            title, meaning = "of which position bias", "position bias"
+            found.append(scores_matrix(*where, values=record.bias, title=title, meaning=meaning))
+        return [*found, replace(weights_matrix(*where), title="Weights", note="")]
 
 
 def _side_by_side(matrices: list[Matrix], width: int) -> list[int] | None:
     """A width each: as numbers where all of them fit in one line, as maps where those stay wide; else None."""
     most = width - _SPACE * (len(matrices) - 1)
-    wanted = [Grid(matrix).numbers_width(most) for matrix in matrices]
+    wanted = [matrix.numbers_width(most) for matrix in matrices]
     known = [one for one in wanted if one is not None]
     if len(known) == len(wanted) and sum(known) <= most:
         roomy = [max(one, _LEGEND) for one in known]
@@ -354,29 +318,26 @@ def scores_svg(scores: AttentionScores) -> str:
     return matrices_svg(scores.matrices(), scores.heading, scores.note)
 
 
-_COLUMNS = ("kind", "layer", "head", "query", "key", "query_token", "key_token", "weight")
-
-
 def attention_table(records: Sequence[AttentionRecord], first: tuple[int, int] = (0, 0)) -> CsvTable:
     """A row a weight, masked ones (0) too; its score behind it where scores are kept.
 
     Args:
         first: the layer and the head that the first entries of `weights` are.
     """
-    with_scores = records[0].scores is not None
-    return CsvTable((*_COLUMNS, "score") if with_scores else _COLUMNS, _csv_rows(records, first))
 
+    def rows() -> Iterator[tuple[object, ...]]:
+        for record in records:
+            queries, keys = record.rows, record.columns
+            for index, value in np.ndenumerate(record.weights):
+                layer, head, query, key = index
+                where = (record.names[layer], "") if record.names else (layer + first[0], head + first[1])
+                names = (record.query_tokens[query], record.key_tokens[key])
+                # As text, a float32 has as many digits as name it exactly.
+                score = () if record.scores is None else (str(record.scores[index]),)
+                yield (record.kind, *where, queries[query], keys[key], *names, str(value), *score)
 
-def _csv_rows(records: Sequence[AttentionRecord], first: tuple[int, int]) -> Iterator[tuple[object, ...]]:
-    for record in records:
-        rows, columns = record.rows, record.columns
-        for index, value in np.ndenumerate(record.weights):
-            layer, head, query, key = index
-            where = (record.names[layer], "") if record.names else (layer + first[0], head + first[1])
-            names = (record.query_tokens[query], record.key_tokens[key])
-            # As text, a float32 has as many digits as name it exactly.
-            score = () if record.scores is None else (str(record.scores[index]),)
-            yield (record.kind, *where, rows[query], columns[key], *names, str(value), *score)
+    columns = ["kind", "layer", "head", "query", "key", "query_token", "key_token", "weight"]
+    return CsvTable([*columns, "score"] if records[0].scores is not None else columns, rows())
 
 
 MOST_NUMBERS = 2_000_000
@@ -427,13 +388,11 @@ class AttentionForms:
     def table(self) -> CsvTable:
         """For CSV."""
         found = self.found
+        if isinstance(found, AttentionHeads):
+            return attention_table(found.narrowed(), (found.layer or 0, found.head or 0))
         if isinstance(found, AttentionEdges):
             return edges_table(found)
-        if isinstance(found, AttentionDifference):
-            return difference_table(found)
-        if isinstance(found, AttentionEvolution):
-            return evolution_table(found)
-        return attention_table(found.narrowed(), (found.layer or 0, found.head or 0))
+        return difference_table(found) if isinstance(found, AttentionDifference) else evolution_table(found)
 
     def svg(self) -> str:
         """The picture as a file."""

@@ -143,22 +143,15 @@ def _place(layer: int | None, head: str | None) -> tuple[int, int | None] | None
 
 
 def _show_found(
-    terminal: Terminal,
-    outputs: Outputs,
-    run: "LoadedRun",
-    find: Literal["bank", "alignment"],
-    place: tuple[int, int | None] | None,
+    terminal: Terminal, outputs: Outputs, run: "LoadedRun", find: str, place: tuple[int, int | None] | None
 ) -> None:
-    if find == "bank":
-        from tfcli.inspection.heads.find import find_bank
-        from tfcli.inspection.heads.view import BankView, bank_table
+    from tfcli.inspection.heads.find import find_alignment, find_bank
+    from tfcli.inspection.heads.view import AlignmentView, BankView, alignment_table, bank_table
 
+    if find == "bank":
         bank = find_bank(run, place=place)
         present(terminal, outputs, BankView(bank), bank, bank_table)
     else:
-        from tfcli.inspection.heads.find import find_alignment
-        from tfcli.inspection.heads.view import AlignmentView, alignment_table
-
         found = find_alignment(run, place=place)
         present(terminal, outputs, AlignmentView(found), found, alignment_table)
 

@@ -1,4 +1,4 @@
-"""Word-sense disambiguation by attention: the head that looks from "bank" at the word which says what bank it is.
+"""Word-sense disambiguation and word alignment by attention: the head that tells the banks apart or aligns words.
 
 It is chosen on training texts and measured on others.
 
@@ -7,16 +7,14 @@ it when it gives "boat" more than any other content word of the story so far, on
 it. Every sentence that is read has a deciding word of the other sense before it as well, so that a head that looks for
 such words wherever they stand is wrong about half of the time: the order counts.
 
-Shape legend: L layers, H heads, T queries, S keys, R rows (bank, the word after).
-
 The grammar of builtin:pt-en knows which Portuguese word became which English one. A head finds a word when, on the row
 that predicts the word's first token, a source word that the grammar put there gets more weight than any other.
 
-Shape legend: N words, L layers, H heads, S source words.
+Shape legend: L layers, H heads, S keys or source words, R rows (bank, the word after).
 """
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -47,6 +45,9 @@ _KINDS: dict[str, AttentionKind] = {"decoder": "decoder_self", "encoder": "encod
 _ROWS = ("bank", "the word after")
 _FEW_STORIES = 500
 _MOST_STORIES = 30_000  # in which held-out sentences are looked for
+_READERS = "name a run of the recipe quickstart or stories-encoder"
+_TRANSLATORS = "name a run of the recipe pt-en"
+_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -92,35 +93,28 @@ def find_bank(
     mixed = {sense: [one.shuffled(rng) for one in measured_on[sense]] for sense in SENSES}
     beside = (one for one in _unseen(run, seen) if not one.alone)
     others = list(islice((reading for one in beside if (reading := read(run, one)) is not None), held_out))
-    training_hits = {sense: _all_hits(run, readings) for sense, readings in chosen_on.items()}
-    river, money = (training_hits[sense].mean(axis=0) for sense in SENSES)
+    training_hits = _hits_by_sense(run, chosen_on)
+    river, money = (hits.mean(axis=0) for hits in training_hits)
     row, layer, head = best_of_both(river, money, place)
 
     def share(hits: NDArray[np.bool_]) -> Share:
         return Share.of(hits[:, row, layer, head].tolist())
 
-    def shares(readings: dict[Sense, list[BankText]]) -> SenseShares:
-        return SenseShares(*(share(_all_hits(run, readings[sense])) for sense in SENSES))
-
     rivers, banks = (measured_on[sense] for sense in SENSES)
     return BankFound(
         Head(_KINDS[run.architecture], layer, head),
         _ROWS[row],
-        SenseShares(*(share(training_hits[sense]) for sense in SENSES)),
-        shares(measured_on),
-        shares(mixed),
+        SenseShares(*map(share, training_hits)),
+        SenseShares(*map(share, _hits_by_sense(run, measured_on))),
+        SenseShares(*map(share, _hits_by_sense(run, mixed))),
         float(np.mean([1 / len(_visible(one)) for one in (*rivers, *banks)])),
-        share(_all_hits(run, others)) if others else None,
-        tuple(_example(run, one, (row, layer, head)) for one in (rivers[0], banks[0], rivers[-1])),
+        share(np.stack([_hits(run, one) for one in others])) if others else None,
+        tuple(_bank_example(run, one, (row, layer, head)) for one in (rivers[0], banks[0], rivers[-1])),
     )
 
 
 def require_bank_sentences(run: LoadedRun) -> None:
-    """Refuse a run that cannot be asked about its banks.
-
-    Raises:
-        UsageError: as `find_bank`, from its first stories.
-    """
+    """Refuse a run that cannot be asked about its banks, by a UsageError, from its first stories."""
     _require_reader(run)
     few = islice(_training_stories(run), _FEW_STORIES)
     _readings(run, (one for story in few for one in bank_sentences(story)), 1)
@@ -129,11 +123,7 @@ def require_bank_sentences(run: LoadedRun) -> None:
 def best_of_both(
     river: NDArray[np.float64], money: NDArray[np.float64], place: tuple[int, int | None] | None = None
 ) -> tuple[int, int, int]:
-    """Row, layer and head with the largest share of the sense that it is worse at.
-
-    Shape:
-        river, money: (R, L, H)
-    """
+    """Row, layer and head with the largest share of the sense that it is worse at. Shape: (R, L, H) each."""
     row, layer, head = best_head(np.minimum(river, money), place)
     return row, layer, head
 
@@ -151,20 +141,16 @@ def read(run: LoadedRun, sentence: BankSentence) -> BankText | None:
 
 
 def _hits(run: LoadedRun, reading: BankText) -> NDArray[np.bool_]:
-    """Whether the deciding word gets more than any other content word.
-
-    Shape:
-        returns: (R, L, H)
-    """
+    """Whether the deciding word gets more than any other content word. Shape: (R, L, H)."""
     content = _visible(reading)
     right = content.index(reading.of.deciding)
     places = [reading.places[number] for number in content]
     return np.stack([on_words(row, places).argmax(axis=-1) == right for row in _rows(run, reading)])
 
 
-def _all_hits(run: LoadedRun, readings: Sequence[BankText]) -> NDArray[np.bool_]:
-    """Shape: (sentences, R, L, H)."""
-    return np.stack([_hits(run, reading) for reading in readings])
+def _hits_by_sense(run: LoadedRun, readings: dict[Sense, list[BankText]]) -> list[NDArray[np.bool_]]:
+    """Shape: (sentences, R, L, H) a sense."""
+    return [np.stack([_hits(run, reading) for reading in readings[sense]]) for sense in SENSES]
 
 
 def _rows(run: LoadedRun, reading: BankText) -> list[WordWeights]:
@@ -194,21 +180,15 @@ def _readings(run: LoadedRun, sentences: Iterable[BankSentence], count: int) -> 
             if all(len(readings) == count for readings in found.values()):
                 break
     if not all(found.values()):
-        raise UsageError(
-            f"{run.directory.path} has met too few stories, or its context of {run.config.model.max_seq_len} tokens is "
-            "too short for one",
-            "name a run of the recipe quickstart or stories-encoder",
-        )
+        short = f"its context of {run.config.model.max_seq_len} tokens is too short for one"
+        raise UsageError(f"{run.directory.path} has met too few stories, or {short}", _READERS)
     return found
 
 
 def _require_reader(run: LoadedRun) -> None:
     if run.architecture not in _KINDS:
-        raise UsageError(
-            f"The stories are one text, and this {run.architecture} reads two",
-            "name a run of the recipe quickstart or stories-encoder",
-        )
-    require_trained_on(run, "text", "which word decides", "name a run of the recipe quickstart or stories-encoder")
+        raise UsageError(f"The stories are one text, and this {run.architecture} reads two", _READERS)
+    require_trained_on(run, "text", "which word decides", _READERS)
 
 
 def _training_stories(run: LoadedRun) -> Iterator[str]:
@@ -217,29 +197,17 @@ def _training_stories(run: LoadedRun) -> Iterator[str]:
         yield document
 
 
-def _example(run: LoadedRun, reading: BankText, place: tuple[int, int, int]) -> ReadSentence:
-    row, layer, head = place
-    words = range(reading.of.bank + 1)
-    weights = on_words(_rows(run, reading)[row], [reading.places[n] for n in words])[layer, head]
-    return ReadSentence(
-        tuple(reading.of.word(n) for n in words),
-        tuple(weights.tolist()),
-        reading.of.word(reading.of.bank + row),
-        (reading.of.deciding,),
-        bool(_hits(run, reading)[place]),
-    )
-
-
-_EXAMPLES = 3
+def _bank_example(run: LoadedRun, reading: BankText, place: tuple[int, int, int]) -> ReadSentence:
+    sentence, (row, layer, head) = reading.of, place
+    weights = on_words(_rows(run, reading)[row], reading.places[: sentence.bank + 1])[layer, head]
+    words = tuple(sentence.word(n) for n in range(sentence.bank + 1))
+    hit = bool(_hits(run, reading)[place])
+    return ReadSentence(words, tuple(weights.tolist()), sentence.word(sentence.bank + row), (sentence.deciding,), hit)
 
 
 @dataclass(frozen=True)
 class _Word:
-    """A target word, the source words it comes from, and every head's weights on all of them.
-
-    Shape:
-        weights: (L, H, S)
-    """
+    """A target word, the source words it comes from, and every head's weights (L, H, S) on all of them."""
 
     text: str
     number: int
@@ -269,13 +237,17 @@ def find_alignment(
     """
     require_translator(run)
     chosen_kinds(run, "cross", place)
-    own = islice(own_pairs(run, "train"), training_pairs)
-    training = [word for pair in own for word in _words(run, pair)]
+    training = [word for pair in islice(own_pairs(run, "train"), training_pairs) for word in _words(run, pair)]
     layer, head = best_head(np.mean([word.hits() for word in training], axis=0), place)
     # Validation pairs have a combination that no training pair has, so the run has read none of them.
     others = (pair for pair in pairs(run.recipe.data.seed + HELD_OUT_SEED) if pair.validation)
     read = [_words(run, pair) for pair in islice(others, held_out_pairs)]
     held_out = [word for words in read for word in words]
+
+    def example(word: _Word) -> ReadSentence:
+        weights = tuple(word.weights[layer, head].tolist())
+        return ReadSentence(word.sources, weights, word.text, word.right, bool(word.hits()[layer, head]))
+
     return AlignmentFound(
         Head("cross", layer, head),
         training_pairs,
@@ -286,22 +258,15 @@ def find_alignment(
         Share.of(word.weights.mean(axis=(0, 1)).argmax() in word.right for word in held_out),
         Share.of(word.number in word.right for word in held_out),
         float(np.mean([len(word.right) / len(word.sources) for word in held_out])),
-        tuple(_find_alignment_example(word, layer, head) for word in _telling(read)),
+        tuple(map(example, _telling(read))),
     )
 
 
 def require_translator(run: LoadedRun) -> None:
-    """Refuse a run whose words nobody has aligned.
-
-    Raises:
-        UsageError: the run is no translator of builtin:pt-en.
-    """
+    """Refuse a run whose words nobody has aligned, by a UsageError."""
     if run.architecture != "encoder-decoder":
-        raise UsageError(
-            f"An alignment is between two sides, and this {run.architecture} has one",
-            "name a run of the recipe pt-en",
-        )
-    require_trained_on(run, "pairs", "the right alignment", "name a run of the recipe pt-en")
+        raise UsageError(f"An alignment is between two sides, and this {run.architecture} has one", _TRANSLATORS)
+    require_trained_on(run, "pairs", "the right alignment", _TRANSLATORS)
 
 
 def _words(run: LoadedRun, pair: PtEnPair) -> list[_Word]:
@@ -330,13 +295,5 @@ def _is_reordered(pair: PtEnPair, number: int) -> bool:
 
 def _telling(read: list[list[_Word]]) -> list[_Word]:
     """Of the first sentences with a reordering, the word that comes from the farthest away."""
-    crossing = [words for words in read if any(word.reordered for word in words)]
-    return [
-        max((word for word in words if word.reordered), key=lambda word: min(abs(word.number - i) for i in word.right))
-        for words in crossing[:_EXAMPLES]
-    ]
-
-
-def _find_alignment_example(word: _Word, layer: int, head: int) -> ReadSentence:
-    weights = tuple(word.weights[layer, head].tolist())
-    return ReadSentence(word.sources, weights, word.text, word.right, bool(word.hits()[layer, head]))
+    crossing = [found for words in read if (found := [word for word in words if word.reordered])][:_EXAMPLES]
+    return [max(words, key=lambda word: min(abs(word.number - i) for i in word.right)) for words in crossing]

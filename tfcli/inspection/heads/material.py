@@ -65,10 +65,7 @@ def given(run: LoadedRun, text: str, target: str | None) -> Material:
 
 
 def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
-    """A sample of a dataset's validation part, always the same.
-
-    Args:
-        part: what to call it.
+    """A sample of a dataset's validation part, which is called `part`; always the same.
 
     Raises:
         UsageError: it was made with another tokenizer, or no text of it has two tokens.
@@ -140,11 +137,12 @@ def _within(numbers: NDArray[np.int64], lengths: NDArray[np.int64], longest: int
     """The first texts that together have no more than so many tokens, and one at least."""
     numbers = numbers[:_TEXTS]
     until = int((np.minimum(lengths[numbers], longest).cumsum() <= _TOKENS).sum())
-    return [int(number) for number in numbers[: max(1, until)]]
+    found: list[int] = numbers[: max(1, until)].tolist()
+    return found
 
 
 def _ids(row: NDArray[np.int64]) -> tuple[int, ...]:
-    return tuple(int(token) for token in row)
+    return tuple(row.tolist())
 
 
 def _aligned(run: LoadedRun, read: Sequence[Inputs]) -> dict[int, PtEnPair]:
@@ -162,14 +160,7 @@ def own_pairs(run: LoadedRun, part: Literal["train", "validation"]) -> Iterator[
 
 
 def require_trained_on(run: LoadedRun, kind: Literal["text", "pairs"], knows: str, remedy: str) -> None:
-    """Refuse a run of another corpus than the built-in one.
-
-    Args:
-        knows: what the corpus's grammar knows.
-
-    Raises:
-        UsageError: it was imported, or trained on something else.
-    """
+    """Refuse a run of another corpus than the built-in one, whose grammar `knows` something, by a UsageError."""
     corpus = DEFAULT[kind]
     if run.recipe.origin.source or (run.recipe.data.source or corpus) != corpus:
         raise UsageError(f"{run.directory.path} was not trained on {corpus}, whose grammar knows {knows}", remedy)

@@ -232,10 +232,6 @@ def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:
     return sorted(heads, key=lambda head: -(_value(head, column) or 0.0))
 
 
-def _clarity(head: HeadStatistics) -> tuple[bool, bool, float]:
-    return head.does is None, bool(head.at), 0.0 if head.does is None else -head.does.above_chance
-
-
 def heads_table(record: HeadsRecord) -> CsvTable:
     """A row a head."""
     keys = ("kind", "layer", "head", "role", "share", "low", "high", "chance", "coverage")
@@ -387,9 +383,7 @@ _DECIDED = (
     "The deciding word is found when it gets more attention than any other content word before 'bank': the sum over "
     "its tokens. A deciding word of the other sense stands before each 'bank', too, so that the order counts."
 )
-_TOLD_BESIDE = (
-    "sentences in which words next to 'bank' tell (the other bank, cash from the bank): no need to look farther"
-)
+_BESIDE = "sentences in which words next to 'bank' tell (the other bank, cash from the bank): no need to look farther"
 
 
 @dataclass(frozen=True)
