@@ -23,13 +23,7 @@ _AT_ONCE = {"tab", "ctrl+c"}  # Textual has uses of its own for them
 
 
 class Explorer(App[str]):
-    """Shows a reading; what it returns is the plain command of the last view.
-
-    Args:
-        run: the run directory as it was named; checkpoint: which of its weights.
-        color_system: rich's name of what the terminal shows; None: no colour.
-        light: whether it begins on a light background.
-    """
+    """Shows a reading, as `Scene` says of the arguments; what it returns is the plain command of the last view."""
 
     CSS = CSS
     TITLE = "tfcli explore"

@@ -45,11 +45,8 @@ FIRST_TEXTS = {
 
 @dataclass(frozen=True)
 class ReadText:
-    """A text, its target where one was given, and a record for every kind of attention that the model has.
-
-    Args:
-        statistics: of every head, on this text; none for a text of one token.
-    """
+    """A text, its target where one was given, a record for every kind of attention that the model has, and statistics
+    of every head on this text, none for a text of one token."""
 
     text: str
     target: str | None
@@ -104,11 +101,7 @@ class TextReader:
         return copies(self._run)
 
     def read(self, text: str, target: str | None = None) -> ReadText:
-        """Run the model on a text.
-
-        Raises:
-            UsageError: the text is longer than the context, or a target is given to a model that takes none.
-        """
+        """Run the model on a text; a UsageError where it is too long, or the model takes no target."""
         run = self._run
         kinds, inputs = KINDS[run.architecture], read_text(run, text, target, remark=False)
         with torch.inference_mode():
@@ -128,16 +121,8 @@ _LEAST = 1e-4
 
 @dataclass(frozen=True)
 class MapValues:
-    """What a map shows.
-
-    Shape:
-        numbers: (T, S), as they are written; NaN where a query may not look
-        shades: (T, S), what is painted, from `low` to `high`
-
-    Args:
-        ends: the numbers at the two ends of the scale, as they are written beside it.
-        meaning: what a number is.
-    """
+    """What a map shows: `numbers` (T, S) as they are written, NaN where a query may not look; `shades` (T, S) as they
+    are painted, from `low` to `high`; what is written at the `ends` of the scale, and what a number is."""
 
     numbers: Map
     shades: Map
@@ -150,13 +135,8 @@ class MapValues:
 
 @dataclass(frozen=True)
 class Scene:
-    """A text, a view of it, and what the terminal can show.
-
-    Args:
-        run: the run directory as it was named; checkpoint: which of its weights.
-        color_system: rich's name of it; None: no colour.
-        light: whether its background is.
-    """
+    """A text, a view of it, the run directory as it was named with the checkpoint, and what the terminal can show:
+    colours, by rich's name of them, or None; and whether its background is light."""
 
     run: str
     checkpoint: str

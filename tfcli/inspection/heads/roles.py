@@ -37,11 +37,7 @@ Keys = NDArray[np.bool_]
 
 
 def role_keys(run: LoadedRun, kind: AttentionKind, material: Material, number: int) -> dict[str, Keys]:
-    """The keys of every role of a kind of attention, on a text by its number; of some, none.
-
-    Shape:
-        returns: (T, S) each
-    """
+    """The keys of every role of a kind of attention, on a text by its number; of some, none. Shape: (T, S) each."""
     inputs = material.texts[number]
     ids, queries = np.array(key_ids(kind, inputs)), np.array(query_ids(kind, inputs))
     labels = run.tokenizer.labels(ids.tolist())
@@ -129,8 +125,6 @@ def heads(
 ) -> HeadsRecord:
     """What every head does, of one kind or of all that the model has; or those of one layer, or at a layer and head.
 
-    Induction and duplicate scores are measured on random tokens read twice, whatever the texts.
-
     Raises:
         UsageError: the model has no attention of that kind, or no such head.
     """
@@ -206,12 +200,8 @@ _Naming = tuple[str, tuple[str, ...], RoleShare | None, str | None, tuple[RoleSh
 
 @dataclass(frozen=True)
 class _Text:
-    """What the heads of a kind can look at in a text.
-
-    Shape:
-        mask: (T, S); visible: (T,), how many keys; meant: (T, S, R), those of each role; seen: (T, R), whether there is
-            one, and another key; chance: (T, R)
-    """
+    """What the heads of a kind can look at in a text: `visible` keys, those that are `meant` by each role, and whether
+    such a one is `seen`, and another key. Shape: mask (T, S), visible (T,), meant (T, S, R), seen and chance (T, R)."""
 
     mask: NDArray[np.bool_]
     visible: NDArray[np.int64]
@@ -223,7 +213,6 @@ class _Text:
 
     @classmethod
     def of(cls, roles: dict[str, Keys], mask: NDArray[np.bool_], queries: list[str], keys: list[str]) -> "_Text":
-        """From the keys of every role."""
         meant = np.stack([of_role & mask for of_role in roles.values()], axis=-1).astype(np.float32)
         visible, count = np.maximum(1, mask.sum(-1)), meant.sum(1)
         seen = (count > 0) & (visible > 1)[:, None]
@@ -231,11 +220,8 @@ class _Text:
 
 
 class _Layer:
-    """The heads of a layer: on every row of every text, what each gives to the keys of each role.
-
-    Shape:
-        shares: (T, H, R) a text; largest: (T, H), above chance
-    """
+    """The heads of a layer: on every row of every text, what each gives to the keys of each role, `shares` (T, H, R),
+    and its `largest` weight above chance (T, H)."""
 
     def __init__(self, roles: tuple[str, ...]) -> None:
         self._roles = roles
@@ -380,16 +366,15 @@ def _figures(kind: AttentionKind, weights: measure.Weights, mask: NDArray[np.boo
 
 def example(run: LoadedRun, kind: AttentionKind, inputs: Inputs, query: int, key: int, weight: float) -> HeadExample:
     """What stands around a row's query and a key."""
-    decode = run.tokenizer.decode
+    source, target = None, None
     if kind == "cross":
         text, [at], _ = _around(run, query_ids(kind, inputs), (query,))
         source, [on], _ = _around(run, key_ids(kind, inputs), (key,))
     else:
-        source = None
         text, [at, on], prompt = _around(run, key_ids(kind, inputs), (query, key))
-    if inputs.encoder is None or inputs.decoder is None:
-        return HeadExample(text, source, at, on, weight, prompt, None)
-    return HeadExample(text, source, at, on, weight, decode(inputs.encoder), decode(inputs.decoder))
+    if inputs.encoder is not None and inputs.decoder is not None:
+        prompt, target = run.tokenizer.decode(inputs.encoder), run.tokenizer.decode(inputs.decoder)
+    return HeadExample(text, source, at, on, weight, prompt, target)
 
 
 def _around(run: LoadedRun, ids: Sequence[int], places: Sequence[int]) -> tuple[str, list[tuple[int, int]], str]:

@@ -25,22 +25,13 @@ WordWeights = NDArray[np.float32]
 
 
 def entropy(weights: Weights) -> PerHead:
-    """Mean over queries of −Σ a ln a, in nats.
-
-    Shape:
-        weights: (H, T, S)
-        returns: (H,)
-    """
+    """Mean over queries of −Σ a ln a, in nats. Shape: (H, T, S) → (H,)."""
     logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
     return np.asarray(-(weights * logs).sum(axis=-1).mean(axis=-1))
 
 
 def largest_entropy(mask: NDArray[np.bool_]) -> float:
-    """Mean over queries of ln(visible keys): the entropy of weights that are all equal.
-
-    Shape:
-        mask: (T, S), True = may attend
-    """
+    """Mean over queries of ln(visible keys), which `mask` (T, S) says: the entropy of weights that are all equal."""
     return float(np.log(mask.sum(axis=-1)).mean())
 
 
@@ -58,11 +49,7 @@ def distance(weights: Weights) -> PerHead:
 def share_at(weights: Weights, offset: int, first: int = 1) -> PerHead:
     """Mean share that query t gives to key t + offset, over the queries from `first` on that have one.
 
-    offset 0 is the query itself, −1 the token before, 1 the token after.
-
-    Shape:
-        weights: (H, T, T)
-        returns: (H,)
+    Offset 0 is the query itself, −1 the token before, 1 the token after. Shape: (H, T, T) → (H,).
     """
     length = weights.shape[1]
     queries = np.arange(max(first, -offset), length - max(offset, 0))
@@ -79,14 +66,8 @@ def induction(weights: Weights, start: int, period: int) -> PerHead:
     """Mean share that a token of the second copy gives to the token behind its first copy.
 
     Elhage et al. 2021 and Olsson et al. 2022 ("In-context Learning and Induction Heads"): in … A B … A, the head
-    looks from the second A at B, which then can be predicted.
-
-    Args:
-        start: where the first copy begins. period: tokens of a copy.
-
-    Shape:
-        weights: (H, T, T)
-        returns: (H,)
+    looks from the second A at B, which then can be predicted. The first copy begins at `start` and has `period` tokens.
+    Shape: (H, T, T) → (H,).
     """
     return share_at(weights[:, : start + 2 * period], 1 - period, first=start + period)
 
@@ -114,11 +95,10 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Copies:
-    """The induction and duplicate scores of every head of a run.
+    """The induction and duplicate scores of every head of a run: by kind and layer, by name, (H,) each.
 
     Args:
         period: tokens that are read twice; None where the context is too short. sequences: how many were read.
-        scores: by kind and layer; by name "induction" and "duplicate", of (H,).
     """
 
     period: int | None
@@ -155,20 +135,14 @@ def repeated_sequences(run: LoadedRun) -> list[Repeated]:
     The tokens of a copy all differ while the vocabulary allows it, so that each has one earlier copy.
     """
     roles, ids = run.config.roles, np.array(sorted(run.tokenizer.ordinary_ids))
-    before = 1 + max(map(len, (roles.source_start, roles.target_prefix, roles.text_prefix)))
-    period = min(_LONGEST, len(ids), (run.config.model.max_seq_len - before) // 2)
+    text, both = len(roles.text_prefix), (len(roles.source_start), len(roles.target_prefix))
+    period = min(_LONGEST, len(ids), (run.config.model.max_seq_len - 1 - max(text, *both)) // 2)
     if period < _SHORTEST:
         return []
+    starts = {"decoder": (0, text), "encoder": (text, 0)}.get(run.architecture, both)
     rng = np.random.default_rng(_SEED)
-    return [_twice(run, rng.choice(ids, period, replace=False).tolist()) for _ in range(_SEQUENCES)]
-
-
-def _twice(run: LoadedRun, copy: list[int]) -> Repeated:
-    roles, twice = run.config.roles, copy * 2
-    before = len(roles.text_prefix)
-    starts = {"decoder": (0, before), "encoder": (before, 0)}
-    both = len(roles.source_start), len(roles.target_prefix)
-    return Repeated(framed(run, twice, twice), len(copy), *starts.get(run.architecture, both))
+    drawn = [rng.choice(ids, period, replace=False).tolist() * 2 for _ in range(_SEQUENCES)]
+    return [Repeated(framed(run, twice, twice), period, *starts) for twice in drawn]
 
 
 _SPACED = re.compile(r"\S+")
@@ -191,9 +165,9 @@ def spelled(tokenizer: Tokenizer, text: str) -> SpelledText:
     """
     spans = []
     for match in _SPACED.finditer(text):
-        start = match.start() + len(match[0]) - len(match[0].lstrip(_PUNCTUATION))
-        end = match.end() - (len(match[0]) - len(match[0].rstrip(_PUNCTUATION)))
-        spans.append((start, end))
+        before = len(match[0]) - len(match[0].lstrip(_PUNCTUATION))
+        behind = len(match[0]) - len(match[0].rstrip(_PUNCTUATION))
+        spans.append((match.start() + before, match.end() - behind))
     return spelled_at(tokenizer, text, spans)
 
 
@@ -218,11 +192,7 @@ def cross_places(run: LoadedRun, source: SpelledText, target: SpelledText) -> tu
 
 
 def kind_weights(run: LoadedRun, inputs: Inputs, kind: AttentionKind) -> WordWeights:
-    """Every head's weights of one kind.
-
-    Shape:
-        returns: (L, H, T, S)
-    """
+    """Every head's weights of one kind. Shape: (L, H, T, S)."""
     kinds: dict[str, list[torch.Tensor]] = {}
     with torch.inference_mode():
         run.model.hidden(*inputs.tensors(run.device), weights=kinds)
@@ -230,28 +200,14 @@ def kind_weights(run: LoadedRun, inputs: Inputs, kind: AttentionKind) -> WordWei
 
 
 def on_words(rows: WordWeights, places: Sequence[Sequence[int]]) -> WordWeights:
-    """What each word gets.
-
-    Args:
-        places: of each word's tokens among the keys.
-
-    Shape:
-        rows: (L, H, S)
-        returns: (L, H, W)
-    """
+    """What each word gets, whose tokens stand at `places` among the keys. Shape: (L, H, S) → (L, H, W)."""
     return np.stack([rows[..., list(place)].sum(axis=-1) for place in places], axis=-1)
 
 
 def best_head(shares: NDArray[np.float64], place: tuple[int, int | None] | None = None) -> tuple[int, ...]:
-    """The place of the largest share; of a layer's heads, or of one head, where `place` names it.
-
-    Shape:
-        shares: (…, L, H)
-    """
+    """The place of the largest of the shares (…, L, H); of a layer's heads, or of one head, where `place` names it."""
     if place is not None:
-        layer, head = place
-        of_head = slice(None) if head is None else head
-        asked = np.full(shares.shape, -1.0)
-        asked[..., layer, of_head] = shares[..., layer, of_head]
-        shares = asked
+        asked = (..., place[0], slice(None) if place[1] is None else place[1])
+        others, shares = shares, np.full(shares.shape, -1.0)
+        shares[asked] = others[asked]
     return tuple(int(index) for index in np.unravel_index(shares.argmax(), shares.shape))
