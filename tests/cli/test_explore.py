@@ -21,8 +21,9 @@ from tfcli.errors import TfcliError
 from tfcli.explorer import scene as reading_module
 from tfcli.explorer.export import export, folded, plain_command, plain_words
 from tfcli.explorer.scene import ReadText, Scene, TextReader
-from tfcli.explorer.state import Place, View
+from tfcli.explorer.state import View
 from tfcli.inspection import reading as inputs_module
+from tfcli.inspection.heads import Head
 from tfcli.inspection.heads import statistics as copies_module
 from tfcli.inspection.heads.material import given
 from tfcli.inspection.heads.roles import heads
@@ -50,7 +51,7 @@ def printed(command: str, *more: str | Path) -> str:
 def test_the_command_reproduces_any_text(trained: Callable[[str], Path], text: str):
     run = trained("decoder")
     reading = TextReader(load_run(run)).read(text)
-    shown = scene(run, reading, replace(reading.first_view(), place=Place("decoder_self", 1, 0)))
+    shown = scene(run, reading, replace(reading.first_view(), place=Head("decoder_self", 1, 0)))
     [record] = json.loads(printed(plain_command(shown), "--json"))["records"]
     assert tuple(record["key_tokens"]) == reading.records[0].key_tokens
     np.testing.assert_array_equal(np.float32(record["weights"])[0, 0], reading.records[0].weights[1, 0])
@@ -67,7 +68,7 @@ def test_targets_kinds_and_checkpoints_are_part_of_the_command(trained: Callable
     run = trained("encoder-decoder")
     reading = TextReader(load_run(run, "last")).read("O gato dorme.", "The cat")
     for kind in ("encoder_self", "decoder_self", "cross"):
-        shown = scene(run, reading, View(Place(kind, 1, 1)), "last")
+        shown = scene(run, reading, View(Head(kind, 1, 1)), "last")
         assert "--checkpoint last" in plain_command(shown)
         [record] = json.loads(printed(plain_command(shown), "--json"))["records"]
         np.testing.assert_array_equal(np.float32(record["weights"])[0, 0], reading.record(kind).weights[1, 1])
@@ -78,7 +79,7 @@ VIEWS = {
     "scores": {"quantity": "scores"},
     "mean": {"combined": "mean"},
     "rollout": {"combined": "rollout"},
-    "difference": {"compared": True, "marked": Place("decoder_self", 0, 1)},
+    "difference": {"compared": True, "marked": Head("decoder_self", 0, 1)},
 }
 
 
@@ -89,7 +90,7 @@ def test_what_is_seen_and_written_is_what_the_command_prints(
     """The numbers of the map, and every file to the letter, but for the options that a command writes it with."""
     run = trained("decoder")
     reading = TextReader(load_run(run)).read("Tom swam")
-    view = replace(View(Place("decoder_self", 1, 0)), **changes)  # type: ignore[arg-type]
+    view = replace(View(Head("decoder_self", 1, 0)), **changes)  # type: ignore[arg-type]
     shown = scene(run, reading, view)
     command = plain_command(shown)
     table = list(csv.DictReader(io.StringIO(printed(command, "--csv"))))
@@ -161,10 +162,10 @@ def test_each_text_is_translated_and_read_once_and_copies_are_measured_once(
     run = load_run(trained("encoder-decoder"))
     reader = TextReader(run)
     reader.read("O gato dorme.")
-    assert passes == ["reading translate", "reading record_model", *["copies record_model"] * 4]
+    assert passes == ["reading translate", "scene record_model", *["statistics record_model"] * 4]
     passes.clear()
     second = reader.read("O rato")
-    assert passes == ["reading translate", "reading record_model"]
+    assert passes == ["reading translate", "scene record_model"]
     assert second.statistics == heads(run, given(run, "O rato", None)).heads
 
 
@@ -198,8 +199,10 @@ def test_stderr_that_is_no_terminal_is_a_sentence(trained: Callable[[str], Path]
 
 def test_without_textual_it_says_how_to_install_it(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tfcli.explorer.command.is_terminal", lambda stream=None: True)
-    for name in [name for name in sys.modules if name.split(".")[0] == "textual" or name.startswith("tfcli.explorer")]:
-        monkeypatch.delitem(sys.modules, name)
+    drawing = {"app", "export", "keys", "map", "panels", "scene"}
+    for name in list(sys.modules):
+        if name.split(".")[0] == "textual" or name in {f"tfcli.explorer.{one}" for one in drawing}:
+            monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "textual", None)
     result = tfcli("explore", trained("decoder"))
     assert result.exit_code == 2

@@ -14,7 +14,7 @@ from tfcli.explorer.app import Explorer
 from tfcli.explorer.keys import KEYS
 from tfcli.explorer.map import AttentionMap
 from tfcli.explorer.scene import CURSOR, ReadText
-from tfcli.explorer.state import Place
+from tfcli.inspection.heads import Head
 
 
 def test_every_key_has_an_action():
@@ -146,7 +146,7 @@ def test_escape_leaves_the_text_and_letters_in_the_prompt_are_no_keys():
     typed, left = watch(app, ["e", "q", "tab"], ["escape", "j"])
     assert "Tom swam to the bankq" in typed
     assert "bankq" not in left
-    assert app.view.place == Place("decoder_self", 0, 2), "keys are keys again"
+    assert app.view.place == Head("decoder_self", 0, 2), "keys are keys again"
 
 
 def test_a_line_break_is_edited_as_a_sign():

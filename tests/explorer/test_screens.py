@@ -8,7 +8,8 @@ import pytest
 from tests.support.explorer import decoder_reading, explorer, play, record, translation_reading
 from tfcli.explorer.map import AttentionMap
 from tfcli.explorer.scene import ReadText, Scene
-from tfcli.explorer.state import Place, View
+from tfcli.explorer.state import View
+from tfcli.inspection.heads import Head
 
 SMALL = """\
  tfcli tiny-1  decoder self-attention · layer 1 of 2 · head 2 of 3
@@ -116,7 +117,7 @@ def test_a_map_of_316_tokens_draws_in_a_tenth_of_a_second():
     widget = AttentionMap("map")
     taken = []
     for row in range(10):
-        view = View(Place("decoder_self", 0, 0), row=300 + row)
+        view = View(Head("decoder_self", 0, 0), row=300 + row)
         began = time.perf_counter()
         lines = widget.draw(Scene("run", "best", reading, view, "truecolor"), 330, 170)
         taken.append(time.perf_counter() - began)

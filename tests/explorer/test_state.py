@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from tests.support.explorer import decoder_reading, translation_reading
-from tfcli.explorer.state import Place, View
+from tfcli.explorer.state import View
+from tfcli.inspection.heads import Head
 
 DECODER = decoder_reading("<s>", "a", "b", "c")
 [RECORD] = DECODER.records
-VIEW = View(Place("decoder_self", 1, 2))
+VIEW = View(Head("decoder_self", 1, 2))
 
 
 def test_the_cursor_stays_on_the_map():
@@ -15,16 +16,16 @@ def test_the_cursor_stays_on_the_map():
 
 
 def test_behind_the_last_head_and_layer_come_the_first():
-    assert VIEW.to_head(RECORD, 3).place == Place("decoder_self", 1, 0)
-    assert VIEW.to_layer(RECORD, -1).place == Place("decoder_self", 1, 2)
-    assert VIEW.to_layer(RECORD, 2).place == Place("decoder_self", 0, 2)
+    assert VIEW.to_head(RECORD, 3).place == Head("decoder_self", 1, 0)
+    assert VIEW.to_layer(RECORD, -1).place == Head("decoder_self", 1, 2)
+    assert VIEW.to_layer(RECORD, 2).place == Head("decoder_self", 0, 2)
 
 
 def test_another_kind_is_seen_on_its_telling_head_with_the_cursor_on_its_map():
     reading = translation_reading()
-    view = View(Place("encoder_self", 0, 0), row=3, column=3, marked=Place("encoder_self", 0, 0), compared=True)
+    view = View(Head("encoder_self", 0, 0), row=3, column=3, marked=Head("encoder_self", 0, 0), compared=True)
     moved = view.to_kind(reading.record("cross"))
-    assert moved == View(Place("cross", 1, 2), row=3, column=3)
+    assert moved == View(Head("cross", 1, 2), row=3, column=3)
 
 
 def test_scales_come_round_and_signed_values_have_no_logarithm():
@@ -57,7 +58,7 @@ def test_a_difference_is_marked_then_shown_then_left():
 def test_cross_attention_has_a_mean_and_no_rollout():
     ways = [VIEW.recombined().combined, VIEW.recombined().recombined().combined]
     assert ways == ["mean", "rollout"]
-    cross = View(Place("cross", 0, 0)).recombined()
+    cross = View(Head("cross", 0, 0)).recombined()
     assert (cross.combined, cross.recombined().combined) == ("mean", "head")
 
 
@@ -72,7 +73,7 @@ def test_a_new_text_keeps_the_view_and_brings_the_cursor_back_onto_the_map():
 
 def test_the_first_view_is_the_telling_head_with_the_cursor_on_the_last_rows_strongest_key():
     view = DECODER.first_view()
-    assert view.place == Place("decoder_self", 1, 2)
+    assert view.place == Head("decoder_self", 1, 2)
     assert (view.row, view.column) == (3, int(RECORD.weights[1, 2, 3].argmax()))
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tfcli.explorer.scene import ReadText, map_values
-from tfcli.explorer.state import Combined, Place, View
+from tfcli.explorer.state import Combined, View
 from tfcli.inspection.attention import AttentionRecord
+from tfcli.inspection.heads import Head
 from tfcli.records.arrays import frozen
 
 # One layer, two heads; the first query of a decoder may look at itself alone.
@@ -18,7 +19,7 @@ READING = ReadText("b", None, (AttentionRecord("decoder_self", ("a", "b"), ("a",
 MASK = np.tri(2, dtype=bool)
 # The second head looks at nothing but itself: its other weight is too small for a float32.
 SHARP = replace(READING.records[0], weights=frozen([[[[1, 0], [0.75, 0.25]], [[1, 0], [0, 1]]]]), mask=MASK)
-HEAD = View(Place("decoder_self", 0, 0))
+HEAD = View(Head("decoder_self", 0, 0))
 NAN = float("nan")
 
 
@@ -56,7 +57,7 @@ def test_scores_are_centred_on_0_and_those_of_hidden_keys_left_out():
 
 
 def test_a_difference_is_this_head_less_the_marked_one():
-    view = replace(HEAD, marked=Place("decoder_self", 0, 1), compared=True)
+    view = replace(HEAD, marked=Head("decoder_self", 0, 1), compared=True)
     values = map_values(READING, view)
     same(values.numbers, [[0, NAN], [0.5, -0.5]])
     assert (values.low, values.high) == (-0.5, 0.5)
@@ -74,9 +75,9 @@ def test_heads_together(combined: str, expected: list[list[float]]):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"place": Place("decoder_self", 0, 1)}, [[1, NAN], [0, 1]]),
-        ({"place": Place("decoder_self", 0, 1), "quantity": "scores"}, [[1, NAN], [0, 1]]),
-        ({"marked": Place("decoder_self", 0, 1), "compared": True}, [[0, NAN], [0.75, -0.75]]),
+        ({"place": Head("decoder_self", 0, 1)}, [[1, NAN], [0, 1]]),
+        ({"place": Head("decoder_self", 0, 1), "quantity": "scores"}, [[1, NAN], [0, 1]]),
+        ({"marked": Head("decoder_self", 0, 1), "compared": True}, [[0, NAN], [0.75, -0.75]]),
         ({"combined": "mean"}, [[1, NAN], [0.375, 0.625]]),
     ],
     ids=["weights", "scores", "difference", "mean"],

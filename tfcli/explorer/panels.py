@@ -4,6 +4,7 @@ On a small screen they shrink, then go.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -31,7 +32,6 @@ from tfcli.explorer.map import AttentionMap, Thumbnails, around, cell_number
 from tfcli.explorer.scene import BOLD, CURSOR, DIM, Drawn, Scene, cursor_style, map_brush, mark_style
 from tfcli.explorer.state import View
 from tfcli.inspection.attention.matrix_view import KIND_NAMES
-from tfcli.inspection.heads import HeadStatistics
 
 
 class HeaderLine(Drawn):
@@ -40,11 +40,8 @@ class HeaderLine(Drawn):
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
         view, place = scene.view, scene.view.place
         layers, heads = scene.record.weights.shape[:2]
-        where = [KIND_NAMES[place.kind], f"layer {place.layer} of {layers}"]
-        if view.combined == "head":
-            where.append(f"head {place.head} of {heads}")
-        else:
-            where.append("mean of its heads" if view.combined == "mean" else "rollout")
+        heads_shown = {"head": f"head {place.head} of {heads}", "mean": "mean of its heads", "rollout": "rollout"}
+        where = [KIND_NAMES[place.kind], f"layer {place.layer} of {layers}", heads_shown[view.combined]]
         how = ["row by row" if view.scale == "row" else view.scale, "blue to red" if view.signed else view.palette]
         if view.marked is not None:
             how.insert(0, f"marked: layer {view.marked.layer}, head {view.marked.head}")
@@ -87,8 +84,8 @@ class HintLine(Drawn):
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
         if self._message:
-            in_color = scene.color_system is not None
-            style = Style(bold=True, color="rgb(229,50,50)" if self._is_error and in_color else None)
+            is_red = self._is_error and scene.color_system is not None
+            style = Style(bold=True, color="rgb(229,50,50)" if is_red else None)
             return [[Segment(fit(printable(self._message), width), style)]]
         line: Line = []
         for key, word in hints():
@@ -101,8 +98,7 @@ class HintLine(Drawn):
 
 _NUMBER = 5
 _ROLES = ("first token", "itself", "previous token", "next token", "same place")
-_SCORES = (("induction", "induction"), ("duplicate", "duplicate"), ("in order", "in_order"))
-MOST = len(_ROLES) + len(_SCORES) + 2  # no kind has all
+_MOST_FACTS = len(_ROLES) + 5  # no kind has all
 
 
 class RowBars(Drawn):
@@ -153,24 +149,20 @@ class HeadFacts(Drawn):
     """A name and a number a line, those that fit; the role is the panel's title."""
 
     def draw(self, scene: Scene, width: int, height: int) -> list[Line]:
-        statistics = scene.reading.statistics_of(scene.view.place)
-        if statistics is None:
+        head = scene.reading.statistics_of(scene.view.place)
+        if head is None:
             return [[Segment("one token alone", DIM)]]
+        shares: dict[str, float | None] = {"largest": head.sharpness}
+        shares |= {role: one.share for role in _ROLES if (one := head.of(role)) is not None}
+        shares |= {"induction": head.induction, "duplicate": head.duplicate, "in order": head.in_order}
+        facts = {"entropy": f"{head.entropy:.2f} nats"}
+        if head.distance is not None:
+            facts["distance"] = f"{head.distance:.1f}"
+        facts |= {name: weight(share) for name, share in shares.items() if share is not None}
         return [
             [Segment(fit(name, max(0, width - len(value) - 1)) + " ", DIM), Segment(value, BOLD)]
-            for name, value in head_facts(statistics)[:height]
+            for name, value in list(facts.items())[:height]
         ]
-
-
-def head_facts(statistics: HeadStatistics) -> list[tuple[str, str]]:
-    """Names and numbers of a head; what its kind of attention does not have is left out."""
-    facts = [("entropy", f"{statistics.entropy:.2f} nats")]
-    if statistics.distance is not None:
-        facts.append(("distance", f"{statistics.distance:.1f}"))
-    shares = [("largest", statistics.sharpness)]
-    shares += [(role, one.share) for role in _ROLES if (one := statistics.of(role)) is not None]
-    scores = [(name, getattr(statistics, field)) for name, field in _SCORES]
-    return [*facts, *((name, weight(share)) for name, share in [*shares, *scores] if share is not None)]
 
 
 class TokenStrip(Drawn):
@@ -279,17 +271,17 @@ class Prompt(Input):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "close")]
 
+    @dataclass
     class Answered(Message):
         """What was typed, and for what."""
 
-        def __init__(self, purpose: Purpose, text: str) -> None:
-            super().__init__()
-            self.purpose: Purpose = purpose
-            self.text = text
+        purpose: Purpose
+        text: str
 
-    def __init__(self, id: str) -> None:
-        super().__init__(id=id, select_on_focus=False)
-        self.purpose: Purpose = "text"
+    purpose: Purpose = "text"
+
+    def __init__(self) -> None:
+        super().__init__(id="prompt", select_on_focus=False)
         self.display = False
 
     def ask(self, purpose: Purpose, text: str) -> None:
@@ -331,7 +323,7 @@ class Panels(Vertical):
             yield RowBars("row")
         yield TokenStrip("tokens")
         yield CommandLine("command")
-        yield Prompt("prompt")
+        yield Prompt()
         yield HintLine("hints")
 
     def on_mount(self) -> None:
@@ -374,7 +366,7 @@ class Panels(Vertical):
         self.query_one("#command").styles.height = command
         # The panel under the thumbnails gets what the smallest of them leave.
         left = height - command - _LINES - (2 * layers + 4)
-        self.query_one("#facts").styles.height = max(3, min(MOST + 2, left))
+        self.query_one("#facts").styles.height = max(3, min(_MOST_FACTS + 2, left))
 
 
 def panel_titles(scene: Scene) -> dict[str, str]:

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from tfcli.draw.colors import SIGNED, VIRIDIS, WEIGHTS, Brush
 from tfcli.draw.heatmap import Line
-from tfcli.explorer.state import Place, View
+from tfcli.explorer.state import View
 from tfcli.inspection.attention import (
     AttentionDifference,
     AttentionEdges,
@@ -27,7 +27,7 @@ from tfcli.inspection.attention import (
 from tfcli.inspection.attention.choice import AttentionChoice
 from tfcli.inspection.attention.compute import attention_record, chosen_attention
 from tfcli.inspection.attention.matrix_view import head_sums, labels
-from tfcli.inspection.heads import HeadStatistics
+from tfcli.inspection.heads import Head, HeadStatistics
 from tfcli.inspection.heads.material import Material
 from tfcli.inspection.heads.roles import heads_on
 from tfcli.inspection.heads.statistics import Copies, copies
@@ -74,8 +74,8 @@ class ReadText:
     def kinds(self) -> tuple[AttentionKind, ...]:
         return tuple(record.kind for record in self.records)
 
-    def statistics_of(self, place: Place) -> HeadStatistics | None:
-        return next((one for one in self.statistics if Place(one.kind, one.layer, one.head) == place), None)
+    def statistics_of(self, place: Head) -> HeadStatistics | None:
+        return next((one for one in self.statistics if Head(one.kind, one.layer, one.head) == place), None)
 
     def first_view(self) -> View:
         """The head that says most, of the cross-attention where there is one; the cursor on its strongest weight in
@@ -83,26 +83,26 @@ class ReadText:
         record = self.records[-1]
         layer, head = record.focus
         rows = record.weights[layer, head]
-        return View(Place(record.kind, layer, head), row=len(rows) - 1, column=int(rows[-1].argmax()))
+        return View(Head(record.kind, layer, head), row=len(rows) - 1, column=int(rows[-1].argmax()))
 
     def kept_view(self, view: View) -> View:
         """A view of another text, moved to where this one has something to show."""
         return view.at(self.record(view.place.kind), view.row, view.column)
 
 
+@dataclass(frozen=True)
 class TextReader:
     """A run that reads one text after another; what does not depend on the text is measured once."""
 
-    def __init__(self, run: LoadedRun) -> None:
-        self._run = run
+    run: LoadedRun
 
     @cached_property
     def _copies(self) -> Copies:
-        return copies(self._run)
+        return copies(self.run)
 
     def read(self, text: str, target: str | None = None) -> ReadText:
         """Run the model on a text; a UsageError where it is too long, or the model takes no target."""
-        run = self._run
+        run = self.run
         kinds, inputs = KINDS[run.architecture], read_text(run, text, target, remark=False)
         with torch.inference_mode():
             passed = record_model(run.model, inputs.tensors(run.device))
@@ -244,12 +244,11 @@ def mark_style(color_system: str | None) -> Style:
     return Style(bold=True) if color_system is None else Style(bold=True, color=Color.from_rgb(*CURSOR))
 
 
+@dataclass
 class Look(Message):
     """Somebody has clicked on something, and wants this view."""
 
-    def __init__(self, view: View) -> None:
-        super().__init__()
-        self.view = view
+    view: View
 
 
 class Drawn(Widget):

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
-from tfcli.inspection.attention import AttentionKind, AttentionRecord
+from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.choice import AttentionChoice
+from tfcli.inspection.heads import Head
 
 Scale = Literal["linear", "log", "row"]
 Palette = Literal["cividis", "viridis"]
@@ -21,15 +22,6 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Place:
-    """A head of the model."""
-
-    kind: AttentionKind
-    layer: int
-    head: int
-
-
-@dataclass(frozen=True)
 class View:
     """What is looked at and how.
 
@@ -42,21 +34,21 @@ class View:
         sorted: the bars come with the largest first, not in the order of the keys.
     """
 
-    place: Place
+    place: Head
     row: int = 0
     column: int = 0
     scale: Scale = "linear"
     palette: Palette = "cividis"
     quantity: Quantity = "weights"
     combined: Combined = "head"
-    marked: Place | None = None
+    marked: Head | None = None
     compared: bool = False
     one_scale: bool = False
     zoomed: bool = False
     sorted: bool = False
 
     @property
-    def against(self) -> Place | None:
+    def against(self) -> Head | None:
         """The head from which the map is the difference; the marked one itself is shown as it is."""
         return self.marked if self.compared and self.marked != self.place else None
 
@@ -97,7 +89,7 @@ class View:
 
     def to_kind(self, record: AttentionRecord) -> "View":
         """Another kind of attention, on the head that says most; heads of two kinds are not compared."""
-        place = Place(record.kind, *record.focus)
+        place = Head(record.kind, *record.focus)
         return replace(self, place=place, marked=None, compared=False, combined="head").at(
             record, self.row, self.column
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, Group, RenderResult
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from tfcli.draw.numbers import exact, percent, plural, weight
@@ -31,7 +31,6 @@ from tfcli.inspection.attention.matrix_view import (
     difference_matrix,
     labels,
     look_at,
-    paired,
     scores_matrix,
     strongest,
     title,
@@ -46,11 +45,7 @@ from tfcli.records.generation import Candidate
 
 @dataclass(frozen=True)
 class AttentionTable:
-    """Queries down, keys across: one head's weights as numbers while they fit, else as a map.
-
-    Args:
-        kept: so many first keys stand apart and are never made smaller.
-    """
+    """Queries down, keys across: one head's weights as numbers while they fit, else as a map; under it what to see."""
 
     record: AttentionRecord
     layer: int
@@ -70,12 +65,8 @@ _ROW_BAR, _EDGE_BAR = 40, 20
 
 @dataclass(frozen=True)
 class AttentionRow:
-    """A line a key, in the order of the text; of many, the strongest.
-
-    Args:
-        predicted: the likeliest tokens behind it; none where it predicts nothing.
-        row: the query. most: so many keys at most.
-    """
+    """Where the query of a `row` looks: a line a key, in the order of the text, of many the `most` strongest; and the
+    likeliest tokens behind it, where it predicts any."""
 
     record: AttentionRecord
     layer: int
@@ -105,8 +96,7 @@ class AttentionRow:
         if len(record.rows) == 1 and (found := look_at(record, *place)):
             yield Text(found)
         if self.predicted:
-            yield Text("")
-            yield Text(f"Predicted behind {query}", style="bold")
+            yield Text(f"\nPredicted behind {query}", style="bold")
             yield from candidate_bars(self.predicted, None, options.max_width, ascii_only=options.ascii_only)
 
 
@@ -155,10 +145,9 @@ class AttentionEdgeList:
 
 def edges_table(edges: AttentionEdges) -> CsvTable:
     """A row an edge, strongest first."""
-    rows = [
-        (edges.kind, edges.place, one.query, one.key, one.query_token, one.key_token, one.weight) for one in edges.edges
-    ]
-    return CsvTable(("kind", "place", "query", "key", "query_token", "key_token", "weight"), rows)
+    names = ("query", "key", "query_token", "key_token", "weight")
+    rows = [(edges.kind, edges.place, *(getattr(one, name) for name in names)) for one in edges.edges]
+    return CsvTable(("kind", "place", *names), rows)
 
 
 @dataclass(frozen=True)
@@ -169,26 +158,19 @@ class AttentionDifferenceView:
     kept: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield difference_matrix(self.difference, self.kept)
+        one, matrix = self.difference, difference_matrix(self.difference, self.kept)
+        yield matrix
         yield Text("")
-        yield self._largest(options.max_width)
-
-    def _largest(self, width: int) -> Table | Text:
-        one = self.difference
-        if not one.largest:
-            return Text("No difference: both sides are the same, cell by cell.")
         table = bare("query → key", ">first", ">second", ">difference")
         table.title, table.title_justify, table.title_style = "Largest differences", "left", "bold"
-        queries = paired(one.query_tokens, one.other_query_tokens)
-        keys = paired(one.key_tokens, one.other_key_tokens)
-        longest = min(_LONGEST, (width - 46) // 2)
+        longest = min(_LONGEST, (options.max_width - 46) // 2)
         for row, column in one.largest:
             first, second = float(one.weights[row, column]), float(one.other_weights[row, column])
-            query = f"{shortened(queries[row], longest)} ({one.query_positions[row]})"
-            key = f"{shortened(keys[column], longest)} ({one.key_positions[column]})"
+            query = f"{shortened(matrix.queries[row], longest)} ({matrix.rows[row]})"
+            key = f"{shortened(matrix.keys[column], longest)} ({matrix.columns[column]})"
             less = Text(f"{first - second:+.2f}", "bold")
             table.add_row(Text(f"{query} → {key}"), weight(first), weight(second), less)
-        return table
+        yield table if one.largest else Text("No difference: both sides are the same, cell by cell.")
 
 
 def difference_table(difference: AttentionDifference) -> CsvTable:
@@ -216,9 +198,8 @@ class AttentionEvolutionView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         one = self.evolution
-        yield Text(
-            f"Attention weights by step · {KIND_NAMES[one.kind]} · layer {one.layer}, head {one.head}", style="bold"
-        )
+        place = f"layer {one.layer}, head {one.head}"
+        yield Text(f"Attention weights by step · {KIND_NAMES[one.kind]} · {place}", style="bold")
         count, queries, keys = one.weights.shape
         yield Text(f"{count} checkpoints; {queries} queries down, {keys} keys across; {SIDES[one.kind]}", style="dim")
         names = [f"step {exact(step.step)}" for step in one.steps]
@@ -273,9 +254,7 @@ class AttentionScores:
         if widths is None:
             yield from matrices
             return
-        row = Table.grid(padding=(0, _SPACE, 0, 0))
-        for width in widths:
-            row.add_column(width=width)
+        row = Table.grid(*(Column(width=width) for width in widths), padding=(0, _SPACE, 0, 0))
         row.add_row(*matrices)
         yield row
 
@@ -319,11 +298,7 @@ def scores_svg(scores: AttentionScores) -> str:
 
 
 def attention_table(records: Sequence[AttentionRecord], first: tuple[int, int] = (0, 0)) -> CsvTable:
-    """A row a weight, masked ones (0) too; its score behind it where scores are kept.
-
-    Args:
-        first: the layer and the head that the first entries of `weights` are.
-    """
+    """A row a weight, masked ones (0) too, from the layer and head `first` on; its score behind it where it is kept."""
 
     def rows() -> Iterator[tuple[object, ...]]:
         for record in records:
@@ -348,9 +323,7 @@ MOST_NUMBERS = 2_000_000
 class AttentionForms:
     """What was asked of a text's attention, in every form. Files show what the terminal does, where they can.
 
-    Args:
-        kept: so many first keys stand apart.
-        scale: of the thumbnails: one for all heads, or each head's own.
+    So many first keys are `kept` apart; `scale` is that of the thumbnails.
     """
 
     found: AttentionFound

@@ -94,6 +94,11 @@ class HeadStatistics:
     pairs: tuple[tuple[str, str], ...]
     example: HeadExample
 
+    @property
+    def place(self) -> str:
+        """Layer and head: "1.0"."""
+        return f"{self.layer}.{self.head}"
+
     def of(self, role: str | None) -> RoleShare | None:
         """The share of a role, where it has one."""
         return next((one for one in self.shares if one.role == role), None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from typing import Literal
 
 import numpy as np
@@ -102,34 +102,23 @@ def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
 
 def surface(tokenizer: Tokenizer, ids: Sequence[int]) -> Surface:
     """The text of ids, as it was written where it is cut into the same ids again, else label by label."""
-    text, spans, plain = "", list[tuple[int, int]](), list[int]()
-
-    def flush() -> None:
-        nonlocal text
-        written = tokenizer.decode(plain)
+    text, spans = "", list[tuple[int, int]]()
+    for is_special, run in groupby(ids, key=lambda token_id: token_id in tokenizer.special_ids):
+        part = list(run)
+        written = "" if is_special else tokenizer.decode(part)
         [(again, offsets)] = tokenizer.encode_spans([written])
-        if again != plain:
-            offsets, labels, written = [], tokenizer.labels(plain), ""
-            for label in labels:
-                between = "" if tokenizer.words_carry_spaces or tokenizer.algorithm == "char" else " "
-                written += between if written and not label.startswith("##") else ""
-                offsets.append((len(written), len(written) + len(label.removeprefix("##"))))
-                written += label.removeprefix("##")
+        if is_special or again != part:
+            joined = is_special or tokenizer.words_carry_spaces or tokenizer.algorithm == "char"
+            offsets, written = [], ""
+            for label in tokenizer.labels(part):
+                own = label if is_special else label.removeprefix("##")
+                written += " " if written and not joined and own == label else ""
+                offsets.append((len(written), len(written) + len(own)))
+                written += own
         for start, end in offsets:
-            blank = len(written[start:end]) - len(written[start:end].lstrip())
+            blank = 0 if is_special else len(written[start:end]) - len(written[start:end].lstrip())
             spans.append((len(text) + start + (blank if blank < end - start else 0), len(text) + end))
         text += written
-        plain.clear()
-
-    for token_id in ids:
-        if token_id in tokenizer.special_ids:
-            flush()
-            [name] = tokenizer.labels([token_id])
-            spans.append((len(text), len(text) + len(name)))
-            text += name
-        else:
-            plain.append(token_id)
-    flush()
     return Surface(text, tuple(spans))
 
 

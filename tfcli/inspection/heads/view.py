@@ -93,11 +93,8 @@ SORT_KEYS = ("role", "layer", *(column.key for column in _COLUMNS))
 
 @dataclass(frozen=True)
 class HeadsView:
-    """Every head in words, with its best sentence; then a table of figures, a part a kind of attention.
-
-    Args:
-        sort: one of SORT_KEYS; figures from the largest.
-    """
+    """Every head in words, with its best sentence; then a table of figures, a part a kind of attention; sorted by one
+    of SORT_KEYS, figures from the largest."""
 
     record: HeadsRecord
     sort: str = "role"
@@ -112,11 +109,9 @@ class HeadsView:
         kinds = {head.kind: None for head in record.heads}
         parts = {kind: ranked([head for head in record.heads if head.kind == kind], self.sort) for kind in kinds}
         for kind, heads in parts.items():
-            yield Text("")
-            yield Text(KIND_NAMES[kind], style="bold")
+            yield Text(f"\n{KIND_NAMES[kind]}", style="bold")
             yield _told(heads, brush)
-        yield Text("")
-        yield Text(f"layer.head, both from 0; {_MARKS}", style="dim")
+        yield Text(f"\nlayer.head, both from 0; {_MARKS}", style="dim")
         yield from self._figures(parts, options.max_width, brush)
 
     def _figures(self, parts: dict[AttentionKind, list[HeadStatistics]], width: int, brush: Brush) -> RenderResult:
@@ -125,14 +120,13 @@ class HeadsView:
             own = [column for column in _COLUMNS if any(_value(head, column) is not None for head in heads)]
             columns = own[: max(1, (width - _HEAD) // _COLUMN)]
             shown |= {column.key: column for column in columns}
-            yield Text("")
-            yield Text(f"{KIND_NAMES[kind]} in figures", style="bold")
-            heading = fit("", _HEAD) + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
+            yield Text(f"\n{KIND_NAMES[kind]} in figures", style="bold")
+            heading = " " * _HEAD + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
             yield Text(heading, style="dim", no_wrap=True)
+            widths = [_COLUMN] * len(columns)
             for head in heads:
                 texts, painted = zip(*(_cell(_value(head, column), column) for column in columns), strict=True)
-                name, widths = fit(_place(head), _HEAD), [_COLUMN] * len(texts)
-                yield from labelled_row(name, texts, painted, widths, brush, before=1, faint="–")
+                yield from labelled_row(fit(head.place, _HEAD), texts, painted, widths, brush, before=1, faint="–")
                 yield Segment.line()
         yield Text("")
         if brush.in_color:
@@ -154,9 +148,8 @@ class HeadsExplained:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, WEIGHTS)
         for number, head in enumerate(self.record.heads):
-            if number:
-                yield Text("")
-            yield Text(f"Head {_place(head)} · {KIND_NAMES[head.kind]}, layer {head.layer}, head {head.head}", "bold")
+            space, place = "\n" if number else "", f"layer {head.layer}, head {head.head}"
+            yield Text(f"{space}Head {head.place} · {KIND_NAMES[head.kind]}, {place}", "bold")
             yield Text(explained(self.record, head))
             yield Padding(_sentence(head, brush), (0, 0, 0, 2))
             yield Text(_MARKS, style="dim")
@@ -197,21 +190,18 @@ def explained(record: HeadsRecord, head: HeadStatistics) -> str:
 def commands(
     record: HeadsRecord, *, explained: bool, weights: Sequence[str] = (), measured: Sequence[str] = (), text: str = ""
 ) -> Iterator[str]:
-    """What to type next, each on one line: to see the heads that were explained, else to have one explained.
-
-    Args:
-        weights: the options that chose the weights; measured: those that chose what to measure on, beside the TEXT.
-    """
-    for head in record.heads if explained else ():
-        one = head.example
-        target = [] if one.target is None else [f"--target={one.target}", "--kind", head.kind]
-        place = ["--layer", str(head.layer), "--head", str(head.head)]
-        words = shlex.join([*place, *target, *weights, "--", record.run, one.prompt])
-        yield f"See {_place(head)}: tfcli inspect attention {words}"
-    if not explained:
+    """What to type next, each on one line: to see the heads that were explained, else to have one explained; with the
+    options that chose the weights, and those that chose what was measured on beside the TEXT."""
+    if explained:
+        for head in record.heads:
+            one, place = head.example, ["--layer", str(head.layer), "--head", str(head.head)]
+            target = [] if one.target is None else [f"--target={one.target}", "--kind", head.kind]
+            words = shlex.join([*place, *target, *weights, "--", record.run, one.prompt])
+            yield f"See {head.place}: tfcli inspect attention {words}"
+    else:
         head = ranked(record.heads, "role")[0]
         kind = ["--kind", head.kind] if len({one.kind for one in record.heads}) > 1 else []
-        options = ["--head", _place(head), *kind, "--explain", *weights, *measured]
+        options = ["--head", head.place, *kind, "--explain", *weights, *measured]
         said = shlex.join([*options, "--", record.run, text] if text else [record.run, *options])
         yield f"In words: tfcli inspect heads {said}"
     if record.finder:
@@ -234,16 +224,16 @@ def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:
 
 def heads_table(record: HeadsRecord) -> CsvTable:
     """A row a head."""
-    keys = ("kind", "layer", "head", "role", "share", "low", "high", "chance", "coverage")
+    own, does = ("kind", "layer", "head", "role"), ("share", "low", "high", "chance", "coverage")
     rows = (
         (
-            *(head.kind, head.layer, head.head, head.role),
-            *(None if head.does is None else getattr(head.does, key) for key in keys[4:]),
+            *(getattr(head, key) for key in own),
+            *(getattr(head.does, key, None) for key in does),
             *(_value(head, column) for column in _COLUMNS),
         )
         for head in record.heads
     )
-    return CsvTable((*keys, *(column.key for column in _COLUMNS)), rows)
+    return CsvTable((*own, *does, *(column.key for column in _COLUMNS)), rows)
 
 
 def _told(heads: Sequence[HeadStatistics], brush: Brush) -> Table:
@@ -267,7 +257,7 @@ def _told(heads: Sequence[HeadStatistics], brush: Brush) -> Table:
         if (rest := head.of(head.beside)) is not None:
             notes.append(f"rests on {_words(head, rest.role)} {_whole(rest.share)}")
         line.append(f" · {' · '.join(notes)}" if notes else "", "dim")
-        grid.add_row(_place(head), line)
+        grid.add_row(head.place, line)
         grid.add_row("", _sentence(head, brush))
     return grid
 
@@ -275,14 +265,14 @@ def _told(heads: Sequence[HeadStatistics], brush: Brush) -> Table:
 def _sentence(head: HeadStatistics, brush: Brush) -> Text:
     """The example with query and key marked, and what the key gets."""
     one = head.example
-    if one.source is None and one.query == one.key:
-        return _marked(one.text, (one.query, "«[", "]»", "underline")).append(f"  {_number(one.weight)}", "bold")
     key = (one.key, "[", "]", brush.readable(_level(one.weight)) if brush.in_color else "")
     query = (one.query, "«", "»", "underline")
-    if one.source is None:
-        text = _marked(one.text, *sorted((query, key)))
-    else:
+    if one.source is not None:
         text = Text.assemble(_marked(one.source, key), " ← ", _marked(one.text, query))
+    elif one.query == one.key:
+        text = _marked(one.text, (one.query, "«[", "]»", "underline"))
+    else:
+        text = _marked(one.text, *sorted((query, key)))
     return text.append(f"  {_number(one.weight)}", "bold")
 
 
@@ -297,6 +287,10 @@ def _marked(text: str, *marks: tuple[tuple[int, int], str, str, Style | str]) ->
         marked.append(f"{before}{printable(text[start:end])}{behind}", style)
         at = end
     return marked.append(printable(text[at:]))
+
+
+def _adverb(does: RoleShare) -> str:
+    return "mostly" if does.share >= 0.5 else "often"
 
 
 def _words(head: HeadStatistics, role: str) -> str:
@@ -314,10 +308,6 @@ def _instead(head: HeadStatistics) -> str:
     most = ", ".join(f"{_token(name)} {_whole(share)}" for name, share in head.favourites)
     pairs = ", ".join(f"from {_token(query)} to {_token(key)}" for query, key in head.pairs)
     return f"{told} (entropy {_whole(even)} of the largest); most goes to {most}; mainly {pairs}"
-
-
-def _adverb(does: RoleShare) -> str:
-    return "mostly" if does.share >= 0.5 else "often"
 
 
 def _at(head: HeadStatistics) -> str:
@@ -341,10 +331,6 @@ def _span(does: RoleShare) -> str:
 
 def _whole(share: float) -> str:
     return f"{share * 100:.0f} %"
-
-
-def _place(head: HeadStatistics) -> str:
-    return f"{head.layer}.{head.head}"
 
 
 def _value(head: HeadStatistics, column: _Column) -> float | None:
