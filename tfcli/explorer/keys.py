@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -69,15 +69,12 @@ class HelpScreen(ModalScreen[None]):
     """The keys over everything else; any key leaves it."""
 
     def compose(self) -> ComposeResult:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True, style="bold")
-        table.add_column()
+        table = Table.grid(Column(no_wrap=True, style="bold"), Column(), padding=(0, 2))
         for key in KEYS:
             if key.words:  # one row for keys that belong together
                 table.add_row(Text(key.written), Text(key.words))
         box = Static(table, id="help")
-        box.border_title = "keys"
-        box.border_subtitle = "any key goes back"
+        box.border_title, box.border_subtitle = "keys", "any key goes back"
         yield box
 
     def on_key(self, event: events.Key) -> None:

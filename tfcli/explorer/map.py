@@ -214,8 +214,10 @@ class MapPicture:
             above = ["".join(fit(label, width, "center") for label in shown)]
         else:
             # The tallest labels of all columns keep the map where it is while a crop moves over it.
-            lines = vertical(tuple(_shortened(label, grid.header - 1) for label in shown), width)
-            above = [""] * (grid.header - 1 - len(lines)) + lines
+            high = grid.header - 1
+            cut = (label if len(label) <= high else label[: max(1, high - 1)] + "…" for label in shown)
+            lines = vertical(tuple(cut), width)
+            above = [""] * (high - len(lines)) + lines
         column = self._point[1]
         at, pad, style = column * width, Segment(" " * grid.gutter), mark_style(self.brush.color_system)
         header: list[Line] = []
@@ -235,10 +237,10 @@ class MapPicture:
         point = self._point[0]
         if grid.halves:
             own, row = point // 2 == line, line * 2 * grid.factor
+        elif line % grid.cell_height != (grid.cell_height - 1) // 2:
+            return [Segment(" " * grid.gutter)]
         else:
             own, row = point == line // grid.cell_height, line // grid.cell_height * grid.factor
-            if line % grid.cell_height != (grid.cell_height - 1) // 2:
-                return [Segment(" " * grid.gutter)]
         if own:
             text = fit(queries[self.scene.cursor[0]], width, "right")
             return [Segment(f"▸{text} ", mark_style(self.brush.color_system))]
@@ -298,11 +300,6 @@ def cell_number(value: float, *, signed: bool) -> str:
     if abs(value) < 0.995:
         return f"{value:+.2f}".replace("0.", ".", 1)
     return f"{value:+.1f}" if abs(value) < 9.95 else f"{value:+.0f}"
-
-
-def _shortened(label: str, height: int) -> str:
-    """As much of a label as stands in so many lines."""
-    return label if len(label) <= height else label[: max(1, height - 1)] + "…"
 
 
 _GUTTER = 4

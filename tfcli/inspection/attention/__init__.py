@@ -228,9 +228,7 @@ class AttentionEvolution:
 class AttentionHeads:
     """The heads that are shown of a text, as they are or several in one; the last record is drawn, at its focus.
 
-    Attributes:
-        layer, head: what CSV and JSON hold; None: all.
-        scores: whether scores stand beside the weights.
+    CSV and JSON hold the `layer` and the `head`, or all; `scores` says whether these stand beside the weights.
     """
 
     records: tuple[AttentionRecord, ...]

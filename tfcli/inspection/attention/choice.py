@@ -132,10 +132,15 @@ def focused(record: AttentionRecord, layer: int | None = None, head: int | None 
     Raises:
         UsageError: the model has no such layer or head.
     """
-    require_place("layer", layer, record.weights.shape[0])
-    require_place("head", head, record.weights.shape[1])
+    require_head(record, layer, head)
     found = telling_head(record.narrowed(layer, head))  # from 0 among those that are left
     return replace(record, focus=(found[0] + (layer or 0), found[1] + (head or 0)))
+
+
+def require_head(record: AttentionRecord, layer: int | None, head: int | None) -> None:
+    """Refuse a layer or a head that a record does not have, by a UsageError."""
+    require_place("layer", layer, record.weights.shape[0])
+    require_place("head", head, record.weights.shape[1])
 
 
 def require_place(name: str, index: int | None, count: int) -> None:

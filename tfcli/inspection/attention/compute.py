@@ -20,7 +20,7 @@ from tfcli.inspection.attention import (
     AttentionRecord,
     AttentionStep,
 )
-from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_place, strongest_edges
+from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, strongest_edges
 from tfcli.inspection.heads.statistics import entropy
 from tfcli.inspection.passes import ModelPass, record_model
 from tfcli.inspection.predictions.compute import candidates_at
@@ -73,7 +73,7 @@ def attention_record(run: LoadedRun, kind: AttentionKind, inputs: Inputs, passed
         tuple(tokenizer.labels(keys)),
         weights=_stacked([layer.weights for layer in layers]),
         scores=_stacked([layer.scores for layer in layers]),
-        bias=None if layers[0].bias is None else _stacked([one.bias for one in layers if one.bias is not None]),
+        bias=_stacked([one.bias for one in layers if one.bias is not None]) if layers[0].bias is not None else None,
         formula=score_formula(run.config.model, kind),
         mask=frozen(layers[0].mask.cpu().numpy(), np.bool_),
         query_words=tokenizer.words(queries),
@@ -129,12 +129,11 @@ def difference(
         UsageError: the two do not have as many queries and keys.
     """
     if record.weights.shape[2:] != other.weights.shape[2:]:
-        raise UsageError(
-            f"{names[0]} has {_size(record)} and {names[1]} {_size(other)}: a difference needs as many",
-            "choose sources of equally many tokens, with one --target for both, or --kind encoder_self"
-            if record.kind == "cross"
-            else "choose texts of equally many tokens",
-        )
+        remedy = "choose texts of equally many tokens"
+        if record.kind == "cross":
+            remedy = "choose sources of equally many tokens, with one --target for both, or --kind encoder_self"
+        problem = f"{names[0]} has {_size(record)} and {names[1]} {_size(other)}: a difference needs as many"
+        raise UsageError(problem, remedy)
     weights, other_weights = record.weights[places[0]], other.weights[places[1]]
     size = np.abs(weights - other_weights)
     order = np.argsort(-size, axis=None, kind="stable")[: min(largest, int((size > 0).sum()))]
@@ -268,8 +267,7 @@ def chosen_attention(
         if place == ours.focus:
             problem = f"--against-head {choice.against_head} names the head that is shown"
             raise UsageError(problem, "name another one, or choose what is shown with --layer and --head")
-        require_place("layer", place[0], ours.weights.shape[0])
-        require_place("head", place[1], ours.weights.shape[1])
+        require_head(ours, *place)
         names = ours.place(*ours.focus), ours.place(*place)
         return difference(ours, ours, (ours.focus, place), names, largest=choice.top_k or LARGEST)
     if choice.top_k is not None:
@@ -301,8 +299,7 @@ def _against_another(
         [other] = attention_on(rival, inputs, record.kind)
         require_same_tokens(record, other, names[1])
     ours, theirs = choice.of(record), choice.of(other)
-    require_place("layer", ours.focus[0], theirs.weights.shape[0])
-    require_place("head", ours.focus[1], theirs.weights.shape[1])
+    require_head(theirs, *ours.focus)
     return difference(ours, theirs, (ours.focus, ours.focus), names, largest=choice.top_k or LARGEST)
 
 
