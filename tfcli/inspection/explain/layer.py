@@ -79,7 +79,7 @@ def _squares(x: Tensor, eps: float) -> Tensor:
 
 
 def _statistics(n: Notation, name: str, values: Tensor, tokens: tuple[str, ...], labels: tuple[str, ...]) -> Matrix:
-    matrix = n.matrix("statistics", values, tokens, labels, ("tokens", "one"))
+    matrix = n.matrix("input", values, tokens, labels, ("tokens", "one"))
     one, number = n.axes["one"], str(len(labels))
     first, second = (number if axis == one else axis for axis in matrix.axes)
     return replace(matrix, name=name, axes=(first, second))
