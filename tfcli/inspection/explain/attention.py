@@ -6,11 +6,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tfcli.inspection.attention.choice import require_place
 from tfcli.inspection.explain import Explanation, Measure, NotationName, Step
-from tfcli.inspection.explain.notation import PAIRS, VECTORS, Notation, notation, numbered
+from tfcli.inspection.explain.notation import PAIRS, Notation, notation
 from tfcli.inspection.explain.positions import entrance
-from tfcli.inspection.explain.scoring import projection, projections, score_formula, scoring, slips, split
+from tfcli.inspection.explain.scoring import (
+    head_pairs,
+    head_vectors,
+    projection,
+    projections,
+    score_formula,
+    scoring,
+    split,
+)
 from tfcli.inspection.explain.subject import Subject
 from tfcli.inspection.passes import record_attention
 from tfcli.layers.attention import dot_scores, explicit_attention
@@ -20,37 +27,24 @@ _MOST_SUMMANDS = 4
 
 def mixing(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     """Weights times values."""
-    mixed, size = subject.attention_pass.mixed, subject.attention.head_dim
+    mixed = subject.attention_pass.mixed
+    note = _last_row(subject, heads[0], "x" if subject.is_plain else "v")
     if subject.is_plain:
-        matrix = n.matrix("mixed_alone", mixed[0], subject.query_tokens, numbered(size), VECTORS)
-        return Step("Weights times the input", n.formulas["mix_alone"], (matrix,), note=_last_row(subject, 0, "x"))
-    alone = subject.attention.num_heads == 1
-    matrices = tuple(
-        n.matrix(
-            "mixed",
-            mixed[head],
-            subject.query_tokens,
-            tuple(str(head * size + i) for i in range(size)),
-            ("tokens", "head"),
-            head=None if alone else head,
-        )
-        for head in heads
-    )
-    note = _last_row(subject, heads[0], "v")
+        matrix = n.vectors("mixed_alone", mixed[0], subject.query_tokens)
+        return Step("Weights times the input", n.formulas["mix_alone"], (matrix,), note=note)
+    matrices = head_vectors(subject, n, "mixed", mixed, heads, alone=subject.attention.num_heads == 1)
     return Step("Weights times values", n.formulas["mix"], matrices, note=note)
 
 
 def output(subject: Subject, n: Notation) -> Step:
     """All heads side by side, times W^o."""
-    passed, module = subject.attention_pass, subject.attention.output
-    joined = passed.mixed.transpose(0, 1).flatten(1)
-    tokens = subject.query_tokens
+    passed, module, tokens = subject.attention_pass, subject.attention.output, subject.query_tokens
     matrices = (
-        n.matrix("joined", joined, tokens, numbered(joined.shape[1]), ("tokens", "joined")),
+        n.vectors("joined", passed.mixed.transpose(0, 1).flatten(1), tokens, ("tokens", "joined")),
         *(projection(n, "output", module, ("joined", "model")) if isinstance(module, nn.Linear) else ()),
-        n.matrix("output", passed.output, tokens, numbered(passed.output.shape[1]), VECTORS),
+        n.vectors("output", passed.output, tokens),
     )
-    shape = " × ".join(map(str, passed.output.T.shape if n.columns_are_tokens else passed.output.shape))
+    shape = " × ".join(map(str, matrices[-1].values.shape))
     note = f"The output is {shape}, as what entered: it can be added to it, and layers can be stacked."
     if not subject.has_projections:
         return Step("Concatenate", "heads side by side, no projection behind them", matrices, note=note)
@@ -71,20 +65,12 @@ def cosines(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     passed = subject.attention_pass
     between = F.normalize(passed.query, dim=-1) @ F.normalize(passed.key, dim=-1).transpose(-2, -1)
     raw = dot_scores(passed.query, passed.key, 1.0)
-    rows, columns = subject.query_tokens, subject.key_tokens
-    alone = subject.attention.num_heads == 1
-    matrices = [
-        n.matrix(quantity, values[head], rows, columns, PAIRS, head=None if alone else head)
-        for quantity, values in (("cosine", between), ("raw", raw))
-        for head in heads
-    ]
-    note = "A dot product is also large because a vector is long: the largest score need not be the largest cosine."
     return Step(
         "Cosines beside dot products",
         "q · k = |q| |k| cos θ",
-        tuple(matrices),
+        head_pairs(subject, n, "cosine", between, heads) + head_pairs(subject, n, "raw", raw, heads),
         _telling(subject, between[list(heads)], heads),
-        note,
+        "A dot product is also large because a vector is long: the largest score need not be the largest cosine.",
     )
 
 
@@ -111,8 +97,7 @@ def beside_scaled_dot(subject: Subject, n: Notation, heads: Sequence[int]) -> St
     passed = subject.attention_pass
     scaled = dot_scores(passed.query, passed.key, subject.attention.head_dim**-0.5)
     scaled = scaled if passed.bias is None else scaled + passed.bias
-    mask = None if passed.mask.all() else passed.mask
-    _, weights = explicit_attention(scaled[None], passed.value[None], mask)
+    _, weights = explicit_attention(scaled[None], passed.value[None], None if passed.mask.all() else passed.mask)
     rows, columns = subject.query_tokens, subject.key_tokens
     matrices = [
         n.matrix(quantity, values[head], rows, columns, PAIRS, head=head, kind="weights", sums=True)
@@ -133,15 +118,10 @@ def beside_scaled_dot(subject: Subject, n: Notation, heads: Sequence[int]) -> St
 
 
 def superposition(subject: Subject) -> Step:
-    """Weights held fast, the output is linear in the values; in X it is not, for the weights move with X.
-
-    Bishop calls the output a linear transformation, Prince the mechanism nonlinear: each is right about one of these.
-    """
-    passed = subject.attention_pass
-    other = passed.value.flip(1)
-    of_sum = passed.weights @ (passed.value + other)
-    apart = passed.weights @ passed.value + passed.weights @ other
-    linear = float((of_sum - apart).abs().max())
+    """Weights held fast, the output is linear in the values; in X it is not, for the weights move with X."""
+    weights, value = subject.attention_pass.weights, subject.attention_pass.value
+    other = value.flip(1)
+    linear = float((weights @ (value + other) - (weights @ value + weights @ other)).abs().max())
     nonlinear = float((_attend(subject, 2.0) - 2.0 * _attend(subject, 1.0)).abs().max())
     return Step(
         "Linear in V, not in X",
@@ -154,7 +134,7 @@ def superposition(subject: Subject) -> Step:
     )
 
 
-def _attend(subject: Subject, factor: float) -> torch.Tensor:
+def _attend(subject: Subject, factor: float) -> Tensor:
     """The attention of X times a factor, without what its output projection adds.
 
     Shape:
@@ -181,36 +161,29 @@ def explain_attention(
     Raises:
         UsageError: there is no such head.
     """
-    n, total = notation(name), subject.attention.num_heads
-    require_place("head", head, total)
-    heads: Sequence[int] = range(total) if head is None and subject.words is not None else (head or 0,)
+    n, heads = notation(name), subject.heads(head)
     with torch.inference_mode():
-        steps = _steps(subject, n, heads, with_cosines)
+        steps = [entrance(subject, n)]
+        if subject.has_projections:
+            steps.append(projections(subject, n))
+        if not subject.is_plain:
+            steps.append(split(subject, n, heads))
+        steps += scoring(subject, n, heads)
+        if with_cosines:
+            steps.append(cosines(subject, n, heads))
+        if subject.section.attention_score in ("additive", "dot"):
+            steps.append(beside_scaled_dot(subject, n, heads))
+        steps.append(mixing(subject, n, heads))
+        if not subject.is_plain:
+            steps.append(output(subject, n))
+        steps.append(superposition(subject))
     return Explanation(
         f"{_kind(subject)}, step by step",
         f"{subject.label}; heads and dimensions count from 0",
         name,
         tuple(steps),
-        slips(name, "attention") if subject.has_projections else (),
+        tuple(n.slips["attention"]) if subject.has_projections else (),
     )
-
-
-def _steps(subject: Subject, n: Notation, heads: Sequence[int], with_cosines: bool) -> list[Step]:
-    score = subject.section.attention_score
-    steps = [entrance(subject, n)]
-    if subject.has_projections:
-        steps.append(projections(subject, n))
-    if not subject.is_plain:
-        steps.append(split(subject, n, heads))
-    steps += scoring(subject, n, heads)
-    if with_cosines:
-        steps.append(cosines(subject, n, heads))
-    if score in ("additive", "dot"):
-        steps.append(beside_scaled_dot(subject, n, heads))
-    steps.append(mixing(subject, n, heads))
-    if not subject.is_plain:
-        steps.append(output(subject, n))
-    return [*steps, superposition(subject)]
 
 
 def _kind(subject: Subject) -> str:

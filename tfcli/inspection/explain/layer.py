@@ -1,5 +1,6 @@
 """One whole layer: attention, residual, norm, feed-forward, residual, norm, in the order of its norm placement."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -8,74 +9,55 @@ from torch.nn import functional as F
 
 from tfcli.inspection.equivariance.compute import across_tokens
 from tfcli.inspection.explain import Explanation, Matrix, Measure, NotationName, ShapeTrace, Step, TensorShape
-from tfcli.inspection.explain.notation import VECTORS, Axes, Axis, Notation, notation, numbered
+from tfcli.inspection.explain.notation import VECTORS, Axis, Notation, lectures, notation
 from tfcli.inspection.explain.positions import entrance
-from tfcli.inspection.explain.scoring import ENCODER_NOTES, QUANTITIES, joined_axis, score_formula, slips, transposed
+from tfcli.inspection.explain.scoring import QUANTITIES, joined_axis, score_formula, transposed
 from tfcli.inspection.explain.subject import Subject
 from tfcli.layers.layer import Residual
 from tfcli.layers.norms import LayerNorm, RMSNorm
 
+_Value = tuple[str, Tensor]
+"""A quantity of the notation and its values."""
 
-def norm_step(
-    n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: tuple[str, Tensor], after: tuple[str, Tensor]
-) -> Step:
+
+def norm_step(n: Notation, norm: nn.Module, tokens: tuple[str, ...], before: _Value, after: _Value) -> Step:
     """One norm: the statistics of every token, the vectors behind it, and what their statistics are.
 
-    Args:
-        before, after: the quantity and its values, which the model has computed.
-
     Shape:
-        values: (T, D)
+        before, after: (T, D), as the model has computed them
     """
     assert isinstance(norm, LayerNorm | RMSNorm)
     quantity, x = before
-    plain = _plain(norm, x)
-    is_layer_norm = isinstance(norm, LayerNorm)
-    measured = _moments(x, norm.eps) if is_layer_norm else _squares(x, norm.eps)
-    labels = ("mean", "variance", "√(σ²+ε)") if is_layer_norm else ("square", "√(…+ε)")
-    result = _moments(plain, 0.0)[:, [0, 2]] if is_layer_norm else _squares(plain, 0.0)[:, [1]]
-    matrices = (
-        _statistics(n, f"of {n.symbol(quantity)}", measured, tokens, labels),
-        n.matrix(after[0], after[1], tokens, numbered(x.shape[1]), VECTORS),
-        _statistics(n, "behind the norm", result, tokens, ("mean", "std") if is_layer_norm else ("root",)),
-    )
-    furthest = [Measure("largest distance of a std from 1", float((result[:, -1] - 1).abs().max()), "up to ε")]
-    if is_layer_norm:
-        furthest.insert(0, Measure("largest distance of a mean from 0", float(result[:, 0].abs().max()), "rounding"))
+    centred = isinstance(norm, LayerNorm)
+    plain = (F.layer_norm if centred else F.rms_norm)(x, (norm.size,), eps=norm.eps)  # no gain, no bias
+    labels = ("mean", "variance", "√(σ²+ε)") if centred else ("square", "√(…+ε)")
+    result = _moments(plain, 0.0, centred=centred)[:, [0, 2] if centred else [1]]
+    word = "std" if centred else "root"
+    measures = [Measure(f"largest distance of a {word} from 1", float((result[:, -1] - 1).abs().max()), "up to ε")]
+    if centred:
+        measures.insert(0, Measure("largest distance of a mean from 0", float(result[:, 0].abs().max()), "rounding"))
     return Step(
         f"{type(norm).__name__} of every token",
-        n.formulas["norm" if is_layer_norm else "rms"],
-        matrices,
-        tuple(furthest) if is_layer_norm else (replace(furthest[0], name="largest distance of a root from 1"),),
-        _note(norm, x.shape[1]),
+        n.formulas["norm" if centred else "rms"],
+        (
+            _statistics(n, f"of {n.symbol(quantity)}", _moments(x, norm.eps, centred=centred), tokens, labels),
+            n.vectors(*after, tokens),
+            _statistics(n, "behind the norm", result, tokens, ("mean", "std") if centred else ("root",)),
+        ),
+        tuple(measures),
+        _note(norm),
     )
 
 
-def _plain(norm: LayerNorm | RMSNorm, x: Tensor) -> Tensor:
-    """The norm without its gain and its bias."""
-    if isinstance(norm, LayerNorm):
-        return F.layer_norm(x, (norm.size,), eps=norm.eps)
-    return F.rms_norm(x, (norm.size,), eps=norm.eps)
-
-
-def _moments(x: Tensor, eps: float) -> Tensor:
-    """Mean, biased variance and √(variance + ε) of every row.
+def _moments(x: Tensor, eps: float, *, centred: bool) -> Tensor:
+    """Mean, biased variance and √(variance + ε) of every row; not centred, mean square and √(mean square + ε).
 
     Shape:
-        x: (T, D) → (T, 3)
+        x: (T, D) → (T, 3) or (T, 2)
     """
-    variance, mean = torch.var_mean(x, dim=1, correction=0)
-    return torch.stack((mean, variance, (variance + eps).sqrt()), dim=1)
-
-
-def _squares(x: Tensor, eps: float) -> Tensor:
-    """Mean square and √(mean square + ε) of every row.
-
-    Shape:
-        x: (T, D) → (T, 2)
-    """
-    square = x.square().mean(dim=1)
-    return torch.stack((square, (square + eps).sqrt()), dim=1)
+    variance, mean = torch.var_mean(x, dim=1, correction=0) if centred else (x.square().mean(dim=1), None)
+    moments = (variance, (variance + eps).sqrt())
+    return torch.stack(moments if mean is None else (mean, *moments), dim=1)
 
 
 def _statistics(n: Notation, name: str, values: Tensor, tokens: tuple[str, ...], labels: tuple[str, ...]) -> Matrix:
@@ -85,18 +67,19 @@ def _statistics(n: Notation, name: str, values: Tensor, tokens: tuple[str, ...],
     return replace(matrix, name=name, axes=(first, second))
 
 
-def _note(norm: LayerNorm | RMSNorm, size: int) -> str:
+def _note(norm: LayerNorm | RMSNorm) -> str:
+    size = norm.size
     divided = (
-        f"Over the {size} numbers of one token, never across tokens; the variance is the biased one, divided by {size}"
+        f"It stands where formulas write LayerNorm: the mean square of the {size} numbers of one token"
+        if isinstance(norm, RMSNorm)
+        else f"Over the {size} numbers of one token, never across tokens; the variance is the biased one, divided by "
+        f"{size}"
     )
-    if isinstance(norm, RMSNorm):
-        divided = f"It stands where formulas write LayerNorm: the mean square of the {size} numbers of one token"
     note = f"{divided}; ε = {norm.eps:g}."
-    if norm.weight is not None and bool((norm.weight != 1).any()):
-        note += (
-            "\nThen every dimension gets its learned gain (and bias): statistics behind the norm are those before it."
-        )
-    return note
+    if norm.weight is None or bool((norm.weight == 1).all()):
+        return note
+    gain = "Then every dimension gets its learned gain (and bias): statistics behind the norm are those before it."
+    return f"{note}\n{gain}"
 
 
 def leak(x: Tensor, eps: float) -> Step:
@@ -123,39 +106,30 @@ def leak(x: Tensor, eps: float) -> Step:
 
 
 _NAMES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu", "gelu_tanh": "gelu"}
-_UP: Axes = ("model", "inner")
-_DOWN: Axes = ("inner", "model")
 
 
 def inside(subject: Subject, n: Notation) -> Step:
     """The matrices of the feed-forward, and its numbers between them."""
     section, module, passed = subject.section, subject.layer.feed_forward, subject.layer_pass
     act = _NAMES.get(section.activation, section.activation)
-    formula = n.formulas["mlp_gated" if section.is_gated else "mlp"].format(act=act)
-    tokens, (inner, size) = subject.query_tokens, (section.inner_size, section.d_model)
-    gate = [] if module.gate is None else [transposed(n, "w_gate", module.gate, _UP)]
+    tokens = subject.query_tokens
     matrices = (
-        *gate,
-        transposed(n, "w_up", module.up, _UP),
-        n.matrix("inner", passed.inner, tokens, numbered(inner), ("tokens", "inner")),
-        transposed(n, "w_down", module.output, _DOWN),
-        n.matrix("mlp", passed.feed_forward, tokens, numbered(size), VECTORS),
+        *([] if module.gate is None else [transposed(n, "w_gate", module.gate, ("model", "inner"))]),
+        transposed(n, "w_up", module.up, ("model", "inner")),
+        n.vectors("inner", passed.inner, tokens, ("tokens", "inner")),
+        transposed(n, "w_down", module.output, ("inner", "model")),
+        n.vectors("mlp", passed.feed_forward, tokens),
     )
     zeros = Measure("share of inner numbers at 0", float((passed.inner == 0).float().mean()), "switched off by relu")
-    return Step(
-        "Feed-forward",
-        formula,
-        matrices,
-        (zeros,) if act == "relu" else (),
-        f"inner is {act} of what the first matrix gives, {inner} numbers a token; no token sees another."
-        f"{_biases(subject, n)}",
+    note = (
+        f"inner is {act} of what the first matrix gives, {section.inner_size} numbers a token; no token sees another."
     )
-
-
-def _biases(subject: Subject, n: Notation) -> str:
-    if subject.section.feed_forward_bias:
-        return "\nIts biases are added, too, and not shown."
-    return "\nHere every β is 0 (model.feed_forward_bias = false)." if n.name == "udl" else ""
+    if section.feed_forward_bias:
+        note += "\nIts biases are added, too, and not shown."
+    elif n.name == "udl":
+        note += "\nHere every β is 0 (model.feed_forward_bias = false)."
+    formula = n.formulas["mlp_gated" if section.is_gated else "mlp"].format(act=act)
+    return Step("Feed-forward", formula, matrices, (zeros,) if act == "relu" else (), note)
 
 
 def two_maps(subject: Subject) -> Step:
@@ -173,10 +147,6 @@ def two_maps(subject: Subject) -> Step:
         note="Encoder notes (004) build heads, with d_k × d_k matrices, on Q, K and V that are projected already. For "
         "d_k ≥ D that is one map a head, and W_q could be left out; for d_k < D all heads see the same d_k dimensions.",
     )
-
-
-_Value = tuple[str, Tensor]
-"""A quantity of the notation and its values."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +170,16 @@ class _Sublayer:
     inside: tuple[Step, ...] = ()
     note: str = ""
 
+    def steps(self, n: Notation, tokens: tuple[str, ...]) -> list[Step]:
+        """In the order in which they are taken."""
+        pre, norm = self.residual.placement == "pre", self.residual.norm
+        total = self.after if pre else (self.total, self.x[1] + self.output[1])
+        matrices = tuple(n.vectors(*value, tokens) for value in (self.x, self.output, total))
+        added = Step(f"{self.title} and residual", self.formula, matrices, note=self.note)
+        if pre:
+            return [norm_step(n, norm, tokens, self.x, self.normed), *self.inside, added]
+        return [*self.inside, added, norm_step(n, norm, tokens, total, self.after)]
+
 
 def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanation:
     """What every part of a layer takes and gives, with the numbers that the model computes.
@@ -208,13 +188,16 @@ def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanatio
         UsageError: the sublayers are parallel.
     """
     subject.require_sublayers_in_turn()
-    n = notation(name)
+    n, tokens, before = notation(name), subject.query_tokens, subject.layer_pass.before
     with torch.inference_mode():
-        steps = [_entrance(subject, n)]
+        if subject.words is None:
+            steps = [Step("What the layer reads", n.formulas["enter"], (n.vectors("input", before, tokens),))]
+        else:
+            steps = [entrance(subject, n)]
         for sublayer in _sublayers(subject, n):
-            steps += _steps(n, sublayer, subject.query_tokens)
-        if len(subject.query_tokens) > 1:
-            steps.append(leak(subject.layer_pass.before.float(), subject.section.norm_eps))
+            steps += sublayer.steps(n, tokens)
+        if len(tokens) > 1:
+            steps.append(leak(before.float(), subject.section.norm_eps))
         if subject.has_projections:
             steps.append(two_maps(subject))
     return Explanation(
@@ -222,31 +205,8 @@ def explain_layer(subject: Subject, name: NotationName = "bishop") -> Explanatio
         f"{subject.label}; dimensions count from 0",
         name,
         tuple(steps),
-        (*slips(name, "layer"), *ENCODER_NOTES),
+        (*n.slips["layer"], *lectures()["encoder_notes"]),
     )
-
-
-def _entrance(subject: Subject, n: Notation) -> Step:
-    if subject.words is not None:
-        return entrance(subject, n)
-    matrix = _vectors(n, ("input", subject.layer_pass.before), subject.query_tokens)
-    return Step("What the layer reads", n.formulas["enter"], (matrix,))
-
-
-def _steps(n: Notation, one: _Sublayer, tokens: tuple[str, ...]) -> list[Step]:
-    """The steps of a sublayer in the order in which they are taken."""
-    x, output = _vectors(n, one.x, tokens), _vectors(n, one.output, tokens)
-    if one.residual.placement == "pre":
-        after = _vectors(n, one.after, tokens)
-        norm = norm_step(n, one.residual.norm, tokens, one.x, one.normed)
-        return [norm, *one.inside, Step(f"{one.title} and residual", one.formula, (x, output, after), note=one.note)]
-    total = (one.total, one.x[1] + one.output[1])
-    added = Step(f"{one.title} and residual", one.formula, (x, output, _vectors(n, total, tokens)), note=one.note)
-    return [*one.inside, added, norm_step(n, one.residual.norm, tokens, total, one.after)]
-
-
-def _vectors(n: Notation, value: _Value, tokens: tuple[str, ...]) -> Matrix:
-    return n.matrix(value[0], value[1], tokens, numbered(value[1].shape[1]), VECTORS)
 
 
 def _sublayers(subject: Subject, n: Notation) -> list[_Sublayer]:
@@ -296,6 +256,7 @@ def _sublayers(subject: Subject, n: Notation) -> list[_Sublayer]:
 
 
 _Axes = tuple[Axis, ...]
+_PAIRS: _Axes = ("heads", "tokens", "tokens")
 _SPLIT: _Axes = ("heads", "tokens", "head")
 
 
@@ -308,77 +269,57 @@ def trace_shapes(subject: Subject, name: NotationName = "cs224n") -> ShapeTrace:
     subject.require_sublayers_in_turn()
     n = notation(name)
     with torch.inference_mode():
-        tensors = (*_attention(subject, n), *_rest(subject, n))
+        tensors = (*_attention(subject, n), *_feed_forward(subject, n))
     notes = ["A batch of texts adds an axis in front of every one of them but the weights."]
     if n.columns_are_tokens:
         notes.append("With tokens as columns, a head is a block of rows: a reshape alone, and nothing to transpose.")
     return ShapeTrace("Shapes of a transformer layer", subject.label, name, tensors, tuple(notes))
 
 
-def _attention(subject: Subject, n: Notation) -> list[TensorShape]:
-    passed, symbol = subject.layer_pass.attention, n.symbol
-    heads, mixed = passed.query, passed.mixed
-    vectors: _Axes = ("tokens", "model")
-    pairs: _Axes = ("heads", "tokens", "tokens")
-    rows = [_shape(n, symbol("input"), n.formulas["enter"], subject.layer_pass.before, vectors)]
+def _attention(subject: Subject, n: Notation) -> Iterator[TensorShape]:
+    passed, symbol, module = subject.layer_pass.attention, n.symbol, subject.layer.attention
+    yield _shape(n, symbol("input"), n.formulas["enter"], subject.layer_pass.before)
     if subject.section.norm_placement == "pre":
-        rows.append(_shape(n, symbol("normed_input"), "the norm of every token", passed.value_source, vectors))
-    if not n.columns_are_tokens:
-        apart = heads.transpose(0, 1)
-        rows_of_heads = [_shape(n, "reshape", "the heads apart, so of K and V", apart, ("tokens", "heads", "head"))]
-        rows_of_heads.append(_shape(n, "transpose", "the heads a batch axis", heads, _SPLIT))
+        yield _shape(n, symbol("normed_input"), "the norm of every token", passed.value_source)
+    if subject.has_projections:
+        x = symbol("input")
+        formulas = n.formulas["project"].format(x=x, m=x, v=x).split("   ")
+        for quantity, formula in zip(QUANTITIES, formulas, strict=True):
+            weight, joined = getattr(module, quantity), joined_axis(subject, quantity)
+            made = torch.empty(len(passed.x), len(weight.weight))
+            yield _weights(n, f"w_{quantity}", weight, ("model", joined))
+            yield _shape(n, symbol(quantity), formula, made, ("tokens", joined))
+    if n.columns_are_tokens:
+        yield _shape(n, "reshape", "the heads a batch axis, so of K and V", passed.query, _SPLIT)
     else:
-        rows_of_heads = [_shape(n, "reshape", "the heads a batch axis, so of K and V", heads, _SPLIT)]
-    module = subject.layer.attention.output
-    recombined = [_weights(n, "w_output", module, ("joined", "model"))] if subject.has_projections else []
-    return [
-        *rows,
-        *(_projections(subject, n) if subject.has_projections else ()),
-        *rows_of_heads,
-        _shape(n, "scores", score_formula(subject, n), passed.scores, pairs),
-        _shape(n, symbol("weights"), "softmax of the scores", passed.weights, pairs),
-        _shape(n, symbol("mixed"), n.formulas["mix"], mixed, _SPLIT),
-        _shape(n, symbol("joined"), "the heads side by side", mixed.transpose(0, 1).flatten(1), ("tokens", "joined")),
-        *recombined,
-        _shape(n, symbol("attended"), n.formulas["join"].split("   ")[-1], passed.output, vectors),
-    ]
+        apart = passed.query.transpose(0, 1)
+        yield _shape(n, "reshape", "the heads apart, so of K and V", apart, ("tokens", "heads", "head"))
+        yield _shape(n, "transpose", "the heads a batch axis", passed.query, _SPLIT)
+    yield _shape(n, "scores", score_formula(subject, n), passed.scores, _PAIRS)
+    yield _shape(n, symbol("weights"), "softmax of the scores", passed.weights, _PAIRS)
+    yield _shape(n, symbol("mixed"), n.formulas["mix"], passed.mixed, _SPLIT)
+    joined_heads = passed.mixed.transpose(0, 1).flatten(1)
+    yield _shape(n, symbol("joined"), "the heads side by side", joined_heads, ("tokens", "joined"))
+    if subject.has_projections:
+        yield _weights(n, "w_output", module.output, ("joined", "model"))
+    yield _shape(n, symbol("attended"), n.formulas["join"].split("   ")[-1], passed.output)
 
 
-def _projections(subject: Subject, n: Notation) -> list[TensorShape]:
-    """Q, K and V of all heads side by side, with the matrices that make them."""
-    x = n.symbol("input")
-    formulas = n.formulas["project"].format(x=x, m=x, v=x).split("   ")
-    rows = []
-    for quantity, formula in zip(QUANTITIES, formulas, strict=True):
-        module = getattr(subject.layer.attention, quantity)
-        joined = joined_axis(subject, quantity)
-        made = subject.layer_pass.attention.x.shape[0], module.weight.shape[0]
-        rows += [
-            _weights(n, f"w_{quantity}", module, ("model", joined)),
-            _shape(n, n.symbol(quantity), formula, torch.empty(made), ("tokens", joined)),
-        ]
-    return rows
-
-
-def _rest(subject: Subject, n: Notation) -> list[TensorShape]:
+def _feed_forward(subject: Subject, n: Notation) -> Iterator[TensorShape]:
     passed, module, placement = subject.layer_pass, subject.layer.feed_forward, subject.section.norm_placement
-    vectors: _Axes = ("tokens", "model")
-    gated = "mlp_gated" if subject.section.is_gated else "mlp"
-    rows = [_shape(n, n.symbol("middle"), n.formulas[f"{placement}_attention"], passed.after_attention, vectors)]
+    yield _shape(n, n.symbol("middle"), n.formulas[f"{placement}_attention"], passed.after_attention)
     if passed.after_cross is not None:
-        rows.append(_shape(n, n.symbol("crossed"), n.formulas[f"{placement}_cross"], passed.after_cross, vectors))
+        yield _shape(n, n.symbol("crossed"), n.formulas[f"{placement}_cross"], passed.after_cross)
     if placement == "pre":
-        rows.append(_shape(n, n.symbol("normed_middle"), "the norm of every token", passed.feed_forward_input, vectors))
+        yield _shape(n, n.symbol("normed_middle"), "the norm of every token", passed.feed_forward_input)
     if module.gate is not None:
-        rows.append(_weights(n, "w_gate", module.gate, ("model", "inner")))
-    return [
-        *rows,
-        _weights(n, "w_up", module.up, ("model", "inner")),
-        _shape(n, n.symbol("inner"), "behind the activation", passed.inner, ("tokens", "inner")),
-        _weights(n, "w_down", module.output, ("inner", "model")),
-        _shape(n, n.symbol("mlp"), n.formulas[gated].format(act="f"), passed.feed_forward, vectors),
-        _shape(n, n.symbol("out"), n.formulas[f"{placement}_mlp"], passed.after, vectors),
-    ]
+        yield _weights(n, "w_gate", module.gate, ("model", "inner"))
+    yield _weights(n, "w_up", module.up, ("model", "inner"))
+    yield _shape(n, n.symbol("inner"), "behind the activation", passed.inner, ("tokens", "inner"))
+    yield _weights(n, "w_down", module.output, ("inner", "model"))
+    formula = n.formulas["mlp_gated" if subject.section.is_gated else "mlp"].format(act="f")
+    yield _shape(n, n.symbol("mlp"), formula, passed.feed_forward)
+    yield _shape(n, n.symbol("out"), n.formulas[f"{placement}_mlp"], passed.after)
 
 
 def _weights(n: Notation, quantity: str, module: nn.Module, axes: _Axes) -> TensorShape:
@@ -389,7 +330,7 @@ def _weights(n: Notation, quantity: str, module: nn.Module, axes: _Axes) -> Tens
     return _shape(n, n.symbol(quantity), "learned", weight if turned else weight.T, axes[::-1] if turned else axes)
 
 
-def _shape(n: Notation, name: str, formula: str, values: Tensor, axes: _Axes) -> TensorShape:
+def _shape(n: Notation, name: str, formula: str, values: Tensor, axes: _Axes = VECTORS) -> TensorShape:
     """A tensor with a token a row; of columns, the last two axes change places."""
     sizes = tuple(values.shape)
     if n.columns_are_tokens:

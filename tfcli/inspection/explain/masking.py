@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.inspection.attention.choice import require_place
 from tfcli.inspection.explain import Explanation, Measure, NotationName, Step
 from tfcli.inspection.explain.notation import PAIRS, Notation, notation
 from tfcli.inspection.explain.scoring import masking, scoring
@@ -79,6 +78,7 @@ def explain_lecture_masking(name: NotationName = "inf721") -> Explanation:
         mask = causal_mask(len(tokens), len(tokens))
         _, weights = explicit_attention(scaled[None], torch.eye(len(tokens))[None, None], mask)
     score = n.scores["scaled_dot"]
+    logits = f"{score} + {n.symbol('mask')}"
     root = f"{n.root} = √{LECTURE_HEAD_DIM} = {LECTURE_HEAD_DIM**0.5:.4g}"
     printed = torch.tensor(LECTURE_WEIGHTS)
     steps = (
@@ -89,10 +89,10 @@ def explain_lecture_masking(name: NotationName = "inf721") -> Explanation:
             (n.matrix("scaled", scaled[0], tokens, tokens, PAIRS),),
             note=f"Divided by {root}.",
         ),
-        masking(n, scaled, mask, tokens, (0,), f"{score} + {n.symbol('mask')}"),
+        masking(n, scaled, mask, tokens, (0,), logits),
         Step(
             "Weights",
-            n.formulas["weights"].format(scores=f"{score} + {n.symbol('mask')}"),
+            n.formulas["weights"].format(scores=logits),
             (
                 n.matrix("weights", weights[0, 0], tokens, tokens, PAIRS, kind="weights", sums=True),
                 n.matrix("weights_printed", printed, tokens, tokens, PAIRS, kind="weights", sums=True),
@@ -120,9 +120,7 @@ def explain_masking(subject: Subject, name: NotationName = "bishop", *, head: in
             f"There is no causal mask in {subject.label}: every token sees the whole text",
             "name a decoder or an encoder-decoder",
         )
-    n, total = notation(name), subject.attention.num_heads
-    require_place("head", head, total)
-    heads: Sequence[int] = range(total) if head is None and subject.words is not None else (head or 0,)
+    n, heads = notation(name), subject.heads(head)
     with torch.inference_mode():
         steps = [*scoring(subject, n, heads), *in_parallel(subject, n)]
     return Explanation(_TITLE, f"{subject.label}; heads count from 0", name, tuple(steps))

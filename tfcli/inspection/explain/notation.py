@@ -37,6 +37,7 @@ class Notation:
         names: the symbol of every quantity.
         formulas: what a step computes.
         scores: the formula of each attention score.
+        slips: what the lecture prints otherwise than it computes, by topic.
         root: what scaled scores are divided by.
         columns_are_tokens: every matrix stands transposed.
         turned: the quantities that stand transposed.
@@ -47,6 +48,7 @@ class Notation:
     names: Mapping[str, str]
     formulas: Mapping[str, str]
     scores: Mapping[str, str]
+    slips: Mapping[Literal["attention", "layer"], Sequence[str]]
     root: str
     columns_are_tokens: bool
     turned: frozenset[str]
@@ -87,25 +89,33 @@ class Notation:
             ("columns" if turned else "rows") if sums else None,
         )
 
+    def vectors(self, quantity: str, values: Tensor, tokens: Sequence[str], axes: Axes = VECTORS) -> Matrix:
+        """A quantity with a vector a token, whose dimensions are numbered.
+
+        Shape:
+            values: (T, C)
+        """
+        return self.matrix(quantity, values, tokens, numbered(values.shape[1]), axes)
+
 
 def numbered(size: int) -> tuple[str, ...]:
-    """Labels of dimensions: 0, 1, 2 …"""
+    """Labels of dimensions, from 0."""
     return tuple(map(str, range(size)))
+
+
+@cache
+def lectures() -> dict[str, Any]:
+    """What `notations.toml` holds."""
+    return tomllib.loads((files(__package__) / "notations.toml").read_text("utf-8"))
 
 
 @cache
 def notation(name: NotationName) -> Notation:
     """A lecture's notation by its name."""
-    tables = tomllib.loads((files(__package__) / "notations.toml").read_text("utf-8"))
-    place = get_args(NotationName).index(name)
-
-    def of(table: Mapping[str, list[str]]) -> dict[Any, str]:
-        return {key: spellings[place] for key, spellings in table.items()}
-
-    return Notation(
-        name,
-        **{key: of(tables[key]) for key in ("axes", "names", "formulas", "scores")},
-        root=tables["root"][place],
-        columns_are_tokens=name == "udl",
-        turned=frozenset({"w_output"} if name == "cs224n" else ()),
-    )
+    place, tables = get_args(NotationName).index(name), lectures()
+    columns: dict[str, Any] = {
+        table: {key: spellings[place] for key, spellings in tables[table].items()}
+        for table in ("axes", "names", "formulas", "scores", "slips")
+    }
+    turned = frozenset({"w_output"} if name == "cs224n" else ())
+    return Notation(name, **columns, root=tables["root"][place], columns_are_tokens=name == "udl", turned=turned)

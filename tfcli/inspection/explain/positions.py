@@ -1,16 +1,16 @@
 """Positions step by step: wavelengths, angles, the table, and how it joins a text's embeddings."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfcli.inspection.explain import Explanation, Matrix, Measure, NotationName, PositionExplanation, Spelling, Step
-from tfcli.inspection.explain.notation import VECTORS, Notation, notation, numbered
+from tfcli.inspection.explain import Explanation, Measure, NotationName, PositionExplanation, Spelling, Step
+from tfcli.inspection.explain.notation import Notation, lectures, notation, numbered
 from tfcli.inspection.explain.subject import Subject, toy_words
 from tfcli.inspection.passes import record_attention
 from tfcli.inspection.positions.shift import fitted
@@ -22,30 +22,8 @@ from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 from tfcli.runs.load import LoadedRun
 
-SPELLINGS = (
-    Spelling(
-        "Bishop",
-        "bishop",
-        ("r_ni = sin(n / L^(i/D))      i even", "r_ni = cos(n / L^((i−1)/D))  i odd"),
-        "x̃_n = x_n + r_n",
-        "position n, dimension i, size D, base L",
-    ),
-    Spelling("UDL", "udl", (), "X + Π, every column of Π another", "a token a column, size D"),
-    Spelling("CS224n", "cs224n", (), "x_1:n and the position representation added", "token i, size d"),
-    Spelling(
-        "INF721",
-        "inf721",
-        ("PE_(t,2i)   = sin(t / 10000^(2i/d))", "PE_(t,2i+1) = cos(t / 10000^(2i/d))"),
-        "x^<t> and its PE added",
-        "position t, pair i, size d, base 10000",
-    ),
-    Spelling(
-        "Encoder notes",
-        None,
-        ("p_j^(i) = sin(i / 10000^(j/D))      j even", "p_j^(i) = cos(i / 10000^((j−1)/D))  j odd"),
-        "x^(i) = e^(i) + p^(i)",
-        "position i, dimension j, size D, base 10000",
-    ),
+SPELLINGS = tuple(
+    Spelling(**{"notation": None, **one, "formulas": tuple(one["formulas"])}) for one in lectures()["spellings"]
 )
 
 
@@ -93,21 +71,17 @@ def undefined_dimensions(size: int) -> list[int]:
     return [i for i in range(size) if i not in defined]
 
 
-def from_zero(size: int, base: float) -> float:
-    """What the best linear map from r_n to r_{n+1} leaves, by |r_{n+1}|, with i from 0."""
-    return _left_over(np.arange(size), size, base)
+def from_zero(size: int, base: float, first: int = 0) -> float:
+    """What the best linear map from r_n to r_{n+1} leaves, by |r_{n+1}|, with i from `first` on."""
+    dimensions, positions = np.arange(first, size + first), np.arange(max(64, 6 * size))[:, None]
+    angles = positions / base ** ((dimensions - dimensions % 2) / size)
+    table = np.where(dimensions % 2, np.cos(angles), np.sin(angles))
+    return fitted(table.astype(np.float32).astype(np.float64), 1)[1]
 
 
 def from_one(size: int, base: float) -> float:
     """The same with i from 1 to D: cos n first, then pairs, and last a sine alone."""
-    return _left_over(np.arange(1, size + 1), size, base)
-
-
-def _left_over(dimensions: "np.ndarray[tuple[int], np.dtype[np.int64]]", size: int, base: float) -> float:
-    positions = np.arange(max(64, 6 * size))[:, None]
-    angles = positions / base ** ((dimensions - dimensions % 2) / size)
-    table = np.where(dimensions % 2, np.cos(angles), np.sin(angles))
-    return fitted(torch.from_numpy(table).float().double().numpy(), 1)[1]
+    return from_zero(size, base, first=1)
 
 
 _WORKED = 16
@@ -165,14 +139,9 @@ def _wavelengths(size: int, base: float) -> Step:
 
 def _angles(n: Notation, rows: int, size: int, base: float) -> Step:
     even = torch.arange(size) // 2 * 2
-    angles = torch.arange(rows)[:, None] / base ** (even.double() / size)
-    matrix = n.matrix("positions", angles, numbered(rows), numbered(size), VECTORS)
-    return Step(
-        "Angles: position times speed",
-        "n ω_j",
-        (Matrix("angles", matrix.values, matrix.rows, matrix.columns, matrix.axes),),
-        note="Both dimensions of a pair have the same angle.",
-    )
+    matrix = n.vectors("positions", torch.arange(rows)[:, None] / base ** (even.double() / size), numbered(rows))
+    note = "Both dimensions of a pair have the same angle."
+    return Step("Angles: position times speed", "n ω_j", (replace(matrix, name="angles"),), note=note)
 
 
 def _table(n: Notation, name: NotationName, table: Tensor, base: float) -> Step:
@@ -185,18 +154,17 @@ def _table(n: Notation, name: NotationName, table: Tensor, base: float) -> Step:
     return Step(
         "Sine in even dimensions, cosine in odd ones",
         f"{n.symbol('positions')}: the sine or the cosine of each angle",
-        (n.matrix("positions", table, numbered(rows), numbered(size), VECTORS),),
+        (n.vectors("positions", table, numbered(rows)),),
         note=lines,
     )
 
 
 def _joined(n: Notation, tokens: Sequence[str], embedded: Tensor, added: Tensor, remark: str) -> Step:
-    dimensions = numbered(embedded.shape[1])
     sums = {"embedded": embedded, "positions": added, "input": embedded + added}
     return Step(
         "Added to the embeddings",
         f"{n.symbol('input')} = {n.symbol('embedded')} + {n.symbol('positions')}",
-        tuple(n.matrix(name, values, tokens, dimensions, VECTORS) for name, values in sums.items()),
+        tuple(n.vectors(name, values, tokens) for name, values in sums.items()),
         note=remark,
     )
 
@@ -209,14 +177,14 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
     joined = torch.cat((embedded, positions), dim=1)
     weight = _weights(size + part, size).to(embedded)
     apart = embedded @ weight[:size] + positions @ weight[size:]
-    matrix = n.matrix("input", joined, tokens, numbered(size + part), VECTORS)
-    axes = tuple(f"({axis} + {part})" if axis == n.axes["model"] else axis for axis in matrix.axes)
-    difference = _largest(joined @ weight - apart)
+    matrix = n.vectors("input", joined, tokens)
+    first, second = (f"({axis} + {part})" if axis == n.axes["model"] else axis for axis in matrix.axes)
+    meaning = "of [x; p] W and x W_x + p W_p: one matrix is two, and their results add"
     return Step(
         "Or concatenated",
         f"({n.symbol('embedded')}, {n.symbol('positions')}): {size} + {part} numbers a token",
-        (Matrix("concatenated", matrix.values, matrix.rows, matrix.columns, axes),),  # type: ignore[arg-type]
-        (Measure("difference", difference, "of [x; p] W and x W_x + p W_p: one matrix is two, and their results add"),),
+        (replace(matrix, name="concatenated", axes=(first, second)),),
+        (Measure("difference", _largest(joined @ weight - apart), meaning),),
         "Nothing is overlaid, and every matrix behind it has more rows (model.position_merge = 'concat').",
     )
 
@@ -224,36 +192,31 @@ def _concatenated(n: Notation, tokens: Sequence[str], embedded: Tensor, base: fl
 def _into_queries_and_keys(n: Notation, embedded: Tensor, added: Tensor) -> Step:
     """Q and K are projected from X + P, V from X (model.position_merge = "query_key")."""
     attention = _attention(embedded.shape[1])
-    after = _values(attention, embedded) + added - _values(attention, embedded + added)
-    x, p = n.symbol("embedded"), n.symbol("positions")
-    query, key, values = (n.symbol(name) for name in ("query", "key", "value"))
-    about = f"difference in {values} of adding {p} there and before it"
+    x, p, query, key, values = (n.symbol(name) for name in ("embedded", "positions", "query", "key", "value"))
     shape = " × ".join(str(size) for size in embedded.shape[:: -1 if n.columns_are_tokens else 1])
     note = (
         "What is mixed is then free of positions; which tokens are mixed is not (model.position_merge = 'query_key')."
     )
+    measures = []
     if len(embedded) < 2:
         note += f"\nChanges of {values} with the places of tokens take two tokens at least: this text has one."
+    else:
+        moved = added.roll(1, dims=0)  # every token takes the place of the one before it
+        to_all = _values(attention, embedded + moved) - _values(attention, embedded + added)
+        to_two = _values(attention, embedded, moved) - _values(attention, embedded, added)
+        about = f"change of {values} when the positions of the tokens change"
+        measures.append(Measure("added to all", _largest(to_all), about))
+        about = f"the same: {values} is projected from {x}, without {p}"
+        measures.append(Measure("queries and keys alone", _largest(to_two), about))
+    after = _values(attention, embedded) + added - _values(attention, embedded + added)
+    about = f"difference in {values} of adding {p} there and before it"
     return Step(
         "Or into queries and keys alone",
         f"{query} and {key} from {x} + {p}, {values} from {x}, in every layer; each {shape}",
         (),
-        (*_moved(n, attention, embedded, added), Measure("after the projection", _largest(after), about)),
+        (*measures, Measure("after the projection", _largest(after), about)),
         note,
     )
-
-
-def _moved(n: Notation, attention: MultiHeadAttention, embedded: Tensor, added: Tensor) -> Iterator[Measure]:
-    """How far values move when every token takes the place of the one before it; one token has none to take."""
-    if len(embedded) < 2:
-        return
-    moved = added.roll(1, dims=0)
-    to_all = _values(attention, embedded + moved) - _values(attention, embedded + added)
-    to_two = _values(attention, embedded, moved) - _values(attention, embedded, added)
-    x, p, values = (n.symbol(name) for name in ("embedded", "positions", "value"))
-    yield Measure("added to all", _largest(to_all), f"change of {values} when the positions of the tokens change")
-    about = f"the same: {values} is projected from {x}, without {p}"
-    yield Measure("queries and keys alone", _largest(to_two), about)
 
 
 def _attention(size: int) -> MultiHeadAttention:
@@ -300,42 +263,31 @@ def toy_embeddings(text: str, size: int, seed: int = 0) -> tuple[tuple[str, ...]
 
 
 def entrance(subject: Subject, n: Notation) -> Step:
-    """X, and where it comes from."""
-    return _reading(subject, n) if subject.words is None else _embedding(subject, n)
-
-
-def _embedding(subject: Subject, n: Notation) -> Step:
-    words = subject.words
-    assert words is not None
-    tokens, dimensions = subject.query_tokens, numbered(subject.section.d_model)
-    one_hot = F.one_hot(words.ids, len(words.vocabulary)).float()
-    return Step(
-        "Words and positions",
-        n.formulas["embed"],
-        (
+    """X, and where it comes from: of a toy its words and positions, of a run what the attention reads."""
+    words, passed, tokens = subject.words, subject.attention_pass, subject.query_tokens
+    if words is not None:
+        one_hot = F.one_hot(words.ids, len(words.vocabulary)).float()
+        matrices = (
             n.matrix("one_hot", one_hot, tokens, words.vocabulary, ("tokens", "vocab")),
-            n.matrix("table", words.table, words.vocabulary, dimensions, ("vocab", "model")),
-            n.matrix("embedded", one_hot @ words.table, tokens, dimensions, VECTORS),
-            n.matrix("positions", words.positions, tokens, dimensions, VECTORS),
-            n.matrix("input", subject.passed.last.embedded, tokens, dimensions, VECTORS),
-        ),
-        note=f"A one-hot vector picks its word's vector from {n.symbol('table')}; "
-        f"{n.symbol('positions')} holds sines and cosines of the position.",
-    )
-
-
-def _reading(subject: Subject, n: Notation) -> Step:
-    passed, size = subject.attention_pass, subject.section.d_model
-    matrices = [n.matrix("input", passed.x, subject.query_tokens, numbered(size), VECTORS)]
-    notes = []
+            n.vectors("table", words.table, words.vocabulary, ("vocab", "model")),
+            n.vectors("embedded", one_hot @ words.table, tokens),
+            n.vectors("positions", words.positions, tokens),
+            n.vectors("input", subject.passed.last.embedded, tokens),
+        )
+        note = (
+            f"A one-hot vector picks its word's vector from {n.symbol('table')}; "
+            f"{n.symbol('positions')} holds sines and cosines of the position."
+        )
+        return Step("Words and positions", n.formulas["embed"], matrices, note=note)
+    read, notes = [n.vectors("input", passed.x, tokens)], []
     if subject.is_cross:
-        matrices.append(n.matrix("memory", passed.memory, subject.key_tokens, numbered(size), VECTORS))
+        read.append(n.vectors("memory", passed.memory, subject.key_tokens))
         notes.append(f"{n.symbol('memory')} is the encoder's output: keys and values come from it.")
     if subject.section.norm_placement == "pre":
         notes.append("The norm stands before attention: these are normalised vectors.")
     if subject.signal.added is not None:
         notes.append("Positions are added to what queries and keys are projected from, and not to values.")
-    return Step("What the attention reads", n.formulas["enter"], tuple(matrices), note="\n".join(notes))
+    return Step("What the attention reads", n.formulas["enter"], tuple(read), note="\n".join(notes))
 
 
 @dataclass(frozen=True)
@@ -365,21 +317,24 @@ def embedded_by_run(run: LoadedRun, text: str) -> Embedded:
     vectors = F.embedding(torch.tensor(ids, device=run.device), embedding.weight) * embedding.scale
     if embedding.token_types is not None:
         vectors = vectors + embedding.token_types[0]
-    adds = embedding.has_positions and not embedding.concatenates
-    added = embedding.position_rows(Span(0, len(ids))) if adds else None
-    remark = f"These are the run's own positions: {section.positions}."
-    if not adds:
-        elsewhere = _elsewhere(section.positions, section.position_merge)
+    added = None
+    if embedding.has_positions and not embedding.concatenates:
+        added = embedding.position_rows(Span(0, len(ids))).cpu()
+        remark = f"These are the run's own positions: {section.positions}."
+    else:
+        elsewhere = _ELSEWHERE.get(section.positions) or _ELSEWHERE.get(section.position_merge, "elsewhere")
         remark = f"The run has {section.positions} positions, {elsewhere}: the formula's numbers stand in for them."
     if section.embedding_norm:
         remark += " A norm follows."
-    return Embedded(run.tokenizer.labels(ids), vectors.float().cpu(), None if added is None else added.cpu(), remark)
+    return Embedded(run.tokenizer.labels(ids), vectors.float().cpu(), added, remark)
 
 
-def _elsewhere(positions: str, merge: str) -> str:
-    """Where positions that are not added come in."""
-    if positions == "none":
-        return "none at all"
-    return {"rotary": "which turn queries and keys", "alibi": "added to the scores", "t5": "added to the scores"}.get(
-        positions, {"concat": "concatenated", "query_key": "in queries and keys alone"}.get(merge, "elsewhere")
-    )
+_ELSEWHERE = {
+    "none": "none at all",
+    "rotary": "which turn queries and keys",
+    "alibi": "added to the scores",
+    "t5": "added to the scores",
+    "concat": "concatenated",
+    "query_key": "in queries and keys alone",
+}
+"""Where positions come in that are not added to the embedding, by their kind or by how they are joined."""

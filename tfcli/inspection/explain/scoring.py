@@ -1,127 +1,56 @@
-"""Where a lecture prints something else than what it computes, and which of it an explanation meets."""
+"""Attention scores and weights step by step: projections, heads, score, positions, mask and softmax."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from tfcli.inspection.explain import Matrix, MatrixKind, NotationName, Step
+from tfcli.inspection.explain import Matrix, MatrixKind, Step
 from tfcli.inspection.explain.notation import PAIRS, Axes, Axis, Notation, numbered
 from tfcli.inspection.explain.subject import Subject
 from tfcli.layers.attention import dot_scores
-
-Topic = Literal["attention", "layer"]
-
-SLIPS: Mapping[NotationName, Mapping[Topic, tuple[str, ...]]] = {
-    "bishop": {
-        "attention": (
-            "The slides give W⁽q⁾, W⁽k⁾ and W⁽v⁾ the sizes of Q, K and V, N × D_k and N × D_v: X W needs D × D_k and "
-            "D × D_v.",
-            "They give W⁽o⁾ the size H·D_v × D after calling the number of heads C: it is C·D_v × D.",
-        ),
-        "layer": (
-            "The slides call Y a linear transformation of X: it is linear in the values, and not in X, as "
-            "`explain attention` measures.",
-        ),
-    },
-    "udl": {
-        "attention": (
-            "The notes leave the prime off the sum below a[x_n, x_m], k_mᵀ q_n inside Σ over m′: it is k_m′ᵀ q_n.",
-            "They write xᵀy = |x| |y| θ: it is the cosine of θ.",
-            "Their formula adds Π to V, K and Q; their sentence adds it to X, and so do we "
-            "(model.position_merge = 'query_key' keeps it from the values).",
-        ),
-        "layer": (
-            "The notes say that LayerNorm takes statistics across tokens: it takes them over the D numbers of a token. "
-            "Across tokens they would tell a token of its future.",
-        ),
-    },
-    "cs224n": {
-        "attention": (
-            "Equation 24 concatenates the values v_i⁽ℓ⁾: it is the heads' outputs h_i⁽ℓ⁾ of equation 22.",
-            "The text gives a head's output the size d × d/k and all of them d × d: of n tokens, n × d/k and n × d.",
-            "Equation 32 divides by √d, in its notation of a single head; k heads divide by √(d/k).",
-        ),
-        "layer": (
-            "Equations 27 and 28 leave out ε, without which a token of equal numbers is divided by 0, and the hat of "
-            "μ̂_i below the root.",
-        ),
-    },
-    "inf721": {
-        "attention": ("The slide writes X_e = E X: with one-hot rows it is X E, T_x × |V| times |V| × d_model.",),
-        "layer": ("The slide writes X_e = E X: with one-hot rows it is X E, T_x × |V| times |V| × d_model.",),
-    },
-}
-
-ENCODER_NOTES = (
-    "Encoder notes (004) print V = X W_q and K ∈ N × d_v: V = X W_v, and K is N × d_k as Q is, or Q Kᵀ would not be.",
-    "They stack the heads on top of each other before W_O: side by side, N × h·d_v, they meet its h·d_v rows.",
-)
-
-
-def slips(name: NotationName, topic: Topic) -> tuple[str, ...]:
-    """What the lecture of a notation prints otherwise on a topic."""
-    return SLIPS[name].get(topic, ())
-
 
 QUANTITIES = ("query", "key", "value")
 
 
 def projections(subject: Subject, n: Notation) -> Step:
     """W^q, W^k, W^v, and Q, K, V of all heads side by side."""
-    passed = subject.attention_pass
     matrices: list[Matrix] = []
     for quantity in QUANTITIES:
         module = getattr(subject.attention, quantity)
         assert isinstance(module, nn.Linear)
         matrices += projection(n, quantity, module, ("model", joined_axis(subject, quantity)))
     for quantity in QUANTITIES:
-        split: Tensor = getattr(passed, quantity)
-        joined = split.transpose(0, 1).flatten(1)
-        matrices.append(n.matrix(quantity, joined, _tokens(subject, quantity), numbered(joined.shape[1]), _SIZES))
+        joined = getattr(subject.attention_pass, quantity).transpose(0, 1).flatten(1)
+        matrices.append(n.vectors(quantity, joined, _tokens(subject, quantity), ("tokens", "joined")))
     x, m = n.symbol("input"), n.symbol("memory" if subject.is_cross else "input")
     return Step(
         "Queries, keys and values", n.formulas["project"].format(x=x, m=m, v=m), tuple(matrices), note=_note(subject, n)
     )
 
 
-_SIZES: Axes = ("tokens", "joined")
-
-
 def projection(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> list[Matrix]:
     """The matrix of a linear map as the lectures have it, (in, out), and its bias where there is one."""
     matrices = [transposed(n, f"w_{quantity}", module, axes)]
     if module.bias is not None:
-        columns = numbered(len(module.bias))
-        matrices.append(n.matrix(f"b_{quantity}", module.bias[None], ("1",), columns, ("one", axes[1])))
+        matrices.append(n.vectors(f"b_{quantity}", module.bias[None], ("1",), ("one", axes[1])))
     return matrices
 
 
 def transposed(n: Notation, quantity: str, module: nn.Linear, axes: Axes) -> Matrix:
     """The matrix of a linear map, which PyTorch keeps as (out, in), as (in, out)."""
-    weight = module.weight.T
-    return n.matrix(quantity, weight, numbered(weight.shape[0]), numbered(weight.shape[1]), axes)
+    return n.vectors(quantity, module.weight.T, numbered(module.in_features), axes)
 
 
 def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     """Each head's part of Q, K and V."""
-    size = subject.attention.head_dim
     matrices = [
-        n.matrix(
-            quantity,
-            getattr(subject.attention_pass, quantity)[head],
-            _tokens(subject, quantity),
-            tuple(str(head * size + i) for i in range(size)),
-            ("tokens", "head"),
-            head=head,
-        )
+        part
         for quantity in QUANTITIES
-        for head in heads
+        for part in head_vectors(subject, n, quantity, getattr(subject.attention_pass, quantity), heads, alone=False)
     ]
-    total, model = subject.attention.num_heads, subject.section.d_model
-    whole = total * size == model
-    note = f"{n.axes['head']} = {model} / {total} = {size}: " if whole else ""
+    size, total, model = subject.attention.head_dim, subject.attention.num_heads, subject.section.d_model
+    note = f"{n.axes['head']} = {model} / {total} = {size}: " if total * size == model else ""
     note += f"head 0 takes columns 0 to {size - 1} of each, head 1 the next {size}, and so on."
     if n.columns_are_tokens:
         note = note.replace("columns", "rows")
@@ -132,8 +61,33 @@ def split(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     return Step("Split into heads", n.formulas["split"], tuple(matrices), note=note)
 
 
+def head_vectors(
+    subject: Subject, n: Notation, quantity: str, values: Tensor, heads: Sequence[int], *, alone: bool
+) -> tuple[Matrix, ...]:
+    """The vectors of every head, whose dimensions are numbered through all heads.
+
+    Args:
+        alone: whether the only head goes without a number.
+
+    Shape:
+        values: (H, T, Dh)
+    """
+    size, tokens = subject.attention.head_dim, _tokens(subject, quantity)
+    return tuple(
+        n.matrix(
+            quantity,
+            values[head],
+            tokens,
+            [str(head * size + i) for i in range(size)],
+            ("tokens", "head"),
+            head=None if alone else head,
+        )
+        for head in heads
+    )
+
+
 def _tokens(subject: Subject, quantity: str) -> tuple[str, ...]:
-    return subject.query_tokens if quantity == "query" else subject.key_tokens
+    return subject.key_tokens if quantity in ("key", "value") else subject.query_tokens
 
 
 def joined_axis(subject: Subject, quantity: str) -> Axis:
@@ -143,23 +97,18 @@ def joined_axis(subject: Subject, quantity: str) -> Axis:
 
 
 def _note(subject: Subject, n: Notation) -> str:
-    section, notes = subject.section, []
-    if section.attention_bias and n.name != "udl":
-        notes.append(
-            f"A bias is added to every row: {n.symbol('b_query')}, {n.symbol('b_key')}, {n.symbol('b_value')}."
-        )
-    if not section.attention_bias and n.name == "udl":
-        notes.append("Here every β is 0 (model.attention_bias = false), and the maps are linear.")
-    if subject.attention.num_kv_heads != subject.attention.num_heads:
-        notes.append(
-            f"{subject.attention.num_heads} heads of queries share {subject.attention.num_kv_heads} of keys and values"
-            ", repeated here."
-        )
-    if section.query_key_norm:
-        notes.append("Queries and keys are normalised a head at a time after the projection.")
-    if subject.signal.rotation is not None:
-        notes.append("Rotary positions turn queries and keys after the projection: these are turned.")
-    return "\n".join(notes)
+    section, attention, biased = subject.section, subject.attention, [n.symbol(f"b_{one}") for one in QUANTITIES]
+    notes = {
+        f"A bias is added to every row: {', '.join(biased)}.": section.attention_bias and n.name != "udl",
+        "Here every β is 0 (model.attention_bias = false), and the maps are linear.": not section.attention_bias
+        and n.name == "udl",
+        f"{attention.num_heads} heads of queries share {attention.num_kv_heads} of keys and values, repeated "
+        "here.": attention.num_kv_heads != attention.num_heads,
+        "Queries and keys are normalised a head at a time after the projection.": section.query_key_norm,
+        "Rotary positions turn queries and keys after the projection: these are turned.": subject.signal.rotation
+        is not None,
+    }
+    return "\n".join(note for note, applies in notes.items() if applies)
 
 
 def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
@@ -173,7 +122,7 @@ def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     if not mask.all():
         logits += f" + {n.symbol('mask')}"
         steps.append(masking(n, subject.attention_pass.scores, mask, subject.query_tokens, heads, logits))
-    weights = _each(subject, n, "weights", subject.attention_pass.weights, heads, "weights", sums=True)
+    weights = head_pairs(subject, n, "weights", subject.attention_pass.weights, heads, "weights", sums=True)
     formula = n.formulas["weights_alone" if subject.is_plain else "weights"].format(scores=logits)
     over = "column" if n.columns_are_tokens else "row"
     note = f"Every weight is at least 0, and each {over} sums to 1: what its query takes of every key."
@@ -191,15 +140,12 @@ def masking(
     """
     added = torch.zeros(mask.shape).masked_fill(~mask.cpu(), -torch.inf)
     matrices = [n.matrix("mask", added, tokens, tokens, PAIRS, kind="mask")]
-    alone = len(scores) == 1
-    matrices += [
-        n.matrix("masked", scores[head].cpu() + added, tokens, tokens, PAIRS, head=None if alone else head)
-        for head in heads
-    ]
-    causal = bool(mask.tril().sum() == mask.sum() == mask.shape[0] * (mask.shape[0] + 1) // 2)
-    note = "−∞ stands where a key comes after its query: e^−∞ = 0, so that no weight is left for the future."
-    if not causal:
-        note = "−∞ stands where a key is too far from its query, or comes after it: e^−∞ = 0."
+    for head in heads:
+        number = None if len(scores) == 1 else head
+        matrices.append(n.matrix("masked", scores[head].cpu() + added, tokens, tokens, PAIRS, head=number))
+    note = "−∞ stands where a key is too far from its query, or comes after it: e^−∞ = 0."
+    if torch.equal(mask, torch.ones_like(mask).tril()):
+        note = "−∞ stands where a key comes after its query: e^−∞ = 0, so that no weight is left for the future."
     return Step("Mask", n.formulas["masked"].format(scores=formula), tuple(matrices), note=note)
 
 
@@ -208,7 +154,7 @@ def _scores(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     if score == "additive":
         return [_additive(subject, n, heads)]
     raw = dot_scores(passed.query, passed.key, 1.0)
-    matrices = _each(subject, n, "raw_alone" if subject.is_plain else "raw", raw, heads)
+    matrices = head_pairs(subject, n, "raw_alone" if subject.is_plain else "raw", raw, heads)
     formula = n.scores["parameter_free" if subject.is_plain else "dot"]
     first = Step("Scores", formula, matrices, note=_raw_note(n, score))
     capped = subject.section.attention_softcap is not None
@@ -217,7 +163,7 @@ def _scores(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     scaled = subject.attention.score(passed.query[None], passed.key[None])[0]
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
     title = " and ".join([*["scaled"] * (score == "scaled_dot"), *["capped"] * capped]).capitalize()
-    return [first, Step(title, formula, _each(subject, n, "scaled", scaled, heads), note=_divisor(subject, n))]
+    return [first, Step(title, formula, head_pairs(subject, n, "scaled", scaled, heads), note=_divisor(subject, n))]
 
 
 def score_formula(subject: Subject, n: Notation) -> str:
@@ -231,30 +177,25 @@ def _additive(subject: Subject, n: Notation, heads: Sequence[int]) -> Step:
     """Bahdanau's score: a learned vector on what query and key come to together."""
     passed, weight = subject.attention_pass, subject.attention.score.weight
     assert weight is not None
-    size = subject.attention.head_dim
-    labels = tuple(str(head) for head in heads)
-    vectors = n.matrix("score_vector", weight[list(heads)], labels, numbered(size), ("heads", "head"))
+    vectors = n.vectors("score_vector", weight[list(heads)], [*map(str, heads)], ("heads", "head"))
     scores = subject.attention.score(passed.query[None], passed.key[None])[0]
-    matrices = (vectors, *_each(subject, n, "scaled", scores, heads))
+    matrices = (vectors, *head_pairs(subject, n, "scaled", scores, heads))
     formula = n.formulas["scaled"].format(scores=score_formula(subject, n))
     note = f"{n.symbol('score_vector')} holds a vector a head. Nothing to divide by: |tanh| stays below 1."
-    if subject.section.attention_softcap is not None:
-        note += f"\n{_cap(subject.section.attention_softcap)}"
-    return Step("Additive scores", formula, matrices, note=note)
+    return Step("Additive scores", formula, matrices, note="\n".join([note, *_cap(subject)]))
 
 
 def _bias(subject: Subject, n: Notation, heads: Sequence[int], logits: str) -> Step:
-    bias = subject.attention_pass.bias
-    assert bias is not None
-    matrices = _each(subject, n, "bias", bias, heads) + _each(
-        subject, n, "scaled", subject.attention_pass.scores, heads
-    )
+    passed = subject.attention_pass
+    assert passed.bias is not None
+    matrices = head_pairs(subject, n, "bias", passed.bias, heads)
+    matrices += head_pairs(subject, n, "scaled", passed.scores, heads)
     note = f"{subject.section.positions} positions add a number for the distance of query and key."
     formula = n.formulas["scaled"].format(scores=f"{logits} + {n.symbol('bias')}")
     return Step("Positions", formula, matrices, note=note)
 
 
-def _each(
+def head_pairs(
     subject: Subject,
     n: Notation,
     quantity: str,
@@ -264,9 +205,12 @@ def _each(
     *,
     sums: bool = False,
 ) -> tuple[Matrix, ...]:
-    """A matrix of queries and keys for every head."""
-    rows, columns = subject.query_tokens, subject.key_tokens
-    alone = subject.attention.num_heads == 1
+    """A matrix of queries and keys for every head; the only one goes without a number.
+
+    Shape:
+        values: (H, T, S)
+    """
+    rows, columns, alone = subject.query_tokens, subject.key_tokens, subject.attention.num_heads == 1
     return tuple(
         n.matrix(quantity, values[head], rows, columns, PAIRS, head=None if alone else head, kind=kind, sums=sums)
         for head in heads
@@ -287,10 +231,10 @@ def _divisor(subject: Subject, n: Notation) -> str:
     if subject.section.attention_score == "scaled_dot":
         of = f": the size of one head, not of the model (√{model} = {model**0.5:.4g})" if total > 1 else ""
         notes.append(f"Divided by {n.root} = √{size} = {size**0.5:.4g}{of}.")
-    if subject.section.attention_softcap is not None:
-        notes.append(_cap(subject.section.attention_softcap))
-    return "\n".join(notes)
+    return "\n".join(notes + _cap(subject))
 
 
-def _cap(cap: float) -> str:
-    return f"Capped: c tanh(score / c) with c = {cap:g} stays between −{cap:g} and {cap:g} (Gemma 2)."
+def _cap(subject: Subject) -> list[str]:
+    cap = subject.section.attention_softcap
+    said = "Capped: c tanh(score / c) with c = {0:g} stays between −{0:g} and {0:g} (Gemma 2)."
+    return [] if cap is None else [said.format(cap)]

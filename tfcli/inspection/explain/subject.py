@@ -1,5 +1,6 @@
 """A model small enough to print: words are its tokens, its weights are drawn from a seed, nothing is learned."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -71,11 +72,7 @@ class Subject:
         return self.section.attention_score != "parameter_free"
 
     def require_sublayers_in_turn(self) -> None:
-        """Refuse what shows a layer as its sublayers one after the other.
-
-        Raises:
-            UsageError: they read the same vectors.
-        """
+        """Refuse, by a `UsageError`, a layer whose sublayers read the same vectors."""
         if self.section.parallel_residual:
             raise UsageError(
                 "With model.parallel_residual = true attention and feed-forward stand side by side, and this picture "
@@ -92,6 +89,16 @@ class Subject:
     def is_cross(self) -> bool:
         """Whether keys and values are those of another text."""
         return self.attention.cross
+
+    def heads(self, head: int | None) -> Sequence[int]:
+        """The head that is asked for; without one all of a toy, and the first of a run.
+
+        Raises:
+            UsageError: there is no such head.
+        """
+        total = self.attention.num_heads
+        require_place("head", head, total)
+        return range(total) if head is None and self.words is not None else (head or 0,)
 
 
 EXAMPLE = "Lucas will travel"
@@ -120,7 +127,9 @@ def toy(
     words = toy_words(text)
     if d_model % heads:
         raise UsageError(f"--d-model {d_model} is not divisible by --heads {heads}", "choose a multiple")
-    vocabulary = _vocabulary(words)
+    vocabulary = tuple(dict.fromkeys(words))
+    if len(vocabulary) == 1:
+        vocabulary += ("<unk>",)  # a model has two tokens at least
     section = ModelSection(
         architecture=architecture,
         vocab_size=len(vocabulary),
@@ -183,12 +192,6 @@ def drawn(
     )
 
 
-def _vocabulary(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Every word once, in the order of the text; a model has two at least."""
-    found = tuple(dict.fromkeys(words))
-    return found if len(found) > 1 else (*found, "<unk>")
-
-
 def of_run(
     run: LoadedRun, text: str, *, target: str | None = None, kind: AttentionKind | None = None, layer: int = 0
 ) -> Subject:
@@ -202,15 +205,16 @@ def of_run(
     if not text.strip():
         raise UsageError("The text is empty", "give a few words")
     inputs = read_text(run, text, target)
-    stack = _stack(run, kind)
+    side = "encoder" if kind == "encoder_self" else "decoder"
+    stack = getattr(run.model, side if run.architecture == "encoder-decoder" else "stack")
+    assert isinstance(stack, Stack)
     require_place("layer", layer, len(stack.layers))
     tensors = inputs.tensors(run.device)
     with torch.inference_mode():
         passed = record_model(run.model, tensors)
-    found = passed.encoder if kind == "encoder_self" else passed.decoder
     module = stack.layers[layer]
-    assert found is not None and isinstance(module, TransformerLayer)
-    layer_pass = found.layers[layer]
+    assert isinstance(module, TransformerLayer)
+    layer_pass: LayerPass = getattr(passed, side).layers[layer]
     attention = module.cross_attention if kind == "cross" else module.attention
     attention_pass = layer_pass.cross if kind == "cross" else layer_pass.attention
     assert attention is not None and attention_pass is not None
@@ -228,12 +232,3 @@ def of_run(
         query_tokens=tuple(run.tokenizer.labels(queries)),
         key_tokens=tuple(run.tokenizer.labels(keys)),
     )
-
-
-def _stack(run: LoadedRun, kind: AttentionKind) -> Stack:
-    if run.architecture == "encoder-decoder":
-        stack = run.model.encoder if kind == "encoder_self" else run.model.decoder
-    else:
-        stack = run.model.stack
-    assert isinstance(stack, Stack)
-    return stack
