@@ -35,7 +35,7 @@ from tfcli.inspection.explain import (
 Kept = list[int | None]
 """Indices in their order; None: a gap."""
 
-GAP = 2
+_GAP = 2
 """Cells of the "…" that stands for columns left out."""
 
 
@@ -47,22 +47,16 @@ def kept_columns(widths: Sequence[int], room: int) -> Kept:
     """
     if sum(widths) <= room:
         return list(range(len(widths)))
-    left, first = room - widths[-1] - GAP, 0
+    left, first = room - widths[-1] - _GAP, 0
     while first < len(widths) - 2 and widths[first] <= left:
         left -= widths[first]
         first += 1
     return [*range(max(1, first)), None, len(widths) - 1]
 
 
-def kept_rows(rows: int, most: int, shown: int) -> Kept:
-    """All rows if there are at most `most`; else `shown` lines: the first ones, a gap, and the last.
-
-    >>> kept_rows(4, 4, 3), kept_rows(9, 4, 3)
-    ([0, 1, 2, 3], [0, None, 8])
-    """
-    if rows <= most:
-        return list(range(rows))
-    return [*range(shown - 2), None, rows - 1]
+def _kept_rows(rows: int) -> Kept:
+    """All rows if there are few; else the first ones, a gap, and the last."""
+    return list(range(rows)) if rows <= _MOST_ROWS else [*range(_SHOWN_ROWS - 2), None, rows - 1]
 
 
 HIDDEN = "−∞"
@@ -107,131 +101,92 @@ def _decimals(largest: float) -> int:
 
 
 _LONGEST_LABEL = 12
-MOST_ROWS = 12
-"""Lines of a matrix that is shown whole."""
-_SHOWN_ROWS = 6
-"""Of a matrix with more."""
+_MOST_ROWS, _SHOWN_ROWS = 12, 6
+"""Lines of a matrix that is shown whole, and of one with more."""
 _SUM = 6
-_GRID_NARROWEST = 2
+_LEAST_COLUMN = 2
 """Cells of a column at least: a digit and a space."""
-_BOLD, _GRID_DIM = Style(bold=True), Style(dim=True)
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Lines of `width` cells each."""
+    """A matrix that is drawn: lines of `width` cells each."""
 
     width: int
     lines: list[Line]
 
 
-def caption(matrix: Matrix) -> tuple[str, str]:
+def _caption(matrix: Matrix) -> tuple[str, str]:
     """The name of a matrix, and its shape in symbols and in numbers."""
     symbols = " × ".join(printable(axis) for axis in matrix.axes)
     numbers = " × ".join(str(size) for size in matrix.values.shape)
     return printable(matrix.name), numbers if symbols == numbers else f"{symbols} = {numbers}"
 
 
-def row_labels(matrix: Matrix) -> tuple[str, ...]:
-    """Its row labels as they are printed."""
-    return tuple(fit_label(label) for label in matrix.rows)
-
-
-def fit_label(label: str) -> str:
+def _fit_label(label: str) -> str:
     """A label safe to print, cut where it is very long."""
     safe = token_label(label)
     return fit(safe, _LONGEST_LABEL).rstrip() if cell_len(safe) > _LONGEST_LABEL else safe
 
 
-def block(matrix: Matrix, brush: Brush, scale: tuple[float, float], room: int, *, labelled: bool = True) -> Block:
+def block(matrix: Matrix, brush: Brush, scale: tuple[float, float], room: int, *, labelled: bool) -> Block:
     """Draw a matrix in at most `room` cells; what does not fit is left out, with "…" in its place.
 
     Args:
         scale: the lowest and the highest value of the colours.
         labelled: whether row labels stand before it.
     """
-    return _Grid(matrix, brush, scale, labelled).draw(room)
+    sums_right, sums_below = matrix.sums == "rows", matrix.sums == "columns"
+    labels, down = [*map(_fit_label, matrix.rows)], _kept_rows(len(matrix.rows))
+    gutter = widest((*labels, *["sum"] * sums_below)) + 1 if labelled else 0
+    count, most = len(matrix.columns), room // _LEAST_COLUMN + 1
+    may_fit = list(range(count)) if count <= most else [*range(most), count - 1]
+    columns, values = [_fit_label(matrix.columns[i]) for i in may_fit], matrix.values[:, may_fit]
+    write = formatter(matrix.values, matrix.kind)
+    texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
+    widths = [
+        max(cell_len(label), *map(len, cells)) + 1 for label, *cells in zip(columns, *texts.values(), strict=True)
+    ]
+    if all(label.isdecimal() for label in columns):
+        widths = [max(widths)] * len(widths)
+    across = kept_columns(widths, room - gutter - _SUM * sums_right)
+    painted = levels(_colored(matrix, values), *scale).tolist()
+
+    def lead(label: str) -> str:
+        return fit(label, gutter - 1, "right") + " " if gutter else ""
+
+    def beside(label: str, words: Sequence[str], total: str = "") -> Line:
+        cells = (" …" if i is None else " " * (widths[i] - cell_len(words[i])) + words[i] for i in across)
+        return [Segment(lead(label) + "".join(cells) + total, _DIM)]
+
+    name, shape = _caption(matrix)
+    lines: list[Line] = [[Segment(name, _BOLD), Segment(f"  {shape}", _DIM)]]
+    lines.append(beside("", columns, "sum".rjust(_SUM) if sums_right else ""))
+    for row in down:
+        if row is None:
+            lines.append([Segment(" " * gutter + "⋮".rjust(widths[0]), _DIM)])
+            continue
+        words = ["…" if at is None else texts[row][at] for at in across]
+        colors = [NO_VALUE if at is None else painted[row][at] for at in across]
+        kept = [_GAP if at is None else widths[at] for at in across]
+        lines.append(labelled_row(lead(labels[row]), words, colors, kept, brush, faint=(HIDDEN, "·", "…")))
+        if sums_right:
+            lines[-1].append(Segment(f"{matrix.values[row].sum(dtype=np.float64):{_SUM}.2f}", _DIM))
+    if sums_below:
+        lines.append(beside("sum", [f"{total:.2f}" for total in values.sum(axis=0, dtype=np.float64).tolist()]))
+    width = max(Segment.get_line_length(line) for line in lines)
+    return Block(width, [Segment.adjust_line_length(line, width) for line in lines])
 
 
-def least_width(matrix: Matrix) -> int:
-    """Cells that a matrix takes at least, uncropped."""
-    return len(matrix.columns) * _GRID_NARROWEST
+def _colored(matrix: Matrix, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Without what has no colour."""
+    if matrix.kind == "mask":
+        return np.full_like(values, np.nan)
+    return np.where(values == 0 if matrix.kind == "weights" else ~np.isfinite(values), np.nan, values)
 
 
-def _candidates(columns: int, room: int) -> list[int]:
-    """The columns that could be shown: all, or the first that may fit and the last one."""
-    first = room // _GRID_NARROWEST + 1
-    return list(range(columns)) if columns <= first else [*range(first), columns - 1]
-
-
-@dataclass(frozen=True)
-class _Grid:
-    matrix: Matrix
-    brush: Brush
-    scale: tuple[float, float]
-    labelled: bool
-
-    def draw(self, room: int) -> Block:
-        labels, down = row_labels(self.matrix), kept_rows(len(self.matrix.rows), MOST_ROWS, _SHOWN_ROWS)
-        gutter = widest((*labels, *(("sum",) if self.matrix.sums == "columns" else ()))) + 1 if self.labelled else 0
-        tail = _SUM if self.matrix.sums == "rows" else 0
-        candidates = _candidates(len(self.matrix.columns), room)
-        columns = tuple(fit_label(self.matrix.columns[index]) for index in candidates)
-        values = self.matrix.values[:, candidates]
-        write = formatter(self.matrix.values, self.matrix.kind)
-        texts = {row: [write(value) for value in values[row].tolist()] for row in down if row is not None}
-        widths = self._widths(columns, list(texts.values()))
-        across = kept_columns(widths, room - gutter - tail)
-        painted = levels(self._colored(values), *self.scale).tolist()
-        lines: list[Line] = [self._caption(), self._header(columns, widths, across, gutter)]
-        for row in down:
-            if row is None:
-                lines.append([Segment(" " * gutter + "⋮".rjust(widths[0]), _GRID_DIM)])
-                continue
-            words = ["…" if at is None else texts[row][at] for at in across]
-            colors = [NO_VALUE if at is None else painted[row][at] for at in across]
-            across_widths = [GAP if at is None else widths[at] for at in across]
-            label = fit(labels[row], gutter - 1, "right") + " " if gutter else ""
-            line = labelled_row(label, words, colors, across_widths, self.brush, faint=(HIDDEN, "·", "…"))
-            if tail:
-                line.append(Segment(f"{self._sum(self.matrix.values[row]):{_SUM}.2f}", _GRID_DIM))
-            lines.append(line)
-        if self.matrix.sums == "columns":
-            lines.append(self._column_sums(values, widths, across, gutter))
-        width = max(Segment.get_line_length(line) for line in lines)
-        return Block(width, [Segment.adjust_line_length(line, width) for line in lines])
-
-    def _widths(self, columns: tuple[str, ...], texts: list[list[str]]) -> list[int]:
-        """Numbered columns are all as wide as the widest of them; those of tokens as each needs."""
-        widths = [max(cell_len(label), *map(len, cells)) + 1 for label, *cells in zip(columns, *texts, strict=True)]
-        return [max(widths)] * len(widths) if all(label.isdecimal() for label in columns) else widths
-
-    def _colored(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Without what has no colour."""
-        if self.matrix.kind == "mask":
-            return np.full_like(values, np.nan)
-        hidden = values == 0 if self.matrix.kind == "weights" else ~np.isfinite(values)
-        return np.where(hidden, np.nan, values)
-
-    def _caption(self) -> Line:
-        name, shape = caption(self.matrix)
-        return [Segment(name, _BOLD), Segment(f"  {shape}", _GRID_DIM)]
-
-    def _header(self, columns: tuple[str, ...], widths: list[int], across: Kept, gutter: int) -> Line:
-        cells = "".join("…".rjust(GAP) if i is None else fit(columns[i], widths[i], "right") for i in across)
-        total = "sum".rjust(_SUM) if self.matrix.sums == "rows" else ""
-        return [Segment(" " * gutter + cells + total, _GRID_DIM)]
-
-    def _column_sums(self, values: NDArray[np.float32], widths: list[int], across: Kept, gutter: int) -> Line:
-        cells = ("…".rjust(GAP) if i is None else f"{self._sum(values[:, i]):.2f}".rjust(widths[i]) for i in across)
-        return [Segment((fit("sum", gutter - 1, "right") + " " if gutter else "") + "".join(cells), _GRID_DIM)]
-
-    @staticmethod
-    def _sum(values: NDArray[np.float32]) -> float:
-        return float(values.sum(dtype=np.float64))
-
-
-_GAP = 3
+_BETWEEN = 3
 _NARROWEST = 5  # " .123"
 _HEAD_NUMBERS = re.compile("[₀-₉]|⁽[⁰¹²³⁴-⁹]+⁾")
 
@@ -256,28 +211,35 @@ class Shelves:
             if not self._fits(console, group, shelf) and self._fits(console, group, _Shelf(options.max_width)):
                 yield from shelf.emptied()
             for matrix in group:
-                if is_map(matrix, options.max_width):
+                if _is_map(matrix, options.max_width):
                     yield from shelf.emptied()
                     yield from _map(matrix)
-                elif not shelf.take(self._block(console, matrix, shelf), matrix):
+                elif not self._takes(console, matrix, shelf):
                     yield from shelf.emptied()
-                    shelf.take(self._block(console, matrix, shelf), matrix)
+                    self._takes(console, matrix, shelf)
         yield from shelf.emptied(last=True)
 
     def _fits(self, console: Console, group: Sequence[Matrix], shelf: "_Shelf") -> bool:
         """Whether a whole group has room behind what stands on a shelf."""
         trial = _Shelf(shelf.width, list(shelf.blocks), shelf.last)
-        return all(trial.take(self._block(console, matrix, trial), matrix) for matrix in group)
+        return all(self._takes(console, matrix, trial) for matrix in group)
 
-    def _block(self, console: Console, matrix: Matrix, shelf: "_Shelf") -> Block:
-        """Cropped to the width only where it stands alone."""
+    def _takes(self, console: Console, matrix: Matrix, shelf: "_Shelf") -> bool:
+        """Put a matrix at the end of a shelf, if there is room; one that stands alone is cropped to the width."""
+        taken = sum(block.width + _BETWEEN for block in shelf.blocks)
+        if shelf.blocks and taken + len(matrix.columns) * _LEAST_COLUMN > shelf.width:
+            return False  # not drawn for nothing
         weights = matrix.kind == "weights"
         brush = brush_for(console, WEIGHTS if weights else SIGNED)
         scale = (0.0, 1.0) if weights else (-self.furthest, self.furthest)
-        if shelf.blocks and least_width(matrix) > shelf.width:
-            return Block(least_width(matrix), [])  # too wide to stand beside another: not drawn for nothing
         room = 10**6 if shelf.blocks else shelf.width
-        return block(matrix, brush, scale, room, labelled=not shelf.shares_labels(matrix))
+        shares = shelf.last is not None and matrix.rows == shelf.last.rows and matrix.sums != "columns"
+        drawn = block(matrix, brush, scale, room, labelled=not shares)
+        if shelf.blocks and taken + drawn.width > shelf.width:
+            return False
+        shelf.blocks.append(drawn)
+        shelf.last = matrix
+        return True
 
 
 @dataclass
@@ -288,18 +250,6 @@ class _Shelf:
     blocks: list[Block] = field(default_factory=list)
     last: Matrix | None = None
 
-    def shares_labels(self, matrix: Matrix) -> bool:
-        return self.last is not None and matrix.rows == self.last.rows and matrix.sums != "columns"
-
-    def take(self, one: Block, matrix: Matrix) -> bool:
-        """Put a block at the end, if there is room."""
-        taken = sum(block.width + _GAP for block in self.blocks)
-        if self.blocks and taken + one.width > self.width:
-            return False
-        self.blocks.append(one)
-        self.last = matrix
-        return True
-
     def emptied(self, *, last: bool = False) -> RenderResult:
         """Draw what stands here, with a line below it unless it is the last."""
         if not self.blocks:
@@ -307,7 +257,7 @@ class _Shelf:
         for lines in zip_longest(*(one.lines for one in self.blocks)):
             for number, (one, line) in enumerate(zip(self.blocks, lines, strict=True)):
                 if number:
-                    yield Segment(" " * _GAP)
+                    yield Segment(" " * _BETWEEN)
                 yield from line if line is not None else [Segment(" " * one.width)]
             yield Segment.line()
         if not last:
@@ -315,21 +265,20 @@ class _Shelf:
         self.blocks, self.last = [], None
 
 
-def is_map(matrix: Matrix, width: int) -> bool:
+def _is_map(matrix: Matrix, width: int) -> bool:
     """Whether weights are too many for numbers: leaving some out would hide what they say."""
-    return matrix.kind == "weights" and (len(matrix.rows) > MOST_ROWS or len(matrix.columns) * _NARROWEST > width)
+    return matrix.kind == "weights" and (len(matrix.rows) > _MOST_ROWS or len(matrix.columns) * _NARROWEST > width)
 
 
 def _map(matrix: Matrix) -> RenderResult:
-    name, shape = caption(matrix)
+    name, shape = _caption(matrix)
     yield Text.assemble((name, "bold"), (f"  {shape}", "dim"))
     seen = np.where(matrix.values == 0, np.nan, matrix.values)
-    columns = tuple(fit_label(label) for label in matrix.columns)
-    yield HeatMap(seen, "weight", row_labels(matrix), columns, empty="exactly 0", square=True)
+    rows, columns = (tuple(map(_fit_label, labels)) for labels in (matrix.rows, matrix.columns))
+    yield HeatMap(seen, "weight", rows, columns, empty="exactly 0", square=True)
 
 
 _INDENT = 2
-_DIM = Style(dim=True)
 
 NOTATIONS = {
     "bishop": "Bishop and Bishop 2024: rows are tokens",
@@ -339,6 +288,13 @@ NOTATIONS = {
 }
 
 
+def _heading(record: Explanation | ShapeTrace) -> Iterator[Text]:
+    yield Text(printable(record.title), style="bold")
+    yield Text(printable(record.subtitle), style="dim")
+    if record.notation is not None:
+        yield Text(f"notation of {NOTATIONS[record.notation]}", style="dim")
+
+
 @dataclass(frozen=True)
 class ExplanationView:
     """Every step, then the slips of the lecture that the numbers bring to light."""
@@ -346,10 +302,7 @@ class ExplanationView:
     explanation: Explanation
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(printable(self.explanation.title), style="bold")
-        yield Text(printable(self.explanation.subtitle), style="dim")
-        if self.explanation.notation is not None:
-            yield Text(f"notation of {NOTATIONS[self.explanation.notation]}", style="dim")
+        yield from _heading(self.explanation)
         for number, step in enumerate(self.explanation.steps, 1):
             yield Text()
             yield StepView(step, number)
@@ -357,7 +310,7 @@ class ExplanationView:
             yield Text()
             yield Text("What the lecture prints otherwise", style="bold")
         for slip in self.explanation.slips:
-            yield bullet(slip)
+            yield _bullet(slip)
 
 
 @dataclass(frozen=True)
@@ -385,7 +338,7 @@ class StepView:
         """The scales of the colours, and what stands for no number; nothing where numbers alone say all, and of maps,
         which have their own."""
         parts: list[Line] = []
-        numbers = [matrix for matrix in self.step.matrices if not is_map(matrix, width)]
+        numbers = [matrix for matrix in self.step.matrices if not _is_map(matrix, width)]
         kinds = {matrix.kind for matrix in numbers}
         if has_colors(console) and "signed" in kinds:
             parts.append(scale_bar(f"{-furthest:.3g}", f"{furthest:.3g}", brush_for(console, SIGNED)))
@@ -399,7 +352,7 @@ class StepView:
             yield Segment.line()
 
 
-def bullet(text: str) -> Padding:
+def _bullet(text: str) -> Padding:
     """A remark of a list."""
     grid = Grid.grid(padding=(0, 1))
     grid.add_row(Text("·"), Text(printable(text)))
@@ -455,9 +408,7 @@ class ShapesView:
     trace: ShapeTrace
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(printable(self.trace.title), style="bold")
-        yield Text(printable(self.trace.subtitle), style="dim")
-        yield Text(f"notation of {NOTATIONS[self.trace.notation]}", style="dim")
+        yield from _heading(self.trace)
         yield Text()
         grid = Grid.grid(padding=(0, 2))
         for justify in ("left", "left", "right", "left"):
@@ -473,7 +424,7 @@ class ShapesView:
         yield grid
         yield Text()
         for note in self.trace.notes:
-            yield bullet(note)
+            yield _bullet(note)
 
 
 def shapes_table(trace: ShapeTrace) -> CsvTable:
