@@ -1,4 +1,4 @@
-"""What explanations share: a toy or a layer of a run with their options, and where the steps go."""
+"""``tfcli explain``: attention, a layer, the causal mask, positions and decoding, of a toy or of a run."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -25,15 +25,18 @@ from tfcli.console.options import (
 from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
+from tfcli.inspection.explain import NotationName
 
 if TYPE_CHECKING:
     from tfcli.inspection.explain import Explanation
     from tfcli.inspection.explain.subject import Subject
 
 
-Text = Annotated[
-    str | None, typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default="Lucas will travel")
-]
+def _text(default: str | bool, about: str = "The text to read") -> Any:
+    return typer.Argument(metavar="TEXT", help=f"{about}; - for stdin.", show_default=default)
+
+
+Text = Annotated[str | None, _text("Lucas will travel")]
 OfRun = Annotated[
     Path | None, typer.Option("--run", metavar="RUN", help="A run, to see a real layer of it.", show_default="a toy")
 ]
@@ -41,19 +44,20 @@ Head = Annotated[
     int | None, typer.Option("--head", min=0, help="Head, from 0.", show_default="all of a toy, 0 of a run")
 ]
 NotationOption = Annotated[
-    Literal["bishop", "udl", "cs224n", "inf721"],
-    typer.Option("--notation", help="Whose symbols to use. In udl, tokens are columns."),
+    NotationName, typer.Option("--notation", help="Whose symbols to use. In udl, tokens are columns.")
 ]
 ToySeed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of a toy's weights.", show_default="0")]
+
+
+def _size(default: int) -> Any:
+    return typer.Option("--d-model", min=1, max=512, help="Size of a toy's vectors.", show_default=str(default))
 
 
 @dataclass(frozen=True)
 class OfLayer:
     """Options that only a layer of a run takes."""
 
-    layer: Annotated[int | None, typer.Option("--layer", min=0, help="Layer of a run, from 0.", show_default="0")] = (
-        None
-    )
+    layer: Annotated[int | None, typer.Option(min=0, help="Layer of a run, from 0.", show_default="0")] = None
     kind: Annotated[
         Kind | None,
         typer.Option(metavar="KIND", help="In a run: encoder_self, decoder_self or cross.", show_default="its own"),
@@ -65,9 +69,7 @@ class OfLayer:
 class OfToy:
     """Options that only a toy takes."""
 
-    d_model: Annotated[int | None, typer.Option(min=1, max=512, help="Size of a toy's vectors.", show_default="9")] = (
-        None
-    )
+    d_model: Annotated[int | None, _size(9)] = None
     heads: Annotated[
         int | None, typer.Option(min=1, max=64, help="Heads of a toy, which share d_model.", show_default="3")
     ] = None
@@ -116,8 +118,7 @@ def subject_of(
     if other := first_option(of_toy):
         raise UsageError(f"The run {run} has its own sizes and weights", f"leave {other} out, or leave --run out")
     text = read_text(text)
-    layer = of_layer.layer or 0
-    return of_run(weights.load(run), text, target=of_layer.target, kind=of_layer.kind, layer=layer)
+    return of_run(weights.load(run), text, **{**asdict(of_layer), "layer": of_layer.layer or 0})
 
 
 def present_steps(terminal: Terminal, outputs: Outputs, explanation: "Explanation") -> None:
@@ -202,10 +203,7 @@ def masking(
     terminal: Terminal,
     outputs: Outputs,
     *,
-    text: Annotated[
-        str | None,
-        typer.Argument(metavar="TEXT", help="The text to read; - for stdin.", show_default="INF721's scores"),
-    ] = None,
+    text: Annotated[str | None, _text("INF721's scores")] = None,
     run: OfRun = None,
     of_layer: Annotated[OfLayer, ("layer", "target")],
     head: Head = None,
@@ -247,9 +245,7 @@ def positions(
     outputs: Outputs,
     text: Text = None,
     run: OfRun = None,
-    d_model: Annotated[
-        int | None, typer.Option(min=1, max=512, help="Size of a toy's vectors.", show_default=str(_SIZE))
-    ] = None,
+    d_model: Annotated[int | None, _size(_SIZE)] = None,
     length: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="Positions of the table.", show_default="the text's")
     ] = None,
@@ -270,9 +266,10 @@ def positions(
       tfcli explain positions --notation inf721 --d-model 6
       tfcli explain positions "Tom swam" --run runs/decoder-1
     """
-    from tfcli.inspection.explain.positions import explain_positions, toy_embeddings
+    from tfcli.inspection.explain.positions import embedded_by_run, explain_positions, toy_embeddings
     from tfcli.inspection.explain.subject import EXAMPLE
     from tfcli.inspection.explain.view import PositionExplanationView, explanation_table
+    from tfcli.runs.load import load_run
 
     if not 1 < base < inf:
         raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
@@ -286,14 +283,10 @@ def positions(
         tokens, vectors = toy_embeddings(read, size, seed or 0)
         label = f"a toy with random embeddings of seed {seed or 0}: d_model {size}"
     else:
-        from tfcli.inspection.explain.positions import embedded_by_run
-        from tfcli.runs.load import load_run
-
         if option := first_given({"--d-model": d_model, "--seed": seed}):
             raise UsageError(f"The run {run} has its own sizes and weights", f"leave {option} out, or --run")
         found = embedded_by_run(load_run(run, checkpoint), read)
-        tokens, vectors = found.tokens, found.vectors
-        of_run = {"own": found.added, "remark": found.remark}
+        tokens, vectors, of_run = found.tokens, found.vectors, {"own": found.added, "remark": found.remark}
         label = f"{run}, d_model {vectors.shape[1]}"
     record = explain_positions(tokens, vectors, label, notation, base=base, length=length, **of_run)
     table = explanation_table(record.explanation)
@@ -301,46 +294,29 @@ def positions(
 
 
 _OF_TOY = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "beam": 2, "seed": 0}
-_DEFAULT = "the run's own; a toy: "
+
+
+def _of_draw(name: str, about: str, **limits: Any) -> Any:
+    default = f"the run's own; a toy: {_OF_TOY[name]}"
+    return typer.Option(f"--{name.replace('_', '-')}", help=about, show_default=default, **limits)
 
 
 @command
 def decoding(
     terminal: Terminal,
     outputs: Outputs,
-    text: Annotated[
-        str | None,
-        typer.Argument(metavar="TEXT", help="What a run goes on from; - for stdin.", show_default=False),
-    ] = None,
+    text: Annotated[str | None, _text(False, "What a run goes on from")] = None,
     run: Annotated[
         Path | None, typer.Option("--run", metavar="RUN", help="A trained model.", show_default="a toy language")
     ] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option("--temperature", min=0, help="Divides the logits; 0: greedy.", show_default=_DEFAULT + "0.5"),
-    ] = None,
-    top_k: Annotated[
-        int | None,
-        typer.Option("--top-k", min=0, help="Draw from the k best alone; 0: all.", show_default=_DEFAULT + "3"),
-    ] = None,
+    temperature: Annotated[float | None, _of_draw("temperature", "Divides the logits; 0: greedy.", min=0)] = None,
+    top_k: Annotated[int | None, _of_draw("top_k", "Draw from the k best alone; 0: all.", min=0)] = None,
     top_p: Annotated[
-        float | None,
-        typer.Option(
-            "--top-p",
-            min=0,
-            max=1,
-            help="Draw from the fewest best that hold this probability.",
-            show_default=_DEFAULT + "0.9",
-        ),
+        float | None, _of_draw("top_p", "Draw from the fewest best that hold this probability.", min=0, max=1)
     ] = None,
-    beam: Annotated[
-        int | None,
-        typer.Option("--beam", min=2, max=1_000, help="Beams beside greedy decoding.", show_default=_DEFAULT + "2"),
-    ] = None,
+    beam: Annotated[int | None, _of_draw("beam", "Beams beside greedy decoding.", min=2, max=1_000)] = None,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Tokens at most.")] = 4,
-    seed: Annotated[
-        int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the draw.", show_default=_DEFAULT + "0")
-    ] = None,
+    seed: Annotated[int | None, _of_draw("seed", "Seed of the draw.", min=0, max=2**63 - 1)] = None,
     checkpoint: Checkpoint = "best",
     device: Device = "auto",
     threads: Threads = 0,
@@ -357,8 +333,6 @@ def decoding(
       tfcli explain decoding --temperature 1 --top-k 0 --top-p 1
       tfcli explain decoding "Tom swam" --run runs/decoder-1 --steps 3
     """
-    from tfcli.console.stdin import read_text
-    from tfcli.errors import UsageError
     from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding, run_settings
     from tfcli.inspection.explain.decoding_view import DecodingView, decoding_table
     from tfcli.recipe.loading import build_recipe
