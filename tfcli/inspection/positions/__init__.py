@@ -1,11 +1,9 @@
-"""A positional encoding as a table."""
+"""Positional encodings: a table of each, what it should be, how it shifts, and the loss beyond the context."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-from tfcli.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -141,17 +139,3 @@ SIZE = 64
 
 HEADS = 8
 """Those of ALiBi, as in the paper's example (Press et al. 2022, section 3)."""
-
-
-def columns_of(encoding: str, d_model: int | None, heads: int | None) -> int:
-    """Columns of a formula's table: D of sinusoidal, Dh of rotary, H of alibi.
-
-    Raises:
-        UsageError: the heads do not divide d_model.
-    """
-    if encoding == "alibi":
-        return heads or HEADS
-    size, shared = d_model or SIZE, heads or 1
-    if size % shared:
-        raise UsageError(f"--d-model {size} is not divisible by --heads {shared}", "choose a multiple")
-    return size // shared if encoding == "rotary" else size

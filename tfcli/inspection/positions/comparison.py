@@ -2,7 +2,7 @@
 distance, and in the data rather than in the architecture (Bishop and Bishop 2024, section 12.1.9)."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,8 +17,6 @@ from tfcli.inspection.positions import (
     PositionRequirements,
     PositionsRecord,
     Requirement,
-    RequirementName,
-    columns_of,
 )
 from tfcli.inspection.positions.compute import Side, positions_table, relative_weight, run_positions, stack_name
 from tfcli.inspection.positions.shift import fitted
@@ -78,60 +76,45 @@ def requirements(
     Shape:
         biases: (H, N, N); buckets: (buckets, H)
     """
-    length = min(max(_TIMES * record.length, _FEWEST), _MOST)
-    long = record if longer is None else longer(length)
+    long = record if longer is None else longer(min(max(_TIMES * record.length, _FEWEST), _MOST))
     joined = record.merge or ("add" if record.encoding in ("sinusoidal", "learned") else record.encoding)
-    return PositionRequirements(
-        record.encoding,
-        origin,
-        _JOINS[joined],
-        (
-            _bounded(record, long) if buckets is None else _bounded_by(buckets),
-            _unique(record),
-            _beyond(record, None if longer is None else long, beyond),
-            _consistent(record, long, k, biases),
-            _in_data(joined),
-        ),
+    data = joined in ("add", "concat")
+    where = "part of the vectors that enter" if data else "inside attention: the architecture"
+    found = (
+        _bounded(record, long, buckets),
+        _unique(record),
+        _beyond(record, None if longer is None else long, beyond),
+        _consistent(record, long, k, biases),
+        Requirement("in the data", data, None, where),
     )
+    return PositionRequirements(record.encoding, origin, _JOINS[joined], found)
 
 
-def _bounded(record: PositionsRecord, long: PositionsRecord) -> Requirement:
-    values = np.abs(long.table)
-    largest = float(values.max())
-    if long is record:
-        return Requirement("bounded", bool(np.isfinite(largest)), largest, f"largest |value| of {record.length}")
-    half = len(values) // 2
-    grows = values[half:].max() > _GROWTH * values[:half].max()
-    return Requirement(
-        "bounded", not grows, largest, f"largest |value| of {long.length:,} positions; met: stops growing"
-    )
-
-
-def _bounded_by(buckets: NDArray[np.float32]) -> Requirement:
-    """However far apart two tokens are, their bias is that of a bucket."""
-    largest = float(np.abs(buckets).max())
-    return Requirement(
-        "bounded", bool(np.isfinite(largest)), largest, f"largest |value| of {len(buckets)} buckets, for any distance"
-    )
+def _bounded(record: PositionsRecord, long: PositionsRecord, buckets: NDArray[np.float32] | None) -> Requirement:
+    values = np.abs(long.table if buckets is None else buckets)
+    largest, half = float(values.max()), len(values) // 2
+    met = bool(np.isfinite(largest))
+    if buckets is not None:
+        of = f"{len(buckets)} buckets, for any distance"
+    elif long is record:
+        of = str(record.length)
+    else:
+        met = not values[half:].max() > _GROWTH * values[:half].max()
+        of = f"{long.length:,} positions; met: stops growing"
+    return Requirement("bounded", met, largest, f"largest |value| of {of}")
 
 
 def _unique(record: PositionsRecord) -> Requirement:
     rows = record.table[:_MOST].astype(np.float64)
-    what = "positions" if record.rows == "position" else "distances"
-    measured = f"smallest |difference| of two {what}"
+    measured = f"smallest |difference| of two {record.rows}s"
     if len(rows) < 2:
         return Requirement("unique", True, None, measured)
-    smallest = _smallest_difference(rows)
-    size = float(np.sqrt((rows**2).sum(axis=1).mean()))
-    return Requirement("unique", smallest > _UNIQUE * size, smallest, measured)
-
-
-def _smallest_difference(rows: NDArray[np.float64]) -> float:
     squares = (rows**2).sum(axis=1)
-    products = squares[:, None] + squares[None] - 2 * rows @ rows.T
-    np.fill_diagonal(products, np.inf)
-    first, second = np.unravel_index(products.argmin(), products.shape)
-    return float(np.linalg.norm(rows[first] - rows[second]))  # the products have rounded
+    apart = squares[:, None] + squares[None] - 2 * rows @ rows.T
+    np.fill_diagonal(apart, np.inf)
+    first, second = np.unravel_index(apart.argmin(), apart.shape)
+    smallest = float(np.linalg.norm(rows[first] - rows[second]))  # the products have rounded
+    return Requirement("unique", smallest > _UNIQUE * float(np.sqrt(squares.mean())), smallest, measured)
 
 
 def _beyond(record: PositionsRecord, long: PositionsRecord | None, beyond: BeyondContext | None) -> Requirement:
@@ -150,19 +133,15 @@ def _beyond(record: PositionsRecord, long: PositionsRecord | None, beyond: Beyon
 def _consistent(
     record: PositionsRecord, long: PositionsRecord, k: int, biases: NDArray[np.float32] | None
 ) -> Requirement:
-    name: RequirementName = "consistent distance"
-    if biases is not None:
-        spread = _spread(biases)
-        return Requirement(name, spread < _CONSISTENT, spread, "change of a bias when query and key move on together")
-    if record.encoding == "rotary":
-        spread = _spread(_rotary_scores(record))
-        return Requirement(name, spread < _CONSISTENT, spread, "change of q·k when query and key move on together")
     rows = long.table[: max(6 * long.table.shape[1], 64)].astype(np.float64)
-    measured = f"left by the best linear map r_n → r_n+{k}, on other n (1: all)"
-    if len(rows) - k < 4:
-        return Requirement(name, None, None, measured)
-    residual = fitted(rows, k)[1]
-    return Requirement(name, residual < _CONSISTENT, residual, measured)
+    value: float | None
+    if biases is not None or record.encoding == "rotary":
+        value = _spread(_rotary_scores(record) if biases is None else biases)
+        measured = f"change of {'q·k' if biases is None else 'a bias'} when query and key move on together"
+    else:
+        value = fitted(rows, k)[1] if len(rows) - k >= 4 else None
+        measured = f"left by the best linear map r_n → r_n+{k}, on other n (1: all)"
+    return Requirement("consistent distance", None if value is None else value < _CONSISTENT, value, measured)
 
 
 def _rotary_scores(record: PositionsRecord) -> NDArray[np.float64]:
@@ -185,12 +164,6 @@ def _spread(scores: NDArray[Any]) -> float:
     length = scores.shape[1]
     diagonals = (np.diagonal(scores, offset, axis1=1, axis2=2) for offset in range(1 - length, length))
     return float(max(np.ptp(diagonal, axis=1).max() for diagonal in diagonals))
-
-
-def _in_data(joined: str) -> Requirement:
-    data = joined in ("add", "concat")
-    where = "part of the vectors that enter" if data else "inside attention: the architecture"
-    return Requirement("in the data", data, None, where)
 
 
 Described = tuple[PositionsRecord, PositionRequirements]
@@ -227,8 +200,12 @@ def sized_formula(
     Raises:
         UsageError: as `positions_table`, or the heads do not divide d_model.
     """
+    size, shared = d_model or SIZE, heads or 1
+    if encoding != "alibi" and size % shared:
+        raise UsageError(f"--d-model {size} is not divisible by --heads {shared}", "choose a multiple")
+    columns = {"alibi": heads or HEADS, "rotary": size // shared}.get(encoding, size)
     base = ModelSection.position_base if base is None else base
-    return formula(encoding, length or SIZE, columns_of(encoding, d_model, heads), base, layout, k)
+    return formula(encoding, length or SIZE, columns, base, layout, k)
 
 
 def of_run(
@@ -277,32 +254,28 @@ def compared(
     Raises:
         UsageError: two runs have the same encoding.
     """
-    known = _by_encoding(runs)
-    length = length or (runs[0][0].length if runs else SIZE)
-    d_model, heads = d_model or SIZE, heads or HEADS
-    base = ModelSection.position_base if base is None else base
-    size = {"sinusoidal": d_model, "rotary": max(2, d_model // heads // 2 * 2), "alibi": heads}
-    for encoding in ("sinusoidal", "rotary", "alibi"):
-        if encoding not in known:
-            known[encoding] = formula(encoding, length, size[encoding], base, k=k)
-    for learned in ("learned", "t5"):
-        if learned not in known:
-            known[learned] = of_run(_untrained(learned, length, d_model, heads), "untrained", length, k=k)
-    order = [known[encoding] for encoding in ("sinusoidal", "learned", "rotary", "alibi", "t5")]
-    return PositionComparison(tuple(record for record, _ in order), tuple(found for _, found in order))
-
-
-def _by_encoding(runs: list[Described]) -> dict[str, Described]:
     known: dict[str, Described] = {}
     for record, found in runs:
         if record.encoding in known:
             other = known[record.encoding][1].origin
             raise UsageError(f"{other} and {found.origin} both have {record.encoding} positions", "name one of the two")
         known[record.encoding] = (record, found)
-    return known
+    length = length or (runs[0][0].length if runs else SIZE)
+    d_model, heads = d_model or SIZE, heads or HEADS
+    base = ModelSection.position_base if base is None else base
+    size = {"sinusoidal": d_model, "rotary": max(2, d_model // heads // 2 * 2), "alibi": heads}
+    order = []
+    for encoding in ("sinusoidal", "learned", "rotary", "alibi", "t5"):
+        if encoding in known:
+            order.append(known[encoding])
+        elif encoding in size:
+            order.append(formula(encoding, length, size[encoding], base, k=k))
+        else:
+            order.append(of_run(_untrained(encoding, length, d_model, heads), "untrained", length, k=k))
+    return PositionComparison(tuple(record for record, _ in order), tuple(found for _, found in order))
 
 
-def _untrained(encoding: Literal["learned", "t5"], length: int, d_model: int, heads: int) -> Transformer:
+def _untrained(encoding: Any, length: int, d_model: int, heads: int) -> Transformer:
     whole = -(-d_model // heads) * heads
     section = ModelSection(
         positions=encoding, d_model=whole, num_layers=1, num_heads=heads, max_seq_len=length, vocab_size=1

@@ -12,7 +12,7 @@ from tfcli.errors import UsageError, shortened
 from tfcli.inspection.positions import PositionsRecord
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
 from tfcli.layers.relative_bias import relative_buckets
-from tfcli.layers.rotary import Rotation, rotary_frequencies, rotation
+from tfcli.layers.rotary import rotary_frequencies, rotation
 from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection, PositionLayout, PositionMerge
@@ -54,7 +54,9 @@ def positions_table(
     if length < 1 or size < 1:
         raise UsageError(f"A table of {length} positions × {size} {columns} is empty", "choose sizes of 1 or more")
     if encoding == "alibi":
-        return _alibi(length, size)
+        # The last of `length` queries sees the keys at the distances length − 1 … 0; + 0.0 makes −0 a 0.
+        bias = alibi_bias(1, length, alibi_slopes(size))[0, :, 0].T.flip(0) + 0.0
+        return _biases("alibi", length, bias)
     if not base > 1:
         raise UsageError(f"A base of {base:g} gives no growing wavelengths", "choose a base above 1")
     if encoding == "rotary":
@@ -62,7 +64,12 @@ def positions_table(
             raise UsageError(f"Rotary positions turn pairs of dimensions, and {size} is odd", "choose an even size")
         whole = ModelSection(head_dim=size, position_base=base, position_layout=layout, position_scaling=scaling)
         return _rotary(whole, length)
-    return _sinusoidal(length, size, base, layout or "interleaved", scaling, offset)
+    layout = layout or "interleaved"
+    if layout == "halves" and size % 2:
+        problem = f"Half sines and half cosines need an even size, and {size} is odd"
+        raise UsageError(problem, "choose an even one, or interleaved")
+    table = sinusoidal_encoding(length, size, base, layout=layout, offset=offset, scaling=scaling)
+    return _vectors("sinusoidal", table, base=base, layout=layout, scaling=scaling, first=offset)
 
 
 def run_positions(model: Transformer, length: int | None = None, side: Side | None = None) -> PositionsRecord:
@@ -113,31 +120,25 @@ def similarity_by_distance(table: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _require_formula(encoding: str) -> None:
+    known = ", ".join(FORMULAS)
     if encoding == "none":
-        raise UsageError(
-            "Without positions there is nothing to show", f"choose {', '.join(FORMULAS)} or a run with some"
-        )
+        raise UsageError("Without positions there is nothing to show", f"choose {known} or a run with some")
     if encoding in ("learned", "t5"):
-        raise UsageError(
-            f"Positions that are learned ({encoding}) have no formula", "name a run that was trained with them"
-        )
+        problem = f"Positions that are learned ({encoding}) have no formula"
+        raise UsageError(problem, "name a run that was trained with them")
     if encoding not in FORMULAS:
-        raise UsageError(
-            f"There is no positional encoding {shortened(encoding)!r}", f"choose {', '.join(FORMULAS)} or a run"
-        )
-
-
-def _alibi(length: int, heads: int) -> PositionsRecord:
-    # The last of `length` queries sees the keys at the distances length − 1 … 0; + 0.0 makes −0 a 0.
-    bias = alibi_bias(1, length, alibi_slopes(heads))[0, :, 0].T.flip(0) + 0.0
-    return _biases("alibi", length, bias)
+        raise UsageError(f"There is no positional encoding {shortened(encoding)!r}", f"choose {known} or a run")
 
 
 def _rotary(section: ModelSection, length: int) -> PositionsRecord:
     frequencies = rotary_frequencies(section, length)
+    by = rotation(torch.arange(length), frequencies, section.layout, section.rotary_gain)
+    # A rotation holds the cosine and the sine of each pair twice, where its layout has the two dimensions.
+    half = by.cosines.shape[1] // 2
+    first = slice(half) if by.layout == "halves" else slice(0, None, 2)
     return _vectors(
         "rotary",
-        _pairs(rotation(torch.arange(length), frequencies, section.layout, section.rotary_gain)),
+        torch.stack((by.cosines[:, first], by.sines[:, first]), dim=2).flatten(1),
         base=section.position_base,
         layout=section.layout,
         scaling=section.position_scaling,
@@ -146,24 +147,11 @@ def _rotary(section: ModelSection, length: int) -> PositionsRecord:
     )
 
 
-def _sinusoidal(
-    length: int, d_model: int, base: float, layout: PositionLayout, scaling: float, offset: int
-) -> PositionsRecord:
-    if layout == "halves" and d_model % 2:
-        raise UsageError(
-            f"Half sines and half cosines need an even size, and {d_model} is odd", "choose an even one, or interleaved"
-        )
-    table = sinusoidal_encoding(length, d_model, base, layout=layout, offset=offset, scaling=scaling)
-    return _vectors("sinusoidal", table, base=base, layout=layout, scaling=scaling, first=offset)
-
-
 def _learned(model: Transformer, length: int, side: Side | None) -> PositionsRecord:
     section = model.section
     if not 1 <= length <= section.max_seq_len:
-        raise UsageError(
-            f"The run has learned {section.max_seq_len} positions, and --length is {length}",
-            f"choose 1 to {section.max_seq_len}",
-        )
+        problem = f"The run has learned {section.max_seq_len} positions, and --length is {length}"
+        raise UsageError(problem, f"choose 1 to {section.max_seq_len}")
     embedding = "target_embedding" if side == "target" else "embedding"
     in_layers = section.position_merge == "query_key"
     table = model.get_parameter(f"{stack_name(side)}.positions.table" if in_layers else f"{embedding}.positions")
@@ -203,13 +191,6 @@ def stack_name(side: Side | None) -> str:
 
 def _merge(section: ModelSection) -> PositionMerge | None:
     return section.position_merge if section.positions in JOINED_TO_EMBEDDINGS else None
-
-
-def _pairs(by: Rotation) -> Tensor:
-    """Cosine and sine of every pair side by side; a rotation holds each twice, where its layout has the dimensions."""
-    half = by.cosines.shape[1] // 2
-    first = slice(half) if by.layout == "halves" else slice(0, None, 2)
-    return torch.stack((by.cosines[:, first], by.sines[:, first]), dim=2).flatten(1)
 
 
 def _vectors(encoding: str, table: Tensor, *, base: float | None = None, **about: Any) -> PositionsRecord:

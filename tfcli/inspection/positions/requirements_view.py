@@ -1,8 +1,7 @@
 """What a positional encoding should be, and whether it is: of one, and of all side by side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -64,7 +63,7 @@ class PositionComparisonView:
         yield Text("vectors: positions down × dimensions across; biases: heads down × distances across", style="dim")
         yield from self._maps(options.max_width)
         yield Text()
-        yield from self._by_distance(in_color=console.color_system is not None and not console.no_color)
+        yield from self._by_distance(console.color_system is not None and not console.no_color)
         yield Text()
         yield Text("What a positional encoding should be", style="bold")
         yield self._requirements()
@@ -84,7 +83,7 @@ class PositionComparisonView:
             yield Text()
             yield grid
 
-    def _by_distance(self, *, in_color: bool) -> RenderResult:
+    def _by_distance(self, in_color: bool) -> RenderResult:
         yield Text("How alike two positions are by their distance", style="bold")
         words = "vectors: their cosine, mean over n; biases: weight by the largest, scores equal, mean over heads"
         yield Text(words, style="dim")
@@ -139,13 +138,10 @@ class _Panel:
 
 def requirements_table(found: Sequence[PositionRequirements]) -> CsvTable:
     """A line a requirement of each encoding."""
-    return CsvTable(("encoding", "origin", "joins", "requirement", "met", "value", "measured"), _lines(found))
-
-
-def _lines(found: Sequence[PositionRequirements]) -> Iterator[Sequence[Any]]:
-    for encoding in found:
-        for one in encoding.requirements:
-            yield encoding.encoding, encoding.origin, encoding.joins, one.name, one.met, one.value, one.measured
+    return CsvTable(
+        ("encoding", "origin", "joins", "requirement", "met", "value", "measured"),
+        ((of.encoding, of.origin, of.joins, *vars(one).values()) for of in found for one in of.requirements),
+    )
 
 
 def _verdict(one: Requirement) -> Text:
@@ -165,8 +161,8 @@ def _number(one: Requirement) -> str:
 def _alike(record: PositionsRecord) -> list[float]:
     """From distance 0 on."""
     if record.similarity is not None:
-        return [float(value) for value in record.similarity]
-    return [float(value) for value in np.mean(weight_by_distance(record), axis=1)[-record.first :]]
+        return record.similarity.tolist()
+    return np.mean(weight_by_distance(record), axis=1)[-record.first :].tolist()
 
 
 _MOST = 8  # dimensions that are shown
@@ -186,45 +182,32 @@ class ShiftView:
 
 def _step(shift: ShiftRecord) -> Step:
     k, size = shift.shift, len(shift.matrix)
-    shown = _shown(shift)
-    labels = tuple(str(i) for i in shown)
+    shown = list(range(min(_MOST, size)))
+    if shift.pairs is not None and size > _MOST:
+        shown = sorted(shift.pairs[: _MOST // 2].ravel().tolist())
+    labels = tuple(map(str, shown))
     matrix = Matrix(f"R_{k}", frozen(shift.matrix[np.ix_(shown, shown)]), labels, labels, ("dims", "dims"))
-    left_out = f"\nThe first {len(shown)} of {size} dimensions; {_rest(shift)}" if len(shown) < size else ""
-    if shift.angles is None:
+    if shift.angles is None or shift.pairs is None:
         formula = f"r_n+{k} ≈ R_{k} r_n, R_{k} of least squares"
-        measures = [Measure("left over", shift.residual, "|r_n+k − R_k r_n| by |r_n+k|, on positions not fitted on")]
+        angles, left, rest = [], ", on positions not fitted on", "the others likewise."
         note = "No rotation is behind a learned table: a residual near 0 would mean that distance is consistent."
-        return Step(f"From position n to n + {k}", formula, (matrix,), tuple(measures), note + left_out)
-    minus = ("−", "") if shift.encoding == "rotary" else ("", "−")
-    formula = (
-        f"r_n+{k} = R_{k} r_n; each pair: [cos kω  {minus[0]}sin kω; {minus[1]}sin kω  cos kω], ω = L^(−2i/D), any n"
-    )
-    angles = [
-        Measure(f"pair {i} ({a}, {b})", float(angle), "kω, radians")
-        for i, ((a, b), angle) in enumerate(zip(shift.pairs[: _MOST // 2].tolist(), shift.angles, strict=False))  # type: ignore[index]
-    ]
-    residual = Measure("left over", shift.residual, "|r_n+k − R_k r_n| by |r_n+k|: what float32 rounds")
-    note = "A rotation that does not depend on n: equal distances are equal turns, wherever they begin."
-    return Step(f"From position n to n + {k}", formula, (matrix,), (*angles, residual), note + left_out)
-
-
-def _shown(shift: ShiftRecord) -> list[int]:
-    """Whole pairs, in the order of their dimensions."""
-    if shift.pairs is None or len(shift.matrix) <= _MOST:
-        return list(range(min(_MOST, len(shift.matrix))))
-    return sorted(shift.pairs[: _MOST // 2].ravel().tolist())
-
-
-def _rest(shift: ShiftRecord) -> str:
-    return "the others likewise." if shift.angles is None else "the others turn ever less."
+    else:
+        above, below = ("−", "") if shift.encoding == "rotary" else ("", "−")
+        formula = (
+            f"r_n+{k} = R_{k} r_n; each pair: [cos kω  {above}sin kω; {below}sin kω  cos kω], ω = L^(−2i/D), any n"
+        )
+        angles = [
+            Measure(f"pair {i} ({a}, {b})", float(angle), "kω, radians")
+            for i, ((a, b), angle) in enumerate(zip(shift.pairs[: _MOST // 2].tolist(), shift.angles, strict=False))
+        ]
+        left, rest = ": what float32 rounds", "the others turn ever less."
+        note = "A rotation that does not depend on n: equal distances are equal turns, wherever they begin."
+    residual = Measure("left over", shift.residual, f"|r_n+k − R_k r_n| by |r_n+k|{left}")
+    if len(shown) < size:
+        note += f"\nThe first {len(shown)} of {size} dimensions; {rest}"
+    return Step(f"From position n to n + {k}", formula, (matrix,), (*angles, residual), note)
 
 
 def shift_table(shift: ShiftRecord) -> CsvTable:
     """The matrix, a line a number."""
-    return CsvTable(("row", "column", "value"), _shift_lines(shift))
-
-
-def _shift_lines(shift: ShiftRecord) -> Iterator[Sequence[Any]]:
-    for row, values in enumerate(shift.matrix):
-        for column, value in enumerate(values):
-            yield row, column, str(value)
+    return CsvTable(("row", "column", "value"), ((*at, str(value)) for at, value in np.ndenumerate(shift.matrix)))

@@ -43,7 +43,9 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
         matrix, residual = fitted(rows, k)
         return ShiftRecord(record.encoding, k, frozen(matrix), None, None, residual)
     size = rows.shape[1]
-    pairs = _pairs(record)
+    pairs = np.arange(size // 2 * 2).reshape(-1, 2)  # a rotary table holds its pairs side by side in both layouts
+    if record.encoding == "sinusoidal" and record.layout == "halves":
+        pairs = pairs.reshape(2, -1).T
     if record.frequencies is None:
         angles = k / record.scaling * record.base ** (-2.0 * np.arange(len(pairs)) / size)
     else:
@@ -66,14 +68,6 @@ def fitted(rows: NDArray[np.float64], k: int) -> tuple[NDArray[Any], float]:
     before, after = rows[:-k], rows[k:]
     solution = np.linalg.lstsq(before[0::2], after[0::2], rcond=_SMALLEST)[0]
     return solution.T, _residual(after[1::2], before[1::2] @ solution, np.arange(rows.shape[1]))
-
-
-def _pairs(record: PositionsRecord) -> NDArray[np.int64]:
-    """Dimensions that share a wavelength; a rotary table holds its pairs side by side in both layouts."""
-    number = record.table.shape[1] // 2
-    if record.encoding == "sinusoidal" and record.layout == "halves":
-        return np.stack((np.arange(number), np.arange(number) + number), axis=1)
-    return np.arange(2 * number).reshape(number, 2)
 
 
 def _rotation(size: int, pairs: NDArray[np.int64], angles: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,48 +19,6 @@ _LETTERS = "abcdefgh"  # that tell curves apart where there is no colour
 
 
 @dataclass(frozen=True)
-class PositionBiases:
-    """A record of biases: a map of what they do to the weights (heads down, distances across), then their curves."""
-
-    record: PositionsRecord
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        distances, heads = self.record.table.shape
-        yield Text(f"{heads} heads down × {distances} distances across", style="dim")
-        yield BiasMap(self.record)
-        for line in self._meaning():
-            yield Text(line, style="dim")
-        yield Text()
-        yield from self._curves(in_color=console.color_system is not None and not console.no_color)
-
-    def _meaning(self) -> list[str]:
-        if self.record.encoding != "alibi":
-            after = "; where k < 0, after it" if self.record.first < 0 else ""
-            return [
-                f"distance k: the key stands k tokens before its query{after}",
-                "bias: learned, a number a head for every bucket of distances; one for all layers",
-            ]
-        lines = ["distance k: the key stands k tokens from its query", "bias: −m · k, each head with its own slope m"]
-        if self.record.length > 1:
-            slopes = [f"{slope:.3g}" for slope in -self.record.table[1]]
-            shown = slopes if len(slopes) <= len(_STYLES) else [*slopes[:4], "…", *slopes[-2:]]
-            lines.append(f"m = {', '.join(shown)}")
-        return lines
-
-    def _curves(self, *, in_color: bool) -> RenderResult:
-        distances, heads = self.record.table.shape
-        step = -(-heads // len(_STYLES))
-        which = "a curve a head" if step == 1 else f"a curve for one head of {step}"
-        yield Text(f"Bias by distance, {which}", style="bold")
-        ks = tuple(float(self.record.first + row) for row in range(distances))
-        curves = (
-            Series(str(head), ks, tuple(self.record.table[:, head].tolist()), style, "" if in_color else letter)
-            for head, style, letter in zip(range(0, heads, step), _STYLES, _LETTERS, strict=False)
-        )
-        yield Plot(tuple(curves), "distance k · head")
-
-
-@dataclass(frozen=True)
 class BiasMap:
     """e^(bias − the head's largest): a softmax over equal scores gives its weights in proportion to it. Biases
     themselves would draw little but the steepest head."""
@@ -106,17 +64,12 @@ _MERGED = {
     "concat": "concatenated to the embeddings",
     "query_key": "added in every layer to what queries and keys are projected from",
 }
+_ANGLES = "columns 2i and 2i + 1: cosine and sine of n / L^(2i/Dh),"
 _FORMULAS = {
     ("sinusoidal", "interleaved"): ("columns 2i and 2i + 1: sine and cosine of n / L^(2i/D)",),
     ("sinusoidal", "halves"): ("columns i and i + D/2: sine and cosine of n / L^(2i/D)",),
-    ("rotary", "interleaved"): (
-        "columns 2i and 2i + 1: cosine and sine of n / L^(2i/Dh),",
-        "the angle that turns dimensions 2i and 2i + 1 of a head (Dh: its size)",
-    ),
-    ("rotary", "halves"): (
-        "columns 2i and 2i + 1: cosine and sine of n / L^(2i/Dh),",
-        "the angle that turns dimensions i and i + Dh/2 of a head (Dh: its size)",
-    ),
+    ("rotary", "interleaved"): (_ANGLES, "the angle that turns dimensions 2i and 2i + 1 of a head (Dh: its size)"),
+    ("rotary", "halves"): (_ANGLES, "the angle that turns dimensions i and i + Dh/2 of a head (Dh: its size)"),
 }
 
 
@@ -134,7 +87,7 @@ class PositionsView:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(_title(self.record), style="bold")
         if self.record.columns == "head":
-            yield PositionBiases(self.record)
+            yield from _biases(self.record, console.color_system is not None and not console.no_color)
             return
         yield Text(_size(self.record), style="dim")
         cut = self.rows is not None and self.rows < self.record.length
@@ -156,6 +109,40 @@ class PositionsView:
         distances = tuple(float(k) for k in range(len(self.record.similarity)))
         curve = Series("similarity", distances, tuple(self.record.similarity.tolist()), "cyan")
         yield Plot((curve,), "distance k")
+
+
+def _biases(record: PositionsRecord, in_color: bool) -> RenderResult:
+    """A map of what they do to the weights (heads down, distances across), then a curve for some of the heads."""
+    distances, heads = record.table.shape
+    yield Text(f"{heads} heads down × {distances} distances across", style="dim")
+    yield BiasMap(record)
+    for line in _meaning(record):
+        yield Text(line, style="dim")
+    yield Text()
+    step = -(-heads // len(_STYLES))
+    which = "a curve a head" if step == 1 else f"a curve for one head of {step}"
+    yield Text(f"Bias by distance, {which}", style="bold")
+    ks = tuple(float(record.first + row) for row in range(distances))
+    curves = (
+        Series(str(head), ks, tuple(record.table[:, head].tolist()), style, "" if in_color else letter)
+        for head, style, letter in zip(range(0, heads, step), _STYLES, _LETTERS, strict=False)
+    )
+    yield Plot(tuple(curves), "distance k · head")
+
+
+def _meaning(record: PositionsRecord) -> list[str]:
+    if record.encoding != "alibi":
+        after = "; where k < 0, after it" if record.first < 0 else ""
+        return [
+            f"distance k: the key stands k tokens before its query{after}",
+            "bias: learned, a number a head for every bucket of distances; one for all layers",
+        ]
+    lines = ["distance k: the key stands k tokens from its query", "bias: −m · k, each head with its own slope m"]
+    if record.length > 1:
+        slopes = [f"{slope:.3g}" for slope in -record.table[1]]
+        shown = slopes if len(slopes) <= len(_STYLES) else [*slopes[:4], "…", *slopes[-2:]]
+        lines.append(f"m = {', '.join(shown)}")
+    return lines
 
 
 @dataclass(frozen=True)
@@ -244,9 +231,10 @@ class BeyondContextView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         first = self.beyond.bands[0].loss
+        notes = ["within the context", *(f"{band.loss / first - 1:+.0%} beyond it" for band in self.beyond.bands[1:])]
         facts = [
-            Fact(f"positions {band.first:,} to {band.last - 1:,}", f"{band.loss:.3f}", _note(band.loss, first, number))
-            for number, band in enumerate(self.beyond.bands)
+            Fact(f"positions {band.first:,} to {band.last - 1:,}", f"{band.loss:.3f}", note)
+            for band, note in zip(self.beyond.bands, notes, strict=True)
         ]
         yield Facts(f"Loss by position · context {self.beyond.context:,} · {self.beyond.texts} texts", facts)
         if self.beyond.learned:
@@ -257,7 +245,3 @@ class BeyondContextView:
         steps = tuple(min(ys) + (max(ys) - min(ys)) * i / 8 for i in range(9))
         end = Series("end of the context", (self.beyond.context,) * 9, steps, "red", "┊")
         yield Plot((Series("loss", xs, ys, "cyan"), *(() if self.beyond.learned else (end,))), "position")
-
-
-def _note(loss: float, first: float, number: int) -> str:
-    return "within the context" if number == 0 else f"{loss / first - 1:+.0%} beyond it"
