@@ -89,11 +89,11 @@ def test_what_says_nothing_is_refused(arguments: str, words: str, trained: Calla
 
 def test_it_runs_where_it_is_told_to(trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch):
     """Both a run and random weights are on the device that is chosen."""
-    from tfcli.training import precision
+    from tfcli.models import device
 
     asked: list[str] = []
-    choose = precision.choose_device
-    monkeypatch.setattr(precision, "choose_device", lambda name: asked.append(name) or choose(name))
+    choose = device.choose_device
+    monkeypatch.setattr(device, "choose_device", lambda name: asked.append(name) or choose(name))
     for subject in ([str(trained("decoder"))], TINY):
         result = tfcli("inspect", "equivariance", *subject, "--permutations", "1", "--device", "cpu", "--threads", "1")
         assert result.exit_code == 0

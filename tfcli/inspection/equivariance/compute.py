@@ -1,9 +1,10 @@
-"""How far numbers are apart, by their size."""
+"""Permutation equivariance: orders of a text, one token changed, and norms across tokens, each as a measurement."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,7 @@ def movement(before: Tensor, after: Tensor) -> Tensor:
 
 
 def root_mean_square(x: Tensor) -> float:
-    """The size of a number of `x`.
-
-    Shape: x of any
-    """
+    """The size of a number of `x`."""
     return float(x.float().square().mean().sqrt().clamp(min=_SMALLEST))
 
 
@@ -73,7 +71,7 @@ class NormAcrossTokens(nn.Module):
         self.norm = norm
 
     def forward(self, x: Tensor) -> Tensor:
-        """Shape: (B, T, D) → (B, T, D)"""
+        """(B, T, D) → (B, T, D)."""
         x = across_tokens(x, self.norm.eps, centred=isinstance(self.norm, LayerNorm))
         if self.norm.weight is not None:
             x = x * self.norm.weight
@@ -87,55 +85,54 @@ def altered(one: Tower, *, positions: bool, masked: bool) -> Iterator[None]:
 
     A window tells positions too, for it hides by distance: without positions there is none.
     """
-    with ExitStack() as changes:
-        for attention in one.attentions():
-            changes.enter_context(_set(attention, "causal", masked))
-            if not positions:
-                changes.enter_context(_set(attention, "window", None))
-        if not positions:
-            for module, name, value in _silent(one):
-                changes.enter_context(_set(module, name, value))
+    changes: list[tuple[nn.Module, str, Any]] = [(attention, "causal", masked) for attention in one.attentions()]
+    if not positions:
+        changes += [(attention, "window", None) for attention in one.attentions()]
+        for module in [one.embedding, *one.stack.modules()]:
+            if isinstance(module, RotaryPositions):
+                changes.append((module, "cosines", torch.ones_like(module.cosines)))
+            if not isinstance(module, TokenEmbedding) or module.has_positions:
+                name = next((name for kind, name in _TABLES.items() if isinstance(module, kind)), None)
+                changes += [] if name is None else [(module, name, torch.zeros_like(getattr(module, name)))]
+    with _set(changes):
         yield
+
+
+_TABLES = {
+    TokenEmbedding: "positions",
+    QueryKeyPositions: "table",
+    AlibiPositions: "slopes",
+    RelativeBias: "weight",
+    RotaryPositions: "sines",
+}
+"""The table by which a module tells positions; zeros say nothing."""
 
 
 @contextmanager
 def norms_across_tokens(one: Tower) -> Iterator[None]:
     """Every norm of vectors takes mean and variance of each dimension over the tokens of the text, as the note in UDL's
     lecture has it; those of queries and keys stay."""
-    with ExitStack() as changes:
-        for parent in [*one.embedding.modules(), *one.stack.modules()]:
-            for name, child in parent.named_children():
-                if isinstance(child, LayerNorm | RMSNorm) and not isinstance(parent, MultiHeadAttention):
-                    changes.enter_context(_set(parent, name, NormAcrossTokens(child)))
+    changes = [
+        (parent, name, NormAcrossTokens(child))
+        for parent in [*one.embedding.modules(), *one.stack.modules()]
+        for name, child in parent.named_children()
+        if isinstance(child, LayerNorm | RMSNorm) and not isinstance(parent, MultiHeadAttention)
+    ]
+    with _set(changes):
         yield
-
-
-def _silent(one: Tower) -> Iterator[tuple[nn.Module, str, Tensor]]:
-    """Every table of positions, with what says nothing in its place."""
-    for module in [one.embedding, *one.stack.modules()]:
-        if isinstance(module, TokenEmbedding) and module.has_positions:
-            yield module, "positions", torch.zeros_like(module.positions)
-        elif isinstance(module, QueryKeyPositions):
-            yield module, "table", torch.zeros_like(module.table)
-        elif isinstance(module, AlibiPositions):
-            yield module, "slopes", torch.zeros_like(module.slopes)
-        elif isinstance(module, RelativeBias):
-            yield module, "weight", torch.zeros_like(module.weight)
-        elif isinstance(module, RotaryPositions):
-            yield module, "cosines", torch.ones_like(module.cosines)
-            yield module, "sines", torch.zeros_like(module.sines)
 
 
 @contextmanager
-def _set(module: nn.Module, name: str, value: Any) -> Iterator[None]:
-    before = getattr(module, name)
-    if isinstance(before, nn.Parameter):
-        value = nn.Parameter(value, requires_grad=False)
-    setattr(module, name, value)
+def _set(changes: Sequence[tuple[nn.Module, str, Any]]) -> Iterator[None]:
+    """Other attributes of modules for a while."""
+    before = [getattr(module, name) for module, name, _ in changes]
     try:
+        for (module, name, value), old in zip(changes, before, strict=True):
+            setattr(module, name, nn.Parameter(value, False) if isinstance(old, nn.Parameter) else value)
         yield
     finally:
-        setattr(module, name, before)
+        for (module, name, _), old in zip(changes, before, strict=True):
+            setattr(module, name, old)
 
 
 Read = tuple[tuple[int, ...], tuple[str, ...]]
@@ -151,9 +148,8 @@ def model_of_words(section: ModelSection, texts: Sequence[str], seed: int) -> tu
     words = [tuple(text.split()) for text in texts]
     longest = max(map(len, words))
     if longest > section.max_seq_len:
-        raise UsageError(
-            f"The text has {longest} words and the context holds {section.max_seq_len}", "shorten the text"
-        )
+        problem = f"The text has {longest} words and the context holds {section.max_seq_len}"
+        raise UsageError(problem, "shorten the text")
     numbers = {word: number for number, word in enumerate(dict.fromkeys(word for text in words for word in text))}
     model = build_model(replace(section, vocab_size=max(len(numbers), 1)), seed).eval()
     return model, [(tuple(numbers[word] for word in text), text) for text in words]
@@ -220,26 +216,17 @@ def _deviation(one: Tower, x: Tensor, draws: list[Tensor], variant: Variant) -> 
 
 
 def _leaks(one: Tower, x: Tensor, changed: int) -> tuple[NormLeak, ...]:
+    """How far the rows before a changed token move, by what the norms take their statistics over."""
     other = x.clone()
     other[0, changed] = x[0][x[0] != x[0, changed]][0]
-    with altered(one, positions=True, masked=True):
-        each = _moved_before(one, x, other, changed)
-        with norms_across_tokens(one):
-            across = _moved_before(one, x, other, changed)
-    return tuple(
-        NormLeak(statistics, largest, relative, relative >= EQUAL)  # type: ignore[arg-type]
-        for statistics, (largest, relative) in (("each token", each), ("across tokens", across))
-    )
-
-
-def _moved_before(one: Tower, x: Tensor, other: Tensor, changed: int) -> tuple[float, float]:
-    """How far the rows before a changed token move: the largest difference, and by the size of the rows."""
-    rows = one.hidden(x)[:changed]
-    largest = float((one.hidden(other)[:changed] - rows).abs().max())
-    return largest, largest / root_mean_square(rows)
-
-
-Function = Callable[[Tensor], Tensor]
+    found = []
+    for statistics, norms in (("each token", nullcontext()), ("across tokens", norms_across_tokens(one))):
+        with altered(one, positions=True, masked=True), norms:
+            rows, moved = (one.hidden(ids)[:changed] for ids in (x, other))
+        largest = float((moved - rows).abs().max())
+        relative = largest / root_mean_square(rows)
+        found.append(NormLeak(statistics, largest, relative, relative >= EQUAL))  # type: ignore[arg-type]
+    return tuple(found)
 
 
 @torch.inference_mode()
@@ -278,7 +265,7 @@ def perturbation(
     return PerturbationRecord(name, tuple(tokens), changed, one.masked, window, moved, tuple(halves))
 
 
-def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Function]]:
+def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Callable[[Tensor], Tensor]]]:
     """Each layer's attention, then its feed-forward, with norm and residual, as the layer itself runs them.
 
     Shape:
@@ -287,23 +274,13 @@ def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Function]]
     positions = one.stack.positions(Span(0, length))
     for number, layer in enumerate(one.stack.layers):
         assert isinstance(layer, TransformerLayer)
-        yield number, "attention", _attention(layer, positions)
-        yield number, "feed_forward", _feed_forward(layer)
-
-
-def _attention(layer: TransformerLayer, positions: object) -> Function:
-    return lambda x: layer.attention_residual(x, lambda h: layer.attention(h, positions=positions))
-
-
-def _feed_forward(layer: TransformerLayer) -> Function:
-    return lambda x: layer.feed_forward_residual(x, layer.feed_forward)
+        attention = partial(layer.attention, positions=positions)
+        yield number, "attention", partial(layer.attention_residual, sublayer=attention)
+        yield number, "feed_forward", partial(layer.feed_forward_residual, sublayer=layer.feed_forward)
 
 
 def _pushed(x: Tensor, row: int, push: Tensor) -> Tensor:
-    """`x` with `push`, made as long as the row, added to one row.
-
-    Shape: x (1, T, D); push (D,); returns (1, T, D)
-    """
+    """`x` of (1, T, D) with `push` of (D,), made as long as the row, added to one row."""
     pushed = x.clone()
     pushed[0, row] += push / push.norm() * x[0, row].norm().clamp(min=1e-6)
     return pushed
@@ -362,7 +339,5 @@ def _require_same_tokens(first: Sequence[int], second: Sequence[int], labels: Se
         more = Counter(ids) - Counter(others)
         for token, label in zip(ids, names, strict=True):
             if more[token]:
-                raise UsageError(
-                    f"The {which} text has the token {label!r} more often than the other",
-                    "give two texts of the same tokens in another order",
-                )
+                problem = f"The {which} text has the token {label!r} more often than the other"
+                raise UsageError(problem, "give two texts of the same tokens in another order")

@@ -1,6 +1,5 @@
-"""What a model makes of permutations, and what its norms give away."""
+"""Permutation equivariance as tables: permutations and norms, one token followed through the layers, two orders."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +49,8 @@ class EquivarianceView:
         for one in self.record.deviations:
             positions, mask = named(one.variant, told(self.record))
             mark = "▸" if one.variant.own else ""
-            grid.add_row(mark, positions, mask, *_numbers(one), _equivariant(one))
+            verdict = Text("equivariant", "green") if one.equivariant else Text("order counts", "yellow")
+            grid.add_row(mark, positions, mask, *_numbers(one), verdict)
         return grid
 
     def _leaks(self) -> RenderResult:
@@ -83,31 +83,24 @@ def named(variant: Variant, positions: str = "told") -> tuple[str, str]:
 
 def equivariance_table(record: EquivarianceRecord) -> CsvTable:
     """A line a measurement."""
-    return CsvTable(("measured", "positions", "masked", "own", "statistics", "largest", "relative"), _lines(record))
-
-
-def _lines(record: EquivarianceRecord) -> Iterator[Sequence[Any]]:
-    for one in record.deviations:
-        of = one.variant
-        yield "permutation", of.positions, of.masked, of.own, "each token", one.largest, one.relative
+    rows: list[tuple[Any, ...]] = [
+        ("permutation", *vars(one.variant).values(), "each token", one.largest, one.relative)
+        for one in record.deviations
+    ]
     has = told(record) != "none"
-    for leak in record.leaks:
-        yield "leak", has, True, None, leak.statistics, leak.largest, leak.relative
+    rows += [("leak", has, True, None, leak.statistics, leak.largest, leak.relative) for leak in record.leaks]
+    return CsvTable(("measured", "positions", "masked", "own", "statistics", "largest", "relative"), rows)
 
 
-def _grid(*headers: str) -> Grid:
+def _grid(*heads: str) -> Grid:
     grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-    for header in headers:
-        grid.add_column(header, justify="right" if header.startswith(("deviation", "of ")) else "left")
+    for head in heads:
+        grid.add_column(head, justify="right" if head.startswith(("deviation", "of ")) else "left")
     return grid
 
 
 def _numbers(one: Deviation | NormLeak) -> tuple[str, str]:
     return f"{one.largest:.2g}", f"{one.relative:.2g}"
-
-
-def _equivariant(one: Deviation) -> Text:
-    return Text("equivariant", "green") if one.equivariant else Text("order counts", "yellow")
 
 
 _MOST_LAYERS = 12
@@ -198,14 +191,13 @@ def _share(number: float) -> str:
 
 def perturbation_table(record: PerturbationRecord) -> CsvTable:
     """A line a row and stage."""
-    return CsvTable(("row", "token", "layer", "half", "moved"), _perturbation_lines(record))
-
-
-def _perturbation_lines(record: PerturbationRecord) -> Iterator[Sequence[Any]]:
     stages = [(None, "input"), *((half.layer, half.name) for half in record.halves)]
-    for row, token in enumerate(record.tokens):
-        for (layer, half), moved in zip(stages, record.moved[row], strict=True):
-            yield row, token, layer, half, str(moved)
+    rows = (
+        (row, token, layer, half, str(moved))
+        for row, token in enumerate(record.tokens)
+        for (layer, half), moved in zip(stages, record.moved[row], strict=True)
+    )
+    return CsvTable(("row", "token", "layer", "half", "moved"), rows)
 
 
 @dataclass(frozen=True)
@@ -224,7 +216,8 @@ class OrderView:
         grid.add_column("positions\nmask", no_wrap=True)
         grid.add_column("", no_wrap=True)
         for variant in record.variants:
-            grid.add_column(_header(variant), justify="right")
+            positions, mask = named(variant)
+            grid.add_column(f"{'▸ ' if variant.own else ''}{positions}\n{mask}", justify="right")
         for (first, second), moved in zip(record.places.tolist(), record.moved, strict=True):
             label = fit(token_label(record.first[first]), 14).rstrip()
             grid.add_row(label, f"{first} → {second}", *map(_moved, moved.tolist()))
@@ -249,20 +242,13 @@ def _words(record: OrderRecord) -> str:
 
 def order_table(record: OrderRecord) -> CsvTable:
     """A line a token and variant; the mean over tokens has no places."""
-    return CsvTable(("token", "first", "second", "positions", "masked", "own", "moved"), _two_orders_lines(record))
-
-
-def _two_orders_lines(record: OrderRecord) -> Iterator[Sequence[Any]]:
+    rows: list[tuple[Any, ...]] = []
     for number, variant in enumerate(record.variants):
-        about = variant.positions, variant.masked, variant.own
+        about = vars(variant).values()
         for (first, second), moved in zip(record.places.tolist(), record.moved, strict=True):
-            yield record.first[first], first, second, *about, str(moved[number])
-        yield None, None, None, *about, str(record.sentence[number])
-
-
-def _header(variant: Variant) -> str:
-    positions, mask = named(variant)
-    return f"{'▸ ' if variant.own else ''}{positions}\n{mask}"
+            rows.append((record.first[first], first, second, *about, str(moved[number])))
+        rows.append((None, None, None, *about, str(record.sentence[number])))
+    return CsvTable(("token", "first", "second", "positions", "masked", "own", "moved"), rows)
 
 
 def _moved(value: float) -> Text:
