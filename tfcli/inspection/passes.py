@@ -7,7 +7,8 @@ Shape legend: T queries, S keys, D model, H heads, Hkv key-value heads, Dh size 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -110,8 +111,7 @@ class ModelPass:
         return [one for one in found if one is not None]
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(NamedTuple):
     """What a module took and gave."""
 
     inputs: tuple[Any, ...]
@@ -174,34 +174,25 @@ def _listening(root: nn.Module) -> Iterator[_Calls]:
 
 
 def _stack_pass(
-    stack: Stack, name: str, calls: _Calls, weights: list[Tensor], cross: list[Tensor] | None = None
+    stack: Stack, name: str, calls: _Calls, weights: list[Tensor], cross: Sequence[Tensor | None] = ()
 ) -> StackPass:
-    positions = calls[f"{name}.positions"].output
-    layers = []
-    for index, layer in enumerate(stack.layers):
+    positions, layers = calls[f"{name}.positions"].output, []
+    for index, (layer, own, across) in enumerate(zip_longest(stack.layers, weights, cross)):
         assert isinstance(layer, TransformerLayer)
-        of_cross = None if cross is None else cross[index]
-        layers.append(_layer_pass(layer, f"{name}.layers.{index}.", calls, positions, weights[index], of_cross))
+        layers.append(_layer_pass(layer, f"{name}.layers.{index}.", calls, positions, own, across))
     return StackPass(calls[name].inputs[0][0], tuple(layers), calls[name].output[0])
 
 
 def _layer_pass(
-    layer: TransformerLayer,
-    prefix: str,
-    calls: _Calls,
-    positions: PositionSignal,
-    weights: Tensor,
-    cross_weights: Tensor | None = None,
+    layer: TransformerLayer, prefix: str, calls: _Calls, positions: PositionSignal, own: Tensor, across: Tensor | None
 ) -> LayerPass:
     cross = after_cross = None
-    if layer.cross_attention is not None:
-        assert cross_weights is not None
-        name = f"{prefix}cross_attention."
-        cross = _attention_pass(layer.cross_attention, name, calls, NO_SIGNAL, cross_weights)
+    if layer.cross_attention is not None and across is not None:
+        cross = _attention_pass(layer.cross_attention, f"{prefix}cross_attention.", calls, NO_SIGNAL, across)
         after_cross = calls[f"{prefix}cross_attention_residual"].output[0]
     return LayerPass(
         before=calls[f"{prefix}attention_residual"].inputs[0][0],
-        attention=_attention_pass(layer.attention, f"{prefix}attention.", calls, positions, weights),
+        attention=_attention_pass(layer.attention, f"{prefix}attention.", calls, positions, own),
         after_attention=calls[f"{prefix}attention_residual"].output[0],
         cross=cross,
         after_cross=after_cross,
@@ -215,29 +206,27 @@ def _layer_pass(
 def _attention_pass(
     attention: MultiHeadAttention, prefix: str, calls: _Calls, positions: PositionSignal, weights: Tensor
 ) -> AttentionPass:
-    scored = calls[f"{prefix}score"]
-    query, key = scored.inputs
-    projected, sources = _projected(attention, prefix, calls)
+    (query, key), scores = calls[f"{prefix}score"]
+    (combined, *_), output = calls[f"{prefix}output"]
+    projected, (x, memory, value_source) = _projected(attention, prefix, calls)
     value = projected.view(1, key.shape[2], attention.num_kv_heads, attention.head_dim).transpose(1, 2)
     bias = None if positions.bias is None else positions.bias[0]
     lengths = query.shape[2], key.shape[2]
     mask = attention_mask(None, *lengths, causal=attention.causal, window=attention.window, device=query.device)
-    combined = calls[f"{prefix}output"].inputs[0][0]
+    everywhere = torch.ones(lengths, dtype=torch.bool, device=query.device)
     return AttentionPass(
-        x=sources[0],
-        memory=sources[1],
-        value_source=sources[2],
+        x=x,
+        memory=memory,
+        value_source=value_source,
         query=query[0],
         key=key[0],
         value=value[0].repeat_interleave(attention.num_heads // attention.num_kv_heads, dim=0),
         bias=bias,
-        scores=scored.output[0] if bias is None else scored.output[0] + bias,
-        mask=torch.ones(lengths, dtype=torch.bool, device=query.device)
-        if mask is None
-        else mask.expand(1, 1, *lengths)[0, 0],
+        scores=scores[0] if bias is None else scores[0] + bias,
+        mask=everywhere if mask is None else mask.expand(1, 1, *lengths)[0, 0],
         weights=weights[0],
-        mixed=combined.view(len(combined), attention.num_heads, attention.head_dim).transpose(0, 1),
-        output=calls[f"{prefix}output"].output[0],
+        mixed=combined[0].unflatten(-1, (attention.num_heads, attention.head_dim)).transpose(0, 1),
+        output=output[0],
     )
 
 

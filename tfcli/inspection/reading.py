@@ -105,9 +105,8 @@ def require_room(run: LoadedRun, inputs: Inputs) -> None:
     Raises:
         UsageError: naming the side and both lengths.
     """
-    decoded = "text" if inputs.encoder is None else "target"
+    decoded, longest = "text" if inputs.encoder is None else "target", run.config.model.max_seq_len
     for side, ids in (("text", inputs.encoder), (decoded, inputs.decoder)):
-        longest = run.config.model.max_seq_len
         if ids == ():
             raise UsageError(f"The {side} is empty, and no token of this run begins a text", f"give a {side}")
         if ids is not None and len(ids) > longest:
@@ -148,18 +147,10 @@ def _best(run: LoadedRun, ids: list[int], beam: int, max_new_tokens: int | None)
     own, longest = run.recipe.generate, run.config.model.max_seq_len
     before = ids if run.architecture == "decoder" else run.config.roles.target_prefix
     if len(before) >= longest:
-        raise UsageError(
-            f"The text has {len(before)} tokens, and the context of {longest} leaves no room for a new one",
-            "shorten the text",
-        )
-    settings = replace(
-        own,
-        beam=beam,
-        beam_groups=1,
-        num_samples=1,
-        max_new_tokens=min(max_new_tokens or own.max_new_tokens, longest - len(before)),
-        beyond_context="stop",
-    )
+        problem = f"The text has {len(before)} tokens, and the context of {longest} leaves no room for a new one"
+        raise UsageError(problem, "shorten the text")
+    most = min(max_new_tokens or own.max_new_tokens, longest - len(before))
+    settings = replace(own, beam=beam, beam_groups=1, num_samples=1, max_new_tokens=most, beyond_context="stop")
     [[best]] = prompt_beams(run.model, [ids], run.config.roles, settings)
     return [token for token in best.token_ids if token not in run.config.roles.ends]
 
@@ -229,14 +220,9 @@ def chosen_kinds(
 
 def query_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
     """The ids that look."""
-    return _there(inputs.encoder if kind == "encoder_self" else inputs.decoder)
+    return (inputs.encoder if kind == "encoder_self" else inputs.decoder) or ()
 
 
 def key_ids(kind: AttentionKind, inputs: Inputs) -> tuple[int, ...]:
     """The ids that are looked at."""
-    return _there(inputs.decoder if kind == "decoder_self" else inputs.encoder)
-
-
-def _there(ids: tuple[int, ...] | None) -> tuple[int, ...]:
-    assert ids is not None, "a kind of attention reads sides that its model has"
-    return ids
+    return (inputs.decoder if kind == "decoder_self" else inputs.encoder) or ()

@@ -1,4 +1,4 @@
-"""How large gradients are in every layer."""
+"""Gradient norms of every layer, by variants of a model."""
 
 from __future__ import annotations
 

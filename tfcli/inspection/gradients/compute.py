@@ -1,11 +1,11 @@
-"""Gradients layer by layer: with and without residuals, with the norms before and after (Xiong et al. 2020, section 3).
+"""Gradient norms layer by layer: with residuals and without, norms before and after (Xiong et al. 2020, section 3).
 
 A real backward pass through the project's own layers, in float64, so that what vanishes is not rounded away.
 Shape legend: B sequences, T tokens, D model, L layers.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -69,9 +69,9 @@ def initial_gradients(section: ModelSection, seed: int = 0) -> GradientsRecord:
     length = min(_LONGEST, section.max_seq_len)
     batch = synthetic_batch(section, _SEQUENCES, length, draw, mask_probability=_MASKED)
     profiles = [
-        *(_initial(section, placement, seed, batch) for placement in _PLACEMENTS),
-        *(_initial(section, placement, seed, batch, residuals=False) for placement in _PLACEMENTS),
-        _initial(section, None, seed, batch, residuals=False),
+        _initial(section, placement, seed, batch, residuals=residuals)
+        for residuals, placements in ((True, _PLACEMENTS), (False, (*_PLACEMENTS, None)))
+        for placement in placements
     ]
     return _record(section, batch, profiles, text=False)
 
@@ -88,7 +88,7 @@ def run_gradients(run: LoadedRun, inputs: Inputs, seed: int = 0) -> GradientsRec
     batch = _batch_of(inputs, run.config.roles)
     own = section.norm_placement
     profiles = [
-        _profile(run.model, batch, own, residuals=True, trained=True),
+        _profile(run.model, batch, own, trained=True),
         _profile(without_residuals(run.model), batch, own, residuals=False, trained=True),
         *(_initial(section, placement, seed, batch) for placement in _PLACEMENTS),
     ]
@@ -118,15 +118,10 @@ def _initial(
 
 
 def _profile(
-    model: Transformer,
-    batch: Batch,
-    placement: Placement | None,
-    *,
-    residuals: bool,
-    trained: bool = False,
+    model: Transformer, batch: Batch, placement: Placement | None, *, residuals: bool = True, trained: bool = False
 ) -> GradientProfile:
     model = copy.deepcopy(model).double().eval()  # without dropout: the same for all
-    stacks = dict(_stacks(model))
+    stacks = {name: module for name, module in model.named_children() if isinstance(module, Stack)}
     entered: dict[nn.Module, Tensor] = {}
 
     def keep(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -139,27 +134,20 @@ def _profile(
     hidden, labels = labelled_hidden(model, batch, model.device)
     loss = F.cross_entropy(model.head(hidden), labels, ignore_index=IGNORED)
     loss.backward()
-    value = float(loss.detach())
     found = tuple(
         StackGradients(
-            side,  # type: ignore[arg-type]
-            frozen([_norm(p.grad for p in layer.parameters()) for layer in stack.layers], np.float64),
-            frozen([_norm([entered[layer].grad]) for layer in stack.layers], np.float64),
+            model.section.architecture if name == "stack" else name,  # type: ignore[arg-type]
+            frozen([_norm(layer.parameters()) for layer in stack.layers], np.float64),
+            frozen([_norm([entered[layer]]) for layer in stack.layers], np.float64),
         )
-        for side, stack in stacks.items()
+        for name, stack in stacks.items()
     )
-    return GradientProfile(placement, residuals, trained, value, found)
+    return GradientProfile(placement, residuals, trained, float(loss.detach()), found)
 
 
-def _norm(gradients: Any) -> float:
-    """Of all numbers of several tensors together; a parameter that the loss does not reach has none."""
-    return float(sum(float((g**2).sum()) for g in gradients if g is not None) ** 0.5)
-
-
-def _stacks(model: Transformer) -> Iterator[tuple[str, Stack]]:
-    for name, module in model.named_children():
-        if isinstance(module, Stack):
-            yield (model.section.architecture if name == "stack" else name), module
+def _norm(tensors: Iterable[Tensor]) -> float:
+    """Of the gradients of several tensors together; a parameter that the loss does not reach has none."""
+    return float(sum(float((one.grad**2).sum()) for one in tensors if one.grad is not None) ** 0.5)
 
 
 def _record(section: ModelSection, batch: Batch, profiles: list[GradientProfile], *, text: bool) -> GradientsRecord:
@@ -178,10 +166,8 @@ def _require_gradients(section: ModelSection) -> None:
     require_head(section)
     parameters = meta_model(section).num_parameters()
     if parameters > _MOST_PARAMETERS:
-        raise UsageError(
-            f"{parameters:,} parameters and their gradients in float64 are too many for this picture",
-            "choose a smaller --size",
-        )
+        problem = f"{parameters:,} parameters and their gradients in float64 are too many for this picture"
+        raise UsageError(problem, "choose a smaller --size")
 
 
 def _batch_of(inputs: Inputs, roles: TokenRoles) -> Batch:

@@ -42,14 +42,13 @@ class GradientsView:
         for number, stack in enumerate(r.profiles[0].stacks):
             yield Text()
             yield Text(f"{stack.side}: log10 of the norm by layer", style="bold")
-            yield _curves(r.profiles, number)
+            norms = [profile.stacks[number].parameters for profile in r.profiles]
+            floor = max(float(one.max()) for one in norms) * 10.0**-_DECADES
+            yield _curves(norms, floor)
             yield _table(r.profiles, number)
-            if _lowest(r.profiles, number) < _floor(r.profiles, number):
-                yield Text(
-                    f"Norms below {_number(_floor(r.profiles, number))} lie on the floor of the plot; 0 is less than "
-                    "64 bits can hold.",
-                    style="dim",
-                )
+            if any((one < floor).any() for one in norms):
+                below = f"Norms below {_number(floor)} lie on the floor of the plot; 0 is less than 64 bits can hold."
+                yield Text(below, style="dim")
         yield Text(_see(r))
 
 
@@ -64,28 +63,13 @@ def gradients_table(record: GradientsRecord) -> CsvTable:
     return CsvTable(("variant", "stack", "layer", "parameters", "input"), rows)
 
 
-def _curves(profiles: Sequence[GradientProfile], stack: int) -> Plot:
+def _curves(norms: Sequence[NDArray[np.float64]], floor: float) -> Plot:
     """What vanishes further than ten decades below the largest lies on the floor."""
-    norms, floor = [profile.stacks[stack].parameters for profile in profiles], _floor(profiles, stack)
     series = tuple(
-        Series(
-            "",
-            tuple(float(layer) for layer in range(len(one))),
-            tuple(math.log10(max(float(norm), floor)) for norm in one),
-            style,
-            letter=letter,
-        )
+        Series("", tuple(map(float, range(len(one)))), tuple(np.log10(np.maximum(one, floor))), style, letter=letter)
         for letter, style, one in zip(_LETTERS, _STYLES, norms, strict=False)
     )
     return Plot(series, "layer", height=10)
-
-
-def _floor(profiles: Sequence[GradientProfile], stack: int) -> float:
-    return max(float(one.stacks[stack].parameters.max()) for one in profiles) * 10.0**-_DECADES
-
-
-def _lowest(profiles: Sequence[GradientProfile], stack: int) -> float:
-    return min(float(one.stacks[stack].parameters.min()) for one in profiles)
 
 
 def _table(profiles: Sequence[GradientProfile], stack: int) -> RichTable:
@@ -123,9 +107,10 @@ def _number(value: float) -> str:
 def _see(r: GradientsRecord) -> str:
     """In words, of the stack that the head reads."""
     last = len(r.profiles[0].stacks) - 1
-    parts = [f"{_number(_spread(one.stacks[last].parameters))} ({one.name})" for one in r.profiles]
-    kept = [part for part, one in zip(parts, r.profiles, strict=True) if one.residuals]
-    lost = [part for part, one in zip(parts, r.profiles, strict=True) if not one.residuals]
+    lost, kept = (
+        ", ".join(f"{_number(_spread(p.stacks[last].parameters))} ({p.name})" for p in r.profiles if p.residuals is has)
+        for has in (False, True)
+    )
     pre, post = (
         next(one for one in r.profiles if one.placement == placement and one.residuals and not one.trained)
         for placement in ("pre", "post")
@@ -133,7 +118,7 @@ def _see(r: GradientsRecord) -> str:
     first, final = (float(post.stacks[last].parameters[at] / pre.stacks[last].parameters[at]) for at in (0, -1))
     return (
         "See: spread is the largest layer's norm over the smallest's, and of ∂x the same for what enters a layer. With "
-        f"residuals {', '.join(kept)}: gradients reach every layer. Without them {', '.join(lost)}: what each layer "
+        f"residuals {kept}: gradients reach every layer. Without them {lost}: what each layer "
         "makes of a gradient multiplies, and norms may keep it from vanishing but do not keep its size. At "
         f"initialization a post-norm's gradient is {_number(first)} times the pre-norm's in the first layer, and "
         f"{_number(final)} times in the last."
