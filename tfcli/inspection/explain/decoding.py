@@ -42,22 +42,19 @@ _SIXTEENTHS: Mapping[str, Mapping[str, int]] = {
 
 
 class ToyState:
-    """Stands for a `Reader` at the beginning of a text of `longest` tokens at most: logits are ln of the sixteenths,
-    −∞ where there are none."""
+    """Stands for a `DecodingState` at the beginning of a text of `longest` tokens at most: logits are ln of the
+    sixteenths, −∞ where there are none; the end follows wherever nothing else does."""
 
     model = None
 
     def __init__(self, longest: int) -> None:
-        self._table = _table()
+        shares = [_SIXTEENTHS.get(token, {"</s>": 16}) for token in TOKENS]
+        self._table = torch.tensor([[float(row.get(other, 0)) for other in TOKENS] for row in shares]).log()
         self.logits = self._table[ROLES.bos][None]
         self.limits = [longest]
 
     def read(self, ids: Tensor) -> None:
-        """Add one token to each text.
-
-        Shape:
-            ids: (R,)
-        """
+        """Add one token of (R,) to each text."""
         self.logits = self._table[ids]
 
     def select(self, rows: list[int]) -> None:
@@ -68,15 +65,6 @@ class ToyState:
 def toy_labels(ids: Sequence[int]) -> list[str]:
     """The tokens of ids."""
     return [TOKENS[token] for token in ids]
-
-
-def _table() -> Tensor:
-    """Shape: returns (Vocab, Vocab), row i what may follow token i; the end follows wherever nothing else does."""
-    rows = []
-    for token in TOKENS:
-        shares = _SIXTEENTHS.get(token, {"</s>": 16})
-        rows.append([math.log(shares[other]) if other in shares else -math.inf for other in TOKENS])
-    return torch.tensor(rows)
 
 
 CANDIDATES = 8
@@ -149,11 +137,8 @@ def _explained(begun: _Begun, settings: GenerateSection) -> DecodingRecord:
     settings = replace(settings, num_samples=1)
     [greedy] = collect(decode(read(1), roles, replace(settings, temperature=0.0), **same), 1)
     # Texts of one length are compared by their probability alone.
-    beam_settings = replace(settings, temperature=0.0, length_penalty=0.0)
-    nodes: list[BeamNode] = []
-    [[best]] = beam_search(
-        read(settings.beam), roles, beam_settings, **same, observe=lambda _, node: nodes.append(node)
-    )
+    beams, nodes = replace(settings, temperature=0.0, length_penalty=0.0), list[BeamNode]()
+    [[best]] = beam_search(read(settings.beam), roles, beams, **same, observe=lambda _, node: nodes.append(node))
     text = "".join(labels([token for token in best.token_ids if token not in roles.ends]))
     found = Generated(begun.prompt, text, best.token_ids, best.score, best.log_probabilities, "length")
     new, steps = list[int](), list[DecodingStep]()
@@ -168,18 +153,15 @@ def _explained(begun: _Begun, settings: GenerateSection) -> DecodingRecord:
         source=begun.source,
         prompt=begun.prompt,
         vocabulary=begun.vocabulary,
-        repetition_penalty=settings.repetition_penalty,
-        no_repeat_ngram=settings.no_repeat_ngram,
-        temperature=settings.temperature,
-        top_k=settings.top_k,
-        top_p=settings.top_p,
-        min_p=settings.min_p,
-        seed=settings.seed,
+        **{name: getattr(settings, name) for name in _SETTINGS},
         steps=tuple(steps),
         greedy=_path("greedy", greedy, labels),
         beam=_path(f"beam {settings.beam}", best, labels),
-        tree=beam_tree(begun.prompt, nodes, [found], labels, beam_settings),
+        tree=beam_tree(begun.prompt, nodes, [found], labels, beams),
     )
+
+
+_SETTINGS = ("repetition_penalty", "no_repeat_ngram", "temperature", "top_k", "top_p", "min_p", "seed")
 
 
 def _path(name: str, text: Continuation, labels: Labels) -> DecodedPath:
@@ -199,7 +181,7 @@ def _step(stages: DecodingStages, labels: Labels, before: tuple[str, ...]) -> De
     # Where nothing is drawn, no filter has taken anything away.
     filtered = {name: stages.filtered[name][0] if stages.filtered else allowed for name in FILTERS}
     after = {name: after_it.softmax(-1).tolist() for name, after_it in filtered.items()}
-    kept = {f"kept_{name}": int((after_it > -torch.inf).sum()) for name, after_it in filtered.items()}
+    kept = {f"kept_{name}": int((filtered[name] > -torch.inf).sum()) for name in FILTERS if name != "temperature"}
     own = logits.softmax(-1).tolist()
     candidates = tuple(
         DecodingCandidate(
@@ -217,7 +199,6 @@ def _step(stages: DecodingStages, labels: Labels, before: tuple[str, ...]) -> De
         )
         for token, label in zip(shown, labels(shown), strict=True)
     )
-    del kept["kept_temperature"]
     return DecodingStep(
         before=before,
         candidates=candidates,

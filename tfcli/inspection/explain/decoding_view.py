@@ -17,7 +17,7 @@ from tfcli.draw.numbers import exact, plural
 from tfcli.draw.safe import fit, printable, token_label, widest
 from tfcli.draw.tables import CsvTable, bar
 from tfcli.generation.view import BeamTreeView
-from tfcli.inspection.explain import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
+from tfcli.inspection.explain import DecodedPath, DecodingRecord, DecodingStep
 
 _PAPERS = ("#1f4e79", "#5b3a72", "#2f5d46", "#7a4a12")
 _ROOMY, _WIDE = 76, 100
@@ -88,7 +88,7 @@ def _step(
     left = "".join(f", {name} {number}" for name, number in others)
     yield Text(f"{first} leaves {count}{left}.", style="dim")
     yield from _unit_line(step, options.max_width, in_color)
-    chosen = _chosen(step)
+    chosen = next(one for one in step.candidates if one.token_id == step.token_id)
     yield Text.assemble(
         f"u = {step.uniform:.4f} lies in [{chosen.begin:.4f}, {chosen.end:.4f}): ", (token_label(step.token), "bold")
     )
@@ -121,7 +121,8 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii
         if adjusted:
             cells.append(Text(f"{one.adjusted:.2f}"))
         if draws and with_scaled:
-            cells.append(Text("" if one.scaled is None else _scaled(one.scaled)))
+            digits = ".2f" if abs(one.scaled or 0) < 1e5 else ".1e"  # of a temperature near 0, a power of ten
+            cells.append(Text("" if one.scaled is None else f"{one.scaled:{digits}}"))
         cells.append(Text(_share(one.probability)))
         if draws:
             stages = [one.tempered, *_filters(record, one.after, "after_").values()]
@@ -130,11 +131,6 @@ def _candidates(record: DecodingRecord, step: DecodingStep, width: int, *, ascii
             cells.append(Text(bar(one.chance, _BAR, ascii_only=ascii_only).ljust(_BAR), "cyan"))
         grid.add_row(*cells)
     return grid
-
-
-def _scaled(value: float) -> str:
-    """Two decimals; of a temperature near 0, a power of ten."""
-    return f"{value:.2f}" if abs(value) < 1e5 else f"{value:.1e}"
 
 
 def _share(value: float) -> str:
@@ -166,26 +162,21 @@ def _unit_line(step: DecodingStep, width: int, in_color: bool) -> Iterator[Segme
     yield Segment(" " * (2 + min(room - 1, math.floor(step.uniform * room))) + "▲\n")
 
 
-def _chosen(step: DecodingStep) -> DecodingCandidate:
-    return next(one for one in step.candidates if one.token_id == step.token_id)
-
-
 def _searches(record: DecodingRecord) -> Iterator[Text]:
     yield Text("Greedy decoding and beam search, without a draw", style="bold")
     label = max(len(record.greedy.name), len(record.beam.name))
     for path in (record.greedy, record.beam):
         yield _worked(path, label)
     gain = record.beam.log_probability - record.greedy.log_probability
+    said = "The beam's text is no likelier: a beam, too, may let go of the beginning of the best text."
     if record.greedy.tokens == record.beam.tokens:
-        yield Text("The beam has found the same text: here the likeliest next token was right every time.", "dim")
+        said = "The beam has found the same text: here the likeliest next token was right every time."
     elif gain > 0:
-        yield Text(
+        said = (
             f"The beam's text is {math.exp(gain):.3g} times as likely. Greedy decoding takes the best next token, not "
-            "the best text: what it passes over at one step, it never sees again.",
-            "dim",
+            "the best text: what it passes over at one step, it never sees again."
         )
-    else:
-        yield Text("The beam's text is no likelier: a beam, too, may let go of the beginning of the best text.", "dim")
+    yield Text(said, "dim")
 
 
 def _worked(path: DecodedPath, label: int) -> Text:

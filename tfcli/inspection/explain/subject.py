@@ -1,4 +1,4 @@
-"""A model small enough to print: words are its tokens, its weights are drawn from a seed, nothing is learned."""
+"""One layer that has read a text: of a run, or of a toy whose tokens are words and whose weights are random."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
