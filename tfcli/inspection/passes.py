@@ -1,4 +1,4 @@
-"""One pass of a model with everything in it kept: what each module took and gave, under the lectures' names.
+"""Activations of one pass of a model, kept by hooks: what each module took and gave, under the lectures' names.
 
 Nothing is computed a second time: the values are those that the model itself computes on the explicit path.
 Shape legend: T queries, S keys, D model, H heads, Hkv key-value heads, Dh size of a head, F feed-forward.

@@ -66,7 +66,28 @@ def read_text(
         raise UsageError("--target gives the text that --beam would find", "leave one of the two out")
     if beam is not None and run.architecture == "encoder":
         raise UsageError("An encoder writes no text, and --beam searches for one", "leave --beam out")
-    inputs = _inputs(run, text, target, beam, max_new_tokens, remark)
+    roles, tokenizer = run.config.roles, run.tokenizer
+    ids = tokenizer.encode_masked(text) if run.architecture == "encoder" else tokenizer.encode(text)
+    if run.architecture == "encoder":
+        inputs = framed(run, ids)
+    elif run.architecture == "decoder":
+        inputs = framed(run, ids if beam is None else ids + _best(run, roles.prompt(ids), beam, max_new_tokens))
+    elif not ids:
+        raise UsageError("The text is empty", "give a sentence to translate")
+    elif target is not None:
+        inputs = framed(run, ids, tokenizer.encode(target))
+    elif beam is not None:
+        inputs = framed(run, ids, _best(run, ids, beam, max_new_tokens))
+    else:
+        assert isinstance(run.model, EncoderDecoder)
+        room = run.config.model.max_seq_len - len(roles.target_prefix)
+        most = min(run.recipe.generate.max_new_tokens, room)
+        own = replace(run.recipe.generate, max_new_tokens=most, beyond_context="stop")
+        output = translate(run.model, [ids], roles, own)[0]
+        if remark and len(output) == most:
+            said = f"The run's own translation has no end within {most} tokens; --target TEXT gives another."
+            warnings.warn(said, Remark, stacklevel=2)
+        inputs = framed(run, ids, output)
     require_room(run, inputs)
     if remark:
         remark_if_foreign(run, text)
@@ -111,34 +132,6 @@ def require_room(run: LoadedRun, inputs: Inputs) -> None:
             raise UsageError(f"The {side} is empty, and no token of this run begins a text", f"give a {side}")
         if ids is not None and len(ids) > longest:
             raise UsageError(f"The {side} has {len(ids)} tokens and the context holds {longest}", f"shorten the {side}")
-
-
-def _inputs(
-    run: LoadedRun, text: str, target: str | None, beam: int | None, max_new_tokens: int | None, remark: bool
-) -> Inputs:
-    roles, tokenizer = run.config.roles, run.tokenizer
-    if run.architecture == "decoder":
-        ids = tokenizer.encode(text)
-        return framed(run, ids if beam is None else ids + _best(run, roles.prompt(ids), beam, max_new_tokens))
-    if run.architecture == "encoder":
-        return framed(run, tokenizer.encode_masked(text))
-    source = tokenizer.encode(text)
-    if not source:
-        raise UsageError("The text is empty", "give a sentence to translate")
-    if target is not None:
-        output = tokenizer.encode(target)
-    elif beam is not None:
-        output = _best(run, source, beam, max_new_tokens)
-    else:
-        assert isinstance(run.model, EncoderDecoder)
-        room = run.config.model.max_seq_len - len(roles.target_prefix)
-        most = min(run.recipe.generate.max_new_tokens, room)
-        own = replace(run.recipe.generate, max_new_tokens=most, beyond_context="stop")
-        output = translate(run.model, [source], roles, own)[0]
-        if remark and len(output) == most:
-            said = f"The run's own translation has no end within {most} tokens; --target TEXT gives another."
-            warnings.warn(said, Remark, stacklevel=3)
-    return framed(run, source, output)
 
 
 def _best(run: LoadedRun, ids: list[int], beam: int, max_new_tokens: int | None) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a model makes of the order of its tokens."""
+"""Permutation equivariance: what a model makes of the order of its tokens."""
 
 from __future__ import annotations
 

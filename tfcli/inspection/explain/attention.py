@@ -1,4 +1,4 @@
-"""Attention from tokens to output, every matrix in its place."""
+"""Self- and cross-attention step by step: every matrix from tokens to output, cosines, and what is linear."""
 
 from collections.abc import Sequence
 

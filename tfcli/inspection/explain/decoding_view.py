@@ -1,5 +1,4 @@
-"""Decoding step by step: a table of candidates through every stage, the draw on a line from 0 to 1, and greedy decoding
-beside a beam search."""
+"""Decoding as tables: candidates through every stage, the draw on a line from 0 to 1, greedy beside beam search."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""One whole layer: attention, residual, norm, feed-forward, residual, norm, in the order of its norm placement."""
+"""A transformer layer step by step: attention, feed-forward, residuals and norms, as its norm placement has them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The causal mask: from scores to weights of which none looks ahead, and what training in parallel has of it."""
+"""The causal mask step by step: scores and weights of which none looks ahead, and all rows trained in parallel."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Positions step by step: wavelengths, angles, the table, and how it joins a text's embeddings."""
+"""Sinusoidal positions step by step: wavelengths, angles, the table, and how it joins a text's embeddings."""
 
 import math
 from collections.abc import Sequence

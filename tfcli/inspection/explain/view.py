@@ -1,4 +1,4 @@
-"""An explanation step by step: title, formula, the matrices with their shapes, what was measured, a few words."""
+"""An explanation drawn step by step: matrices with their shapes beside each other, formulas, and what was measured."""
 
 import math
 import re
@@ -344,7 +344,10 @@ class StepView:
             parts.append(scale_bar(f"{-furthest:.3g}", f"{furthest:.3g}", brush_for(console, SIGNED)))
         if has_colors(console) and "weights" in kinds:
             parts.append([*scale_bar("0", "1", brush_for(console, WEIGHTS)), Segment(" weight", _DIM)])
-        parts += [[Segment(words, _DIM)] for words in _signs(numbers)]
+        if any(np.isneginf(matrix.values).any() for matrix in numbers):
+            parts.append([Segment(f"{HIDDEN} hidden by the mask", _DIM)])
+        if any(matrix.kind == "weights" and (matrix.values == 0).any() for matrix in numbers):
+            parts.append([Segment("· exactly 0", _DIM)])
         for number, part in enumerate(parts):
             yield Segment(" " * (_INDENT if number == 0 else 3))
             yield from part
@@ -382,13 +385,6 @@ def _furthest(matrices: Sequence[Matrix]) -> float:
     """The largest distance from 0 among signed numbers."""
     signed = [np.abs(m.values[np.isfinite(m.values)]) for m in matrices if m.kind == "signed"]
     return max((float(values.max(initial=0.0)) for values in signed), default=0.0)
-
-
-def _signs(matrices: Sequence[Matrix]) -> Iterator[str]:
-    if any(np.isneginf(matrix.values).any() for matrix in matrices):
-        yield f"{HIDDEN} hidden by the mask"
-    if any(matrix.kind == "weights" and (matrix.values == 0).any() for matrix in matrices):
-        yield "· exactly 0"
 
 
 def _measures(measures: Sequence[Measure]) -> Grid:

@@ -1,4 +1,4 @@
-"""What a positional encoding should be, measured: bounded, unique, usable beyond its length, with a consistent
+"""Requirements of a positional encoding, measured: bounded, unique, usable beyond its length, with a consistent
 distance, and in the data rather than in the architecture (Bishop and Bishop 2024, section 12.1.9)."""
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a positional encoding should be, and whether it is: of one, and of all side by side."""
+"""Requirements of positional encodings as tables, all encodings side by side, and the matrix of a shift."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

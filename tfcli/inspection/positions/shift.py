@@ -1,4 +1,5 @@
-"""The step from one position to another as a matrix: r_{n+k} = R_k r_n for every n (Bishop and Bishop 2024, 12.1.9)."""
+"""Relative positions as a matrix, r_{n+k} = R_k r_n for every n (Bishop and Bishop 2024, 12.1.9), and
+extrapolation: the loss of a decoder by position, within its context and beyond."""
 
 from itertools import pairwise
 from typing import Any

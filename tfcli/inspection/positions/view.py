@@ -1,4 +1,4 @@
-"""A positional encoding: its table, and what two positions have to do with each other by their distance."""
+"""A positional encoding as a heat map, curves by distance, and the loss beyond the context."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""What dividing the scores by √D_k does, measured for growing D_k."""
+"""Scaled dot products: what dividing the scores by √D_k does to the softmax, for growing D_k."""
 
 from dataclasses import dataclass
 

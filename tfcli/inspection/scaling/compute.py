@@ -1,4 +1,4 @@
-"""Why scores are divided by √D_k (Vaswani et al. 2017, footnote 4; Bishop and Bishop 2024, section 12.1.5)."""
+"""Softmax saturation: why scores are divided by √D_k (Vaswani et al. 2017, footnote 4; Bishop 2024, 12.1.5)."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""The scores' variance and the softmax over them, unscaled beside scaled."""
+"""Softmax saturation as a table and curves: the scores' variance and the softmax over them, unscaled and scaled."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
@@ -14,7 +14,7 @@ from tfcli.inspection.scaling import ScalingRecord, ScalingRow, SoftmaxState
 
 _BAR = 16
 _BARS_FROM, _WHOLE_FROM = 88, 74  # columns
-_STATES = ("largest_weight", "gradient_norm", "entropy")
+_STATES = tuple(one.name for one in fields(SoftmaxState))
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,10 @@ def scaling_table(record: ScalingRecord) -> CsvTable:
     """A row for each D_k."""
     columns = [f"{side}_{name}" for side in ("unscaled", "scaled") for name in _STATES]
     rows = [
-        [row.d_k, row.variance, row.standard_error, *_numbers(row.unscaled), *_numbers(row.scaled)]
+        [row.d_k, row.variance, row.standard_error, *vars(row.unscaled).values(), *vars(row.scaled).values()]
         for row in record.rows
     ]
     return CsvTable(("d_k", "variance", "standard_error", *columns), rows)
-
-
-def _numbers(state: SoftmaxState) -> list[float]:
-    return [getattr(state, name) for name in _STATES]
 
 
 def _table(r: ScalingRecord, width: int, *, ascii_only: bool) -> RichTable:
