@@ -127,11 +127,16 @@ def test_a_model_is_as_it_was_afterwards(positions: dict[str, Any]):
     network = model("decoder", **positions)
     one, ids = tower(network), torch.tensor([IDS])
     names = [name for name, _ in network.named_parameters()]
-    with torch.no_grad():
-        before = network.hidden(ids)
-        with pytest.raises(RuntimeError), altered(one, positions=False, masked=False), norms_across_tokens(one):
+
+    def fail_within() -> None:
+        with altered(one, positions=False, masked=False), norms_across_tokens(one):
             assert not torch.equal(network.hidden(ids), before)
             raise RuntimeError
+
+    with torch.no_grad():
+        before = network.hidden(ids)
+        with pytest.raises(RuntimeError):
+            fail_within()
         assert torch.equal(network.hidden(ids), before)
     assert [name for name, _ in network.named_parameters()] == names
     assert all(parameter.requires_grad for parameter in network.parameters())
