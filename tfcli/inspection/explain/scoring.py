@@ -97,18 +97,19 @@ def joined_axis(subject: Subject, quantity: str) -> Axis:
 
 
 def _note(subject: Subject, n: Notation) -> str:
-    section, attention, biased = subject.section, subject.attention, [n.symbol(f"b_{one}") for one in QUANTITIES]
-    notes = {
-        f"A bias is added to every row: {', '.join(biased)}.": section.attention_bias and n.name != "udl",
-        "Here every β is 0 (model.attention_bias = false), and the maps are linear.": not section.attention_bias
-        and n.name == "udl",
-        f"{attention.num_heads} heads of queries share {attention.num_kv_heads} of keys and values, repeated "
-        "here.": attention.num_kv_heads != attention.num_heads,
-        "Queries and keys are normalised a head at a time after the projection.": section.query_key_norm,
-        "Rotary positions turn queries and keys after the projection: these are turned.": subject.signal.rotation
-        is not None,
-    }
-    return "\n".join(note for note, applies in notes.items() if applies)
+    section, attention, notes = subject.section, subject.attention, []
+    if section.attention_bias and n.name != "udl":
+        notes.append(f"A bias is added to every row: {', '.join(n.symbol(f'b_{one}') for one in QUANTITIES)}.")
+    if not section.attention_bias and n.name == "udl":
+        notes.append("Here every β is 0 (model.attention_bias = false), and the maps are linear.")
+    if attention.num_kv_heads != attention.num_heads:
+        shared = f"{attention.num_heads} heads of queries share {attention.num_kv_heads} of keys and values"
+        notes.append(f"{shared}, repeated here.")
+    if section.query_key_norm:
+        notes.append("Queries and keys are normalised a head at a time after the projection.")
+    if subject.signal.rotation is not None:
+        notes.append("Rotary positions turn queries and keys after the projection: these are turned.")
+    return "\n".join(notes)
 
 
 def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
