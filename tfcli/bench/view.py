@@ -19,6 +19,7 @@ from tfcli.bench import (
     TrainingSide,
     TrainingSpeed,
 )
+from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import bar
@@ -31,14 +32,11 @@ LONGEST_BAR = 28
 AnySide = TrainingSide | GenerationSide | DataSide
 
 
-@dataclass(frozen=True)
-class TrainingSpeedView:
+class TrainingSpeedView(View[TrainingSpeed]):
     """A table of the sides, tfcli's first; over it what was trained and on what, under it how it was measured."""
 
-    speed: TrainingSpeed
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        speed = self.speed
+        speed = self.record
         name = f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else ""
         yield Text(f"Training speed{name}", style="bold")
         for line in (_shape(speed), machine_line(speed.machine), *map(_peak, speed.peaks)):
@@ -161,14 +159,11 @@ def listed(differences: tuple[Difference, ...]) -> str:
     return "; ".join(f"{one.setting} {one.theirs} in place of {one.ours}" for one in differences)
 
 
-@dataclass(frozen=True)
-class GenerationSpeedView:
+class GenerationSpeedView(View[GenerationSpeed]):
     """A table of the sides, tfcli's first; over it what was generated and on what, under it how it was measured."""
 
-    speed: GenerationSpeed
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        speed = self.speed
+        speed = self.record
         name = f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else ""
         yield Text(f"Generation speed{name}", style="bold")
         for line in (_generation_shape(speed), _work(speed), machine_line(speed.machine), _bandwidth(speed)):
@@ -255,14 +250,11 @@ _ABOUT = {
 }
 
 
-@dataclass(frozen=True)
-class DataSpeedView:
+class DataSpeedView(View[DataSpeed]):
     """A table of the sides, tfcli's first; over it what was read and on what, under it how it was measured."""
 
-    speed: DataSpeed
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        speed = self.speed
+        speed = self.record
         yield Text(f"Data speed · {printable(', '.join(speed.sources))}", style="bold")
         text = f"{plural(speed.lines, 'text')}, {short(speed.bytes, 'B')}, {short(speed.tokens)} tokens"
         for line in (f"{text} · {speed.algorithm}, vocabulary {speed.vocab_size:,}", machine_line(speed.machine)):

@@ -1,23 +1,20 @@
 """A prepared dataset in numbers, and what is in the cache."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, short
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import figure_table, grid
 from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts
 
 
-@dataclass(frozen=True)
-class DatasetView:
+class DatasetView(View[DatasetRecord]):
     """Where the text came from, how it was split, and what each part holds."""
-
-    record: DatasetRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
@@ -48,18 +45,15 @@ def _unknown(part: PartCounts) -> str:
     return f"{exact(part.unknown)} ({percent(share)})" if part.unknown else "0"
 
 
-@dataclass(frozen=True)
-class CacheList:
+class CacheList(View[Sequence[CacheEntry]]):
     """Entries of the cache, a line each: what does not fit is cut from what they were made from."""
-
-    entries: Sequence[CacheEntry]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = grid()
         for heading in ("kind", "fingerprint", "size", "last used", "made from"):
             number = heading in ("size", "last used")
             table.add_column(heading, no_wrap=heading != "made from", justify="right" if number else "left")
-        for entry in self.entries:
+        for entry in self.record:
             state = entry.state if entry.state != "whole" else f"{duration(entry.age_seconds)} ago"
             sources = printable(", ".join("standard input" if one == "-" else one for one in entry.sources)) or "–"
             name = PurePath(entry.path).name.removeprefix(".")[:16]

@@ -2,37 +2,34 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from tfcli.doctor.record import Diagnosis, Processor
+from tfcli.draw import View
 from tfcli.draw.numbers import plural, short
 from tfcli.draw.safe import printable
 
 _FOLDERS = re.compile(r"(?:~|[A-Za-z]:)?[/\\](?:[^/\\:'\"]+[/\\])+")
 
 
-@dataclass(frozen=True)
-class DoctorView:
+class DoctorView(View[Diagnosis]):
     """Names left, what was found beside them, and below what to do."""
-
-    found: Diagnosis
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True, style="bold")
-        for name, facts in _rows(self.found, place=printable(self.found.cache.place or "nobody knows where")):
+        for name, facts in _rows(self.record, place=printable(self.record.cache.place or "nobody knows where")):
             table.add_row(name, Text(facts))
         yield table
         yield Text()
-        for one in self.found.advice:
+        for one in self.record.advice:
             yield Text.assemble(
                 ("! ", "bold yellow"), printable(one.problem), (f"\n  → {printable(one.remedy)}", "dim")
             )
-        if not self.found.advice:
+        if not self.record.advice:
             yield Text("✓ Nothing is missing, and nothing is slow.", "green")
 
 

@@ -2,12 +2,12 @@
 length, and beside those of another model."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import bar
@@ -58,14 +58,11 @@ def _value(score: str, value: float) -> str:
     return percent(value) if score in _SHARES else f"{value:.{_DIGITS.get(score, 4)}f}"
 
 
-@dataclass(frozen=True)
-class ScoresView:
+class ScoresView(View[Scores]):
     """Scores with their intervals, what they were computed from, and, where there are several, the lengths."""
 
-    scores: Scores
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        scores = self.scores
+        scores = self.record
         yield Text(_title(scores), style="bold")
         yield _scores_table(scores)
         for note in _notes(scores):

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.numbers import percent_in_four, plural
 from tfcli.draw.safe import fit, printable, token_label, widest
 from tfcli.draw.tables import bar
@@ -35,17 +36,14 @@ class GeneratedView:
         yield Text(f"{plural(count, 'token')}, log-probability {made.score:.2f}{each}", style="dim")
 
 
-@dataclass(frozen=True)
-class FilledView:
+class FilledView(View[Filled]):
     """Every mask's candidates with bars for their probabilities, then the text with the best of each.
 
     Where masks were filled one after the other, each says when, and its candidates are those of its turn.
     """
 
-    filled: Filled
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        filled = self.filled
+        filled = self.record
         yield Text(printable(filled.prompt, keep_newlines=True), style="dim")
         for number, candidates in enumerate(filled.predictions, start=1):
             turn = "" if filled.order is None else f", filled {_ordinal(filled.order[number - 1] + 1)}"
@@ -284,17 +282,14 @@ _RIGHT = 23
 _STRUCK = "dim strike"
 
 
-@dataclass(frozen=True)
-class BeamTreeView:
+class BeamTreeView(View[BeamTree]):
     """A row begins with its step and ln p of its first token there, and ends with the sum and the fate of its last one.
 
     What was kept for a single step, and what was pruned at once, stands together on a row.
     """
 
-    tree: BeamTree
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        tree, signs = self.tree, ASCII if options.ascii_only else UNICODE
+        tree, signs = self.record, ASCII if options.ascii_only else UNICODE
         groups = len({node.group for node in tree.nodes})
         among = f" in {groups} groups" if groups > 1 else ""
         yield Text(f"Beam search · beam {tree.beam}{among} · length penalty {tree.length_penalty:g}", style="bold")

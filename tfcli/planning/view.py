@@ -7,6 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.tables import bar, grid
 from tfcli.inspection.model import ParameterGroup
@@ -25,14 +26,11 @@ _MEMORY = {
 _BAR = 24
 
 
-class OutlineView:
+class OutlineView(View[TrainingOutline]):
     """`tfcli train --dry-run`: shapes and parameters, then memory, then what a step costs."""
 
-    def __init__(self, outline: TrainingOutline) -> None:
-        self.outline = outline
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        o = self.outline
+        o = self.record
         yield Text.assemble((o.architecture, "bold"), (f" · {short(o.parameters)} parameters", "dim"))
         yield _parameters(o.groups, o.parameters)
         yield Text()
@@ -68,14 +66,11 @@ def _micro_batch(o: TrainingOutline) -> str:
     return f"as many tokens as {plural(o.batch_size, what)} of mean length, counted once the text is prepared"
 
 
-class PlanView:
+class PlanView(View[Plan]):
     """`tfcli plan`: the candidates, the chosen one marked, and what to type."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        p, chosen = self.plan, self.plan.chosen
+        p, chosen = self.record, self.record.chosen
         yield Text.assemble(
             (p.architecture, "bold"),
             (f" in {p.minutes:g} min · {p.device}, {p.precision}, {plural(p.threads, 'thread')}", "dim"),

@@ -1,7 +1,6 @@
 """The curves of runs: loss, evaluations, learning rate; over steps, tokens or time."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -10,6 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as Grid
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import plural
 from tfcli.draw.safe import printable
@@ -125,14 +125,11 @@ _NO_SIZES = (
 )
 
 
-@dataclass(frozen=True)
-class TrainingCurvesView:
+class TrainingCurvesView(View[TrainingCurves]):
     """Losses, learning rate, gradient norm, weight norms and update ratios over the steps; the last two in numbers."""
 
-    curves: TrainingCurves
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        curves = self.curves
+        curves = self.record
         last = int(curves.steps[-1])
         yield Text(f"Training · {printable(curves.run)} · {plural(len(curves.steps), 'report')}", style="bold")
         wide = options.max_width >= _WIDE

@@ -8,6 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.safe import fit, printable, widest
 from tfcli.draw.tables import CsvTable, to_csv
@@ -30,15 +31,12 @@ _LEAST_NAME, _FAIR_NAME = 12, 18
 _STATE_STYLES = {"finished": "green", "running": "bold cyan", "interrupted": "yellow", "imported": "", "damaged": "red"}
 
 
-@dataclass(frozen=True)
-class RunList:
+class RunList(View[Sequence[RunSummary]]):
     """The list under its headings."""
 
-    runs: Sequence[RunSummary]
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rows = [_cells(run) for run in self.runs]
-        healthy = [row for row, run in zip(rows, self.runs, strict=True) if run.problem is None]
+        rows = [_cells(run) for run in self.record]
+        healthy = [row for row, run in zip(rows, self.record, strict=True) if run.problem is None]
         widths = [widest(column) for column in zip(_HEADINGS, *healthy, strict=True)]
         widths[0], widths[1] = (widest(tuple(row[i] for row in (_HEADINGS, *rows))) for i in (0, 1))
         gaps, behind = len(widths) - 1, sum(widths[1:])
@@ -46,7 +44,7 @@ class RunList:
         room = options.max_width - behind - gap * gaps
         widths[0] = min(widths[0], max(_LEAST_NAME, room))
         yield _line(_HEADINGS, widths, gap, options.max_width, "dim")
-        for run, (name, *others) in zip(self.runs, rows, strict=True):
+        for run, (name, *others) in zip(self.record, rows, strict=True):
             if widest((name,)) > widths[0]:
                 yield Text(fit(name, min(widest((name,)), options.max_width)), "bold", no_wrap=True)
                 name = ""
@@ -104,24 +102,21 @@ _MOST_SPIKES = 6
 _OF = {"moving_average": " of the moving average", "checkpoints": " of the last checkpoints' mean"}
 
 
-@dataclass(frozen=True)
-class RunView:
+class RunView(View[RunDetail]):
     """A run's page."""
 
-    run: RunDetail
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _title(self.run.summary)
-        yield _grid(_facts(self.run))
-        if self.run.settings:
+        yield _title(self.record.summary)
+        yield _grid(_facts(self.record))
+        if self.record.settings:
             yield Text("\nSettings that are not the default", style="bold")
-            yield _settings(self.run)
-        for plot in run_plots(self.run.history):
+            yield _settings(self.record)
+        for plot in run_plots(self.record.history):
             yield ""
             yield plot
-        if self.run.kept:
+        if self.record.kept:
             yield Text("\nOn the disk", style="bold")
-            yield _grid((kept.name, short(kept.bytes, "B")) for kept in self.run.kept)
+            yield _grid((kept.name, short(kept.bytes, "B")) for kept in self.record.kept)
 
 
 def _title(summary: RunSummary) -> Text:

@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.colors import has_colors
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import broken, fit, printable, token_label, widest
@@ -18,14 +19,11 @@ from tfcli.records.tokenization import Encoding, TokenizerComparison, TokenizerQ
 _PAPERS = ("#1f4e79", "#5b3a72")
 
 
-@dataclass(frozen=True)
-class EncodingView:
+class EncodingView(View[Encoding]):
     """Tokens in text order as blocks of two colours (without colour: between bars), their ids under them."""
 
-    encoding: Encoding
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        encoding = self.encoding
+        encoding = self.record
         blocks = [
             _Block(token_label(token), str(token_id), number, ends_line=token.endswith("\n"))
             for number, (token, token_id) in enumerate(zip(encoding.tokens, encoding.token_ids, strict=True))
@@ -96,14 +94,11 @@ class _Column:
     best: Callable[[Sequence[TokenizerQuality]], set[int]] = lambda rows: set()
 
 
-@dataclass(frozen=True)
-class TokenizerComparisonView:
+class TokenizerComparisonView(View[TokenizerComparison]):
     """The text in numbers, the tables with the best of a column marked, and what every column means."""
 
-    comparison: TokenizerComparison
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        compared = self.comparison
+        compared = self.record
         yield Text(f"{plural(len(compared.tokenizers), 'tokenizer')} on {printable(compared.source)}", style="bold")
         yield Text(
             f"{plural(compared.documents, 'document')}, {plural(compared.words, 'word')}, "

@@ -7,6 +7,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.numbers import duration
 from tfcli.draw.safe import printable
 from tfcli.verification.record import Check, Status, Verification
@@ -45,14 +46,11 @@ class VerificationHeader:
         yield _line(options)
 
 
-@dataclass(frozen=True)
-class CheckRow:
+class CheckRow(View[Check]):
     """One check: its mark, the claim in words, what was measured against what may be, and why it does not hold."""
 
-    check: Check
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        check = self.check
+        check = self.record
         sign, letters, style = _MARKS[check.status]
         mark = Text(letters if options.ascii_only else sign, style)
         off = check.status == "skipped"

@@ -1,7 +1,6 @@
 """A logit's parts: a signed map of layers and heads, and all parts in the order of their size."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -11,6 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.colors import SIGNED, Brush, brush_for, levels
 from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
 from tfcli.draw.numbers import percent
@@ -26,11 +26,8 @@ _GATED = "The head is not linear: its activation f(z) is z times f(z)/z, and tha
 _OUTSIDE = {"token": "token embedding", "position": "position", "segment": "segment", "bias": "other biases"}
 
 
-@dataclass(frozen=True)
-class AttributionView:
+class AttributionView(View[Attribution]):
     """Rows are layers, columns are heads, the feed-forward and biases; the embeddings stand above."""
-
-    record: Attribution
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, SIGNED)

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import exact, percent, plural, short, short_duration
 from tfcli.draw.tables import CsvTable, bar, grid
@@ -29,11 +29,8 @@ _POINTS = 60  # of a curve
 _EXACT_FROM = 78  # columns from which on there is room for every digit
 
 
-@dataclass(frozen=True)
-class CostView:
+class CostView(View[CostRecord]):
     """The parts at one length, all lengths, the crossover, and, where it was measured, the time."""
-
-    record: CostRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
@@ -236,11 +233,8 @@ _SEE = {
 }
 
 
-@dataclass(frozen=True)
-class AgainstView:
+class AgainstView(View[AgainstRecord]):
     """Both layers by N, then what grows as a curve."""
-
-    record: AgainstRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
@@ -294,11 +288,8 @@ _BAR = 16
 _HEADS_EXACT_FROM = 74
 
 
-@dataclass(frozen=True)
-class HeadsView:
+class HeadsView(View[HeadCosts]):
     """What stays equal, what grows, and the time that it takes."""
-
-    record: HeadCosts
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -14,6 +13,7 @@ from rich.style import Style
 from rich.table import Table as Grid
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.colors import WEIGHTS, Brush, brush_for, has_colors, levels
 from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
 from tfcli.draw.numbers import exact, plural
@@ -34,11 +34,8 @@ _BARS_FROM = 72
 """Columns of a terminal from which on lengths have bars."""
 
 
-@dataclass(frozen=True)
-class TokensView:
+class TokensView(View[TokensRecord]):
     """Blocks of two colours in turn (without colour: between bars); special tokens grey, unknown ones red."""
-
-    record: TokensRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
@@ -156,11 +153,8 @@ _NEIGHBOURS_LONGEST_BAR = 40
 _AROUND = 4 + 2 + 2 + 6 + 2 + 6  # rank, blanks, cosine, length
 
 
-@dataclass(frozen=True)
-class NeighboursView:
+class NeighboursView(View[NeighboursRecord]):
     """For each token those nearest to it; bars go from cosine 0 to 1."""
-
-    record: NeighboursRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
@@ -227,11 +221,8 @@ _POOLS = {
 }
 
 
-@dataclass(frozen=True)
-class EmbeddingsView:
+class EmbeddingsView(View[EmbeddingsRecord]):
     """The cosine of every pair of texts, as a table while it fits, else as a map; of one text the vector itself."""
-
-    record: EmbeddingsRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record

@@ -1,7 +1,6 @@
 """The logit lens: layers down, positions across, and one position's candidates layer by layer."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -9,6 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.colors import WEIGHTS, Brush, brush_for, levels
 from tfcli.draw.heatmap import labelled_row, scale_bar
 from tfcli.draw.numbers import percent_in_four, plural
@@ -22,12 +22,9 @@ _LEAST_CELL, _MOST_CELL = 4, 10
 _DIM, _BOLD = Style(dim=True), Style(bold=True)
 
 
-@dataclass(frozen=True)
-class LensView:
+class LensView(View[Lens]):
     """The likeliest token of every layer at every position, its probability as colour; as many positions side by side
     as fit, the others below."""
-
-    record: Lens
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, WEIGHTS)

@@ -1,7 +1,6 @@
 """A text with its losses: running text on colours, or, without colour, a number under each token."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from rich.cells import cell_len
@@ -10,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.colors import WEIGHTS, Brush, brush_for, levels
 from tfcli.draw.heatmap import scale_bar
 from tfcli.draw.numbers import percent, percent_in_four, plural, short
@@ -21,11 +21,8 @@ _WORST = 8
 _DIM = Style(dim=True)
 
 
-@dataclass(frozen=True)
-class LossesView:
+class LossesView(View[Losses]):
     """The text on its colours, its figures, and the tokens that were least expected."""
-
-    record: Losses
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, WEIGHTS)

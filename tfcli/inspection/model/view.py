@@ -8,6 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, short
 from tfcli.draw.tables import CsvTable, bar, grid
 from tfcli.inspection.model import Block, Matrix, ModelRecord, StackRecord, Sublayer
@@ -107,11 +108,8 @@ _NARROWEST = 50  # column in which every matrix has room
 _BAR, _BARS_FROM = 24, 74
 
 
-@dataclass(frozen=True)
-class ModelView:
+class ModelView(View[ModelRecord]):
     """The diagram, then the sums with their shares."""
-
-    record: ModelRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.numbers import percent, percent_in_four, short
 from tfcli.draw.safe import fit, token_label, widest
 from tfcli.draw.tables import CsvTable, bar
@@ -79,11 +80,8 @@ _ANSWERS = {"next": "next", "masked": "true"}
 _FIXED = 4 + 6 + 5 + 5  # position, rank, p, H
 
 
-@dataclass(frozen=True)
-class PredictionsView:
+class PredictionsView(View[Predictions]):
     """A row a position: what is read, what comes next with its rank and probability, and the likeliest tokens."""
-
-    record: Predictions
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, ascii_only = self.record, options.ascii_only
