@@ -9,7 +9,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, short
 from tfcli.draw.safe import printable
-from tfcli.draw.tables import figure_table, grid
+from tfcli.draw.tables import columns, grid
 from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts
 
 
@@ -23,8 +23,8 @@ class DatasetView(View[DatasetRecord]):
         yield Text(f"from {', '.join(map(printable, record.sources))}", style="dim")
         both = {"training": record.train, "validation": record.validation}
         parts = {record.only: record.validation} if record.only else both
-        table = figure_table(*parts, style="bold")
-        table.padding = (0, 3)
+        table = columns("l" + "r" * len(parts), gap=3)
+        table.add_row("", *(Text(name, "bold") for name in parts))
         unit, side = ("pairs", "target ") if record.kind == "pairs" else ("documents", "")
         for name, field in (
             (unit, "documents"),
@@ -49,10 +49,8 @@ class CacheList(View[Sequence[CacheEntry]]):
     """Entries of the cache, a line each: what does not fit is cut from what they were made from."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = grid()
-        for heading in ("kind", "fingerprint", "size", "last used", "made from"):
-            number = heading in ("size", "last used")
-            table.add_column(heading, no_wrap=heading != "made from", justify="right" if number else "left")
+        table = grid("kind", "fingerprint", ">size", ">last used")
+        table.add_column("made from")
         for entry in self.record:
             state = entry.state if entry.state != "whole" else f"{duration(entry.age_seconds)} ago"
             sources = printable(", ".join("standard input" if one == "-" else one for one in entry.sources)) or "–"

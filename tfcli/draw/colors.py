@@ -48,8 +48,9 @@ def step(steps: Sequence[T], level: int) -> T:
     return steps[round(level / (LEVELS - 1) * (len(steps) - 1))]
 
 
-def interpolated(points: tuple[RGB, ...]) -> tuple[RGB, ...]:
-    """`LEVELS` colours through evenly spaced control points."""
+def interpolated(colors: str) -> tuple[RGB, ...]:
+    """`LEVELS` colours through evenly spaced control points, each in hexadecimal."""
+    points = [tuple(bytes.fromhex(color)) for color in colors.split()]
     at = np.linspace(0, len(points) - 1, LEVELS)
     channels = [np.interp(at, range(len(points)), channel) for channel in zip(*points, strict=True)]
     return tuple((round(r), round(g), round(b)) for r, g, b in zip(*channels, strict=True))
@@ -57,54 +58,19 @@ def interpolated(points: tuple[RGB, ...]) -> tuple[RGB, ...]:
 
 # Blue to yellow with evenly rising lightness, read alike with and without red-green vision.
 WEIGHTS = Colormap(
-    table=interpolated(
-        (
-            (8, 26, 72),
-            (20, 52, 104),
-            (58, 78, 109),
-            (92, 103, 114),
-            (123, 126, 120),
-            (158, 151, 116),
-            (194, 179, 103),
-            (228, 208, 82),
-            (253, 236, 74),
-        )
-    ),
+    table=interpolated("081a48 143468 3a4e6d 5c6772 7b7e78 9e9774 c2b367 e4d052 fdec4a"),
     indexes=(17, 18, 60, 102, 144, 185, 227),
 )
 
 # Viridis: violet to yellow by way of green, lightness rising evenly as well.
 VIRIDIS = Colormap(
-    table=interpolated(
-        (
-            (68, 1, 84),
-            (70, 50, 126),
-            (54, 92, 141),
-            (39, 127, 142),
-            (31, 161, 135),
-            (74, 193, 109),
-            (160, 218, 57),
-            (253, 231, 37),
-        )
-    ),
+    table=interpolated("440154 46327e 365c8d 277f8e 1fa187 4ac16d a0da39 fde725"),
     indexes=(53, 60, 24, 30, 36, 71, 148, 226),
 )
 
 # Blue below 0, white at 0, red above.
 SIGNED = Colormap(
-    table=interpolated(
-        (
-            (24, 66, 150),
-            (58, 116, 190),
-            (116, 168, 216),
-            (184, 212, 236),
-            (248, 248, 248),
-            (246, 204, 186),
-            (232, 144, 118),
-            (208, 80, 70),
-            (164, 20, 40),
-        )
-    ),
+    table=interpolated("184296 3a74be 74a8d8 b8d4ec f8f8f8 f6ccba e89076 d05046 a41428"),
     indexes=(19, 26, 68, 110, 153, 231, 224, 217, 174, 167, 124),
     tints=("blue", "red"),
 )
@@ -167,20 +133,18 @@ class Brush:
 
     def style(self, ink: int, paper: int = NO_VALUE) -> Style:
         """The level `ink` on the level `paper`; NO_VALUE leaves the terminal's own colour."""
-        style = self._styles.get((ink, paper))
-        if style is None:
-            style = self._styles[ink, paper] = Style.from_color(self._color(ink), self._color(paper))
-        return style
+        if (ink, paper) not in self._styles:
+            self._styles[ink, paper] = Style.from_color(self._color(ink), self._color(paper))
+        return self._styles[ink, paper]
 
     def readable(self, paper: int) -> Style:
         """Black or white on the level `paper`."""
-        style = self._readable.get(paper)
-        if style is None:
+        if paper not in self._readable:
             few = self.color_system == "256"
             background = xterm(self.colormap.index(paper)) if few else self.colormap.table[paper]
             ink = Color.from_ansi(16 if readable_on(background) == BLACK else 231)
-            style = self._readable[paper] = Style.from_color(ink, self._color(paper))
-        return style
+            self._readable[paper] = Style.from_color(ink, self._color(paper))
+        return self._readable[paper]
 
     @property
     def glyphs(self) -> str:

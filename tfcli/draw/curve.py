@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,8 @@ class Series:
     """
 
     name: str
-    xs: tuple[float, ...]
-    ys: tuple[float | None, ...]
+    xs: Sequence[float] | NDArray[Any]
+    ys: Sequence[float | None] | NDArray[Any]
     style: str = ""
     marker: str = ""
     letter: str = ""
@@ -188,7 +189,9 @@ def _digits(ticks: list[float]) -> int:
     return next((d for d in range(7) if all(abs(round(t, d) - t) < 1e-9 for t in ticks)), 7)
 
 
-def _finite(series: Series, y_range: tuple[float, float] | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _finite(
+    series: Series, y_range: tuple[float, float] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     xs, ys = np.array(series.xs, dtype=np.float64), np.array(series.ys, dtype=np.float64)
     known = np.isfinite(xs) & np.isfinite(ys)
     if y_range is not None:
@@ -231,7 +234,7 @@ def curve_svg(title: str, plots: Sequence[Plot]) -> str:
 
 
 def _plot(plot: Plot, top: int) -> list[str]:
-    points = [list(_known(series)) for series in plot.series]
+    points = [list(zip(*map(np.ndarray.tolist, _finite(series)), strict=True)) for series in plot.series]
     ys = [y for one in points for _, y in one]
     first, last = plot.x_range or (0.0, max(x for one in points for x, _ in one))
     low, high = min(ys), max(ys)
@@ -273,8 +276,3 @@ def _names(plot: Plot, y: int, right: int, first: float, last: float) -> list[st
 
 def _ink(series: Series) -> str:
     return _INKS.get(series.style.split()[-1] if series.style else "", "#333333")
-
-
-def _known(series: Series) -> list[tuple[float, float]]:
-    pairs = zip(series.xs, series.ys, strict=True)
-    return [(x, y) for x, y in pairs if y is not None and math.isfinite(x) and math.isfinite(y)]

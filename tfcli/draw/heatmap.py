@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby
 from typing import Literal
 
 import numpy as np
@@ -28,20 +28,19 @@ def half_block_lines(levels: NDArray[np.intp], brush: Brush) -> list[Line]:
     rows = levels.tolist()
     if len(rows) % 2:
         rows.append([NO_VALUE] * levels.shape[1])
-    return [_half_block_line(upper, lower, brush) for upper, lower in zip(rows[::2], rows[1::2], strict=True)]
-
-
-def _half_block_line(upper: list[int], lower: list[int], brush: Brush) -> Line:
-    line = []
-    for (top, bottom), run in groupby(zip(upper, lower, strict=True)):
-        length = sum(1 for _ in run)
-        if top == bottom == NO_VALUE:
-            line.append(Segment(" " * length))
-        elif top == NO_VALUE:
-            line.append(Segment("▄" * length, brush.style(bottom)))
-        else:
-            line.append(Segment("▀" * length, brush.style(top, bottom)))
-    return line
+    lines = []
+    for upper, lower in zip(rows[::2], rows[1::2], strict=True):
+        line: Line = []
+        for (top, bottom), run in groupby(zip(upper, lower, strict=True)):
+            length = len(list(run))
+            if top == bottom == NO_VALUE:
+                line.append(Segment(" " * length))
+            elif top == NO_VALUE:
+                line.append(Segment("▄" * length, brush.style(bottom)))
+            else:
+                line.append(Segment("▀" * length, brush.style(top, bottom)))
+        lines.append(line)
+    return lines
 
 
 def whole_cell_lines(levels: NDArray[np.intp], brush: Brush, width: int) -> list[Line]:
@@ -51,7 +50,10 @@ def whole_cell_lines(levels: NDArray[np.intp], brush: Brush, width: int) -> list
     """
     if not brush.in_color:
         return _glyph_lines(levels.tolist(), brush, width)
-    return [_whole_cell_line(row, brush, width) for row in levels.tolist()]
+    papers = [brush.style(NO_VALUE, level) for level in range(NO_VALUE)] + [None]
+    return [
+        [Segment(" " * width * len(list(run)), papers[level]) for level, run in groupby(row)] for row in levels.tolist()
+    ]
 
 
 def _glyph_lines(rows: list[list[int]], brush: Brush, width: int) -> list[Line]:
@@ -63,17 +65,6 @@ def _glyph_lines(rows: list[list[int]], brush: Brush, width: int) -> list[Line]:
         [Segment("".join([glyphs[level] for level in run]), tint) for tint, run in groupby(row, key=tints.__getitem__)]
         for row in rows
     ]
-
-
-def _whole_cell_line(row: list[int], brush: Brush, width: int) -> Line:
-    line = []
-    for level, run in groupby(row):
-        length = width * sum(1 for _ in run)
-        if level == NO_VALUE:
-            line.append(Segment(" " * length))
-        else:
-            line.append(Segment(" " * length, brush.style(NO_VALUE, level)))
-    return line
 
 
 def labelled_row(
@@ -204,21 +195,13 @@ def ruler(numbers: tuple[int, ...], cell_width: int) -> str:
     """
     longest = len(str(max(numbers, default=0)))
     line = ""
-    for column in range(0, len(numbers), _step((longest + 2) / cell_width)):
+    # The least of 1, 2, 10, 20, 100 … that leaves room: even, so that pairs of columns stay in step.
+    steps = (digit * 10**power for power in count() for digit in (1, 2))
+    for column in range(0, len(numbers), next(step for step in steps if step * cell_width >= longest + 2)):
         number, at = str(numbers[column]), column * cell_width
         if at + len(number) <= len(numbers) * cell_width or column == 0:
             line = line.ljust(at) + number
     return line
-
-
-def _step(least: float) -> int:
-    """The least of 1, 2, 10, 20, 100 … from `least` on: even, so that pairs of columns stay in step."""
-    power = 1
-    while True:
-        for digit in (1, 2):
-            if digit * power >= least:
-                return digit * power
-        power *= 10
 
 
 _GAP = "│"  # between the columns that stand apart and the others
@@ -279,8 +262,13 @@ class HeatMap:
         )
         for header in self._header(layout):
             yield Text(" " * layout.gutter + header, no_wrap=True, overflow="crop")
-        first_lines = _lines(apart, layout, brush)
-        for number, line in enumerate(_lines(grid, layout, brush)):
+        first_lines, lines = (
+            half_block_lines(part, brush)
+            if layout.rows_per_line == 2
+            else whole_cell_lines(part, brush, layout.cell_width)
+            for part in (apart, grid)
+        )
+        for number, line in enumerate(lines):
             yield Segment(self._row_label(number, layout))
             if self.kept:
                 yield from first_lines[number]
@@ -350,9 +338,3 @@ class HeatMap:
             )
             fits = layout.gutter + max(len(note), sum(part.cell_length for part in bar) + cell_len(words) + 2) <= width
             yield Text(" " * layout.gutter * fits + note, style="dim")
-
-
-def _lines(grid: NDArray[np.intp], layout: Layout, brush: Brush) -> list[Line]:
-    if layout.rows_per_line == 2:
-        return half_block_lines(grid, brush)
-    return whole_cell_lines(grid, brush, layout.cell_width)

@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from tfcli.draw.safe import fit
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.positions import (
     BeyondContext,
@@ -49,16 +50,43 @@ def bare(*heads: str) -> Table:
     return _headed(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim"), heads)
 
 
-def figure_table(*heads: str, style: str = "dim", tail: bool = False) -> Table:
-    """Names left, and a column of figures under each head; with `tail` a column without a head behind them."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    for _ in heads:
-        table.add_column(no_wrap=True, justify="right")
-    if tail:
-        table.add_column(no_wrap=True)
-    table.add_row("", *(Text(head, style) for head in heads))
+def columns(sides: str, *heads: str, gap: int = 2) -> Table:
+    """Columns without lines, `gap` cells apart.
+
+    Args:
+        sides: a letter a column: "l" of text, "r" of figures, "w" of text that wraps.
+        heads: of the columns, dim, in a first row.
+    """
+    table = Table.grid(padding=(0, gap))
+    for side in sides:
+        table.add_column(justify="right" if side == "r" else "left", no_wrap=side != "w", overflow="fold")
+    if heads:
+        table.add_row(*(Text(head, "dim") for head in heads))
     return table
+
+
+def aligned(cells: Iterable[tuple[str, int, str]], gap: int = 2, *, left: int = 1) -> Text:
+    """A line of a table whose columns are counted by hand.
+
+    Args:
+        cells: each a text, the cells that it has, and its style.
+        left: so many first ones stand on the left, the others on the right.
+    """
+    text = Text(no_wrap=True, overflow="crop")
+    for number, (cell, width, style) in enumerate(cells):
+        text.append(" " * gap * (number > 0)).append(fit(cell, width, "left" if number < left else "right"), style)
+    return text
+
+
+def heading(title: str, *about: str) -> Iterator[Text]:
+    """A title, and below it, dim, what is said about it."""
+    yield Text(title, style="bold")
+    yield from dim(*about)
+
+
+def dim(*lines: str) -> Iterator[Text]:
+    """What explains a picture, a text a line."""
+    return (Text(line, style="dim") for line in lines)
 
 
 def _headed(table: Table, heads: tuple[str, ...]) -> Table:
@@ -85,13 +113,10 @@ class Facts:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(self.title, style="bold")
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(no_wrap=True)
-        grid.add_column(no_wrap=True, justify="right")
-        grid.add_column()
+        table = columns("lrw")
         for fact in self.facts:
-            grid.add_row(Text(fact.name), Text(fact.value, "bold"), Text(fact.note, "dim"))
-        yield grid
+            table.add_row(Text(fact.name), Text(fact.value, "bold"), Text(fact.note, "dim"))
+        yield table
 
 
 @dataclass(frozen=True)
@@ -100,6 +125,11 @@ class CsvTable:
 
     columns: Sequence[str]
     rows: Iterable[Sequence[Any]]
+
+    @classmethod
+    def of(cls, records: Iterable[Any], *columns: str) -> "CsvTable":
+        """A row a record, from its attributes."""
+        return cls(columns, ([getattr(record, column, None) for column in columns] for record in records))
 
 
 def to_csv(table: CsvTable) -> str:
@@ -151,7 +181,7 @@ def to_json(record: Any) -> Any:
     Numbers are finite: NaN and infinity become null. A training event carries its name under "event".
     """
     if isinstance(record, AttentionRecord):
-        return {"records": [_attention(record)]}
+        record = [record]
     if isinstance(record, list | tuple) and record and all(isinstance(one, AttentionRecord) for one in record):
         return {"records": [_attention(one) for one in record]}
     if isinstance(record, list | tuple):
@@ -191,11 +221,8 @@ def _one(record: Any) -> dict[str, Any]:
 def _attention(record: AttentionRecord) -> dict[str, Any]:
     extra = ("scores", "names", "query_positions", "key_positions")
     there = [name for name in extra if getattr(record, name) is not None and len(getattr(record, name))]
-    return _chosen(record, ("kind", "query_tokens", "key_tokens", "weights", *there))
-
-
-def _chosen(record: Any, names: Sequence[str]) -> dict[str, Any]:
-    return {name: _value(getattr(record, name)) for name in names}
+    chosen = ("kind", "query_tokens", "key_tokens", "weights", *there)
+    return {name: _value(getattr(record, name)) for name in chosen}
 
 
 def _fields(record: Any) -> dict[str, Any]:
