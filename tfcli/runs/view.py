@@ -1,6 +1,6 @@
 """Runs in a list, a line each; a name that is to be typed is not cut, and stands above its line where it is long."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.safe import fit, printable, widest
-from tfcli.draw.tables import CsvTable, to_csv
+from tfcli.draw.tables import CsvTable, aligned, columns, heading, to_csv
 from tfcli.records.runs import (
     EvaluationPoint,
     History,
@@ -80,18 +80,15 @@ def _brief(seconds: float) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], gap: int, width: int, state_style: str) -> Text:
-    text = Text(no_wrap=True, overflow="crop")
-    for number, (cell, room) in enumerate(zip(cells, widths, strict=True)):
-        style = "dim" if state_style == "dim" else ("bold" if number == 0 else state_style if number == 1 else "")
-        text.append(fit(cell, room, "left" if number < _LEFT else "right"), style)
-        text.append(" " * gap)
+    styles = ["dim"] * len(cells) if state_style == "dim" else ["bold", state_style, *[""] * (len(cells) - 2)]
+    text = aligned(zip(cells, widths, styles, strict=True), gap, left=_LEFT)
     text.rstrip()
     text.truncate(width)
     return text
 
 
 def _damaged_line(run: RunSummary, name: str, widths: Sequence[int], gap: int, width: int) -> Text:
-    begin = Text.assemble((fit(name, widths[0]), "bold"), " " * gap, (fit(run.state, widths[1]), "red"), " " * gap)
+    begin = aligned(((name, widths[0], "bold"), (run.state, widths[1], "red"), ("", 0, "")), gap, left=2)
     # What is wrong names the file by its whole path, which the line says already.
     problem = printable(run.problem or "").replace(f"{printable(run.path)}/", "")
     room = max(0, width - begin.cell_len)
@@ -107,16 +104,16 @@ class RunView(View[RunDetail]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield _title(self.record.summary)
-        yield _grid(_facts(self.record))
+        yield _named(_facts(self.record))
         if self.record.settings:
-            yield Text("\nSettings that are not the default", style="bold")
+            yield from heading("\nSettings that are not the default")
             yield _settings(self.record)
         for plot in run_plots(self.record.history):
             yield ""
             yield plot
         if self.record.kept:
-            yield Text("\nOn the disk", style="bold")
-            yield _grid((kept.name, short(kept.bytes, "B")) for kept in self.record.kept)
+            yield from heading("\nOn the disk")
+            yield _named((kept.name, short(kept.bytes, "B")) for kept in self.record.kept)
 
 
 def _title(summary: RunSummary) -> Text:
@@ -127,22 +124,19 @@ def _title(summary: RunSummary) -> Text:
     return Text.assemble((printable(summary.name), "bold"), (f"  {', '.join(about)}", "dim"))
 
 
-def _grid(rows: Any) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+def _named(rows: Iterable[tuple[str, str]]) -> Table:
+    table = columns("lw")
     for name, value in rows:
-        grid.add_row(Text(printable(name), "dim"), Text(printable(value)))
-    return grid
+        table.add_row(Text(printable(name), "dim"), Text(printable(value)))
+    return table
 
 
 def _settings(run: RunDetail) -> Table:
-    grid = _grid(())
-    grid.add_column(no_wrap=True)
+    table = columns("lwl")
     for setting in run.settings:
         default = Text(f"not {value_text(setting.default)}" if setting.default is not None else "", "dim")
-        grid.add_row(Text(setting.key, "dim"), Text(value_text(setting.value)), default)
-    return grid
+        table.add_row(Text(setting.key, "dim"), Text(value_text(setting.value)), default)
+    return table
 
 
 def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
@@ -241,7 +235,7 @@ class ComparisonView:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         runs = self.comparison.runs
         yield from _results(runs, self.comparison.comparable, options.max_width)
-        yield Text("\nSettings that differ", style="bold")
+        yield from heading("\nSettings that differ")
         if not self.comparison.settings:
             yield Text("none")
         elif _table_width(self.comparison.settings, len(runs)) <= options.max_width:
@@ -249,10 +243,10 @@ class ComparisonView:
         else:
             yield from _settings_lines(self.comparison.settings, options.max_width)
         if self.comparison.spreads:
-            yield Text("\nBest loss over seeds", style="bold")
+            yield from heading("\nBest loss over seeds")
             yield from _spreads(self.comparison.spreads)
         for title, plot in compared_plots(runs, self.by):
-            yield Text(f"\n{title}", style="bold")
+            yield from heading(f"\n{title}")
             yield plot
         for note in self.comparison.notes:
             yield Text(f"\n{note}", style="yellow")
@@ -260,35 +254,26 @@ class ComparisonView:
 
 @dataclass(frozen=True)
 class _Column:
-    """A figure of every run; `better` picks the best of them, where there is one."""
+    """A figure of every run, and how it is written; `better` picks the best of them, where there is one."""
 
     heading: str
-    text: Callable[[RunDetail], str]
-    value: Callable[[RunDetail], float | None] = lambda run: None
+    value: Callable[[RunDetail], float | None]
+    written: Callable[[Any], str]
     better: Callable[[Sequence[float]], float] | None = None
     of_losses: bool = False
 
+    def text(self, run: RunDetail) -> str:
+        return "-" if (value := self.value(run)) is None else self.written(value)
+
 
 _COLUMNS = (
-    _Column(
-        "best loss",
-        lambda run: _number(run.summary.best_loss),
-        lambda run: run.summary.best_loss,
-        min,
-        of_losses=True,
-    ),
-    _Column("at step", lambda run: "-" if run.summary.best_step is None else exact(run.summary.best_step)),
-    _Column("bits/byte", lambda run: _number(run.bits_per_byte), lambda run: run.bits_per_byte, min),
-    _Column(
-        "accuracy",
-        lambda run: "-" if (value := _accuracy(run)) is None else percent(value),
-        lambda run: _accuracy(run),
-        max,
-        of_losses=True,
-    ),
-    _Column("params", lambda run: "-" if run.summary.parameters is None else short(run.summary.parameters)),
-    _Column("tokens", lambda run: "-" if run.summary.tokens is None else short(run.summary.tokens)),
-    _Column("time", lambda run: "-" if run.summary.seconds is None else duration(run.summary.seconds)),
+    _Column("best loss", lambda run: run.summary.best_loss, "{:.4f}".format, min, of_losses=True),
+    _Column("at step", lambda run: run.summary.best_step, exact),
+    _Column("bits/byte", lambda run: run.bits_per_byte, "{:.4f}".format, min),
+    _Column("accuracy", lambda run: run.history.best and run.history.best.accuracy, percent, max, of_losses=True),
+    _Column("params", lambda run: run.summary.parameters, short),
+    _Column("tokens", lambda run: run.summary.tokens, short),
+    _Column("time", lambda run: run.summary.seconds, duration),
 )
 
 
@@ -298,16 +283,11 @@ def _results(runs: Sequence[RunDetail], comparable: bool, width: int) -> Iterato
     widths = [widest(tuple(column)) for column in cells]
     names = [printable(run.summary.name) for run in runs]
     room = min(widest((*names, "run")), max(10, width - 2 - sum(widths) - 2 * len(widths)))
-    for row in range(len(runs) + 1):
+    for row, name in enumerate(("run", *names)):
         text = Text(no_wrap=True, overflow="crop")
-        if row:
-            text.append(f"{letter(row - 1)} ", f"bold {color(row - 1)}")
-            text.append(fit(names[row - 1], room), "bold")
-        else:
-            text.append("  " + fit("run", room), "dim")
-        for column, column_width in zip(cells, widths, strict=True):
-            style = "" if row else "dim"
-            text.append("  ").append(fit(column[row], column_width, "right"), style)
+        text.append(letter(row - 1) if row else " ", f"bold {color(row - 1)}" if row else "dim")
+        figures = ((column[row], taken, "" if row else "dim") for column, taken in zip(cells, widths, strict=True))
+        text.append(" ").append_text(aligned(((name, room, "bold" if row else "dim"), *figures)))
         text.truncate(width)
         yield text
 
@@ -333,15 +313,12 @@ def _column_width(rows: Sequence[SettingRow], run: int) -> int:
 
 def _settings_table(rows: Sequence[SettingRow], runs: int) -> Iterator[Text]:
     keys = widest(tuple(row.key for row in rows))
-    heading = Text(" " * keys)
-    for run in range(runs):
-        heading.append("  ").append(fit(letter(run), _column_width(rows, run)), f"bold {color(run)}")
-    yield heading
+    widths = [_column_width(rows, run) for run in range(runs)]
+    heads = ((letter(run), width, f"bold {color(run)}") for run, width in enumerate(widths))
+    yield aligned((("", keys, ""), *heads), left=1 + runs)
     for row in rows:
-        text = Text(no_wrap=True, overflow="crop").append(fit(row.key, keys), "dim")
-        for run, value in enumerate(row.values):
-            text.append("  ").append(fit(value_text(value), _column_width(rows, run)))
-        yield text
+        values = ((value_text(value), width, "") for value, width in zip(row.values, widths, strict=True))
+        yield aligned(((row.key, keys, "dim"), *values), left=1 + runs)
 
 
 def _settings_lines(rows: Sequence[SettingRow], width: int) -> Iterator[Text]:
@@ -377,28 +354,12 @@ def _spreads(spreads: Sequence[SeedSpread]) -> Iterator[Text]:
         yield text.append(f"  {apart}" if apart else "", "dim")
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
-
-
-def _accuracy(run: RunDetail) -> float | None:
-    return run.history.best.accuracy if run.history.best is not None else None
-
-
-_HISTORY_CSV_COLUMNS = (
-    *("event", "step", "tokens", "seconds", "loss", "learning_rate", "grad_norm", "spike", "accuracy", "of"),
-    *("part", "objective"),
-)
-
-
 def history_csv(history: History) -> str:
     """CSV with a heading. What an event does not tell is empty."""
     points: list[StepPoint | EvaluationPoint] = [*history.training, *history.validation, *history.whole]
-    rows = (
-        [
-            "step" if isinstance(one, StepPoint) else "evaluated",
-            *(getattr(one, name, None) for name in _HISTORY_CSV_COLUMNS[1:]),
-        ]
-        for one in sorted(points, key=lambda point: point.step)
-    )
-    return to_csv(CsvTable(_HISTORY_CSV_COLUMNS, rows))
+    points.sort(key=lambda point: point.step)
+    names = ("step", "tokens", "seconds", "loss", "learning_rate", "grad_norm", "spike", "accuracy", "of", "part")
+    table = CsvTable.of(points, *names, "objective")
+    events = ("step" if isinstance(one, StepPoint) else "evaluated" for one in points)
+    rows = ([event, *row] for event, row in zip(events, table.rows, strict=True))
+    return to_csv(CsvTable(("event", *table.columns), rows))

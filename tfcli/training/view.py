@@ -161,19 +161,17 @@ class TrainingView:
         return grid
 
     def _curve(self, started: TrainingStarted, height: int) -> Group:
-        series = [_series("training loss", self._losses, "cyan")]
-        if self._validation:
-            series.append(_series("validation loss", self._validation, "bold yellow", "●"))
-        if self._whole:
-            series.append(_series("whole part", sorted(self._whole), "bold green", "◆"))
-        if self._spikes:
-            series.append(_series("spike", self._spikes, "bold red", _SPIKE))
+        drawn = (
+            ("training loss", self._losses, "cyan", ""),
+            ("validation loss", self._validation, "bold yellow", "●"),
+            ("whole part", sorted(self._whole), "bold green", "◆"),
+            ("spike", self._spikes, "bold red", _SPIKE),
+        )
         end = max(self._losses[-1][0], started.total_steps)
+        series = (
+            Series(name, *zip(*points, strict=True), style, sign) for name, points, style, sign in drawn if points
+        )
         return Group(Plot(tuple(series), "step", height, (0.0, float(end))))
-
-
-def _series(name: str, points: list[tuple[int, float]], style: str, marker: str = "") -> Series:
-    return Series(name, tuple(float(x) for x, _ in points), tuple(y for _, y in points), style, marker)
 
 
 def finished_sentence(event: TrainingFinished) -> str:
