@@ -22,7 +22,8 @@ from tfcli.bench import (
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import printable
-from tfcli.draw.tables import bar
+from tfcli.draw.tables import bar, dim, heading
+from tfcli.draw.tables import columns as drawn_columns
 
 BARS_FROM = 104
 """Columns of a terminal in which bars fit beside the figures."""
@@ -32,26 +33,32 @@ LONGEST_BAR = 28
 AnySide = TrainingSide | GenerationSide | DataSide
 
 
+def _picture(title: str, about: Iterable[str], table: Table, notes: Iterable[str]) -> RenderResult:
+    """What was measured and on what, a table of the sides, and how it was measured."""
+    yield from heading(title, *about)
+    yield Text()
+    yield table
+    yield Text()
+    yield from dim(*notes)
+
+
+def _title(what: str, speed: TrainingSpeed | GenerationSpeed) -> str:
+    return f"{what} speed" + (f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else "")
+
+
 class TrainingSpeedView(View[TrainingSpeed]):
     """A table of the sides, tfcli's first; over it what was trained and on what, under it how it was measured."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        speed = self.record
-        name = f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else ""
-        yield Text(f"Training speed{name}", style="bold")
-        for line in (_shape(speed), machine_line(speed.machine), *map(_peak, speed.peaks)):
-            yield Text(line, style="dim")
-        yield Text()
-        none = [""] * len(speed.sides)
-        names = [one.name if one.name.endswith(one.precision) else f"{one.name} {one.precision}" for one in speed.sides]
+        speed, sides = self.record, self.record.sides
+        about = (_shape(speed), machine_line(speed.machine), *map(_peak, speed.peaks))
+        names = [one.name if one.name.endswith(one.precision) else f"{one.name} {one.precision}" for one in sides]
         columns = (
-            spreads("ms a step", [side.step_seconds for side in speed.sides]),
-            Cells("of peak", [percent(side.peak_share) for side in speed.sides], none),
+            spreads("ms a step", [side.step_seconds for side in sides]),
+            Cells("of peak", [percent(side.peak_share) for side in sides]),
         )
-        yield sides_table(speed.sides, Cells("", names, none), columns, options)
-        yield Text()
-        for note in _notes(speed):
-            yield Text(note, style="dim")
+        table = sides_table(sides, Cells("", names), columns, options)
+        yield from _picture(_title("Training", speed), about, table, _notes(speed))
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Cells:
 
     heading: str
     figures: list[str]
-    under: list[str]
+    under: list[str] | None = None
 
 
 def spreads(heading: str, times: Sequence[Spread]) -> Cells:
@@ -71,26 +78,21 @@ def spreads(heading: str, times: Sequence[Spread]) -> Cells:
 
 def sides_table(sides: Sequence[AnySide], names: Cells, columns: Iterable[Cells], options: ConsoleOptions) -> Table:
     """A row a side, tfcli's first and bold: its speed, `columns`, memory, the ratio, and a bar where there is room."""
-    none, speeds = [""] * len(sides), [side.tokens_per_second for side in sides]
-    figures = [names, Cells("tokens/s", [short(speed) for speed in speeds], none), *columns]
-    figures.append(Cells("memory", [short(side.memory, "B") for side in sides], none))
+    speeds = [side.tokens_per_second for side in sides]
+    figures = [names, Cells("tokens/s", [short(speed) for speed in speeds]), *columns]
+    figures.append(Cells("memory", [short(side.memory, "B") for side in sides]))
     if len(sides) > 1:
         ratios = ["" if side.ratio is None else f"{side.ratio:.2f}×" for side in sides]
         under = ["" if side.ratio is None else f"{side.ratio_p10:.2f}–{side.ratio_p90:.2f}" for side in sides]
         figures.append(Cells("tfcli is", ratios, under))
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    for _ in figures[1:]:
-        table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True)
-    table.add_row(*(Text(column.heading, "dim") for column in figures))
+    table = drawn_columns("l" + "r" * (len(figures) - 1) + "l", *(column.heading for column in figures))
     for number, speed in enumerate(speeds):
         row = [Text(column.figures[number], "" if number else "bold") for column in figures]
         if options.max_width >= BARS_FROM:
             drawn = bar(speed / max(speeds), LONGEST_BAR, ascii_only=options.ascii_only)
             row.append(Text(drawn, "blue" if number else "green"))
         table.add_row(*row)
-        table.add_row(*(Text(column.under[number], "dim") for column in figures))
+        table.add_row(*(Text(column.under[number] if column.under else "", "dim") for column in figures))
     return table
 
 
@@ -107,12 +109,17 @@ def milliseconds(seconds: float) -> str:
 
 def _shape(speed: TrainingSpeed) -> str:
     micro_batches = f"{speed.micro_batches} × " if speed.micro_batches > 1 else ""
-    unit = "pairs of 2" if speed.architecture == "encoder-decoder" else "sequences of"
-    times = " × " if speed.architecture == "encoder-decoder" else " "
+    pairs = speed.architecture == "encoder-decoder"
+    each = (
+        f"{speed.sequences} pairs of 2 × {speed.length}" if pairs else f"{speed.sequences} sequences of {speed.length}"
+    )
+    return f"{_model(speed)} · {micro_batches}{each}"
+
+
+def _model(speed: TrainingSpeed | GenerationSpeed) -> str:
     return (
         f"{speed.architecture}, {plural(speed.num_layers, 'layer')} of {speed.d_model}, "
-        f"{plural(speed.num_heads, 'head')}, vocabulary {speed.vocab_size:,} · "
-        f"{micro_batches}{speed.sequences} {unit}{times}{speed.length}"
+        f"{plural(speed.num_heads, 'head')}, vocabulary {speed.vocab_size:,}"
     )
 
 
@@ -163,20 +170,16 @@ class GenerationSpeedView(View[GenerationSpeed]):
     """A table of the sides, tfcli's first; over it what was generated and on what, under it how it was measured."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        speed = self.record
-        name = f" · {printable(speed.recipe)}" if speed.recipe != speed.architecture else ""
-        yield Text(f"Generation speed{name}", style="bold")
-        for line in (_generation_shape(speed), _work(speed), machine_line(speed.machine), _bandwidth(speed)):
-            yield Text(line, style="dim")
-        yield Text()
-        names = Cells("", [side.name for side in speed.sides], [side.precision for side in speed.sides])
-        yield sides_table(speed.sides, names, _columns(speed), options)
-        yield Text()
-        for note in _generation_notes(speed):
-            yield Text(note, style="dim")
+        speed, sides = self.record, self.record.sides
+        read, weights = short(speed.read_bandwidth, "B/s"), short(speed.weight_bytes, "B")
+        bandwidth = f"memory is read at {read} · a token reads {weights} of weights"
+        about = (_model(speed), _work(speed), machine_line(speed.machine), bandwidth)
+        names = Cells("", [side.name for side in sides], [side.precision for side in sides])
+        table = sides_table(sides, names, _generation_columns(speed), options)
+        yield from _picture(_title("Generation", speed), about, table, _generation_notes(speed))
 
 
-def _columns(speed: GenerationSpeed) -> Iterator[Cells]:
+def _generation_columns(speed: GenerationSpeed) -> Iterator[Cells]:
     """The figures that mean something: of prompts the prefill and a token, of a corpus the whole."""
     sides = speed.sides
     if speed.sentences:
@@ -191,14 +194,7 @@ def _columns(speed: GenerationSpeed) -> Iterator[Cells]:
                 yield spreads(heading, known)
     shares = [side.bandwidth_share for side in sides]
     if None not in shares:
-        yield Cells("of limit", ["" if share is None else percent(share) for share in shares], [""] * len(shares))
-
-
-def _generation_shape(speed: GenerationSpeed) -> str:
-    return (
-        f"{speed.architecture}, {plural(speed.num_layers, 'layer')} of {speed.d_model}, "
-        f"{plural(speed.num_heads, 'head')}, vocabulary {speed.vocab_size:,}"
-    )
+        yield Cells("of limit", ["" if share is None else percent(share) for share in shares])
 
 
 def _work(speed: GenerationSpeed) -> str:
@@ -211,11 +207,6 @@ def _work(speed: GenerationSpeed) -> str:
         what = f"{plural(speed.batch, unit)} of {speed.prompt_tokens:.0f} tokens"
     way = "greedy" if speed.beam == 1 else f"{speed.beam} beams"
     return f"{what} · {speed.new_tokens:,} new each, {way}"
-
-
-def _bandwidth(speed: GenerationSpeed) -> str:
-    speed_of_memory, weights = short(speed.read_bandwidth, "B/s"), short(speed.weight_bytes, "B")
-    return f"memory is read at {speed_of_memory} · a token reads {weights} of weights"
 
 
 def _generation_notes(speed: GenerationSpeed) -> Iterator[str]:
@@ -254,21 +245,16 @@ class DataSpeedView(View[DataSpeed]):
     """A table of the sides, tfcli's first; over it what was read and on what, under it how it was measured."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        speed = self.record
-        yield Text(f"Data speed · {printable(', '.join(speed.sources))}", style="bold")
+        speed, sides = self.record, self.record.sides
         text = f"{plural(speed.lines, 'text')}, {short(speed.bytes, 'B')}, {short(speed.tokens)} tokens"
-        for line in (f"{text} · {speed.algorithm}, vocabulary {speed.vocab_size:,}", machine_line(speed.machine)):
-            yield Text(line, style="dim")
-        yield Text()
-        sides, none = speed.sides, [""] * len(speed.sides)
+        about = (f"{text} · {speed.algorithm}, vocabulary {speed.vocab_size:,}", machine_line(speed.machine))
         columns = (
-            Cells("bytes/s", [short(side.bytes_per_second, "B") for side in sides], none),
+            Cells("bytes/s", [short(side.bytes_per_second, "B") for side in sides]),
             spreads("ms in all", [side.seconds for side in sides]),
         )
-        yield sides_table(sides, Cells("", [_ABOUT[side.name] for side in sides], none), columns, options)
-        yield Text()
-        for note in _data_notes(speed):
-            yield Text(note, style="dim")
+        table = sides_table(sides, Cells("", [_ABOUT[side.name] for side in sides]), columns, options)
+        title = f"Data speed · {printable(', '.join(speed.sources))}"
+        yield from _picture(title, about, table, _data_notes(speed))
 
 
 def _data_notes(speed: DataSpeed) -> Iterator[str]:

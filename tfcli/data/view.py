@@ -9,7 +9,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, short
 from tfcli.draw.safe import printable
-from tfcli.draw.tables import columns, grid
+from tfcli.draw.tables import columns, dim, grid, heading
 from tfcli.records.dataset import CacheEntry, DatasetRecord, PartCounts
 
 
@@ -19,25 +19,21 @@ class DatasetView(View[DatasetRecord]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         state = "reused, nothing changed" if record.reused else "prepared"
-        yield Text(f"Dataset · {record.kind} · {state}", style="bold")
-        yield Text(f"from {', '.join(map(printable, record.sources))}", style="dim")
+        sources = ", ".join(map(printable, record.sources))
+        yield from heading(f"Dataset · {record.kind} · {state}", f"from {sources}")
         both = {"training": record.train, "validation": record.validation}
         parts = {record.only: record.validation} if record.only else both
         table = columns("l" + "r" * len(parts), gap=3)
         table.add_row("", *(Text(name, "bold") for name in parts))
         unit, side = ("pairs", "target ") if record.kind == "pairs" else ("documents", "")
-        for name, field in (
-            (unit, "documents"),
-            ("tokens", "tokens"),
-            (f"{side}characters", "characters"),
-            (f"{side}bytes", "bytes"),
-        ):
+        names = {unit: "documents", "tokens": "tokens", f"{side}characters": "characters", f"{side}bytes": "bytes"}
+        for name, field in names.items():
             table.add_row(name, *(exact(getattr(part, field)) for part in parts.values()))
         table.add_row("unknown tokens", *map(_unknown, parts.values()))
         yield table
         split = "" if record.only else f"split by {record.split} · "
-        yield Text(f"{split}vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}", style="dim")
-        yield Text(printable(record.path), style="dim")
+        about = f"{split}vocabulary {exact(record.vocab_size)} · {record.fingerprint[:12]}"
+        yield from dim(about, printable(record.path))
 
 
 def _unknown(part: PartCounts) -> str:

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from tfcli.doctor.record import Diagnosis, Processor
 from tfcli.draw import View
 from tfcli.draw.numbers import plural, short
 from tfcli.draw.safe import printable
+from tfcli.draw.tables import columns
 
 _FOLDERS = re.compile(r"(?:~|[A-Za-z]:)?[/\\](?:[^/\\:'\"]+[/\\])+")
 
@@ -19,10 +19,9 @@ class DoctorView(View[Diagnosis]):
     """Names left, what was found beside them, and below what to do."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True, style="bold")
+        table = columns("lw")
         for name, facts in _rows(self.record, place=printable(self.record.cache.place or "nobody knows where")):
-            table.add_row(name, Text(facts))
+            table.add_row(Text(name, "bold"), Text(facts))
         yield table
         yield Text()
         for one in self.record.advice:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.padding import PaddingDimensions
 from rich.table import Table
 from rich.text import Text
 
@@ -36,13 +37,13 @@ from tfcli.records.training import (
 from tfcli.verification.record import Verification
 
 
-def grid(*heads: str) -> Table:
+def grid(*heads: str, padding: PaddingDimensions = (0, 0, 0, 1)) -> Table:
     """With a line under its heads, and nothing around it.
 
     Args:
         heads: of columns that do not wrap; one that begins with ">" is of numbers, which stand on the right.
     """
-    return _headed(Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1), header_style="dim"), heads)
+    return _headed(Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, header_style="dim"), heads)
 
 
 def bare(*heads: str) -> Table:
@@ -59,7 +60,9 @@ def columns(sides: str, *heads: str, gap: int = 2) -> Table:
     """
     table = Table.grid(padding=(0, gap))
     for side in sides:
-        table.add_column(justify="right" if side == "r" else "left", no_wrap=side != "w", overflow="fold")
+        wraps = side == "w"
+        justify: JustifyMethod = "right" if side == "r" else "left"
+        table.add_column(justify=justify, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
     if heads:
         table.add_row(*(Text(head, "dim") for head in heads))
     return table

@@ -10,7 +10,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural
 from tfcli.draw.safe import printable
-from tfcli.draw.tables import bar
+from tfcli.draw.tables import bar, columns, dim, heading
 from tfcli.records.evaluation import Bucket, Difference, Interval, Scores
 
 _NAMES = {
@@ -46,14 +46,6 @@ _BARS_FROM = 100
 _LONGEST_BAR = 30
 
 
-def _grid(sides: str) -> Table:
-    """Columns of text, "l", and of figures, "r"."""
-    grid = Table.grid(padding=(0, 2))
-    for side in sides:
-        grid.add_column(no_wrap=True, justify="left" if side == "l" else "right")
-    return grid
-
-
 def _value(score: str, value: float) -> str:
     return percent(value) if score in _SHARES else f"{value:.{_DIGITS.get(score, 4)}f}"
 
@@ -63,10 +55,9 @@ class ScoresView(View[Scores]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         scores = self.record
-        yield Text(_title(scores), style="bold")
+        yield from heading(_title(scores))
         yield _scores_table(scores)
-        for note in _notes(scores):
-            yield Text(note, style="dim")
+        yield from dim(*_notes(scores))
         for warning in _warnings(scores):
             yield Text(warning, style="yellow")
         if len(scores.buckets) > 1:
@@ -99,13 +90,10 @@ def _scores_table(scores: Scores) -> Table:
         if (value := getattr(scores, score)) is not None
     ]
     sure = any(interval.plain for _, _, interval, _ in rows)
-    grid = _grid("lrr" if sure else "lr")
-    grid.add_column()
-    if sure:
-        grid.add_row("", "", Text("95 % interval", "dim"), "")
+    table = columns("lrrw", "", "", "95 % interval") if sure else columns("lrw")
     for name, value, interval, note in rows:
-        grid.add_row(name, value, *([interval] if sure else []), note)
-    return grid
+        table.add_row(name, value, *([interval] if sure else []), note)
+    return table
 
 
 def _written(score: str, value: float) -> str:
@@ -194,11 +182,10 @@ def _buckets_table(scores: Scores, width: int) -> Table:
     pairs = scores.objective == "seq2seq"
     names = ("loss", "accuracy", *(("bleu", "chrf", "exact_match") if pairs else ()))
     heads = ["pairs" if pairs else "documents", *(_NAMES[name].split()[0] for name in names)]
-    table = _grid("r" + "r" * len(heads) + "l")
+    table = columns("r" + "r" * len(heads) + "l", "source tokens" if pairs else "tokens", *heads)
     drawn = "bleu" if pairs else "loss"
     lengths = [getattr(bucket, drawn) or 0.0 for bucket in scores.buckets]
     with_bars = width >= _BARS_FROM and max(lengths) > 0
-    table.add_row(*(Text(head, "dim") for head in ("source tokens" if pairs else "tokens", *heads)))
     for bucket, length in zip(scores.buckets, lengths, strict=True):
         values = [(name, getattr(bucket, name)) for name in names]
         figures = ("-" if value is None else _value(name, value) for name, value in values)
@@ -224,26 +211,19 @@ def _comparison(scores: Scores) -> Iterator[Text | Table]:
         yield Text.assemble((letter, "bold cyan"), f"  {_model_name(one)}")
     yield _differences_table(comparison.differences)
     if any(one.p_value is not None for one in comparison.differences):
-        yield Text("Paired bootstrap, 1,000 resamples; p: how often chance alone differs as much", style="dim")
+        yield from dim("Paired bootstrap, 1,000 resamples; p: how often chance alone differs as much")
     for note in comparison.notes:
         yield Text(printable(note), style="yellow")
 
 
 def _differences_table(differences: tuple[Difference, ...]) -> Table:
-    table = _grid("lrrrrrl")
-    table.add_row(*(Text(name, "dim") for name in ("", "A", "B", "B − A", "95 % interval", "p", "")))
+    table = columns("lrrrrrl", "", "A", "B", "B − A", "95 % interval", "p")
     for one in differences:
         interval = "-" if one.interval is None else " – ".join(_signed(one.score, end) for end in one.interval)
         p_value = "-" if one.p_value is None else f"{one.p_value:.3f}"
-        table.add_row(
-            Text(_NAMES[one.score]),
-            Text(_value(one.score, one.first)),
-            Text(_value(one.score, one.second)),
-            Text(_signed(one.score, one.difference), "bold"),
-            Text(interval),
-            Text(p_value),
-            _verdict(one),
-        )
+        figures = (_value(one.score, one.first), _value(one.score, one.second))
+        change = Text(_signed(one.score, one.difference), "bold")
+        table.add_row(_NAMES[one.score], *figures, change, interval, p_value, _verdict(one))
     return table
 
 

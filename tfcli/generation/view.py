@@ -10,9 +10,9 @@ from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.numbers import percent_in_four, plural
-from tfcli.draw.safe import fit, printable, token_label, widest
-from tfcli.draw.tables import bar
-from tfcli.inspection.predictions.view import candidate_bars
+from tfcli.draw.safe import fit, printable, shortened, token_label, widest
+from tfcli.draw.tables import bar, dim, heading
+from tfcli.inspection.predictions.view import Row, candidate_bars, row_layout
 from tfcli.records.generation import BeamNode, BeamTree, Filled, Generated, Option, Trace, TraceStep
 
 
@@ -62,12 +62,9 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-_LEAST_LABEL, _MOST_LABEL = 6, 16
-_LEAST_BAR, _MOST_BAR = 3, 10
-_FEW = 3
-"""Candidates for which labels are cut where the terminal is narrow."""
 _AROUND = 9
 """Cells of a candidate beside its label and its bar: its sign, its percentage, blanks."""
+_LONGEST_LABEL = 16
 
 
 @dataclass(frozen=True)
@@ -82,44 +79,24 @@ class TraceView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         steps, ascii_only = self.trace.steps, options.ascii_only
-        layout = _layout(steps, options.max_width)
+        width = options.max_width
+        chosen_width = max(5, widest(tuple(token_label(step.token) for step in steps)))
+        room = min(chosen_width, _LONGEST_LABEL if width >= 100 else _LONGEST_LABEL // 2)
+        layout = row_layout([step.options for step in steps], width - (5 + room + 5 + 7) - 1, _AROUND)
         chosen, ruled_out = _signs(ascii_only)
-        yield Text(f"step {fit('token', layout.token)}    p chance  candidates", style="bold")
+        yield Text(f"step {fit('token', room)}    p chance  candidates", style="bold")
         for number, step in enumerate(steps, start=1):
-            yield _row(number, step, layout, ascii_only)
+            yield _row(number, step, room, layout, ascii_only)
         yield Text(
             f"p: under the model itself   chance: in the draw   {chosen} chosen   {ruled_out} ruled out", style="dim"
         )
         yield GeneratedView(self.trace.generated, self.translation)
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Cells: of the chosen token's label, of a candidate's label and bar; and how many candidates stand in a row."""
-
-    token: int
-    label: int
-    bar: int
-    count: int
-
-
-def _layout(steps: tuple[TraceStep, ...], width: int) -> _Layout:
-    chosen = widest(tuple(token_label(step.token) for step in steps))
-    wanted = widest(tuple(token_label(option.token) for step in steps for option in step.options))
-    most = max((len(step.options) for step in steps), default=1)
-    token = min(max(chosen, 5), _MOST_LABEL if width >= 100 else _MOST_LABEL // 2)
-    room = width - (5 + token + 5 + 7) - 1
-    for_few = room // min(most, _FEW) - _LEAST_BAR - _AROUND
-    label = max(_LEAST_LABEL, min(wanted, _MOST_LABEL, for_few))
-    count = max(1, min(most, room // (label + _LEAST_BAR + _AROUND)))
-    spare = room // count - label - _AROUND
-    return _Layout(token, label, max(_LEAST_BAR, min(_MOST_BAR, spare)), count)
-
-
-def _row(number: int, step: TraceStep, layout: _Layout, ascii_only: bool) -> Text:
+def _row(number: int, step: TraceStep, room: int, layout: Row, ascii_only: bool) -> Text:
     row = Text(no_wrap=True, overflow="crop")
     row.append(f"{number:>4} ", "dim")
-    row.append(fit(token_label(step.token), layout.token), "bold")
+    row.append(fit(token_label(step.token), room), "bold")
     row.append(f" {percent_in_four(step.probability)}   {percent_in_four(step.chance)} ")
     for option in _shown(step, layout.count):
         _append(row, option, option.token_id == step.token_id, layout, ascii_only)
@@ -134,7 +111,7 @@ def _shown(step: TraceStep, count: int) -> list[Option]:
     return [*first[: count - 1], *(option for option in step.options if option.token_id == step.token_id)]
 
 
-def _append(row: Text, option: Option, is_chosen: bool, layout: _Layout, ascii_only: bool) -> None:
+def _append(row: Text, option: Option, is_chosen: bool, layout: Row, ascii_only: bool) -> None:
     chosen, ruled_out = _signs(ascii_only)
     is_out = option.chance == 0 and not is_chosen
     sign = chosen if is_chosen else ruled_out if is_out else " "
@@ -150,7 +127,6 @@ def _signs(ascii_only: bool) -> tuple[str, str]:
 
 
 _LEAST_ROOM = 20
-_LONGEST_LABEL = 16
 
 
 @dataclass(frozen=True)
@@ -259,7 +235,7 @@ def _block(family: Family, number: int, room: int, signs: Signs) -> list[BranchL
             leaving[column] = leaving.get(column, []) + others
         text += _label(family.nodes[child]) + " "
     text = text[:-1]
-    lines = [BranchLine(fit(text, room) if cell_len(text) > room else text, (way[0], way[-1]))]
+    lines = [BranchLine(shortened(text, room), (way[0], way[-1]))]
     columns = sorted(column for column, others in leaving.items() if others)
     while columns:
         column = columns.pop()
@@ -274,8 +250,7 @@ def _lived(family: Family, number: int) -> bool:
 
 
 def _label(node: BeamNode) -> str:
-    label = token_label(node.token)
-    return fit(label, _LONGEST_LABEL) if cell_len(label) > _LONGEST_LABEL else label
+    return shortened(token_label(node.token), _LONGEST_LABEL)
 
 
 _RIGHT = 23
@@ -292,13 +267,12 @@ class BeamTreeView(View[BeamTree]):
         tree, signs = self.record, ASCII if options.ascii_only else UNICODE
         groups = len({node.group for node in tree.nodes})
         among = f" in {groups} groups" if groups > 1 else ""
-        yield Text(f"Beam search · beam {tree.beam}{among} · length penalty {tree.length_penalty:g}", style="bold")
-        yield Text(_counts(tree.nodes), style="dim")
+        title = f"Beam search · beam {tree.beam}{among} · length penalty {tree.length_penalty:g}"
+        yield from heading(title, _counts(tree.nodes))
         yield from _Drawing(tree, signs, options.max_width).rows()
-        yield Text(
+        yield from dim(
             f"{signs.chosen} chosen   {signs.ended} ended: rank, ln p over length penalty   "
-            f"{signs.pruned} pruned: at which step",
-            style="dim",
+            f"{signs.pruned} pruned: at which step"
         )
         for number, text in enumerate(tree.texts, start=1):
             line = Text().append(f"{number}. ", "dim")

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, plural, short
-from tfcli.draw.tables import bar, grid
+from tfcli.draw.tables import bar, columns, dim, grid
 from tfcli.inspection.model import ParameterGroup
 from tfcli.planning.record import Candidate, MemoryRecord, Plan, TrainingOutline
 
@@ -37,6 +36,7 @@ class OutlineView(View[TrainingOutline]):
         yield _memory(o.memory, ascii_only=options.ascii_only)
         yield Text()
         most = " at most" if o.vocab_size_is_most else ""
+        table = columns("lw")
         facts = {
             "vocabulary": f"{exact(o.vocab_size)} ids{most}",
             "a micro-batch": _micro_batch(o),
@@ -48,7 +48,9 @@ class OutlineView(View[TrainingOutline]):
             f"compile {o.compile}",
             "exports as": str(o.exportable),
         }
-        yield _facts(facts)
+        for name, value in facts.items():
+            table.add_row(Text(name, "dim"), value)
+        yield table
 
 
 def _in_all(o: TrainingOutline) -> str:
@@ -79,16 +81,14 @@ class PlanView(View[Plan]):
         text = f"{', '.join(p.sources)}: {plural(p.documents, unit)}, {short(p.train_tokens)} tokens to train on"
         yield Text(text + (" (the first ones of a large corpus)" if p.max_documents else ""), style="dim")
         yield _candidates(p.candidates)
-        yield Text(_why(chosen, unit), style="dim")
-        yield Text(f"exports as {p.exportable}", style="dim")
+        yield from dim(_why(chosen, unit), f"exports as {p.exportable}")
         if p.measured is not None:
             yield Text()
             yield _checked(p)
 
 
 def _parameters(groups: Sequence[ParameterGroup], total: int) -> Table:
-    table = _table()
-    table.add_column("part", no_wrap=True)
+    table = grid("part", padding=(0, 1))
     table.add_column("×", justify="right")
     table.add_column("shapes", overflow="fold", ratio=1)
     table.add_column("parameters", justify="right", no_wrap=True)
@@ -115,9 +115,7 @@ def _short_name(name: str) -> str:
 
 
 def _memory(memory: MemoryRecord, *, ascii_only: bool) -> Table:
-    table = _table()
-    table.add_column("memory", no_wrap=True)
-    table.add_column("at most", justify="right", no_wrap=True)
+    table = grid("memory", ">at most", padding=(0, 1))
     table.add_column("", ratio=1, no_wrap=True)
     for name, what in _MEMORY.items():
         size = getattr(memory, name)
@@ -161,9 +159,7 @@ def _why(chosen: Candidate, unit: str) -> str:
 
 def _checked(plan: Plan) -> Table:
     assert plan.measured is not None
-    table = _table()
-    for name in ("", "predicted", "measured", "apart"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    table = grid("", ">predicted", ">measured", ">apart", padding=(0, 1))
     chosen, measured = plan.chosen, plan.measured
     apart = f"{chosen.seconds / measured.seconds - 1:+.1%}"
     table.add_row("time", duration(chosen.seconds), duration(measured.seconds), apart)
@@ -171,16 +167,3 @@ def _checked(plan: Plan) -> Table:
         apart = f"{chosen.memory / measured.memory - 1:+.1%}"
         table.add_row("memory", short(chosen.memory, "B"), short(measured.memory, "B"), apart)
     return table
-
-
-def _facts(facts: dict[str, str]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, style="dim")
-    table.add_column(overflow="fold")
-    for name, value in facts.items():
-        table.add_row(name, value)
-    return table
-
-
-def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")

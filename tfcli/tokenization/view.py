@@ -13,7 +13,7 @@ from tfcli.draw import View
 from tfcli.draw.colors import has_colors
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import broken, fit, printable, token_label, widest
-from tfcli.draw.tables import Fact, Facts
+from tfcli.draw.tables import Fact, Facts, aligned, heading
 from tfcli.records.tokenization import Encoding, TokenizerComparison, TokenizerQuality, TokenizerReport
 
 _PAPERS = ("#1f4e79", "#5b3a72")
@@ -99,11 +99,11 @@ class TokenizerComparisonView(View[TokenizerComparison]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         compared = self.record
-        yield Text(f"{plural(len(compared.tokenizers), 'tokenizer')} on {printable(compared.source)}", style="bold")
-        yield Text(
-            f"{plural(compared.documents, 'document')}, {plural(compared.words, 'word')}, "
-            f"{plural(compared.characters, 'character')}, {plural(compared.bytes, 'byte')}",
-            style="dim",
+        yield from heading(
+            f"{plural(len(compared.tokenizers), 'tokenizer')} on {printable(compared.source)}",
+            ", ".join(
+                plural(getattr(compared, f"{unit}s"), unit) for unit in ("document", "word", "character", "byte")
+            ),
         )
         for block in _blocks(compared.tokenizers, options.max_width):
             yield Text()
@@ -129,16 +129,13 @@ def _blocks(rows: Sequence[TokenizerQuality], width: int) -> Iterator[list[Text]
 
 
 def _block(
-    names: Sequence[str], columns: Sequence[tuple[_Column, list[str]]], widths: Sequence[int], room: int
+    names: Sequence[str], table: Sequence[tuple[_Column, list[str]]], widths: Sequence[int], room: int
 ) -> list[Text]:
     lines = []
-    for number in range(len(names) + 1):
-        line = Text(no_wrap=True, overflow="crop")
-        line.append(_end_of(names[number - 1], room) if number else fit("tokenizer", room), "" if number else "dim")
-        for (_, cells), width in zip(columns, widths, strict=True):
-            cell = cells[number]
-            style = "dim" if not number else "bold green" if cell.endswith(_BEST) else ""
-            line.append("  ").append(fit(cell, width, "right"), style)
+    for number, name in enumerate(("tokenizer", *(_end_of(name, room) for name in names))):
+        cells = [column[number] for _, column in table]
+        styles = ["dim" if not number else "bold green" if cell.endswith(_BEST) else "" for cell in cells]
+        line = aligned([(name, room, "" if number else "dim"), *zip(cells, widths, styles, strict=True)])
         line.rstrip()
         lines.append(line)
     return lines

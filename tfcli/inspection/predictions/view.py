@@ -13,7 +13,7 @@ from tfcli.draw.numbers import percent, percent_in_four, short
 from tfcli.draw.safe import fit, token_label, widest
 from tfcli.draw.tables import CsvTable, bar
 from tfcli.inspection.predictions import Prediction, Predictions
-from tfcli.records.generation import Candidate
+from tfcli.records.generation import Candidate, Option
 
 _LEAST_LABEL, _MOST_LABEL = 6, 16
 _LEAST_BAR, _MOST_BAR = 3, 10
@@ -31,13 +31,13 @@ class Row:
     count: int
 
 
-def row_layout(rows: Sequence[Sequence[Candidate]], room: int) -> Row:
+def row_layout(rows: Sequence[Sequence[Candidate | Option]], room: int, around: int = _AROUND) -> Row:
     """As many candidates a row as `room` cells hold, their labels cut where they must be."""
     most = max(map(len, rows), default=1)
     wanted = max((widest(tuple(token_label(one.token) for one in row)) for row in rows), default=0)
-    label = max(_LEAST_LABEL, min(wanted, _MOST_LABEL, room // min(most, 3) - _LEAST_BAR - _AROUND))
-    count = max(1, min(most, room // (label + _LEAST_BAR + _AROUND)))
-    return Row(label, max(_LEAST_BAR, min(_MOST_BAR, room // count - label - _AROUND)), count)
+    label = max(_LEAST_LABEL, min(wanted, _MOST_LABEL, room // min(most, 3) - _LEAST_BAR - around))
+    count = max(1, min(most, room // (label + _LEAST_BAR + around)))
+    return Row(label, max(_LEAST_BAR, min(_MOST_BAR, room // count - label - around)), count)
 
 
 def append_candidates(
