@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
@@ -59,24 +60,18 @@ class CheckRow(View[Check]):
         figure = Text(_spelled(_figure(check), options), style.removeprefix("bold "))
         why = Text(_spelled(printable(check.reason), options), "bold red" if check.status == "failed" else "yellow")
         own = Text(_spelled(_own(check), options), "dim")
+        said = Text("\n").join(line for line in (claim, own, why) if line)
         wide = options.max_width >= _WIDE
-        grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
-        grid.add_column(width=2, no_wrap=True)
-        grid.add_column(width=_NAME if wide else None, ratio=None if wide else 1)
+        table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        table.add_column(width=2, no_wrap=True)
+        table.add_column(width=_NAME if wide else None, ratio=None if wide else 1)
         if wide:
-            grid.add_column(ratio=1)
-        grid.add_column(width=_FIGURE, justify="right", no_wrap=True)
-        if wide:
-            grid.add_row(mark, name, _stacked(claim, own, why), figure)
-        else:
-            grid.add_row(mark, name, figure)
-        yield grid
+            table.add_column(ratio=1)
+        table.add_column(width=_FIGURE, justify="right", no_wrap=True)
+        table.add_row(mark, name, *([said] if wide else []), figure)
+        yield table
         if not wide:
-            below = Table.grid(padding=(0, 2, 0, 0), expand=True)
-            below.add_column(width=2)
-            below.add_column(ratio=1)
-            below.add_row("", _stacked(claim, own, why))
-            yield below
+            yield Padding(said, (0, 2, 0, 4)) if said else Text()
 
 
 @dataclass(frozen=True)
@@ -108,25 +103,23 @@ def _figure(check: Check) -> str:
     """As "3.1e-15 ≤ 1e-09" or "2e-04 > 1e-09"; of what there may be none, the count: "0 texts" or "3 texts > 0"."""
     if check.measured is None or check.limit is None:
         return ""
-    holds = check.measured <= check.limit
     if not check.limit:
-        count = f"{check.measured:g} {check.unit}"
-        return count if holds else f"{count} > 0"
-    return f"{check.measured:.2g} {'≤' if holds else '>'} {check.limit:.2g}"
+        return f"{check.measured:g} {check.unit}" + (" > 0" if check.measured > 0 else "")
+    return _against(check.measured, check.limit)
+
+
+def _against(measured: float, limit: float) -> str:
+    return f"{measured:.2g} {'≤' if measured <= limit else '>'} {limit:.2g}"
 
 
 def _own(check: Check) -> str:
     """As in "as it generates: float32 2.1e-07 ≤ 1.4e-06 · bfloat16 0.0081 ≤ 0.03"."""
     figures = [
-        f"{one.precision} {one.measured:.2g} {'≤' if one.measured <= one.limit else '>'} {one.limit:.2g}"
+        f"{one.precision} {_against(one.measured, one.limit)}"
         for one in check.own
         if one.measured is not None and one.limit is not None
     ]
     return f"as it generates: {' · '.join(figures)}" if figures else ""
-
-
-def _stacked(*lines: Text) -> RenderableType:
-    return Text("\n").join(line for line in lines if line)
 
 
 def _line(options: ConsoleOptions) -> RenderableType:

@@ -1,6 +1,6 @@
 """Direct logit attribution: what a token's logit owes to each part of a model.
 
-The logit is h · W[token] + b, and h is a sum over parts (`decomposition.py`), so the logit is one too (Elhage et al.
+The logit is h · W[token] + b, and h is a sum over parts (`decomposed`), so the logit is one too (Elhage et al.
 2021; Nanda 2022, "direct logit attribution"). What a part does by way of later parts counts as theirs.
 
 Sublayers add to the residual stream, so that it is a sum; a norm is linear once its scale is taken as it is at this
@@ -53,11 +53,7 @@ def decomposed(model: Transformer, passed: ModelPass, token_id: int, position: i
 
 
 def exact(values: Tensor) -> Tensor:
-    """In float64, on the CPU: some devices have none.
-
-    Shape:
-        values: (…) → (…)
-    """
+    """In float64, on the CPU: some devices have none."""
     return values.cpu().double()
 
 
@@ -164,7 +160,7 @@ def attribution(
     """Divide the logit of a token at a position among the parts of the model.
 
     Args:
-        position: from 0; None: as `asked.ask` chooses.
+        position: from 0; None: as `ask` chooses.
         token: its text; None: the likeliest.
         against: the text of a token whose logit is taken off; None: the logit itself.
 

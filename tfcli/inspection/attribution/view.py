@@ -15,7 +15,7 @@ from tfcli.draw.colors import SIGNED, Brush, brush_for, levels
 from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
 from tfcli.draw.numbers import percent
 from tfcli.draw.safe import fit, token_label, widest
-from tfcli.draw.tables import CsvTable, bar
+from tfcli.draw.tables import CsvTable, bar, heading
 from tfcli.inspection.attribution import Attribution, Contribution, Part
 
 _RANKED = 12
@@ -31,16 +31,12 @@ class AttributionView(View[Attribution]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, SIGNED)
-        yield Text(f"Direct logit attribution · {_what(record)}", style="bold")
-        yield Text(_where(record), style="dim")
-        yield Text(_FORMULA, style="dim")
-        if record.gated:
-            yield Text(_GATED, style="dim")
+        about = (_where(record), _FORMULA, *([_GATED] if record.gated else []))
+        yield from heading(f"Direct logit attribution · {_what(record)}", *about)
         grid, columns = _grid(record)
         outside = [one for one in record.parts if one.part.layer is None]
         highest = max(abs(one.value) for one in record.parts)
-        yield Text("")
-        yield Text("outside the layers", style="bold")
+        yield from heading("\noutside the layers")
         yield from _outside(outside, highest, brush)
         yield Text("")
         cell = 1 + max(len(_signed(value)) for value in (*np.nansum(grid, 1).tolist(), highest, -highest))
@@ -48,8 +44,7 @@ class AttributionView(View[Attribution]):
             yield from _numbers(grid, columns, highest, brush, cell)
         else:
             yield _map(grid, columns)
-        yield Text("")
-        yield Text("The largest", style="bold")
+        yield from heading("\nThe largest")
         yield from _ranked(record, options)
         yield Text(_extremes(record))
         yield Text(_sum(record))
@@ -156,20 +151,12 @@ def _ranked(record: Attribution, options: ConsoleOptions) -> Iterator[Text]:
     half = max(4, min(24, (options.max_width - width - 12) // 2))
     for name, one in zip(names, shown, strict=True):
         line = Text(f"  {fit(name, width)} {_signed(one.value):>7} ", no_wrap=True, overflow="crop")
-        yield _append_bar(line, one.value / highest, half, ascii_only=options.ascii_only)
+        # To the right of the middle, or to the left where it is negative.
+        below = ("#" if options.ascii_only else "█") * round(max(0.0, -one.value / highest) * half)
+        line.append(below.rjust(half), "blue").append("|" if options.ascii_only else "│")
+        yield line.append(bar(one.value / highest, half, ascii_only=options.ascii_only), "red")
     if rest:
         yield Text(f"  {fit(f'{len(rest)} smaller', width)} {_signed(sum(one.value for one in rest)):>7}", "dim")
-
-
-def _append_bar(line: Text, share: float, half: int, *, ascii_only: bool) -> Text:
-    """A bar to the right of the middle, or to the left where it is negative."""
-    middle = "|" if ascii_only else "│"
-    if share < 0:
-        cells = round(-share * half)
-        line.append(" " * (half - cells)).append(("#" if ascii_only else "█") * cells, "blue")
-        return line.append(middle)
-    line.append(" " * half + middle)
-    return line.append(bar(share, half, ascii_only=ascii_only), "red")
 
 
 def part_name(part: Part) -> str:

@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
+from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import exact, percent, plural, short, short_duration
-from tfcli.draw.tables import CsvTable, bar, grid
+from tfcli.draw.tables import CsvTable, bar, dim, grid, heading
 from tfcli.inspection.cost import AgainstRecord, CostAtLength, CostRecord, HeadCosts, MixerCost
 
 _NAMES = {
@@ -35,28 +35,25 @@ class CostView(View[CostRecord]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
         batch = plural(r.sequences, "sequence")
-        yield Text(f"Cost of a forward pass · {r.architecture} · {batch} of {plural(r.length, 'token')}", style="bold")
-        yield Text(_shape(r), style="dim")
+        title = f"Cost of a forward pass · {r.architecture} · {batch} of {plural(r.length, 'token')}"
+        yield from heading(title, _shape(r))
         yield _parts(r, is_exact=options.max_width >= _EXACT_FROM)
         yield Text(_checked(r), style="dim" if r.counted_flops == r.flops else "bold red")
-        yield Text()
-        yield Text("The same by the number of tokens N", style="bold")
+        yield from heading("\nThe same by the number of tokens N")
         yield _lengths(r, options.max_width)
-        yield from (Text(line, style="dim") for line in _meaning(r))
-        yield Text()
+        yield from dim(*_meaning(r))
         yield from _crossover(r)
         if r.products_a_second is not None:
-            yield Text()
             yield from _measured(r, ascii_only=options.ascii_only)
 
 
 def cost_table(record: CostRecord) -> CsvTable:
     """A row for each number of tokens."""
-    columns = (
+    return CsvTable.of(
+        record.lengths,
         *("length", "projections", "feed_forward", "scores_and_mixing", "head", "flops", "visible_flops"),
         *("bytes_made", "cache_bytes", "predicted_seconds", "seconds"),
     )
-    return CsvTable(columns, [[getattr(at, name) for name in columns] for at in record.lengths])
 
 
 def _shape(r: CostRecord) -> str:
@@ -66,7 +63,7 @@ def _shape(r: CostRecord) -> str:
     return f"{sizes} · {exact(r.parameters)} parameters ({short(4 * r.parameters, 'B')} in float32)"
 
 
-def _parts(r: CostRecord, *, is_exact: bool) -> RichTable:
+def _parts(r: CostRecord, *, is_exact: bool) -> Table:
     table = grid("part")
     if is_exact:
         table.add_column("grows as", no_wrap=True, style="dim")
@@ -88,12 +85,11 @@ def _parts(r: CostRecord, *, is_exact: bool) -> RichTable:
 
 
 def _checked(r: CostRecord) -> str:
-    if r.counted_flops == r.flops:
-        return f"torch.utils.flop_counter on the explicit path: {exact(r.counted_flops)}, the same."
-    return f"torch.utils.flop_counter on the explicit path: {exact(r.counted_flops)}, NOT the same."
+    same = "the same" if r.counted_flops == r.flops else "NOT the same"
+    return f"torch.utils.flop_counter on the explicit path: {exact(r.counted_flops)}, {same}."
 
 
-def _lengths(r: CostRecord, width: int) -> RichTable:
+def _lengths(r: CostRecord, width: int) -> Table:
     hides = any(at.visible_flops != at.flops for at in r.lengths)
     caches = any(at.cache_bytes for at in r.lengths) and width >= _EXACT_FROM
     heads = ["N", "FLOPs", "made", *(["KV cache"] if caches else []), *(["masked"] if hides else [])]
@@ -135,9 +131,8 @@ def _meaning(r: CostRecord) -> Iterator[str]:
 
 
 def _crossover(r: CostRecord) -> RenderResult:
-    yield Text(f"Scores and mixing overtake at N* = a / b = {short_count(r.crossover)} tokens", style="bold")
-    for line in _formulas(r):
-        yield Text(line, style="dim")
+    title = f"\nScores and mixing overtake at N* = a / b = {short_count(r.crossover)} tokens"
+    yield from heading(title, *_formulas(r))
     end = 2 * r.crossover
     xs = tuple(end * i / _POINTS for i in range(_POINTS + 1))
     linear = [r.flops_a_token * x for x in xs]
@@ -146,8 +141,8 @@ def _crossover(r: CostRecord) -> RenderResult:
     cross = r.flops_a_token * r.crossover / unit
     yield Plot(
         (
-            Series("O(ND²)", xs, tuple(y / unit for y in linear), "cyan", letter="a"),
-            Series("O(N²D)", xs, tuple(y / unit for y in quadratic), "yellow", letter="b"),
+            Series("O(ND²)", xs, [y / unit for y in linear], "cyan", letter="a"),
+            Series("O(N²D)", xs, [y / unit for y in quadratic], "yellow", letter="b"),
             Series("N*", (r.crossover,), (cross,), "bold red", "●"),
         ),
         f"{letter}FLOP by N",
@@ -185,11 +180,10 @@ def _formulas(r: CostRecord) -> Iterator[str]:
 
 def _measured(r: CostRecord, *, ascii_only: bool) -> RenderResult:
     assert r.products_a_second is not None
-    yield Text("Measured beside predicted", style="bold")
     rate = short(r.products_a_second, "FLOP/s")
-    yield Text(f"predicted: FLOPs over {rate}, a product of 1024 × 1024 matrices here", style="dim")
-    table = grid(">N", ">predicted", ">measured", ">ratio")
-    table.add_column("")
+    about = f"predicted: FLOPs over {rate}, a product of 1024 × 1024 matrices here"
+    yield from heading("\nMeasured beside predicted", about)
+    table = grid(">N", ">predicted", ">measured", ">ratio", "")
     known = [(at, at.seconds, at.predicted_seconds) for at in r.lengths]
     largest = max(seconds / predicted for _, seconds, predicted in known if seconds and predicted)
     for at, seconds, predicted in known:
@@ -214,7 +208,6 @@ def short_count(number: float) -> str:
 
 
 _AGAINST_NAMES = {"dense": "fully connected", "rnn": "recurrent"}
-_SHORT = {"dense": "dense", "rnn": "recurrent"}
 _FORMULAS = {
     "dense": "fully connected: all N D numbers to N D others, (N D)² + N D parameters",
     "rnn": "recurrent: h_t = tanh(W x_t + U h_t−1 + b + c), 2 D² + 2 D parameters",
@@ -238,34 +231,28 @@ class AgainstView(View[AgainstRecord]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
-        yield Text(f"Self-attention beside a {_AGAINST_NAMES[r.other]} layer", style="bold")
-        yield Text(f"N tokens of size D = {r.d_model}, {plural(r.num_heads, 'head')}", style="dim")
-        yield Text(_FORMULAS[r.other], style="dim")
+        sizes = f"N tokens of size D = {r.d_model}, {plural(r.num_heads, 'head')}"
+        yield from heading(f"Self-attention beside a {_AGAINST_NAMES[r.other]} layer", sizes, _FORMULAS[r.other])
         table = grid(">N", "layer", ">params", ">FLOPs", ">steps", ">path", "N + 1")
         for at in r.lengths:
             table.add_row(exact(at.length), "attention", *_cells(at.attention), style="cyan")
-            table.add_row("", _SHORT[r.other], *_cells(at.other), style="yellow")
+            table.add_row("", "dense" if r.other == "dense" else "recurrent", *_cells(at.other), style="yellow")
         yield table
-        yield Text(
+        yield from dim(
             "steps: that wait for each other · path: steps between the two tokens furthest apart · N + 1: "
-            "whether a layer made for N tokens ran on one more",
-            style="dim",
+            "whether a layer made for N tokens ran on one more"
         )
-        yield Text()
-        yield from self._curves()
-        yield Text(_SEE[r.other])
-
-    def _curves(self) -> RenderResult:
-        what = "parameters" if self.record.other == "dense" else "steps"
-        yield Text(f"log10 of the {what} by log2 N", style="bold")
-        xs = tuple(math.log2(at.length) for at in self.record.lengths)
-        ours = tuple(math.log10(getattr(at.attention, what)) for at in self.record.lengths)
-        theirs = tuple(math.log10(getattr(at.other, what)) for at in self.record.lengths)
+        what = "parameters" if r.other == "dense" else "steps"
+        yield from heading(f"\nlog10 of the {what} by log2 N")
+        xs = [math.log2(at.length) for at in r.lengths]
+        ours = [math.log10(getattr(at.attention, what)) for at in r.lengths]
+        theirs = [math.log10(getattr(at.other, what)) for at in r.lengths]
         series = (
             Series("attention", xs, ours, "cyan", letter="a"),
-            Series(_AGAINST_NAMES[self.record.other], xs, theirs, "yellow", letter=self.record.other[0]),
+            Series(_AGAINST_NAMES[r.other], xs, theirs, "yellow", letter=r.other[0]),
         )
         yield Plot(series, "log2 N", height=7)
+        yield Text(_SEE[r.other])
 
 
 def against_table(record: AgainstRecord) -> CsvTable:
@@ -294,12 +281,11 @@ class HeadsView(View[HeadCosts]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
         first, last = r.counts[0], r.counts[-1]
-        yield Text(f"One attention of size D = {r.d_model} cut into k heads of size D / k", style="bold")
+        yield from heading(f"One attention of size D = {r.d_model} cut into k heads of size D / k")
         where = f"{plural(r.sequences, 'sequence')} of N = {exact(r.length)} tokens, explicit path, no mask"
         formula = "8 N D² + 4 N² D" if first.parameters else "4 N² D"
         yield Text(f"a sequence: {formula} FLOPs whatever k is, k N² exponentials · {where}", style="dim")
-        table = grid(">k", ">D / k", ">parameters", ">FLOPs", ">exponentials", ">measured")
-        table.add_column("")
+        table = grid(">k", ">D / k", ">parameters", ">FLOPs", ">exponentials", ">measured", "")
         slowest = max(one.seconds for one in r.counts)
         write = exact if options.max_width >= _HEADS_EXACT_FROM else short
         for one in r.counts:

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
-from rich.table import Table as Grid
+from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.colors import WEIGHTS, Brush, brush_for, has_colors, levels
 from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
 from tfcli.draw.numbers import exact, plural
-from tfcli.draw.safe import fit, printable, token_label, widest
-from tfcli.draw.tables import CsvTable, Fact, Facts, bar, to_json
+from tfcli.draw.safe import fit, printable, shortened, token_label, widest
+from tfcli.draw.tables import CsvTable, Fact, Facts, bar, columns, dim, heading, to_json
 from tfcli.inspection.embeddings.record import (
     EmbeddingsRecord,
     NeighboursRecord,
@@ -40,14 +40,14 @@ class TokensView(View[TokensRecord]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         kind = f"{record.algorithm}, {exact(record.vocab_size)} tokens"
-        yield Text(f"From text to vectors · {printable(record.run)} · {kind}", style="bold")
+        yield from heading(f"From text to vectors · {printable(record.run)} · {kind}")
         yield from _painted(record.tokens, has_colors(console), options.max_width)
         yield Text()
         yield _table(record, options.max_width, options.ascii_only)
         joined = any(row.position_norm is not None for row in record.tokens)
         positions = "‖p‖ of the vector its position adds" if joined else "positions act inside attention, not here"
         scaled = "" if record.scale == 1 else f" times {record.scale:.4g}"
-        yield Text(f"‖e‖: length of the token's row of E, {record.d_model} numbers{scaled}; {positions}", style="dim")
+        yield from dim(f"‖e‖: length of the token's row of E, {record.d_model} numbers{scaled}; {positions}")
         yield from _figures(record)
 
 
@@ -55,8 +55,7 @@ def _painted(rows: tuple[TokenRow, ...], in_color: bool, width: int) -> Iterator
     """The text in lines of at most `width` cells; a line end in it ends its line."""
     line, turn = Text(no_wrap=True), count()
     for row in rows:
-        label = token_label(row.token)
-        label = fit(label, width - 1).rstrip() if widest((label,)) >= width else label
+        label = shortened(token_label(row.token), width - 1)
         piece = Text(label, _style(row, next(turn))) if in_color else Text(f"{label}│")
         if line.cell_len + piece.cell_len > width:
             yield line
@@ -74,34 +73,28 @@ def _style(row: TokenRow, turn: int) -> Style:
     return Style(color="#ffffff", bgcolor=papers.get(row.role, _PAPERS[turn % 2]))
 
 
-def _table(record: TokensRecord, width: int, ascii_only: bool) -> Grid:
+def _table(record: TokensRecord, width: int, ascii_only: bool) -> Table:
     joined = any(row.position_norm is not None for row in record.tokens)
     with_bars = width >= _BARS_FROM
     label = min(_LONGEST_LABEL, max(5, widest(tuple(token_label(row.token) for row in record.tokens))))
-    longest = max(row.norm for row in record.tokens)
+    longest = max(row.norm for row in record.tokens) or 1.0
     room = max(4, min(_LONGEST_BAR, width - label - (62 if joined else 54)))
-    grid = Grid.grid(padding=(0, 2, 0, 0))
-    heads = ["pos", "id", "token", "characters", "bytes", "kind", "‖e‖", *([""] if with_bars else [])]
-    for head in heads + (["‖p‖"] if joined else []):
-        left = head in ("token", "kind", "")
-        grid.add_column(justify="left" if left else "right", no_wrap=True)
-    grid.add_row(*(Text(head, "dim") for head in heads + (["‖p‖"] if joined else [])))
+    heads = ["pos", "id", "token", "characters", "bytes", "kind", "‖e‖", *[""] * with_bars, *["‖p‖"] * joined]
+    table = columns("rrlrrlr" + "l" * with_bars + "r" * joined, *heads)
     for row in record.tokens:
-        share = row.norm / longest if longest else 0.0
-        drawn = bar(share, room, ascii_only=ascii_only)
-        cells = [
+        drawn = bar(row.norm / longest, room, ascii_only=ascii_only)
+        table.add_row(
             Text(str(row.position), "dim"),
-            Text(str(row.token_id)),
+            str(row.token_id),
             Text(fit(token_label(row.token), label), "" if row.role == "text" else "bold"),
-            Text("" if row.first is None else f"{row.first}–{row.end}"),
-            Text(str(row.bytes) if row.bytes else ""),
+            "" if row.first is None else f"{row.first}–{row.end}",
+            str(row.bytes) if row.bytes else "",
             Text(_kind(row, record.text), "red" if row.role == "unknown" else "dim"),
-            Text(f"{row.norm:.3g}"),
+            f"{row.norm:.3g}",
             *([Text(drawn.ljust(room), "cyan")] if with_bars else []),
-            *([Text(f"{row.position_norm:.3g}")] if row.position_norm is not None else []),
-        ]
-        grid.add_row(*cells)
-    return grid
+            *([f"{row.position_norm:.3g}"] if row.position_norm is not None else []),
+        )
+    return table
 
 
 def _kind(row: TokenRow, text: str) -> str:
@@ -111,28 +104,22 @@ def _kind(row: TokenRow, text: str) -> str:
     return {"text": pieces, "special": "special", "unknown": "unknown"}[row.role]
 
 
-def _figures(record: TokensRecord) -> Iterator[Facts]:
+def _figures(record: TokensRecord) -> Iterator[Facts | Text]:
     of_text = record.of_text
     fertility = "" if record.fertility is None else f"{record.fertility:.2f} tokens a word (fertility)"
     carried = "" if record.bytes_per_token is None else f"{record.bytes_per_token:.2f} bytes a token"
     special = record.read - of_text
-    yield Facts(
-        "The same text in other pieces",
-        [
-            Fact(name, exact(length), note)
-            for name, length, note in (
-                ("words", record.words, "between white space; each would need a row of E"),
-                ("tokens", of_text, ", ".join(filter(None, (fertility, carried)))),
-                ("characters", record.characters, ""),
-                ("bytes", record.bytes, "UTF-8; 256 rows of E would do"),
-            )
-        ],
-    )
-    read = record.read
-    yield Facts(
-        f"{exact(read)} of {plural(record.context, 'position')} {'is' if read == 1 else 'are'} read, "
-        f"{special} special: each head compares {plural(read**2, 'pair')}",
-        [],
+    facts = [
+        Fact("words", exact(record.words), "between white space; each would need a row of E"),
+        Fact("tokens", exact(of_text), ", ".join(filter(None, (fertility, carried)))),
+        Fact("characters", exact(record.characters)),
+        Fact("bytes", exact(record.bytes), "UTF-8; 256 rows of E would do"),
+    ]
+    yield Facts("The same text in other pieces", facts)
+    read, verb = record.read, "is" if record.read == 1 else "are"
+    yield from heading(
+        f"{exact(read)} of {plural(record.context, 'position')} {verb} read, "
+        f"{special} special: each head compares {plural(read**2, 'pair')}"
     )
 
 
@@ -144,12 +131,11 @@ def tokens_json(record: TokensRecord) -> dict[str, Any]:
 
 def tokens_table(record: TokensRecord) -> CsvTable:
     """A row a token."""
-    columns = ("position", "token_id", "token", "role", "first", "end", "bytes", "norm", "position_norm", "pieces")
-    return CsvTable(columns, ([getattr(row, column) for column in columns] for row in record.tokens))
+    names = ("position", "token_id", "token", "role", "first", "end", "bytes", "norm", "position_norm", "pieces")
+    return CsvTable.of(record.tokens, *names)
 
 
-_NEIGHBOURS_LONGEST_LABEL = 24
-_NEIGHBOURS_LONGEST_BAR = 40
+_LONGEST_NEIGHBOUR, _LONGEST_COSINE = 24, 40
 _AROUND = 4 + 2 + 2 + 6 + 2 + 6  # rank, blanks, cosine, length
 
 
@@ -159,19 +145,18 @@ class NeighboursView(View[NeighboursRecord]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         of_head = "E, which the head shares" if record.tied else "E" if record.matrix == "input" else "W of the head"
-        yield Text(f"Nearest tokens · {printable(record.run)} · {of_head}", style="bold")
-        yield Text(
-            f"cos(a, b) = a·b / ‖a‖‖b‖ between rows of {exact(record.vocabulary)} tokens × {record.d_model}", "dim"
+        yield from heading(
+            f"Nearest tokens · {printable(record.run)} · {of_head}",
+            f"cos(a, b) = a·b / ‖a‖‖b‖ between rows of {exact(record.vocabulary)} tokens × {record.d_model}",
         )
-        label = min(_NEIGHBOURS_LONGEST_LABEL, max(map(_widest, record.tokens)))
-        width = max(3, min(_NEIGHBOURS_LONGEST_BAR, options.max_width - label - _AROUND))
+        label = min(_LONGEST_NEIGHBOUR, max(map(_widest, record.tokens)))
+        width = max(3, min(_LONGEST_COSINE, options.max_width - label - _AROUND))
         for token in record.tokens:
             yield from _one(token, label, width, options.ascii_only)
-        yield Text(
+        yield from dim(
             f"Mean cosine of two tokens {record.mean_cosine:.2f}, mean length {record.mean_norm:.3g}. Directions drawn "
             f"at random in {record.d_model} dimensions lie within ±{2 / math.sqrt(record.d_model):.2f} (2/√D) 19 times "
-            "out of 20: what is well above that was learned.",
-            style="dim",
+            "out of 20: what is well above that was learned."
         )
 
 
@@ -179,24 +164,20 @@ def _widest(token: TokenNeighbours) -> int:
     return widest(tuple(token_label(one.token) for one in token.neighbours))
 
 
-def _one(token: TokenNeighbours, label: int, width: int, ascii_only: bool) -> Iterator[Text | Grid]:
+def _one(token: TokenNeighbours, label: int, width: int, ascii_only: bool) -> Iterator[Text | Table]:
     name = token_label(token.token)
     yield Text.assemble((name, "bold"), (f"  id {token.token_id}  length {token.norm:.3g}", "dim"))
-    grid = Grid.grid(padding=(0, 2, 0, 0))
-    for justify in ("right", "left", "left", "right", "right"):
-        grid.add_column(justify=justify, no_wrap=True)
-    grid.add_row(*(Text(head, "dim") for head in ("", fit("token", label), "cosine", "", "length")))
+    table = columns("rllrr", "", fit("token", label), "cosine", "", "length")
     for rank, one in enumerate(token.neighbours, start=1):
         drawn = bar(one.cosine, width, ascii_only=ascii_only)
-        row: tuple[Any, ...] = (
+        table.add_row(
             Text(f"{rank:>2}", "dim"),
             Text(fit(token_label(one.token), label)),
             Text(drawn.ljust(width), "cyan"),
             f"{one.cosine:.2f}",
             Text(f"{one.norm:.3g}", "dim"),
         )
-        grid.add_row(*row)
-    yield grid
+    yield table
 
 
 def neighbours_table(record: NeighboursRecord) -> CsvTable:
@@ -214,11 +195,7 @@ def neighbours_table(record: NeighboursRecord) -> CsvTable:
 _CELL = 6
 _MOST_TEXTS = 24
 """Texts of which each pair is written as a number."""
-_POOLS = {
-    "mean": "the mean over a text's tokens",
-    "first": "a text's first token",
-    "last": "a text's last token",
-}
+_POOLS = {"mean": "the mean over a text's tokens", "first": "a text's first token", "last": "a text's last token"}
 
 
 class EmbeddingsView(View[EmbeddingsRecord]):
@@ -227,11 +204,13 @@ class EmbeddingsView(View[EmbeddingsRecord]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         count, size = record.vectors.shape
-        yield Text(f"{plural(count, 'text')} as vectors · {printable(record.run)}", style="bold")
         layer = "the last layer, behind its norm" if record.layer is None else f"layer {record.layer}"
         side = "the encoder's " if record.architecture == "encoder-decoder" else ""
         of = f"{side}{layer}".replace("encoder's the", "encoder's")
-        yield Text(f"{_POOLS[record.pool]}, out of {of}; {size} dimensions, not normalised", style="dim")
+        yield from heading(
+            f"{plural(count, 'text')} as vectors · {printable(record.run)}",
+            f"{_POOLS[record.pool]}, out of {of}; {size} dimensions, not normalised",
+        )
         if count == 1:
             yield from self._single()
             return
@@ -283,6 +262,6 @@ def embedding_lines(record: EmbeddingsRecord) -> Iterator[dict[str, Any]]:
 
 def embeddings_table(record: EmbeddingsRecord) -> CsvTable:
     """A row a text: the text, then its vector."""
-    columns = ("text", *(f"v{number}" for number in range(record.vectors.shape[1])))
+    names = ("text", *(f"v{number}" for number in range(record.vectors.shape[1])))
     rows = zip(record.texts, record.vectors, strict=True)
-    return CsvTable(columns, ((text, *map(str, vector)) for text, vector in rows))
+    return CsvTable(names, ((text, *map(str, vector)) for text, vector in rows))

@@ -34,7 +34,7 @@ def lens(
     """What the model would predict at every position if it stopped after each layer.
 
     Args:
-        position: the one to look at, from 0; None: as `asked.ask` chooses.
+        position: the one to look at, from 0; None: as `ask` chooses.
         top_k: candidates of each layer at that position.
         words: a column a word: what is predicted of its first piece, or of the next word's.
 

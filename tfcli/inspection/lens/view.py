@@ -13,7 +13,7 @@ from tfcli.draw.colors import WEIGHTS, Brush, brush_for, levels
 from tfcli.draw.heatmap import labelled_row, scale_bar
 from tfcli.draw.numbers import percent_in_four, plural
 from tfcli.draw.safe import fit, token_label
-from tfcli.draw.tables import CsvTable
+from tfcli.draw.tables import CsvTable, dim, heading
 from tfcli.inspection.lens import Lens
 from tfcli.inspection.predictions.view import append_candidates, row_layout, sign
 
@@ -29,8 +29,10 @@ class LensView(View[Lens]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, WEIGHTS)
         what = "next token" if record.kind == "next" else "token that belongs there"
-        yield Text(f"Logit lens · the {what}, if the model stopped after each layer", style="bold")
-        yield Text("softmax(head(last norm(x))) of the residual stream x; the last row is the prediction", style="dim")
+        yield from heading(
+            f"Logit lens · the {what}, if the model stopped after each layer",
+            "softmax(head(last norm(x))) of the residual stream x; the last row is the prediction",
+        )
         yield Segment.line()
         cell = _cell_width(record, brush)
         fitting = max(1, (options.max_width - _GUTTER) // cell)
@@ -41,10 +43,8 @@ class LensView(View[Lens]):
         yield from scale_bar("0", "1", brush)
         yield Segment("  p of the likeliest token\n", _DIM)
         early = sum(depth < len(record.top) - 1 for depth in record.settled)
-        yield Text(
-            f"At {early} of {plural(len(record.tokens), 'position')} the prediction stands before the last layer.",
-            style="dim",
-        )
+        positions = plural(len(record.tokens), "position")
+        yield from dim(f"At {early} of {positions} the prediction stands before the last layer.")
         yield from _by_layer(record, options)
 
 
@@ -86,8 +86,7 @@ def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
     final, read = token_label(record.top[-1][position]), token_label(record.tokens[position])
     where = f"after {read}" if record.kind == "next" else f"in the place of {read}"
     settled = layer_name(record.settled[position])
-    yield Text("")
-    yield Text(f"Position {position}, {where}, layer by layer", style="bold")
+    yield from heading(f"\nPosition {position}, {where}, layer by layer")
     shown = fit(f"p({final})", 10, "right") if cell_len(final) > 6 else f"p({final})".rjust(10)
     yield Text(f"{'':>{_GUTTER - 1}} {shown}  likeliest", style="dim")
     layout = row_layout(record.candidates, options.max_width - _GUTTER - 13)

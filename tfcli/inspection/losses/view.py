@@ -14,7 +14,7 @@ from tfcli.draw.colors import WEIGHTS, Brush, brush_for, levels
 from tfcli.draw.heatmap import scale_bar
 from tfcli.draw.numbers import percent, percent_in_four, plural, short
 from tfcli.draw.safe import broken, fit, printable, token_label, widest
-from tfcli.draw.tables import CsvTable, Fact, Facts
+from tfcli.draw.tables import CsvTable, Fact, Facts, dim, heading
 from tfcli.inspection.losses import Losses, ScoredToken
 
 _WORST = 8
@@ -27,8 +27,8 @@ class LossesView(View[Losses]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, WEIGHTS)
         pseudo = ", each masked alone" if record.kind == "masked" else ""
-        yield Text(f"Losses · how surprising each token is{pseudo}", style="bold")
-        yield Text("−ln p(token | what the model sees), in nats; 0: it was certain", style="dim")
+        about = "−ln p(token | what the model sees), in nats; 0: it was certain"
+        yield from heading(f"Losses · how surprising each token is{pseudo}", about)
         yield Text("")
         highest = max(one.loss for one in record.tokens if one.loss is not None)
         if brush.in_color:
@@ -52,13 +52,9 @@ def _running_text(tokens: tuple[ScoredToken, ...], highest: float, brush: Brush)
         if one.loss is None:
             text.append(token_label(one.text), _DIM)
         else:
-            text.append(_visible(one.text), brush.readable(level))
+            # A line end is seen, and still ends its line.
+            text.append(printable(one.text, keep_newlines=True).replace("\n", "⏎\n"), brush.readable(level))
     return text
-
-
-def _visible(text: str) -> str:
-    """A token in running text: a line end is seen, and still ends its line."""
-    return printable(text, keep_newlines=True).replace("\n", "⏎\n")
 
 
 def _numbered(tokens: tuple[ScoredToken, ...], width: int) -> Iterator[Segment]:
@@ -98,15 +94,14 @@ def _worst(tokens: tuple[ScoredToken, ...]) -> Iterator[Text]:
     total = sum(loss for loss, _ in scored)
     share = f": {percent(sum(loss for loss, _ in scored[:_WORST]) / total)} of the loss" if total else ""
     yield Text(f"The {_WORST} least expected{share}" if len(scored) > _WORST else "Least expected", style="bold")
-    tokens_width = min(max(5, widest(tuple(token_label(one.token) for one in worst))), 16)
-    yield Text(f"  # {fit('token', tokens_width)}  loss  rank  likeliest", style="dim")
+    room = min(max(5, widest(tuple(token_label(one.token) for one in worst))), 16)
+    yield from dim(f"  # {fit('token', room)}  loss  rank  likeliest")
     for one in worst:
         assert one.best is not None
-        line = Text(f"{one.position:>3} ", style="", no_wrap=True, overflow="ellipsis")
-        line.append(fit(token_label(one.token), tokens_width), "bold")
+        line = Text(f"{one.position:>3} ", no_wrap=True, overflow="ellipsis")
+        line.append(fit(token_label(one.token), room), "bold")
         line.append(f" {one.loss:5.2f} {one.rank:>5}  ")
-        line.append(f"{percent_in_four(one.best.probability)} {token_label(one.best.token)}")
-        yield line
+        yield line.append(f"{percent_in_four(one.best.probability)} {token_label(one.best.token)}")
 
 
 def losses_table(record: Losses) -> CsvTable:

@@ -121,7 +121,7 @@ def predictions(
     Probabilities are those of the softmax over the whole vocabulary.
 
     Args:
-        position: the one to look at, from 0; None: as `asked.ask` chooses.
+        position: the one to look at, from 0; None: as `ask` chooses.
         words: a row a word: what is predicted of its first piece, or of the next word's.
 
     Raises:

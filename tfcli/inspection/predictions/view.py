@@ -11,7 +11,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.numbers import percent, percent_in_four, short
 from tfcli.draw.safe import fit, token_label, widest
-from tfcli.draw.tables import CsvTable, bar
+from tfcli.draw.tables import CsvTable, bar, dim, heading
 from tfcli.inspection.predictions import Prediction, Predictions
 from tfcli.records.generation import Candidate, Option
 
@@ -94,16 +94,14 @@ class PredictionsView(View[Predictions]):
         yield Text(f"  # {fit('read', tokens)} {fit(answer, tokens)}  rank    p    H  likeliest", style="bold dim")
         for one in record.predictions:
             yield _row(one, tokens, layout, is_chosen=one.position == record.position, ascii_only=ascii_only)
-        yield Text(
+        yield from dim(
             f"p: probability of the {answer} token, by the softmax of the logits; rank 1: it is the likeliest; {mark} "
-            "where it stands. H: entropy in nats; e^H equally likely tokens would be as uncertain.",
-            style="dim",
+            "where it stands. H: entropy in nats; e^H equally likely tokens would be as uncertain."
         )
-        if hits := _hits(record, answer):
-            yield Text(hits, style="dim")
+        if ranks := [one.rank for one in record.predictions if one.rank is not None]:
+            yield from dim(f"The {answer} token is the likeliest at {ranks.count(1)} of {len(ranks)} positions.")
         chosen = record.predictions[record.position]
-        yield Text("")
-        yield Text(_heading(record, chosen), style="bold")
+        yield from heading(f"\n{_heading(record, chosen)}")
         yield from candidate_bars(chosen.candidates, chosen.answer, options.max_width, ascii_only=ascii_only)
 
 
@@ -127,13 +125,6 @@ def _rank(rank: int) -> str:
 def _token_width(record: Predictions, width: int) -> int:
     read = (token for one in record.predictions for token in (one.read, one.answer or ""))
     return max(4, min(max(cell_len(token_label(token)) for token in read), 16 if width >= 100 else 8))
-
-
-def _hits(record: Predictions, answer: str) -> str:
-    ranks = [one.rank for one in record.predictions if one.rank is not None]
-    if not ranks:
-        return ""
-    return f"The {answer} token is the likeliest at {ranks.count(1)} of {len(ranks)} positions."
 
 
 def _heading(record: Predictions, one: Prediction) -> str:
