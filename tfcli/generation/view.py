@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,7 +13,7 @@ from tfcli.draw.numbers import percent_in_four, plural
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import bar, dim, heading
 from tfcli.inspection.predictions.view import Row, candidate_bars, row_layout
-from tfcli.records.generation import BeamNode, BeamTree, Filled, Generated, Option, Trace, TraceStep
+from tfcli.records.generation import BeamNode, BeamTree, Filled, Generated, Trace, TraceStep
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,7 @@ class TraceView:
         yield Text(f"step {fit('token', room)}    p chance  candidates", style="bold")
         for number, step in enumerate(steps, start=1):
             yield _row(number, step, room, layout, ascii_only)
-        yield Text(
-            f"p: under the model itself   chance: in the draw   {chosen} chosen   {ruled_out} ruled out", style="dim"
-        )
+        yield from dim(f"p: under the model itself   chance: in the draw   {chosen} chosen   {ruled_out} ruled out")
         yield GeneratedView(self.trace.generated, self.translation)
 
 
@@ -98,28 +96,20 @@ def _row(number: int, step: TraceStep, room: int, layout: Row, ascii_only: bool)
     row.append(f"{number:>4} ", "dim")
     row.append(fit(token_label(step.token), room), "bold")
     row.append(f" {percent_in_four(step.probability)}   {percent_in_four(step.chance)} ")
-    for option in _shown(step, layout.count):
-        _append(row, option, option.token_id == step.token_id, layout, ascii_only)
-    return row
-
-
-def _shown(step: TraceStep, count: int) -> list[Option]:
-    """The likeliest, and in the last place the chosen one where it is none of them."""
-    first = list(step.options[:count])
-    if any(option.token_id == step.token_id for option in first):
-        return first
-    return [*first[: count - 1], *(option for option in step.options if option.token_id == step.token_id)]
-
-
-def _append(row: Text, option: Option, is_chosen: bool, layout: Row, ascii_only: bool) -> None:
+    options = list(step.options[: layout.count])
+    if all(option.token_id != step.token_id for option in options):
+        options[layout.count - 1 :] = [option for option in step.options if option.token_id == step.token_id]
     chosen, ruled_out = _signs(ascii_only)
-    is_out = option.chance == 0 and not is_chosen
-    sign = chosen if is_chosen else ruled_out if is_out else " "
-    style = "bold" if is_chosen else "dim" if is_out else ""
-    row.append(f" {sign} {fit(token_label(option.token), layout.label)} ", style)
-    drawn = bar(option.probability, layout.bar, ascii_only=ascii_only)
-    row.append(drawn.ljust(layout.bar), "dim" if is_out else "cyan")
-    row.append(f" {percent_in_four(option.probability)}", style)
+    for option in options:
+        is_chosen = option.token_id == step.token_id
+        is_out = option.chance == 0 and not is_chosen
+        sign = chosen if is_chosen else ruled_out if is_out else " "
+        style = "bold" if is_chosen else "dim" if is_out else ""
+        row.append(f" {sign} {fit(token_label(option.token), layout.label)} ", style)
+        drawn = bar(option.probability, layout.bar, ascii_only=ascii_only)
+        row.append(drawn.ljust(layout.bar), "dim" if is_out else "cyan")
+        row.append(f" {percent_in_four(option.probability)}", style)
+    return row
 
 
 def _signs(ascii_only: bool) -> tuple[str, str]:
@@ -202,10 +192,8 @@ def branch_lines(
     for place, block in enumerate(blocks):
         is_last = place == len(blocks) - 1 and not trunk_goes_on
         for row, line in enumerate(block):
-            joint = (
-                (signs.last_fork if is_last else signs.fork) if row == 0 else (" " if is_last else signs.trunk) + "  "
-            )
-            lines.append(BranchLine(joint + line.text, line.nodes, line.is_shared))
+            fork, trunk = (signs.last_fork, " ") if is_last else (signs.fork, signs.trunk)
+            lines.append(replace(line, text=(trunk + "  " if row else fork) + line.text))
     return lines
 
 
@@ -241,7 +229,7 @@ def _block(family: Family, number: int, room: int, signs: Signs) -> list[BranchL
         column = columns.pop()
         before = "".join(signs.trunk if cell in columns else " " for cell in range(column))
         below = branch_lines(family, leaving[column], room - column, signs)
-        lines += [BranchLine(before + line.text, line.nodes, line.is_shared) for line in below]
+        lines += [replace(line, text=before + line.text) for line in below]
     return lines
 
 
@@ -268,7 +256,13 @@ class BeamTreeView(View[BeamTree]):
         groups = len({node.group for node in tree.nodes})
         among = f" in {groups} groups" if groups > 1 else ""
         title = f"Beam search · beam {tree.beam}{among} · length penalty {tree.length_penalty:g}"
-        yield from heading(title, _counts(tree.nodes))
+        fates = Counter(node.fate for node in tree.nodes)
+        yield from heading(
+            title,
+            f"{plural(1 + max((node.step for node in tree.nodes), default=-1), 'step')}; "
+            f"{plural(len(tree.nodes), 'extension')} looked at: "
+            f"{fates['kept']} kept, {fates['ended']} ended, {fates['pruned']} pruned",
+        )
         yield from _Drawing(tree, signs, options.max_width).rows()
         yield from dim(
             f"{signs.chosen} chosen   {signs.ended} ended: rank, ln p over length penalty   "
@@ -277,15 +271,6 @@ class BeamTreeView(View[BeamTree]):
         for number, text in enumerate(tree.texts, start=1):
             line = Text().append(f"{number}. ", "dim")
             yield line.append(printable(text.text, keep_newlines=True), "bold" if number == 1 else "")
-
-
-def _counts(nodes: tuple[BeamNode, ...]) -> str:
-    fates = Counter(node.fate for node in nodes)
-    steps = 1 + max((node.step for node in nodes), default=-1)
-    return (
-        f"{plural(steps, 'step')}; {plural(len(nodes), 'extension')} looked at: "
-        f"{fates['kept']} kept, {fates['ended']} ended, {fates['pruned']} pruned"
-    )
 
 
 class _Drawing:
@@ -330,9 +315,8 @@ class _Drawing:
         row.append(fit(line.text, self._room), "dim" if line.is_shared else "")
         if line.is_shared:
             return row.append(f"{'':>9}  {self._fate(line.nodes[0])}", "dim")
-        return row.append(
-            self._end(line.nodes[-1]), "" if self._family.nodes[line.nodes[-1]].fate == "ended" else "dim"
-        )
+        last = line.nodes[-1]
+        return row.append(self._end(last), "" if self._family.nodes[last].fate == "ended" else "dim")
 
     def _pruned(self, numbers: list[int]) -> Text:
         row = self._begun(self._family.nodes[numbers[0]], with_probability=False)

@@ -270,7 +270,7 @@ _COLUMNS = (
     _Column("best loss", lambda run: run.summary.best_loss, "{:.4f}".format, min, of_losses=True),
     _Column("at step", lambda run: run.summary.best_step, exact),
     _Column("bits/byte", lambda run: run.bits_per_byte, "{:.4f}".format, min),
-    _Column("accuracy", lambda run: run.history.best and run.history.best.accuracy, percent, max, of_losses=True),
+    _Column("accuracy", lambda run: getattr(run.history.best, "accuracy", None), percent, max, of_losses=True),
     _Column("params", lambda run: run.summary.parameters, short),
     _Column("tokens", lambda run: run.summary.tokens, short),
     _Column("time", lambda run: run.summary.seconds, duration),

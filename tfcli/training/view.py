@@ -12,6 +12,7 @@ from rich.text import Text
 from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import duration, exact, percent, plural, short, speed
 from tfcli.draw.safe import printable
+from tfcli.draw.tables import columns
 from tfcli.records.training import (
     CheckpointSaved,
     Evaluated,
@@ -144,17 +145,17 @@ class TrainingView:
         # So wide from the first step on that the figures stay where they are.
         least, most = (max(22, *(cell_len(value) for _, value in half)) for half in (left, right))
         room = width - names - others - 6
-        grid = Table.grid(padding=(0, 2))
         if least + most <= room:
-            columns = [names, min(40, max(least, width // 3), room - most), others]
+            widths: list[int | None] = [names, min(40, max(least, width // 3), room - most), others, None]
             rows = [[*row] for row in zip(left, right, strict=True)]
         else:
-            columns = [max(names, others)]
+            widths = [max(names, others), None]
             rank = {name: number for number, name in enumerate(_FIRST)}
             ranked = sorted([*left, *right], key=lambda row: rank.get(row[0], len(rank)))
             rows = [[row] for row in ranked[: max(1, lines)]]
-        for column in (*columns, None):
-            grid.add_column(width=column, no_wrap=True)
+        grid = columns("l" * len(widths))
+        for column, cells in zip(grid.columns, widths, strict=True):
+            column.width = cells
         for row in rows:
             pairs = ((Text(name, "dim"), Text(value, "bold" if name == "loss" else "")) for name, value in row)
             grid.add_row(*chain.from_iterable(pairs))
@@ -168,9 +169,11 @@ class TrainingView:
             ("spike", self._spikes, "bold red", _SPIKE),
         )
         end = max(self._losses[-1][0], started.total_steps)
-        series = (
-            Series(name, *zip(*points, strict=True), style, sign) for name, points, style, sign in drawn if points
-        )
+        series = [
+            Series(name, [step for step, _ in points], [loss for _, loss in points], style, sign)
+            for name, points, style, sign in drawn
+            if points
+        ]
         return Group(Plot(tuple(series), "step", height, (0.0, float(end))))
 
 
@@ -209,11 +212,11 @@ def event_line(event: TrainingEvent) -> str:
                 *((f"{_SPIKE} spike",) if event.spike else ()),
             )
         case Evaluated():
-            columns = (f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}")
+            told = (f"{event.step:>7}", f"loss {event.loss:8.4f}", f"accuracy {percent(event.accuracy)}")
             of = [_SCORED[event.of]] if event.of in _SCORED else []
             of += [f"weights of step {event.of_step}"] if event.of_step is not None else []
             of += ["sample"] if event.part == "sample" else []
-            return _columns("evaluate", *columns, *of, *(["best"] if event.best else []))
+            return _columns("evaluate", *told, *of, *(["best"] if event.best else []))
         case CheckpointSaved():
             return _columns("save", f"{event.step:>7}", printable(event.path))
         case TrainingFinished():
@@ -230,7 +233,7 @@ def _loss(event: StepsDone) -> str:
 
 
 def _left_out(event: StepsDone) -> str:
-    return "1 step" if event.skipped == 1 else f"{exact(event.skipped)} steps"
+    return plural(event.skipped, "step")
 
 
 def _change(event: SettingChanged) -> str:
@@ -277,22 +280,19 @@ def _lost(event: TrainingStarted) -> str:
     return f"metrics.jsonl has lost {lines} there when step {exact(event.step)} was saved"
 
 
-def _batches(event: TrainingStarted) -> str:
-    most = "" if event.batch_tokens is None else f"micro-batches of up to {exact(event.batch_tokens)}"
-    sample = "" if event.evaluate_tokens is None else f"evaluated on {exact(event.evaluate_tokens)}"
-    said = ", ".join(filter(None, (most, sample)))
-    return f" ({said})" if said else ""
-
-
-def _columns(name: str, *columns: str) -> str:
-    return f"{name:<8} {'  '.join(columns)}"
+def _columns(name: str, *told: str) -> str:
+    return f"{name:<8} {'  '.join(told)}"
 
 
 def _start(event: TrainingStarted) -> str:
     notes = "".join(f"; {note}" for note in _begun_with(event))
+    most = "" if event.batch_tokens is None else f"micro-batches of up to {exact(event.batch_tokens)}"
+    sample = "" if event.evaluate_tokens is None else f"evaluated on {exact(event.evaluate_tokens)}"
+    batches = ", ".join(filter(None, (most, sample)))
+    batches = f" ({batches})" if batches else ""
     return (
         f"{event.architecture}, {short(event.parameters)} parameters, {event.device} {event.precision}, "
         f"{plural(event.threads, 'thread')}, "
-        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{_batches(event)}, "
+        f"{exact(event.total_steps)} steps of {exact(event.tokens_per_step)} tokens{batches}, "
         f"{printable(event.run)}{notes}"
     )

@@ -5,8 +5,9 @@ of a head, F feed-forward.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ from tfcli.inspection.cost import (
 )
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.build import build_model, meta_model
-from tfcli.models.flops import ForwardFlops, flops_by_part
+from tfcli.models.flops import flops_by_part
 from tfcli.models.transformer import Transformer, part_of_parameter
 from tfcli.recipe.model import ModelSection
 
@@ -55,8 +56,11 @@ def model_cost(section: ModelSection, length: int | None = None, sequences: int 
     """
     length = length or section.max_seq_len
     one = flops_by_part(section, 1, 1, hidden_too=True)
-    a_token, a_pair = _linear(one), one.scores + one.mixing
-    lengths = _lengths(length, a_token / a_pair)
+    a_token, a_pair = one.projections + one.output + one.feed_forward, one.scores + one.mixing
+    # Powers of two from 128 to beyond twice the crossover, and the length that was asked for.
+    lengths = [_SHORTEST]
+    while lengths[-1] < max(2 * a_token / a_pair, length, 8 * _SHORTEST):
+        lengths.append(2 * lengths[-1])
     return CostRecord(
         architecture=section.architecture,
         d_model=section.d_model,
@@ -73,7 +77,7 @@ def model_cost(section: ModelSection, length: int | None = None, sequences: int 
         parameters=meta_model(section).num_parameters(),
         parts=_parts(section, length, sequences),
         counted_flops=counted_flops(section, length, sequences),
-        lengths=tuple(_at(section, n, sequences) for n in lengths),
+        lengths=tuple(_at(section, n, sequences) for n in sorted({*lengths, length})),
         flops_a_token=a_token,
         flops_a_pair=a_pair,
     )
@@ -101,28 +105,23 @@ def run_explicitly(model: Transformer, ids: torch.Tensor) -> None:
 
 def part_parameters(section: ModelSection) -> dict[str, int]:
     """Parameters by the part that they belong to; a tied matrix is among the embeddings."""
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for name, parameter in meta_model(section).named_parameters():
-        part = _part_of(name)
-        found[part] = found.get(part, 0) + parameter.numel()
+        part = part_of_parameter(name)
+        if part in ("attention", "cross_attention"):
+            part = next(_PRODUCTS[module] for module in name.split(".") if module in _PRODUCTS)
+        found[part] += parameter.numel()
     return found
-
-
-def _part_of(name: str) -> str:
-    part = part_of_parameter(name)
-    if part not in ("attention", "cross_attention"):
-        return part
-    return next(_PRODUCTS[module] for module in name.split(".") if module in _PRODUCTS)
 
 
 def _parts(section: ModelSection, length: int, sequences: int) -> tuple[CostPart, ...]:
     flops = flops_by_part(section, sequences, length, hidden_too=True)
     parameters, made = part_parameters(section), _numbers_made(section, length)
-    parts = []
-    for name in ("embeddings", "projections", "scores", "mixing", "output", "feed_forward", "head", "norms"):
-        size = FLOAT * sequences * made.get(name, 0)
-        parts.append(CostPart(name, getattr(flops, name, 0), parameters.get(name, 0), size))
-    return tuple(parts)
+    names = ("embeddings", "projections", "scores", "mixing", "output", "feed_forward", "head", "norms")
+    return tuple(
+        CostPart(name, getattr(flops, name, 0), parameters.get(name, 0), FLOAT * sequences * made.get(name, 0))
+        for name in names
+    )
 
 
 def _numbers_made(section: ModelSection, length: int) -> dict[str, int]:
@@ -165,20 +164,8 @@ def _remembered(section: ModelSection) -> int:
     return 2 * attentions[section.architecture] * section.kv_heads * section.size_per_head
 
 
-def _linear(flops: ForwardFlops) -> int:
-    return flops.projections + flops.output + flops.feed_forward
-
-
 def _decoder_layers(section: ModelSection) -> int:
     return section.decoder_layers if section.architecture == "encoder-decoder" else 0
-
-
-def _lengths(length: int, crossover: float) -> Sequence[int]:
-    """Powers of two from 128 to beyond twice the crossover, and `length`."""
-    lengths = [_SHORTEST]
-    while lengths[-1] < max(2 * crossover, length, 8 * _SHORTEST):
-        lengths.append(2 * lengths[-1])
-    return sorted({*lengths, length})
 
 
 _SQUARE = 1024
@@ -208,15 +195,6 @@ def products_a_second() -> float:
     return 2 * _SQUARE**3 / seconds
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What one attention on N tokens comes to, as counted in it."""
-
-    parameters: int
-    flops: int
-    exponentials: int
-
-
 def one_attention(section: ModelSection, num_heads: int | None = None) -> Callable[[], MultiHeadAttention]:
     """Makes the attention of a section; with `num_heads`, of so many heads of size D / H each.
 
@@ -242,15 +220,16 @@ def one_attention(section: ModelSection, num_heads: int | None = None) -> Callab
     return lambda: MultiHeadAttention(alone)
 
 
-def counted(make: Callable[[], MultiHeadAttention], d_model: int, length: int, sequences: int = 1) -> Counts:
+def counted(
+    make: Callable[[], MultiHeadAttention], d_model: int, length: int, sequences: int = 1
+) -> tuple[int, int, int]:
     """Parameters, operations of the matrix products, and numbers that the softmax takes the exponential of."""
     with torch.device("meta"):
         attention, weights = make(), list[torch.Tensor]()
         x = torch.empty(sequences, length, d_model)
         with FlopCounterMode(display=False) as counter:
             attention(x, weights=weights)
-    parameters = sum(parameter.numel() for parameter in attention.parameters())
-    return Counts(parameters, int(counter.get_total_flops()), weights[0].numel())
+    return _parameters(attention), int(counter.get_total_flops()), weights[0].numel()
 
 
 def heads_cost(section: ModelSection, heads: Sequence[int], length: int, sequences: int = 1) -> HeadCosts:
@@ -265,7 +244,7 @@ def heads_cost(section: ModelSection, heads: Sequence[int], length: int, sequenc
     with torch.inference_mode():
         seconds = seconds_in_turns([_run(make(), x) for make in makers])
     counts = tuple(
-        HeadCount(number, section.d_model // number, one.parameters, one.flops, one.exponentials, taken)
+        HeadCount(number, section.d_model // number, *one, taken)
         for number, one, taken in zip(heads, found, seconds, strict=True)
     )
     return HeadCosts(section.d_model, length, sequences, counts)
@@ -294,10 +273,10 @@ def cost_against(
 def _attention(section: ModelSection, length: int) -> MixerCost:
     """Every token reads every other in one step."""
     make = one_attention(section)
-    counts = counted(make, section.d_model, length)
+    parameters, flops, _ = counted(make, section.d_model, length)
     with torch.device("meta"):
         takes = _takes(make(), torch.empty(1, length + 1, section.d_model))
-    return MixerCost(counts.parameters, counts.flops, steps=1, path=1, another_length=takes)
+    return MixerCost(parameters, flops, steps=1, path=1, another_length=takes)
 
 
 def _dense(size: int, length: int) -> MixerCost:
@@ -335,11 +314,8 @@ _LONGEST = 1.5
 """Predicted seconds above which a length is left out, but for the one that was asked for."""
 _MOST_SCORES = 1 << 29
 """Bytes of the scores of one layer above which a length is left out."""
-_MOST_WEIGHTS = 4 << 30
-"""Bytes of weights above which nothing is measured."""
-
-_MOST_RESULTS = 4 << 30
-"""Bytes of the scores of one layer and the logits above which nothing is measured."""
+_MOST_BYTES = 4 << 30
+"""Of the weights, or of the scores of one layer and the logits, above which nothing is measured."""
 
 
 def require_measurable(section: ModelSection, parameters: int) -> None:
@@ -348,7 +324,7 @@ def require_measurable(section: ModelSection, parameters: int) -> None:
     Raises:
         UsageError: they take more than 4 GiB.
     """
-    if parameters * FLOAT > _MOST_WEIGHTS:
+    if parameters * FLOAT > _MOST_BYTES:
         raise UsageError(
             f"--measure makes the weights, and {parameters * FLOAT / 1e9:.1f} GB are too many",
             "choose a smaller --size, or leave --measure out",
@@ -366,7 +342,7 @@ def require_memory(option: str, length: int, sequences: int, numbers_a_token: in
         UsageError: they take more than 4 GiB.
     """
     size = FLOAT * sequences * length * numbers_a_token
-    if size > _MOST_RESULTS:
+    if size > _MOST_BYTES:
         raise UsageError(
             f"{option} measures, and --length {length} with --batch {sequences} "
             f"makes {size / 1e9:,.1f} GB of scores and logits",

@@ -23,8 +23,12 @@ _NAMES = {
     "head": ("head", "N · D · Vocab"),
     "norms": ("norms", "–"),
 }
-_SHARES = (("P", "projections", "cyan"), ("F", "feed_forward", "blue"), ("S", "scores_and_mixing", "yellow"))
-_HEAD = ("H", "head", "magenta")
+_SHARES = (
+    ("P", "projections", "cyan"),
+    ("F", "feed_forward", "blue"),
+    ("S", "scores_and_mixing", "yellow"),
+    ("H", "head", "magenta"),
+)
 _POINTS = 60  # of a curve
 _EXACT_FROM = 78  # columns from which on there is room for every digit
 
@@ -106,7 +110,7 @@ def _lengths(r: CostRecord, width: int) -> Table:
 def _share_bar(at: CostAtLength, cells: int) -> Text:
     """A letter for every share of `cells`: readable without colour, too."""
     bar, before, drawn = Text(), 0, 0
-    for letter, name, style in (*_SHARES, _HEAD):
+    for letter, name, style in _SHARES:
         before += getattr(at, name)
         until = round(cells * before / at.flops)
         bar.append(letter * (until - drawn), style)
@@ -281,10 +285,12 @@ class HeadsView(View[HeadCosts]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         r = self.record
         first, last = r.counts[0], r.counts[-1]
-        yield from heading(f"One attention of size D = {r.d_model} cut into k heads of size D / k")
         where = f"{plural(r.sequences, 'sequence')} of N = {exact(r.length)} tokens, explicit path, no mask"
         formula = "8 N D² + 4 N² D" if first.parameters else "4 N² D"
-        yield Text(f"a sequence: {formula} FLOPs whatever k is, k N² exponentials · {where}", style="dim")
+        yield from heading(
+            f"One attention of size D = {r.d_model} cut into k heads of size D / k",
+            f"a sequence: {formula} FLOPs whatever k is, k N² exponentials · {where}",
+        )
         table = grid(">k", ">D / k", ">parameters", ">FLOPs", ">exponentials", ">measured", "")
         slowest = max(one.seconds for one in r.counts)
         write = exact if options.max_width >= _HEADS_EXACT_FROM else short
@@ -302,5 +308,5 @@ class HeadsView(View[HeadCosts]):
 
 def heads_table(record: HeadCosts) -> CsvTable:
     """A row for each number of heads."""
-    columns = ("num_heads", "head_dim", "parameters", "flops", "exponentials", "seconds")
-    return CsvTable(columns, [[getattr(one, name) for name in columns] for one in record.counts])
+    names = ("num_heads", "head_dim", "parameters", "flops", "exponentials", "seconds")
+    return CsvTable.of(record.counts, *names)

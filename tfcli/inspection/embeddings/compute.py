@@ -143,7 +143,9 @@ def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixS
         UsageError: a text is no token, or the model has no head and so no output matrix.
     """
     ids = [token_of(run.tokenizer, text) for text in texts]
-    tied = run.config.model.tie_embeddings and _embeds_with_one(run)
+    # The head may share the target's matrix, which ids of a source pick no rows of.
+    one_matrix = not isinstance(run.model, EncoderDecoder) or run.config.model.share_embeddings
+    tied = run.config.model.tie_embeddings and one_matrix
     rows = _matrix(run, matrix).float()
     ordinary = sorted(token for token in run.tokenizer.ordinary_ids if token < len(rows))
     norms = rows.norm(dim=1)
@@ -191,11 +193,6 @@ def token_of(tokenizer: Tokenizer, text: str) -> int:
     )
 
 
-def _embeds_with_one(run: LoadedRun) -> bool:
-    """Whether the matrix that the head may share is the one that ids pick rows of."""
-    return not isinstance(run.model, EncoderDecoder) or run.config.model.share_embeddings
-
-
 def _matrix(run: LoadedRun, matrix: MatrixSide) -> Tensor:
     """E or W.
 
@@ -216,15 +213,8 @@ def _neighbours(
     cosines, places = (unit[others] @ unit[token]).topk(min(top_k, len(others)))
     nearest = others[places].tolist()
     labels = tokenizer.labels([token, *nearest])
-    return TokenNeighbours(
-        labels[0],
-        token,
-        float(norms[token]),
-        tuple(
-            Neighbour(label, other, cosine, float(norms[other]))
-            for label, other, cosine in zip(labels[1:], nearest, cosines.tolist(), strict=True)
-        ),
-    )
+    others_found = zip(labels[1:], nearest, cosines.tolist(), norms[nearest].tolist(), strict=True)
+    return TokenNeighbours(labels[0], token, float(norms[token]), tuple(Neighbour(*one) for one in others_found))
 
 
 def embed(

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -48,7 +47,7 @@ def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool 
     if target is not None and run.architecture != "encoder-decoder":
         raise UsageError(f"This {run.architecture} reads one text, and --target is a second one", "leave --target out")
     passages = _pair(run, text, target) if run.architecture == "encoder-decoder" else _windows(run, text)
-    scores = _Scores.empty(len(passages.ids))
+    scores = _Scores(len(passages.ids))
     with torch.inference_mode():
         for placed in passages.batches:
             scores.take(run, placed)
@@ -88,19 +87,12 @@ class _Passages:
     windows: int
 
 
-@dataclass(frozen=True, eq=False)
 class _Scores:
     """Of every token its −ln p (NaN: not scored), its rank, and the likeliest token with its probability."""
 
-    nats: NDArray[np.float64]
-    ranks: NDArray[np.int64]
-    best: NDArray[np.int64]
-    probabilities: NDArray[np.float64]
-
-    @staticmethod
-    def empty(length: int) -> "_Scores":
-        ranks, best = np.zeros(length, np.int64), np.zeros(length, np.int64)
-        return _Scores(np.full(length, np.nan), ranks, best, np.zeros(length))
+    def __init__(self, length: int) -> None:
+        self.nats, self.probabilities = np.full(length, np.nan), np.zeros(length)
+        self.ranks, self.best = np.zeros(length, np.int64), np.zeros(length, np.int64)
 
     def take(self, run: LoadedRun, placed: Placed) -> None:
         """Score a batch."""
@@ -150,18 +142,17 @@ def _pair(run: LoadedRun, text: str, target: str | None) -> _Passages:
 
 def _tokens(run: LoadedRun, passages: _Passages, scores: _Scores) -> tuple[ScoredToken, ...]:
     names, best = run.tokenizer.labels(passages.ids), run.tokenizer.labels(scores.best)
-    pieces = _pieces(run, passages, names)
     return tuple(
         ScoredToken(
             position=place,
             token=names[place],
-            before=pieces[place][0],
-            text=pieces[place][1],
+            before=before,
+            text=text,
             loss=float(scores.nats[place]) if np.isfinite(scores.nats[place]) else None,
             rank=int(scores.ranks[place]) or None,
             best=Candidate(best[place], float(scores.probabilities[place])) if scores.ranks[place] else None,
         )
-        for place in range(len(passages.ids))
+        for place, (before, text) in enumerate(_pieces(run, passages, names))
     )
 
 

@@ -2,56 +2,39 @@
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
+from rich.table import Table
 from rich.text import Text
 
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, short
-from tfcli.draw.tables import CsvTable, bar, grid
+from tfcli.draw.tables import CsvTable, bar, dim, grid
 from tfcli.inspection.model import Block, Matrix, ModelRecord, StackRecord, Sublayer
 
 Lines = list[Text]
 
 
-@dataclass(frozen=True)
-class Frame:
-    """The signs of a box: corners, and the two kinds of sides."""
-
-    corners: str
-    across: str
-    down: str
-
-
 _PLAIN = str.maketrans("╭╮╰╯─│┤╔╗╚╝═║▲▶⊕×·⊙", "++++-||++++=|^>+x.*")
-
-LIGHT = Frame("╭╮╰╯", "─", "│")
-DOUBLE = Frame("╔╗╚╝", "═", "║")
+_LIGHT, _DOUBLE = "╭╮╰╯─│", "╔╗╚╝═║"
+"""The signs of a box: corners, and the two kinds of sides."""
 
 
 def boxed(
-    lines: Iterable[Text], width: int, *, title: str = "", number: str = "", style: str = "", frame: Frame = LIGHT
+    lines: Iterable[Text], width: int, *, title: str = "", number: str = "", style: str = "", frame: str = _LIGHT
 ) -> Lines:
     """Lines inside a frame of `width` cells, open at the bottom for the arrow that comes in."""
-    left, right, low_left, low_right = tuple(frame.corners)
+    left, right, low_left, low_right, across, down = frame
     name = f" {title} " if title else ""
     count = f" {number} " if number else ""
-    fill = frame.across * (width - 4 - len(name) - len(count))
-    top = Text.assemble((left + frame.across, style), (name, f"bold {style}"), (fill, style), (count, style))
-    top.append(frame.across + right, style)
+    fill = across * (width - 4 - len(name) - len(count))
+    top = Text.assemble((left + across, style), (name, f"bold {style}"), (fill, style), (count, style))
+    top.append(across + right, style)
     return [
         top,
-        *(Text.assemble((frame.down, style), padded(line, width - 2), (frame.down, style)) for line in lines),
-        arrow_in(Text(low_left + frame.across * (width - 2) + low_right, style)),
+        *(Text.assemble((down, style), padded(line, width - 2), (down, style)) for line in lines),
+        arrow_in(Text(low_left + across * (width - 2) + low_right, style)),
     ]
-
-
-def in_ascii(line: Text) -> Text:
-    """The same for a terminal whose encoding has no lines to draw with."""
-    line.plain = line.plain.translate(_PLAIN)
-    return line
 
 
 def arrow_in(edge: Text) -> Text:
@@ -72,11 +55,6 @@ def centred(text: str, width: int, style: str = "") -> Text:
     return padded(Text(" " * max(0, width // 2 - len(text) // 2) + text, style), width)
 
 
-def wrapped(text: str, width: int, style: str = "dim") -> Lines:
-    """A sentence in lines of `width` cells."""
-    return [Text(line, style) for line in textwrap.wrap(text, width)]
-
-
 def beside(left: Sequence[Text], right: Sequence[Text], gap: Sequence[Text]) -> Lines:
     """Two columns that stand on one ground, with a gap of as many lines as the higher one between them."""
     height = max(len(left), len(right))
@@ -84,24 +62,16 @@ def beside(left: Sequence[Text], right: Sequence[Text], gap: Sequence[Text]) -> 
     return [Text.assemble(a, between, b) for a, between, b in zip(columns[0], gap, columns[1], strict=True)]
 
 
-_TITLES = {
-    "embedding": "Embedding",
-    "positions": "Positions",
-    "attention": "Self-attention",
-    "cross_attention": "Cross-attention",
-    "feed_forward": "Feed-forward",
-    "norm": "Norm",
-    "head": "Head",
+_BOXES = {
+    "embedding": ("Embedding", "green"),
+    "positions": ("Positions", "green"),
+    "attention": ("Self-attention", "yellow"),
+    "cross_attention": ("Cross-attention", "red"),
+    "feed_forward": ("Feed-forward", "blue"),
+    "norm": ("Norm", "cyan"),
+    "head": ("Head", "magenta"),
 }
-_STYLES = {
-    "embedding": "green",
-    "positions": "green",
-    "attention": "yellow",
-    "cross_attention": "red",
-    "feed_forward": "blue",
-    "norm": "cyan",
-    "head": "magenta",
-}
+"""Titles and styles."""
 _WIDEST = 72  # of a column
 _GAP = 6  # cells between the columns of an encoder-decoder
 _NARROWEST = 50  # column in which every matrix has room
@@ -115,17 +85,18 @@ class ModelView(View[ModelRecord]):
         r = self.record
         size = f"{exact(r.parameters)} parameters ({short(4 * r.parameters, 'B')} in float32)"
         yield Text.assemble((r.architecture, "bold"), (f" · {size}", "dim"))
-        yield Text(
+        yield from dim(
             "Rows of X are tokens: X W is X times a matrix of rows × columns; + b adds a bias of as many columns. "
-            "Beside it, its parameters. Read it from below.",
-            style="dim",
+            "Beside it, its parameters. Read it from below."
         )
         yield Text()
         for line in _diagram(r, options.max_width):
-            yield in_ascii(line) if options.ascii_only else line
+            if options.ascii_only:  # an encoding that has no lines to draw with
+                line.plain = line.plain.translate(_PLAIN)
+            yield line
         yield Text()
         yield _sums(r, with_bars=options.max_width >= _BARS_FROM, ascii_only=options.ascii_only)
-        yield from (Text(tie, style="dim") for tie in r.ties)
+        yield from dim(*r.ties)
 
 
 def model_table(record: ModelRecord) -> CsvTable:
@@ -162,7 +133,7 @@ def _diagram(r: ModelRecord, width: int) -> Iterator[Text]:
     column = min(column, _WIDEST)
     encoder, decoder = _column(r, 0, column), _column(r, 1, column)
     height = max(len(encoder), len(decoder))
-    reads = next(i for i, line in enumerate(decoder) if _TITLES["cross_attention"] in line.plain)
+    reads = next(i for i, line in enumerate(decoder) if _BOXES["cross_attention"][0] in line.plain)
     yield from beside(encoder, decoder, _bridge(height, height - len(encoder), reads + height - len(decoder)))
 
 
@@ -207,7 +178,7 @@ def _stack(stack: StackRecord, width: int) -> Lines:
     inside = [line for sublayer in reversed(stack.sublayers) for line in _sublayer(sublayer, width - 2)]
     title = f"{stack.side} · × {stack.num_layers}" + (" layers" if stack.num_layers > 1 else " layer")
     number = f"{stack.num_layers} × {exact(stack.layer_parameters)}"
-    return boxed(inside, width, title=title, number=number, frame=DOUBLE, style="bold")
+    return boxed(inside, width, title=title, number=number, frame=_DOUBLE, style="bold")
 
 
 def _sublayer(sublayer: Sublayer, width: int) -> Lines:
@@ -217,31 +188,23 @@ def _sublayer(sublayer: Sublayer, width: int) -> Lines:
     total = exact(sublayer.norm.parameters) if post else ""
     sum_line = Text.assemble(" ╭─▶ ", ("⊕ Add & Norm" if post else "⊕ Add", "bold cyan" if post else "bold"))
     if post and sublayer.norm.matrices:
-        sum_line.append(f"  {_sizes(sublayer.norm)}", "dim")
+        sizes = ", ".join(f"{matrix.name} {matrix.shape[0]}" for matrix in sublayer.norm.matrices)
+        sum_line.append(f"  {sizes}", "dim")
     inside = _box(sublayer.block, room)
     if not post:
         inside += [centred("│", room), *_box(sublayer.norm, room)]
-    lines = [_right(sum_line, total, width)]
+    lines = [Text.assemble(padded(sum_line, width - len(total) - 4), total, "    ")]
     lines += [Text.assemble(" │  ", padded(line, room + 1)) for line in inside]
     turn = " ╰" + "─" * (width // 2 - 2) + "┤"
     return [*(padded(line, width) for line in lines), padded(Text(turn), width)]
 
 
-def _right(line: Text, number: str, width: int) -> Text:
-    line = padded(line, width - len(number) - 4)
-    return Text.assemble(line, (number, ""), "    ")
-
-
-def _sizes(norm: Block) -> str:
-    return ", ".join(f"{matrix.name} {matrix.shape[0]}" for matrix in norm.matrices)
-
-
 def _box(block: Block, width: int) -> Lines:
     inner = width - 4
-    lines = [Text.assemble(" ", line) for note in block.notes for line in wrapped(note, inner)]
-    lines += [Text.assemble(" ", line) for line in _matrices(block.matrices, inner)]
-    number = exact(block.parameters)
-    return boxed(lines, width, title=_TITLES[block.kind], number=number, style=_STYLES[block.kind])
+    notes = [Text(line, "dim") for note in block.notes for line in textwrap.wrap(note, inner)]
+    lines = [Text.assemble(" ", line) for line in (*notes, *_matrices(block.matrices, inner))]
+    title, style = _BOXES[block.kind]
+    return boxed(lines, width, title=title, number=exact(block.parameters), style=style)
 
 
 def _matrices(matrices: tuple[Matrix, ...], width: int) -> Lines:
@@ -256,7 +219,7 @@ def _matrices(matrices: tuple[Matrix, ...], width: int) -> Lines:
     return lines
 
 
-def _sums(r: ModelRecord, *, with_bars: bool, ascii_only: bool) -> RichTable:
+def _sums(r: ModelRecord, *, with_bars: bool, ascii_only: bool) -> Table:
     table = grid("part", ">×", ">parameters", ">share", *([""] if with_bars else []))
     for group in r.groups:
         share = group.parameters / r.parameters
