@@ -141,15 +141,12 @@ class _Canvas:
         return [[self._cell(row, column) for column in range(self.width)] for row in range(self.height)]
 
     def _cell(self, row: int, column: int) -> Segment:
-        marker = self._markers.get((row, column))
         bits = int(self._bits[row, column])
+        sign = self._markers.get((row, column)) or (chr(0x2800 + bits) if bits else " ")
+        if self.ascii_only and (row, column) not in self._markers:
+            sign = " '.:"[bool(bits & _UPPER) + 2 * bool(bits & _LOWER)]
         style = self._styles.get((row, column))
-        return Segment(marker or self._dots(bits), Style.parse(style) if style else None)
-
-    def _dots(self, bits: int) -> str:
-        if self.ascii_only:
-            return " '.:"[bool(bits & _UPPER) + 2 * bool(bits & _LOWER)]
-        return chr(0x2800 + bits) if bits else " "
+        return Segment(sign, Style.parse(style) if style else None)
 
     def _mark(self, row: int, column: int, marker: str, style: str) -> None:
         self._markers[row, column] = _written(marker, self.ascii_only)
@@ -248,13 +245,17 @@ def _plot(plot: Plot, top: int) -> list[str]:
 
     parts = []
     for tick in nice_ticks(low, high, max(2, plot.height // 2)):
-        y = place(first, tick)[1]
-        parts.append(f"<path d='M{_LEFT} {y:.1f}H{right}' stroke='#e5e5e5'/>")
-        parts.append(f"<text x='{_LEFT - 8}' y='{y + 4:.1f}' text-anchor='end' fill='#555555'>{tick:g}</text>")
+        at = place(first, tick)[1]
+        parts.append(f"<path d='M{_LEFT} {at:.1f}H{right}' stroke='#e5e5e5'/>")
+        parts.append(f"<text x='{_LEFT - 8}' y='{at + 4:.1f}' text-anchor='end' fill='#555555'>{tick:g}</text>")
     parts.append(f"<path d='M{_LEFT} {top}V{top + height}H{right}' fill='none' stroke='#555555'/>")
     for series, one in zip(plot.series, points, strict=True):
         parts += _series(series, [place(x, y) for x, y in one])
-    return [*parts, *_names(plot, top + height + 18, right, first, last)]
+    y = top + height + 18
+    names = "".join(f"<tspan dx='24' fill='{_ink(series)}'>{escape(series.name)}</tspan>" for series in plot.series)
+    label = f"<text x='{(_LEFT + right) // 2}' y='{y}' text-anchor='middle'>{escape(plot.x_label)}{names}</text>"
+    end = f"<text x='{right}' y='{y}' text-anchor='end'>{last:,.0f}</text>"
+    return [*parts, f"<text x='{_LEFT}' y='{y}'>{first:,.0f}</text>", label, end]
 
 
 def _series(series: Series, places: Sequence[tuple[float, float]]) -> list[str]:
@@ -263,15 +264,6 @@ def _series(series: Series, places: Sequence[tuple[float, float]]) -> list[str]:
         return [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{ink}'/>" for x, y in places]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     return [f"<polyline points='{line}' fill='none' stroke='{ink}' stroke-width='1.5'/>"]
-
-
-def _names(plot: Plot, y: int, right: int, first: float, last: float) -> list[str]:
-    names = "".join(f"<tspan dx='24' fill='{_ink(series)}'>{escape(series.name)}</tspan>" for series in plot.series)
-    return [
-        f"<text x='{_LEFT}' y='{y}'>{first:,.0f}</text>",
-        f"<text x='{(_LEFT + right) // 2}' y='{y}' text-anchor='middle'>{escape(plot.x_label)}{names}</text>",
-        f"<text x='{right}' y='{y}' text-anchor='end'>{last:,.0f}</text>",
-    ]
 
 
 def _ink(series: Series) -> str:

@@ -269,7 +269,9 @@ class HeatMap:
             for part in (apart, grid)
         )
         for number, line in enumerate(lines):
-            yield Segment(self._row_label(number, layout))
+            if self.row_labels:
+                label = self.row_labels[number * layout.rows_per_line * layout.row_factor]
+                yield Segment(fit(label, layout.gutter - 1, "right") + " ")
             if self.kept:
                 yield from first_lines[number]
                 yield Segment(_GAP, Style(dim=True))
@@ -303,22 +305,14 @@ class HeatMap:
 
     def _header(self, layout: Layout) -> list[str]:
         numbers = self.column_numbers or tuple(range(self.values.shape[1]))
-        rest = self._header_of(slice(self.kept, None), numbers, layout.column_factor, layout)
-        if not self.kept:
-            return rest
-        first = self._header_of(slice(self.kept), numbers, 1, layout)
-        return beside(first, rest, self.kept * layout.cell_width, len(_GAP))
 
-    def _header_of(self, columns: slice, numbers: tuple[int, ...], factor: int, layout: Layout) -> list[str]:
-        if self.column_labels and layout.cell_width >= 2:
-            return vertical(self.column_labels[columns], layout.cell_width)
-        return [ruler(numbers[columns][::factor], layout.cell_width)]
+        def of(columns: slice, factor: int) -> list[str]:
+            if self.column_labels and layout.cell_width >= 2:
+                return vertical(self.column_labels[columns], layout.cell_width)
+            return [ruler(numbers[columns][::factor], layout.cell_width)]
 
-    def _row_label(self, line: int, layout: Layout) -> str:
-        if not self.row_labels:
-            return ""
-        label = self.row_labels[line * layout.rows_per_line * layout.row_factor]
-        return fit(label, layout.gutter - 1, "right") + " "
+        rest = of(slice(self.kept, None), layout.column_factor)
+        return beside(of(slice(self.kept), 1), rest, self.kept * layout.cell_width, len(_GAP)) if self.kept else rest
 
     def _legend(
         self, brush: Brush, low: float, high: float, layout: Layout, drawn: tuple[int, ...], width: int

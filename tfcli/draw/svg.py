@@ -130,17 +130,13 @@ def _console_lines(view: Any, width: int) -> list[list[Segment]]:
         force_jupyter=False,
         legacy_windows=False,
     )
-    lines = [_trimmed(line) for line in console.render_lines(view, console.options, pad=False)]
+    lines = [[part for part in line if not part.control] for line in console.render_lines(view, pad=False)]
+    for line in lines:
+        while line and not line[-1].text.strip() and not (line[-1].style and line[-1].style.bgcolor):
+            line.pop()
     while lines and not lines[-1]:
         lines.pop()
     return lines
-
-
-def _trimmed(line: list[Segment]) -> list[Segment]:
-    kept = [segment for segment in line if not segment.control]
-    while kept and not kept[-1].text.strip() and not (kept[-1].style and kept[-1].style.bgcolor):
-        kept.pop()
-    return kept
 
 
 @dataclass(frozen=True)
@@ -179,16 +175,13 @@ def _pieces(text: str) -> Iterator[str]:
     letters: list[tuple[Any, str]] = []
     for character in text:
         width = cell_len(character)
-        kind: Any = width if not _is_sign(character) else character
+        is_sign = character in _BLOCKS or character in _ARMS or "\u2800" < character <= "\u28ff"
+        kind: Any = character if is_sign else width
         if width == 0 and letters:
             kind = letters[-1][0]
         letters.append((" " if character == " " else kind, character))
     for _, group in groupby(letters, key=lambda letter: letter[0]):
         yield "".join(character for _, character in group)
-
-
-def _is_sign(character: str) -> bool:
-    return character in _BLOCKS or character in _ARMS or "\u2800" < character <= "\u28ff"
 
 
 def _piece(piece: str, left: int, top: int, look: _Look) -> Iterator[str]:

@@ -11,7 +11,7 @@ from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import bar, columns, dim, heading
-from tfcli.records.evaluation import Bucket, Difference, Interval, Scores
+from tfcli.records.evaluation import Difference, Interval, Scores
 
 _NAMES = {
     "loss": "loss",
@@ -55,7 +55,9 @@ class ScoresView(View[Scores]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         scores = self.record
-        yield from heading(_title(scores))
+        part = "whole" if scores.part == "whole" else "validation part"
+        sources = ", ".join(map(printable, scores.sources))
+        yield from heading(f"{_model_name(scores)} · {scores.objective} · {sources} · {part}")
         yield _scores_table(scores)
         yield from dim(*_notes(scores))
         for warning in _warnings(scores):
@@ -66,11 +68,6 @@ class ScoresView(View[Scores]):
         if scores.comparison is not None:
             yield Text()
             yield from _comparison(scores)
-
-
-def _title(scores: Scores) -> str:
-    part = "whole" if scores.part == "whole" else "validation part"
-    return f"{_model_name(scores)} · {scores.objective} · {', '.join(map(printable, scores.sources))} · {part}"
 
 
 def _model_name(scores: Scores) -> str:
@@ -117,21 +114,19 @@ def _notes(scores: Scores) -> Iterator[str]:
         extent += f" · {exact(scores.bytes)} bytes, {exact(scores.characters)} characters"
     yield f"{plural(scores.tokens, 'token')} scored · {extent}"
     if scores.pieces_per_word is not None:
-        usual = [
-            f"{value:.{digits}f} {unit}"
-            for value, digits, unit in (
-                (scores.usual_pieces_per_word, 2, "pieces"),
-                (scores.usual_bits_per_byte, 4, "bits per byte"),
-            )
-            if value is not None
-        ]
+        usual = [] if scores.usual_pieces_per_word is None else [f"{scores.usual_pieces_per_word:.2f} pieces"]
+        if scores.usual_bits_per_byte is not None:
+            usual.append(f"{scores.usual_bits_per_byte:.4f} bits per byte")
         own = f"; the run's own validation part: {', '.join(usual)}" if usual else ""
         yield f"{scores.pieces_per_word:.2f} pieces a word{own}"
     if scores.share_without_token is not None:
         share, ids = scores.share_without_token, plural(scores.ids_without_token, "id")
         yield f"{percent(share)} of the probability is on {ids} without a token; the loss counts it as the model does"
     if scores.stride is not None and scores.context is not None:
-        yield _windows(scores.context, scores.stride)
+        side_by_side, before = scores.stride == scores.context, exact(scores.context - scores.stride)
+        how = f" side by side (stride {exact(scores.stride)})" if side_by_side else f", stride {exact(scores.stride)}"
+        more = "" if side_by_side else f": {before} or more before each token"
+        yield f"Windows of {exact(scores.context)} tokens{how}{more}"
     if scores.text_start is not None:
         yield _frame(scores, scores.text_start)
     if scores.pseudo_tokens is not None:
@@ -143,7 +138,10 @@ def _notes(scores: Scores) -> Iterator[str]:
         for name, signature in zip(("BLEU", "chrF"), scores.signature.split(), strict=False):
             yield f"{name}  {printable(signature)}"
     if scores.intervals.loss is not None and scores.resampled is not None:
-        yield f"Intervals by bootstrap: 1,000 resamples of {_units(scores)}"
+        units = plural(scores.units, _UNITS[scores.resampled])
+        if scores.resampled == "stretches":
+            units = f"{exact(scores.units)} stretches of the text, for there are few documents"
+        yield f"Intervals by bootstrap: 1,000 resamples of {units}"
 
 
 def _warnings(scores: Scores) -> Iterator[str]:
@@ -163,20 +161,6 @@ def _frame(scores: Scores, start: tuple[str, ...]) -> str:
     return f"{read}, with nothing before a text{unscored}"
 
 
-def _windows(context: int, stride: int) -> str:
-    if stride == context:
-        return f"Windows of {exact(context)} tokens side by side (stride {exact(stride)})"
-    before = exact(context - stride)
-    return f"Windows of {exact(context)} tokens, stride {exact(stride)}: {before} or more before each token"
-
-
-def _units(scores: Scores) -> str:
-    if scores.resampled == "stretches":
-        return f"{exact(scores.units)} stretches of the text, for there are few documents"
-    assert scores.resampled is not None
-    return plural(scores.units, _UNITS[scores.resampled])
-
-
 def _buckets_table(scores: Scores, width: int) -> Table:
     """The buckets; in a wide terminal each with a bar, of its BLEU or its loss."""
     pairs = scores.objective == "seq2seq"
@@ -189,17 +173,12 @@ def _buckets_table(scores: Scores, width: int) -> Table:
     for bucket, length in zip(scores.buckets, lengths, strict=True):
         values = [(name, getattr(bucket, name)) for name in names]
         figures = ("-" if value is None else _value(name, value) for name, value in values)
-        row = [Text(cell) for cell in (_range(bucket), exact(bucket.documents), *figures)]
+        least = "up to " if bucket.shortest == 1 else f"{exact(bucket.shortest)}–"
+        row = [Text(cell) for cell in (least + exact(bucket.longest), exact(bucket.documents), *figures)]
         if with_bars:
             row.append(Text(bar(length / max(lengths), _LONGEST_BAR), "green"))
         table.add_row(*row)
     return table
-
-
-def _range(bucket: Bucket) -> str:
-    if bucket.shortest == 1:
-        return f"up to {exact(bucket.longest)}"
-    return f"{exact(bucket.shortest)}–{exact(bucket.longest)}"
 
 
 def _comparison(scores: Scores) -> Iterator[Text | Table]:

@@ -102,16 +102,12 @@ def _parameters(groups: Sequence[ParameterGroup], total: int) -> Table:
 
 
 def _shapes(group: ParameterGroup) -> str:
-    """Names of one shape together: "query, key, value, output 64×64"."""
+    """Names of one shape together, without what is said of every matrix: "query, key, value, output 64×64"."""
     named: dict[tuple[int, ...], list[str]] = {}
     for name, shape in group.tensors:
-        named.setdefault(shape, []).append(_short_name(name))
+        short_name = "matrix" if name == "weight" else name.removesuffix(".weight").removesuffix(" norm")
+        named.setdefault(shape, []).append(short_name)
     return "; ".join(f"{', '.join(names)} {'×'.join(map(str, shape))}" for shape, names in named.items())
-
-
-def _short_name(name: str) -> str:
-    """Without what is said of every matrix."""
-    return name.removesuffix(".weight").removesuffix(" norm") if name != "weight" else "matrix"
 
 
 def _memory(memory: MemoryRecord, *, ascii_only: bool) -> Table:
@@ -122,30 +118,22 @@ def _memory(memory: MemoryRecord, *, ascii_only: bool) -> Table:
         if size:
             table.add_row(what, short(size, "B"), Text(bar(size / memory.peak, _BAR, ascii_only=ascii_only), "cyan"))
     table.add_section()
-    table.add_row(
-        "at once, at the peak",
-        Text(short(memory.peak, "B"), "bold"),
-        Text(bar(1.0, _BAR, ascii_only=ascii_only), "dim cyan"),
-    )
+    whole = Text(bar(1.0, _BAR, ascii_only=ascii_only), "dim cyan")
+    table.add_row("at once, at the peak", Text(short(memory.peak, "B"), "bold"), whole)
     return table
 
 
 def _candidates(candidates: Sequence[Candidate]) -> Table:
     table = grid("  size", ">N", ">batch", ">tokens/s", ">steps", ">epochs", ">tokens/N", ">time", ">memory")
     for c in candidates:
-        found = (
-            short(c.parameters),
-            exact(c.batch_tokens),
-            short(c.tokens_per_second),
-            exact(c.steps),
-            f"{c.epochs:.1f}",
-            f"{c.worth / c.parameters:.3g}",
-            duration(c.seconds),
-            short(c.memory, "B"),
-        )
-        too_large = (short(c.parameters), exact(c.batch_tokens), "–", "–", "–", "–", "–", "too much")
+        found = [short(c.parameters), exact(c.batch_tokens)]
+        if c.fits:
+            found += [short(c.tokens_per_second), exact(c.steps), f"{c.epochs:.1f}", f"{c.worth / c.parameters:.3g}"]
+            found += [duration(c.seconds), short(c.memory, "B")]
+        else:
+            found += ["–"] * 5 + ["too much"]
         mark = "▸ " if c.chosen else "  "
-        table.add_row(mark + c.size, *(found if c.fits else too_large), style="bold" if c.chosen else "dim")
+        table.add_row(mark + c.size, *found, style="bold" if c.chosen else "dim")
     return table
 
 

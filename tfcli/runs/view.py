@@ -18,7 +18,6 @@ from tfcli.records.runs import (
     RunComparison,
     RunDetail,
     RunSummary,
-    RunText,
     SeedSpread,
     SettingRow,
     StepPoint,
@@ -55,23 +54,20 @@ class RunList(View[Sequence[RunSummary]]):
 
 
 def _cells(run: RunSummary) -> tuple[str, ...]:
+    steps = "-" if run.step is None else str(run.step)
+    if run.step is not None and run.step != run.total_steps:
+        steps += f"/{run.total_steps}"
     best = "-" if run.best_loss is None else f"{run.best_loss:.4f} @{run.best_step}"
     return (
         printable(run.name),
         run.state,
         (run.architecture or "-").replace("encoder-decoder", "enc-dec"),
         "-" if run.parameters is None else short(run.parameters),
-        _steps(run),
+        steps,
         best,
         "-" if run.seconds is None else _brief(run.seconds),
         _brief(max(1.0, run.age_seconds)),
     )
-
-
-def _steps(run: RunSummary) -> str:
-    if run.step is None:
-        return "-"
-    return str(run.step) if run.step == run.total_steps else f"{run.step}/{run.total_steps}"
 
 
 def _brief(seconds: float) -> str:
@@ -144,11 +140,16 @@ def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
     if run.origin is not None:
         yield "imported from", run.origin
     if run.text is not None:
-        yield "text", _text(run.text)
+        text, documents = run.text, plural(run.text.train_documents, "document")
+        counts = f"{documents}, {exact(text.validation_documents)} more for validation; split {text.split}"
+        yield "text", f"{', '.join(text.sources)} ({counts})"
     yield "tokenizer", _tokenizer(run)
     yield "model", model_text(run.model)
     if summary.total_steps is not None:
-        yield "training", _training(summary)
+        steps = f"{exact(summary.step or 0)} of {exact(summary.total_steps)} steps"
+        if summary.tokens is not None and summary.seconds is not None:
+            steps += f", {short(summary.tokens)} tokens in {duration(summary.seconds)}"
+        yield "training", steps
     if history.best is not None:
         bits = f", {run.bits_per_byte:.4f} bits per byte" if run.bits_per_byte is not None else ""
         yield "best", _evaluation(history.best) + bits
@@ -169,11 +170,6 @@ def _facts(run: RunDetail) -> Iterator[tuple[str, str]]:
         yield "changed", f"after step {exact(change.step)}: {change.key} from {was} to {now}{rates}"
 
 
-def _text(text: RunText) -> str:
-    counts = f"{plural(text.train_documents, 'document')}, {exact(text.validation_documents)} more for validation"
-    return f"{', '.join(text.sources)} ({counts}; split {text.split})"
-
-
 def _tokenizer(run: RunDetail) -> str:
     tokenizer = run.tokenizer
     words = [tokenizer.algorithm or "", f"{exact(tokenizer.vocab_size)} ids" if tokenizer.vocab_size else ""]
@@ -185,20 +181,10 @@ def model_text(model: Mapping[str, Any]) -> str:
     heads = f"{model['num_heads']} heads"
     if model.get("num_kv_heads") not in (None, model["num_heads"]):
         heads += f" ({model['num_kv_heads']} for keys)"
-    parts = (
-        f"{plural(model['num_layers'], 'layer')} of {model['d_model']}, {heads}, context {model['max_seq_len']}",
-        f"{model['positions']} positions",
-        f"{model['norm']} ({model['norm_placement']})",
-        f"{model['activation']}",
-    )
-    return ", ".join(parts)
-
-
-def _training(summary: RunSummary) -> str:
-    text = f"{exact(summary.step or 0)} of {exact(summary.total_steps or 0)} steps"
-    if summary.tokens is not None and summary.seconds is not None:
-        text += f", {short(summary.tokens)} tokens in {duration(summary.seconds)}"
-    return text
+    layers = f"{plural(model['num_layers'], 'layer')} of {model['d_model']}"
+    norm = f"{model['norm']} ({model['norm_placement']})"
+    rest = f"context {model['max_seq_len']}, {model['positions']} positions, {norm}, {model['activation']}"
+    return f"{layers}, {heads}, {rest}"
 
 
 def _evaluation(point: EvaluationPoint) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,7 +14,7 @@ from tfcli.draw import View
 from tfcli.draw.colors import has_colors
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import broken, fit, printable, token_label, widest
-from tfcli.draw.tables import Fact, Facts, aligned, heading
+from tfcli.draw.tables import Fact, Facts, aligned, dim, heading
 from tfcli.records.tokenization import Encoding, TokenizerComparison, TokenizerQuality, TokenizerReport
 
 _PAPERS = ("#1f4e79", "#5b3a72")
@@ -24,42 +25,25 @@ class EncodingView(View[Encoding]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         encoding = self.record
-        blocks = [
-            _Block(token_label(token), str(token_id), number, ends_line=token.endswith("\n"))
-            for number, (token, token_id) in enumerate(zip(encoding.tokens, encoding.token_ids, strict=True))
-        ]
         in_color = has_colors(console)
-        for line in broken(blocks, options.max_width, lambda one: one.width, lambda one: one.ends_line):
-            for block in line:
-                yield block.token(in_color)
+        sides = ((token_label(token), token) for token in encoding.tokens)
+        blocks = [
+            (label, str(token_id), min(max(cell_len(label), len(str(token_id))), 40), token.endswith("\n"))
+            for (label, token), token_id in zip(sides, encoding.token_ids, strict=True)
+        ]
+        papers = cycle(Style(color="#ffffff", bgcolor=paper) for paper in _PAPERS)
+        for line in broken(blocks, options.max_width, lambda one: one[2], lambda one: one[3]):
+            for label, _, width, _ in line:
+                yield Segment(fit(label, width) + (" " if in_color else "│"), next(papers) if in_color else None)
             yield Segment.line()
-            yield Segment("".join(f"{block.id:<{block.width}} " for block in line).rstrip() + "\n", Style(dim=True))
+            ids = "".join(f"{number:<{width}} " for _, number, width, _ in line)
+            yield Segment(ids.rstrip() + "\n", Style(dim=True))
         unknown = f", {exact(encoding.unknown)} of them unknown" if encoding.unknown else ""
         text = encoding.text
-        yield Text(
+        yield from dim(
             f"{plural(len(text), 'character')}, {plural(len(text.encode('utf-8', 'replace')), 'byte')} → "
-            f"{plural(len(blocks), 'token')}{unknown}",
-            style="dim",
+            f"{plural(len(blocks), 'token')}{unknown}"
         )
-
-
-@dataclass(frozen=True)
-class _Block:
-    label: str
-    id: str
-    number: int
-    ends_line: bool
-
-    @property
-    def width(self) -> int:
-        """Cells of the wider of label and id, without the bar after it."""
-        return min(max(cell_len(self.label), len(self.id)), 40)
-
-    def token(self, in_color: bool) -> Segment:
-        if not in_color:
-            return Segment(fit(self.label, self.width) + "│")
-        style = Style(color="#ffffff", bgcolor=_PAPERS[self.number % 2])
-        return Segment(fit(self.label, self.width) + " ", style)
 
 
 def tokenizer_view(report: TokenizerReport) -> Facts:

@@ -47,7 +47,10 @@ class AttributionView(View[Attribution]):
         yield from heading("\nThe largest")
         yield from _ranked(record, options)
         yield Text(_extremes(record))
-        yield Text(_sum(record))
+        of = "logit" if record.against is None else "difference of the logits"
+        yield Text(
+            f"Sum of all {len(record.parts)} parts {record.total:+.4f}; the model's own {of} {record.logit:+.4f}"
+        )
 
 
 def _what(record: Attribution) -> str:
@@ -65,19 +68,13 @@ def _where(record: Attribution) -> str:
     return found
 
 
-def _sum(record: Attribution) -> str:
-    of = "logit" if record.against is None else "difference of the logits"
-    return f"Sum of all {len(record.parts)} parts {record.total:+.4f}; the model's own {of} {record.logit:+.4f}"
-
-
 def _extremes(record: Attribution) -> str:
     ranked = sorted(record.parts, key=lambda one: one.value)
-    sides = [(ranked[-1], "raises"), (ranked[0], "lowers")]
-    words = [
-        f"{part_name(one.part)} {verb} it most ({_signed(one.value)})"
-        for one, verb in sides
-        if one.value and (one.value > 0) == (verb == "raises")
-    ]
+    words = []
+    if ranked[-1].value > 0:
+        words.append(f"{part_name(ranked[-1].part)} raises it most ({_signed(ranked[-1].value)})")
+    if ranked[0].value < 0:
+        words.append(f"{part_name(ranked[0].part)} lowers it most ({_signed(ranked[0].value)})")
     return "; ".join(words) + ("." if words else "")
 
 

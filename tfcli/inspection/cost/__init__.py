@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
+PartName = Literal["embeddings", "projections", "scores", "mixing", "output", "feed_forward", "head", "norms"]
+
 
 @dataclass(frozen=True)
 class CostPart:
     """A part of all layers: its matrix products over one batch, its parameters, and the bytes that the products (or the
     look-up of embeddings) give."""
 
-    name: Literal["embeddings", "projections", "scores", "mixing", "output", "feed_forward", "head", "norms"]
+    name: PartName
     flops: int
     parameters: int
     bytes_made: int

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
@@ -25,6 +25,7 @@ from tfcli.inspection.cost import (
     HeadCosts,
     HeadCount,
     MixerCost,
+    PartName,
 )
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.build import build_model, meta_model
@@ -107,7 +108,7 @@ def part_parameters(section: ModelSection) -> dict[str, int]:
     """Parameters by the part that they belong to; a tied matrix is among the embeddings."""
     found: Counter[str] = Counter()
     for name, parameter in meta_model(section).named_parameters():
-        part = part_of_parameter(name)
+        part: str = part_of_parameter(name)
         if part in ("attention", "cross_attention"):
             part = next(_PRODUCTS[module] for module in name.split(".") if module in _PRODUCTS)
         found[part] += parameter.numel()
@@ -117,10 +118,9 @@ def part_parameters(section: ModelSection) -> dict[str, int]:
 def _parts(section: ModelSection, length: int, sequences: int) -> tuple[CostPart, ...]:
     flops = flops_by_part(section, sequences, length, hidden_too=True)
     parameters, made = part_parameters(section), _numbers_made(section, length)
-    names = ("embeddings", "projections", "scores", "mixing", "output", "feed_forward", "head", "norms")
     return tuple(
         CostPart(name, getattr(flops, name, 0), parameters.get(name, 0), FLOAT * sequences * made.get(name, 0))
-        for name in names
+        for name in get_args(PartName)
     )
 
 

@@ -5,7 +5,6 @@ and the head reads what a layer gives as it is. Shape legend: L layers, T positi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -45,31 +44,26 @@ def lens(
     with torch.inference_mode():
         streams = [stream[list(asked.places)] for stream in _streams(run, asked.inputs.tensors(run.device))]
         last = _probabilities(run, streams[-1]).argmax(-1)  # (T,)
-        depths = [_depth(_probabilities(run, stream), last, asked.position, top_k) for stream in streams]
+        tops, likeliest = [], []
+        for stream in streams:
+            likely = _probabilities(run, stream)
+            highest, token = likely.max(-1)
+            tops.append((token.tolist(), highest.tolist(), likely.gather(-1, last[:, None])[:, 0].tolist()))
+            best = likely[asked.position].topk(min(top_k, likely.shape[-1]))
+            likeliest.append((best.indices.tolist(), best.values.tolist()))
+    top, probabilities, final = zip(*tops, strict=True)
     label = run.tokenizer.labels
     return Lens(
         kind=asked.kind,
         tokens=asked.names,
         answers=tuple(None if one is None else label([one])[0] for one in map(asked.answers.__getitem__, asked.places)),
-        top=tuple(tuple(label(depth.top)) for depth in depths),
-        probabilities=frozen([depth.probabilities for depth in depths]),
-        final=frozen([depth.final for depth in depths]),
-        settled=tuple(_settled(tops) for tops in zip(*(depth.top for depth in depths), strict=True)),
+        top=tuple(tuple(label(one)) for one in top),
+        probabilities=frozen(probabilities),
+        final=frozen(final),
+        settled=tuple(_settled(tops) for tops in zip(*top, strict=True)),
         position=asked.position,
-        candidates=tuple(tuple(map(Candidate, label(depth.best), depth.best_probabilities)) for depth in depths),
+        candidates=tuple(tuple(map(Candidate, label(ids), found)) for ids, found in likeliest),
     )
-
-
-@dataclass(frozen=True)
-class _Depth:
-    """The likeliest token of every position with its probability and that of the last depth's, and the likeliest ones
-    of one position."""
-
-    top: list[int]
-    probabilities: list[float]
-    final: list[float]
-    best: list[int]
-    best_probabilities: list[float]
 
 
 def _streams(run: LoadedRun, inputs: list[Tensor]) -> list[Tensor]:
@@ -88,13 +82,6 @@ def _probabilities(run: LoadedRun, stream: Tensor) -> Tensor:
     """
     logits: Tensor = run.model.head(stream)
     return named(run, logits.float().softmax(-1))
-
-
-def _depth(probabilities: Tensor, last: Tensor, position: int, top_k: int) -> _Depth:
-    highest, top = probabilities.max(-1)
-    final = probabilities.gather(-1, last[:, None])[:, 0]
-    best = probabilities[position].topk(min(top_k, probabilities.shape[-1]))
-    return _Depth(top.tolist(), highest.tolist(), final.tolist(), best.indices.tolist(), best.values.tolist())
 
 
 def _settled(tops: Sequence[int]) -> int:

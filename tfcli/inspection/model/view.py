@@ -24,7 +24,7 @@ def boxed(
     lines: Iterable[Text], width: int, *, title: str = "", number: str = "", style: str = "", frame: str = _LIGHT
 ) -> Lines:
     """Lines inside a frame of `width` cells, open at the bottom for the arrow that comes in."""
-    left, right, low_left, low_right, across, down = frame
+    left, right, low_left, low_right, across, down = tuple(frame)
     name = f" {title} " if title else ""
     count = f" {number} " if number else ""
     fill = across * (width - 4 - len(name) - len(count))
