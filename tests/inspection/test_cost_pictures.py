@@ -51,6 +51,6 @@ def test_measured_seconds_stand_beside_predicted_ones(monkeypatch: pytest.Monkey
 
 
 def test_weights_that_are_too_large_are_refused():
-    require_measurable(section(), 1 << 30)
+    require_measurable(1 << 30)
     with pytest.raises(UsageError, match=r"26\.2 GB"):
-        require_measurable(section(), 6_541_807_616)
+        require_measurable(6_541_807_616)

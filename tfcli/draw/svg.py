@@ -6,7 +6,6 @@ circles, so that no font decides how it looks. Words stay text: they can be sear
 
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -139,34 +138,25 @@ def _console_lines(view: Any, width: int) -> list[list[Segment]]:
     return lines
 
 
-@dataclass(frozen=True)
-class _Look:
-    """How a segment's letters look."""
-
-    ink: RGB
-    paper: RGB | None
-    attributes: str
-
-    @classmethod
-    def of(cls, style: Style | None) -> "_Look":
-        style = style or Style.null()
-        ink = _rgb(style.color, _DIM if style.dim else _INK)
-        paper = None if style.bgcolor is None or style.bgcolor.is_default else _rgb(style.bgcolor, _PAPER)
-        if style.reverse:
-            ink, paper = paper or _PAPER, ink
-        bold = " font-weight='bold'" if style.bold else ""
-        lined = " text-decoration='underline'" if style.underline else ""
-        return cls(ink, paper, bold + lined)
+def _look(style: Style | None) -> tuple[RGB, RGB | None, str]:
+    """The ink and the paper of a segment, and the attributes of its letters."""
+    style = style or Style.null()
+    ink = _rgb(style.color, _DIM if style.dim else _INK)
+    paper = None if style.bgcolor is None or style.bgcolor.is_default else _rgb(style.bgcolor, _PAPER)
+    if style.reverse:
+        ink, paper = paper or _PAPER, ink
+    bold = " font-weight='bold'" if style.bold else ""
+    return ink, paper, bold + (" text-decoration='underline'" if style.underline else "")
 
 
 def _line(line: list[Segment], top: int) -> Iterator[str]:
     left = _MARGIN
     for segment in line:
-        look = _Look.of(segment.style)
-        if look.paper is not None:
-            yield _rectangle(left, top, left + _CELL * segment.cell_length, top + _LINE, look.paper)
+        ink, paper, attributes = _look(segment.style)
+        if paper is not None:
+            yield _rectangle(left, top, left + _CELL * segment.cell_length, top + _LINE, paper)
         for piece in _pieces(segment.text):
-            yield from _piece(piece, left, top, look)
+            yield from _piece(piece, left, top, ink, attributes)
             left += _CELL * cell_len(piece)
 
 
@@ -184,7 +174,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield "".join(character for _, character in group)
 
 
-def _piece(piece: str, left: int, top: int, look: _Look) -> Iterator[str]:
+def _piece(piece: str, left: int, top: int, ink: RGB, attributes: str) -> Iterator[str]:
     first, cells = piece[0], cell_len(piece)
     if first == " ":
         return
@@ -194,18 +184,18 @@ def _piece(piece: str, left: int, top: int, look: _Look) -> Iterator[str]:
         for cell in range(1 if whole else cells):
             at = left + _CELL * cell
             right = at + _CELL * (cells if whole else x1)
-            yield _rectangle(at + _CELL * x0, top + _LINE * y0, right, top + _LINE * y1, look.ink)
+            yield _rectangle(at + _CELL * x0, top + _LINE * y0, right, top + _LINE * y1, ink)
     elif first in _ARMS:
         for cell in range(cells):
-            yield _box_lines(first, left + _CELL * cell, top, _CELL, _LINE, hexadecimal(look.ink))
+            yield _box_lines(first, left + _CELL * cell, top, _CELL, _LINE, hexadecimal(ink))
     elif "\u2800" < first <= "\u28ff":
         for cell in range(cells):
-            yield from _dots(ord(first) - 0x2800, left + _CELL * cell, top, look.ink)
+            yield from _dots(ord(first) - 0x2800, left + _CELL * cell, top, ink)
     else:
-        fill = "" if look.ink == _INK else f" fill='{hexadecimal(look.ink)}'"
+        fill = "" if ink == _INK else f" fill='{hexadecimal(ink)}'"
         yield (
             f"<text x='{left}' y='{top + 13}' textLength='{_CELL * cells}' lengthAdjust='spacingAndGlyphs'"
-            f"{fill}{look.attributes}>{escape(piece)}</text>"
+            f"{fill}{attributes}>{escape(piece)}</text>"
         )
 
 

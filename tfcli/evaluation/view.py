@@ -13,27 +13,18 @@ from tfcli.draw.safe import printable
 from tfcli.draw.tables import bar, columns, dim, heading
 from tfcli.records.evaluation import Difference, Interval, Scores
 
-_NAMES = {
-    "loss": "loss",
-    "perplexity": "perplexity",
-    "pseudo_perplexity": "pseudo-perplexity",
-    "bits_per_byte": "bits per byte",
-    "bits_per_character": "bits per character",
-    "accuracy": "accuracy",
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "exact_match": "exact match",
+_SCORES = {
+    "loss": ("loss", "nats a token"),
+    "perplexity": ("perplexity", "exp(loss)"),
+    "pseudo_perplexity": ("pseudo-perplexity", "each token masked alone"),
+    "bits_per_byte": ("bits per byte", "comparable between tokenizers"),
+    "bits_per_character": ("bits per character", "comparable between tokenizers"),
+    "accuracy": ("accuracy", ""),
+    "bleu": ("BLEU", "0 to 100, word n-grams"),
+    "chrf": ("chrF", "0 to 100, character n-grams"),
+    "exact_match": ("exact match", "of the pairs"),
 }
-_NOTES = {
-    "loss": "nats a token",
-    "perplexity": "exp(loss)",
-    "pseudo_perplexity": "each token masked alone",
-    "bits_per_byte": "comparable between tokenizers",
-    "bits_per_character": "comparable between tokenizers",
-    "bleu": "0 to 100, word n-grams",
-    "chrf": "0 to 100, character n-grams",
-    "exact_match": "of the pairs",
-}
+"""Names, and what a number means; of the accuracy the objective says it."""
 _OF_TOKENS = {"clm": "of the next tokens", "mlm": "of the masked tokens", "seq2seq": "of the target tokens"}
 _DIGITS = {"perplexity": 3, "pseudo_perplexity": 3, "bleu": 2, "chrf": 2}
 """Behind the point, where they are not four."""
@@ -81,9 +72,9 @@ def _scores_table(scores: Scores) -> Table:
             Text(name),
             Text(_written(score, value), "bold"),
             Text(_interval(score, getattr(scores.intervals, score))),
-            Text(_NOTES.get(score) or _OF_TOKENS.get(scores.objective, "of the tokens"), "dim"),
+            Text(note or _OF_TOKENS.get(scores.objective, "of the tokens"), "dim"),
         )
-        for score, name in _NAMES.items()
+        for score, (name, note) in _SCORES.items()
         if (value := getattr(scores, score)) is not None
     ]
     sure = any(interval.plain for _, _, interval, _ in rows)
@@ -165,7 +156,7 @@ def _buckets_table(scores: Scores, width: int) -> Table:
     """The buckets; in a wide terminal each with a bar, of its BLEU or its loss."""
     pairs = scores.objective == "seq2seq"
     names = ("loss", "accuracy", *(("bleu", "chrf", "exact_match") if pairs else ()))
-    heads = ["pairs" if pairs else "documents", *(_NAMES[name].split()[0] for name in names)]
+    heads = ["pairs" if pairs else "documents", *(_SCORES[name][0].split()[0] for name in names)]
     table = columns("r" + "r" * len(heads) + "l", "source tokens" if pairs else "tokens", *heads)
     drawn = "bleu" if pairs else "loss"
     lengths = [getattr(bucket, drawn) or 0.0 for bucket in scores.buckets]
@@ -202,7 +193,7 @@ def _differences_table(differences: tuple[Difference, ...]) -> Table:
         p_value = "-" if one.p_value is None else f"{one.p_value:.3f}"
         figures = (_value(one.score, one.first), _value(one.score, one.second))
         change = Text(_signed(one.score, one.difference), "bold")
-        table.add_row(_NAMES[one.score], *figures, change, interval, p_value, _verdict(one))
+        table.add_row(_SCORES[one.score][0], *figures, change, interval, p_value, _verdict(one))
     return table
 
 

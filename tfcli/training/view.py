@@ -108,10 +108,8 @@ class TrainingView:
         grid = Table.grid(padding=(0, 1), expand=True)
         grid.add_column(ratio=1)
         grid.add_column(justify="right", width=7)
-        grid.add_row(
-            ProgressBar(total=1.0, completed=share, complete_style="cyan", finished_style="green"),
-            Text(percent(share), style="bold"),
-        )
+        bar = ProgressBar(total=1.0, completed=share, complete_style="cyan", finished_style="green")
+        grid.add_row(bar, Text(percent(share), style="bold"))
         return grid
 
     def _figures(self, started: TrainingStarted, width: int, lines: int) -> Table:
@@ -128,10 +126,7 @@ class TrainingView:
         ]
         right = [
             ("loss", _loss(last) if last else "–"),
-            (
-                "validation",
-                f"{evaluated.loss:.4f}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–",
-            ),
+            ("validation", f"{evaluated.loss:.4f}, accuracy {percent(evaluated.accuracy)}" if evaluated else "–"),
             ("best", f"{best.loss:.4f} at step {exact(best.of_step or best.step)}" if best else "–"),
             ("learning rate", f"{last.learning_rate:.2e}" if last else "–"),
             ("gradient norm", f"{last.grad_norm:.2f}" if last else "–"),
@@ -259,25 +254,21 @@ _MANY_TIMES = 40
 def _begun_with(event: TrainingStarted) -> list[str]:
     """What there is to say of the machine, and of the checkpoint that a training goes on from."""
     old = "its checkpoint has no digest yet, so that not every edit of the run would be seen"
-    busy = (
-        f"other programs use {plural(event.busy_cores, 'core')}, and it computes with {plural(event.threads, 'thread')}"
-    )
+    threads = plural(event.threads, "thread")
+    busy = f"other programs use {plural(event.busy_cores, 'core')}, and it computes with {threads}"
     rising = f"the learning rate rises to the end, for train.warmup_steps = {exact(event.warmup_steps)}"
     times = event.total_steps * event.tokens_per_step // max(1, event.train_tokens)
     little = f"{plural(event.train_tokens, 'token')} to learn from are little, and read {exact(times)} times"
+    lines = "a line that was" if event.lost_lines == 1 else f"{exact(event.lost_lines)} lines that were"
+    lost = f"metrics.jsonl has lost {lines} there when step {exact(event.step)} was saved"
     said = {
         busy: event.busy_cores,
-        _lost(event): event.lost_lines,
+        lost: event.lost_lines,
         old: event.without_digest,
         rising: event.total_steps <= event.warmup_steps,
         little: times >= _MANY_TIMES,
     }
     return [sentence for sentence, holds in said.items() if holds]
-
-
-def _lost(event: TrainingStarted) -> str:
-    lines = "a line that was" if event.lost_lines == 1 else f"{exact(event.lost_lines)} lines that were"
-    return f"metrics.jsonl has lost {lines} there when step {exact(event.step)} was saved"
 
 
 def _columns(name: str, *told: str) -> str:

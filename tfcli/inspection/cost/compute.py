@@ -195,6 +195,9 @@ def products_a_second() -> float:
     return 2 * _SQUARE**3 / seconds
 
 
+_OF_ATTENTION = ("d_model", "attention_score", "attention_bias", "attention_output_bias")
+
+
 def one_attention(section: ModelSection, num_heads: int | None = None) -> Callable[[], MultiHeadAttention]:
     """Makes the attention of a section; with `num_heads`, of so many heads of size D / H each.
 
@@ -205,17 +208,13 @@ def one_attention(section: ModelSection, num_heads: int | None = None) -> Callab
         raise UsageError(
             f"d_model = {section.d_model} cannot be divided into {num_heads} heads", "choose divisors of d_model"
         )
-    own = num_heads is None
     alone = ModelSection(
         architecture="encoder",
-        d_model=section.d_model,
-        num_heads=num_heads or section.num_heads,
-        num_kv_heads=section.num_kv_heads if own else None,
-        head_dim=section.head_dim if own else None,
-        attention_score=section.attention_score,
-        attention_bias=section.attention_bias,
-        attention_output_bias=section.attention_output_bias,
         positions="none",
+        num_heads=num_heads or section.num_heads,
+        num_kv_heads=None if num_heads else section.num_kv_heads,
+        head_dim=None if num_heads else section.head_dim,
+        **{name: getattr(section, name) for name in _OF_ATTENTION},
     )
     return lambda: MultiHeadAttention(alone)
 
@@ -318,7 +317,7 @@ _MOST_BYTES = 4 << 30
 """Of the weights, or of the scores of one layer and the logits, above which nothing is measured."""
 
 
-def require_measurable(section: ModelSection, parameters: int) -> None:
+def require_measurable(parameters: int) -> None:
     """Refuse, before any work, a model whose weights are too large to be made for a measurement.
 
     Raises:
@@ -367,7 +366,7 @@ def measured_cost(
         UsageError: the weights are too large, or what they make of so many tokens.
     """
     record = model_cost(section, length, sequences)
-    require_measurable(section, record.parameters)
+    require_measurable(record.parameters)
     assert section.vocab_size is not None
     require_memory("--measure", record.length, sequences, section.num_heads * record.length + section.vocab_size)
     longest = max(at.length for at in record.lengths)

@@ -72,7 +72,8 @@ def _block(record: Lens, brush: Brush, cell: int, columns: range) -> Iterator[Se
     if record.kind == "next":
         shown = ["?" if answer is None else token_label(answer) for answer in answers]
         yield from _words("true next", shown, cell, _DIM)
-    yield from _words("stays from", [_short_name(record.settled[column]) for column in columns], cell, _DIM)
+    settled = [record.settled[column] for column in columns]
+    yield from _words("stays from", ["emb" if depth == 0 else str(depth - 1) for depth in settled], cell, _DIM)
 
 
 def _words(name: str, words: list[str], cell: int, style: Style) -> Iterator[Segment]:
@@ -102,10 +103,6 @@ def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
 def layer_name(depth: int) -> str:
     """What is read at a depth."""
     return "embedding" if depth == 0 else f"layer {depth - 1}"
-
-
-def _short_name(depth: int) -> str:
-    return "emb" if depth == 0 else str(depth - 1)
 
 
 def lens_table(record: Lens) -> CsvTable:

@@ -60,11 +60,8 @@ def _running_text(tokens: tuple[ScoredToken, ...], highest: float, brush: Brush)
 def _numbered(tokens: tuple[ScoredToken, ...], width: int) -> Iterator[Segment]:
     """Tokens side by side, each over its loss."""
     for line in broken(tokens, width, _width, lambda one: one.text.endswith("\n")):
-        labels = [token_label(one.token) for one in line]
-        numbers = ["" if one.loss is None else f"{one.loss:.1f}" for one in line]
-        widths = [_width(one) for one in line]
-        yield Segment("".join(fit(label, w) + "│" for label, w in zip(labels, widths, strict=True)) + "\n")
-        below = "".join(fit(number, w) + " " for number, w in zip(numbers, widths, strict=True))
+        yield Segment("".join(fit(token_label(one.token), _width(one)) + "│" for one in line) + "\n")
+        below = "".join(fit("" if one.loss is None else f"{one.loss:.1f}", _width(one)) + " " for one in line)
         yield Segment(below.rstrip() + "\n", _DIM)
 
 

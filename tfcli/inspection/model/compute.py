@@ -5,7 +5,7 @@ Shape legend: D model, H heads, Hkv key-value heads, Dh size of a head, F feed-f
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from torch import Tensor, nn
 
@@ -95,9 +95,8 @@ class _Drawn:
             *self._norm(module.norm, "norm "),
         ]
         scale = f"√{s.d_model} · " if module.scale != 1 else ""
-        notes = [
-            f"X = {scale}E[token]" + (" + P[position]" if module.has_positions and not s.concatenated_size else "")
-        ]
+        added = " + P[position]" if module.has_positions and not s.concatenated_size else ""
+        notes = [f"X = {scale}E[token]{added}"]
         if not any(matrix.name == "E tokens" for matrix in matrices):
             notes.append("E: that of the source's embeddings")
         if module.has_positions:
@@ -156,11 +155,8 @@ class _Drawn:
         if module.gate is None:
             matrices = [*self._linear("W₁", module.up), *self._linear("W₂", module.output)]
             return Block("feed_forward", (f"{s.activation}(X W₁) W₂", *beside), tuple(matrices))
-        matrices = [
-            *self._linear("W gate", module.gate),
-            *self._linear("V", module.up),
-            *self._linear("W₂", module.output),
-        ]
+        matrices = [*self._linear("W gate", module.gate), *self._linear("V", module.up)]
+        matrices += self._linear("W₂", module.output)
         inner = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}[s.activation]
         return Block("feed_forward", (f"{s.activation}: ({inner}(X W) ⊙ X V) W₂", *beside), tuple(matrices))
 
@@ -209,23 +205,19 @@ def _attention_notes(section: ModelSection, module: MultiHeadAttention) -> Itera
         "parameter_free": "X Xᵀ",
     }[section.attention_score]
     yield f"softmax({score}) {'X' if section.attention_score == 'parameter_free' else 'V'}"
-    yield from _limits(section, module)
+    if module.cross:
+        yield "Q from below, K and V from the encoder"
+    if module.causal:
+        yield "masked: the future is hidden"
+    if module.window is not None:
+        seen = module.window if module.causal else 2 * module.window - 1
+        yield f"window: the {seen} nearest tokens alone"
+    if section.attention_softcap is not None:
+        yield f"scores within ± {section.attention_softcap:g}"
     if not module.cross and section.positions == "rotary":
         yield "rotary: positions turn Q and K"
     if not module.cross and section.positions == "alibi":
         yield "alibi: scores fall with distance"
-
-
-def _limits(section: ModelSection, module: MultiHeadAttention) -> Sequence[str]:
-    limits = ["Q from below, K and V from the encoder"] if module.cross else []
-    if module.causal:
-        limits.append("masked: the future is hidden")
-    if module.window is not None:
-        seen = module.window if module.causal else 2 * module.window - 1
-        limits.append(f"window: the {seen} nearest tokens alone")
-    if section.attention_softcap is not None:
-        limits.append(f"scores within ± {section.attention_softcap:g}")
-    return limits
 
 
 def _ties(model: Transformer, section: ModelSection) -> Iterator[str]:

@@ -76,7 +76,6 @@ _TITLES = {
     "next": "Predictions · the next token after every position",
     "masked": "Predictions · the token that belongs at every position",
 }
-_ANSWERS = {"next": "next", "masked": "true"}
 _FIXED = 4 + 6 + 5 + 5  # position, rank, p, H
 
 
@@ -90,7 +89,7 @@ class PredictionsView(View[Predictions]):
         room = options.max_width - _FIXED - 2 * (tokens + 1) - 1
         layout = row_layout([one.candidates for one in record.predictions], room)
         yield Text(_TITLES[record.kind], style="bold")
-        answer = _ANSWERS[record.kind]
+        answer = "next" if record.kind == "next" else "true"
         yield Text(f"  # {fit('read', tokens)} {fit(answer, tokens)}  rank    p    H  likeliest", style="bold dim")
         for one in record.predictions:
             yield _row(one, tokens, layout, is_chosen=one.position == record.position, ascii_only=ascii_only)
