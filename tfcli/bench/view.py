@@ -22,8 +22,7 @@ from tfcli.bench import (
 from tfcli.draw import View
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import printable
-from tfcli.draw.tables import bar, dim, heading
-from tfcli.draw.tables import columns as drawn_columns
+from tfcli.draw.tables import bar, columns, dim, heading
 
 BARS_FROM = 104
 """Columns of a terminal in which bars fit beside the figures."""
@@ -53,11 +52,11 @@ class TrainingSpeedView(View[TrainingSpeed]):
         speed, sides = self.record, self.record.sides
         about = (_shape(speed), machine_line(speed.machine), *map(_peak, speed.peaks))
         names = [one.name if one.name.endswith(one.precision) else f"{one.name} {one.precision}" for one in sides]
-        columns = (
+        more = (
             spreads("ms a step", [side.step_seconds for side in sides]),
             Cells("of peak", [percent(side.peak_share) for side in sides]),
         )
-        table = sides_table(sides, Cells("", names), columns, options)
+        table = sides_table(sides, Cells("", names), more, options)
         yield from _picture(_title("Training", speed), about, table, _notes(speed))
 
 
@@ -76,16 +75,16 @@ def spreads(heading: str, times: Sequence[Spread]) -> Cells:
     return Cells(heading, [milliseconds(time.p50) for time in times], under)
 
 
-def sides_table(sides: Sequence[AnySide], names: Cells, columns: Iterable[Cells], options: ConsoleOptions) -> Table:
-    """A row a side, tfcli's first and bold: its speed, `columns`, memory, the ratio, and a bar where there is room."""
+def sides_table(sides: Sequence[AnySide], names: Cells, more: Iterable[Cells], options: ConsoleOptions) -> Table:
+    """A row a side, tfcli's first and bold: its speed, `more`, memory, the ratio, and a bar where there is room."""
     speeds = [side.tokens_per_second for side in sides]
-    figures = [names, Cells("tokens/s", [short(speed) for speed in speeds]), *columns]
+    figures = [names, Cells("tokens/s", [short(speed) for speed in speeds]), *more]
     figures.append(Cells("memory", [short(side.memory, "B") for side in sides]))
     if len(sides) > 1:
         ratios = ["" if side.ratio is None else f"{side.ratio:.2f}×" for side in sides]
         under = ["" if side.ratio is None else f"{side.ratio_p10:.2f}–{side.ratio_p90:.2f}" for side in sides]
         figures.append(Cells("tfcli is", ratios, under))
-    table = drawn_columns("l" + "r" * (len(figures) - 1) + "l", *(column.heading for column in figures))
+    table = columns("l" + "r" * (len(figures) - 1) + "l", *(column.heading for column in figures))
     for number, speed in enumerate(speeds):
         row = [Text(column.figures[number], "" if number else "bold") for column in figures]
         if options.max_width >= BARS_FROM:
@@ -248,11 +247,11 @@ class DataSpeedView(View[DataSpeed]):
         speed, sides = self.record, self.record.sides
         text = f"{plural(speed.lines, 'text')}, {short(speed.bytes, 'B')}, {short(speed.tokens)} tokens"
         about = (f"{text} · {speed.algorithm}, vocabulary {speed.vocab_size:,}", machine_line(speed.machine))
-        columns = (
+        more = (
             Cells("bytes/s", [short(side.bytes_per_second, "B") for side in sides]),
             spreads("ms in all", [side.seconds for side in sides]),
         )
-        table = sides_table(sides, Cells("", [_ABOUT[side.name] for side in sides]), columns, options)
+        table = sides_table(sides, Cells("", [_ABOUT[side.name] for side in sides]), more, options)
         title = f"Data speed · {printable(', '.join(speed.sources))}"
         yield from _picture(title, about, table, _data_notes(speed))
 

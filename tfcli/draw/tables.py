@@ -1,4 +1,4 @@
-"""Tables in the terminal: with a line under their heads, with heads alone, or of figures under dim heads."""
+"""Tables of the terminal, with their headings and bars; CSV and JSON of records."""
 
 import csv
 import io
