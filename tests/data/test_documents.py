@@ -14,7 +14,7 @@ from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.causal_lm import CausalBatches
 from tfcli.data.dataset import TokenStreamView
 from tfcli.data.masked_lm import MaskedBatches
-from tfcli.data.windows import DocumentPlan, document_windows
+from tfcli.data.windows import document_windows
 from tfcli.errors import UsageError
 
 FIRST = 5  # the first id that is no special token
@@ -104,14 +104,15 @@ def test_a_document_of_one_token_has_nothing_to_predict() -> None:
     starts, sizes = document_windows(np.array([[0, 1, 4], [1, 4, 5]]), 1, 3)
     assert (starts.tolist(), sizes.tolist()) == ([1], [2])
     with pytest.raises(UsageError, match="No document has a token behind its first one"):
-        DocumentPlan(np.array([[0, 1], [1, 2]]), 1, context=3, batch_size=2, seed=0)
+        causal([1, 1])
 
 
 def test_a_plan_goes_through_its_windows_by_length() -> None:
     # Six windows of 13 tokens: three batches of 2, of 2 x 13 / 6 = 4.33 tokens on average.
-    plan = DocumentPlan(DOCUMENTS, 1, context=3, batch_size=2, seed=0)
-    spans = [(span.starts.tolist(), span.lengths.tolist(), span.padding) for span in plan.whole()]
-    assert spans == [([0, 15], [1, 1], 0), ([6, 2], [2, 3], 1), ([9, 12], [3, 3], 0)]
+    plan = causal([2, 4, 3, 8], context=3, batch_size=2)
+    spans = [(span.starts.tolist(), span.lengths.tolist()) for span in plan.spans()]
+    assert spans == [([0, 15], [1, 1]), ([6, 2], [2, 3]), ([9, 12], [3, 3])]
+    assert [batch.padding for batch in plan.whole()] == [0, 1, 0]
     assert (plan.batches_per_epoch, plan.tokens_per_batch) == (3, 4)
 
 

@@ -1,8 +1,9 @@
 """Batches: what one forward pass sees, and the keyed random numbers that order them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import count
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +52,7 @@ class Batch:
 
     def rows(self, share: slice) -> "Batch":
         """Some of the rows, as wide as all of them: what one process of several computes."""
-        return Batch(
-            self.input_ids[share],
-            self.labels[share],
-            None if self.padding_mask is None else self.padding_mask[share],
-            None if self.decoder_input_ids is None else self.decoder_input_ids[share],
-            None if self.row_tokens is None else self.row_tokens[share],
-        )
+        return Batch(*(array if array is None else array[share] for array in vars(self).values()))
 
 
 ORDER = 0
@@ -75,12 +70,56 @@ def generator(*key: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
 
 
-def endless(
-    epoch: Callable[[int], Sequence[NDArray[Any]] | NDArray[Any]], batches_per_epoch: int, start: int
-) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Epoch after epoch, from batch number `start` on: the number of each batch, and its row of the epoch's plan."""
-    number, first = divmod(start, batches_per_epoch)
-    while True:
-        for index, row in enumerate(epoch(number)[first:], start=first):
-            yield number * batches_per_epoch + index, row
-        number, first = number + 1, 0
+class Plan(Protocol):
+    """Which rows of a part share a batch, epoch by epoch."""
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """As many in every epoch."""
+
+    @property
+    def tokens_per_batch(self) -> int:
+        """Tokens of a training batch, on average."""
+
+    def epoch(self, epoch: int, /) -> Sequence[NDArray[np.int64]] | NDArray[np.int64]:
+        """The rows of each training batch."""
+
+    def whole(self) -> Iterable[NDArray[np.int64]]:
+        """Every row once, in batches, always in the same order."""
+
+
+class PlannedBatches:
+    """Batches as a plan has them, in training without end; one recomputes them from the seed and their number."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Training batches of one pass over the part."""
+        return self._plan.batches_per_epoch
+
+    @property
+    def tokens_per_batch(self) -> int:
+        """Tokens of a training batch, of both sides, on average."""
+        return self._plan.tokens_per_batch
+
+    def training(self, start: int = 0) -> Iterator[Batch]:
+        """Batches without end, from number `start` on."""
+        for _, rows in self._training_rows(start):
+            yield self._batch(rows)
+
+    def whole(self) -> Iterator[Batch]:
+        """All of the part exactly once, always in the same order."""
+        yield from map(self._batch, self._plan.whole())
+
+    def _training_rows(self, start: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """The number of each batch, from `start` on, and the rows that the plan gives it."""
+        begin, first = divmod(start, self.batches_per_epoch)
+        for epoch in count(begin):
+            for index, rows in enumerate(self._plan.epoch(epoch)[first:], start=first):
+                yield epoch * self.batches_per_epoch + index, rows
+            first = 0
+
+    def _batch(self, rows: NDArray[np.int64]) -> Batch:
+        raise NotImplementedError

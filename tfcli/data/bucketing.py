@@ -1,7 +1,6 @@
 """Bucketing: sequences of about the same length share a batch, of a number of rows or of tokens."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +15,52 @@ BUDGET_POOL_BATCHES = 64
 """Which sequences share a batch is left to chance among so many batches at most: more would only add padding."""
 
 
-class BudgetPlan:
-    """Batches of sequences of about the same length whose padded size stays within a budget.
+class LengthPlan:
+    """Batches of sequences of about the same length, each in one batch of an epoch at most.
+
+    Args:
+        numbers: the sequences that take part; at least one.
+        lengths: of each side of each sequence.
+        rows: sequences of a batch, on average.
+
+    Shape: numbers (N,); lengths (sides, N), of one or two sides
+    """
+
+    def __init__(
+        self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], seed: int, batches: int, rows: float
+    ) -> None:
+        self.numbers, self.lengths, self.seed = numbers, lengths, seed
+        self.batches_per_epoch, self.mean_rows = batches, rows
+
+    @property
+    def tokens_per_batch(self) -> int:
+        """Tokens of a training batch, of both sides, on average."""
+        return round(float(self.lengths.sum(axis=0).mean()) * self.mean_rows)
+
+    def epoch(self, epoch: int) -> Sequence[NDArray[np.int64]] | NDArray[np.int64]:
+        """The sequences of each batch of an epoch."""
+        raise NotImplementedError
+
+    def whole(self) -> Iterable[NDArray[np.int64]]:
+        """Every sequence once, the shortest first; the last batch may be smaller."""
+        raise NotImplementedError
+
+
+class BudgetPlan(LengthPlan):
+    """Batches whose padded size stays within a budget of places.
 
     Every sequence is in one batch of an epoch. Pools are cut so that each holds a number of full batches, whichever
     of its sequences share one; so all epochs have as many batches, and any of them is found without those before it.
 
     Args:
-        numbers: the sequences that take part; at least one.
-        lengths: of each side of each sequence; a batch has as many places a row as the longest of each side together.
-        budget: places of a batch, padding included.
+        budget: places of a batch, padding included; it has as many a row as the longest of each side together.
 
     Raises:
         UsageError: one sequence alone is larger than the budget.
-
-    Shape: numbers (N,); lengths (sides, N), of one or two sides
     """
 
     def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, budget: int, seed: int) -> None:
         _require_room(lengths, budget)
-        self._numbers, self._seed = numbers, seed
         # Sorted by the longer side, a neighbour's sides are both about as long; of equal ones, first those with the
         # shorter source and then those with the shorter target, or the other way round: whichever continues the last.
         longer, difference = lengths.max(axis=0), lengths[0] - lengths[-1]
@@ -46,34 +71,26 @@ class BudgetPlan:
         self._rank = np.empty(len(numbers), dtype=np.int64)
         self._rank[self._order] = np.concatenate([[0], np.cumsum(changes)])
         self._pools, self._cuts = _cut(lengths[:, self._order], budget)
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Batches of every epoch."""
-        return len(self._cuts) + 1
-
-    @property
-    def mean_rows(self) -> float:
-        """Sequences of a batch, on average."""
-        return len(self._numbers) / self.batches_per_epoch
+        batches = len(self._cuts) + 1
+        super().__init__(numbers, lengths, seed, batches, len(numbers) / batches)
 
     def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
         """The sequences of each batch of an epoch.
 
         Shape: batches_per_epoch times (rows,)
         """
-        draw = generator(self._seed, ORDER, epoch)
+        draw = generator(self.seed, ORDER, epoch)
         # Chance decides among sequences of the same lengths, and then among those of a pool.
-        places = draw.permutation(len(self._numbers))
+        places = draw.permutation(len(self.numbers))
         places = places[np.argsort(self._rank[places], kind="stable")]
         for pool in np.split(places, self._pools):
             draw.shuffle(pool)
-        batches = np.split(self._numbers[places], self._cuts)
+        batches = np.split(self.numbers[places], self._cuts)
         return [batches[index] for index in draw.permutation(len(batches))]
 
-    def whole(self) -> Iterator[NDArray[np.int64]]:
-        """Every sequence once, the shortest first, in batches within the budget."""
-        yield from np.split(self._numbers[self._order], self._cuts)
+    def whole(self) -> list[NDArray[np.int64]]:
+        """Every sequence once, the shortest first."""
+        return np.split(self.numbers[self._order], self._cuts)
 
 
 def _require_room(lengths: NDArray[np.int64], budget: int) -> None:
@@ -128,36 +145,16 @@ POOL_BATCHES = 64
 """Sequences are sorted by length among so many batches: enough for little padding, few enough for chance."""
 
 
-@dataclass(frozen=True, eq=False)
-class BucketPlan:
-    """Batches of sequences of about the same length, in a new composition and order every epoch.
+class BucketPlan(LengthPlan):
+    """Batches of `batch_size` sequences, in a new composition and order every epoch; sorted by the first side, then by
+    the second. Fewer sequences than a batch make one by repeating them."""
 
-    Args:
-        numbers: the sequences that take part; at least one.
-        lengths: of each side of each; batches are sorted by the first side, then by the second.
-
-    Shape: numbers (N,); lengths (sides, N)
-    """
-
-    numbers: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    batch_size: int
-    seed: int
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Full batches of an epoch; fewer sequences than a batch make one by repeating them."""
-        return max(1, len(self.numbers) // self.batch_size)
-
-    @property
-    def mean_rows(self) -> float:
-        """Sequences of a batch."""
-        return self.batch_size
+    def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, batch_size: int, seed: int) -> None:
+        super().__init__(numbers, lengths, seed, max(1, len(numbers) // batch_size), batch_size)
+        self.batch_size = batch_size
 
     def epoch(self, epoch: int) -> NDArray[np.int64]:
-        """The sequences of each batch of an epoch.
-
-        What does not fill a batch is left out by chance, not by length.
+        """The sequences of each batch of an epoch. What does not fill a batch is left out by chance, not by length.
 
         Shape: (batches_per_epoch, batch_size)
         """
@@ -168,14 +165,10 @@ class BucketPlan:
         batches = self.numbers[places].reshape(self.batches_per_epoch, self.batch_size)
         return batches[draw.permutation(self.batches_per_epoch)]
 
-    def whole(self) -> Iterator[NDArray[np.int64]]:
-        """Every sequence once, the shortest first, in batches of `batch_size`; the last may have fewer."""
+    def whole(self) -> list[NDArray[np.int64]]:
+        """Every sequence once, the shortest first."""
         order = self.numbers[np.lexsort(self.lengths[::-1])]
-        for first in range(0, len(order), self.batch_size):
-            yield order[first : first + self.batch_size]
-
-
-LengthPlan = BucketPlan | BudgetPlan
+        return np.split(order, range(self.batch_size, len(order), self.batch_size))
 
 
 def evenly(count: int, share: float) -> NDArray[np.int64]:
@@ -204,5 +197,5 @@ def plan_by_length(
     Shape: numbers (N,); lengths (sides, N)
     """
     if batch_tokens is None:
-        return BucketPlan(numbers, lengths, batch_size, seed)
+        return BucketPlan(numbers, lengths, batch_size=batch_size, seed=seed)
     return BudgetPlan(numbers, lengths, budget=batch_tokens, seed=seed)

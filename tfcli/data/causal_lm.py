@@ -1,12 +1,10 @@
 """Causal language model batches: every token is predicted from those before it."""
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.windows import Spans, WindowBatches
+from tfcli.data.windows import WindowBatches, present
 from tfcli.records.roles import TokenRoles
 
 
@@ -26,24 +24,16 @@ def are_news(tokens: NDArray[np.integer], roles: TokenRoles) -> NDArray[np.bool_
 
 
 class CausalBatches(WindowBatches):
-    """Batches for `clm`: position t predicts the token after it; a window's last input, the token after the window."""
+    """Batches for `clm`: position t predicts the token after it; its last one, the token after the window. Each token
+    but those that begin texts is a label once an epoch."""
 
     label_offset = 1
 
-    def training(self, start: int = 0) -> Iterator[Batch]:
-        """Batches without end, from number `start` on."""
-        for _, spans in self._plan.training(start):
-            yield self._batch(spans)
-
-    def whole(self) -> Iterator[Batch]:
-        """Every token but the begin tokens as a label exactly once, always in the same order."""
-        for spans in self._plan.whole():
-            yield self._batch(spans)
-
-    def _batch(self, spans: Spans) -> Batch:
-        tokens = self._view.padded(spans.starts, spans.lengths + 1, self._pad)
-        present = spans.present()
+    def _batch(self, rows: NDArray[np.int64]) -> Batch:
+        spans, pad = self._spans(rows), self._roles.pad
+        tokens = self._view.padded(spans.starts, spans.lengths + 1, pad)
+        read = present(spans.lengths)
         # Padding stands at the end, where the causal mask hides it from every real token.
-        inputs = np.where(present, tokens[:, :-1], self._pad)
-        scored = present & are_news(tokens, self._roles)
+        inputs = np.where(read, tokens[:, :-1], pad)
+        scored = read & are_news(tokens, self._roles)
         return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=spans.lengths)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, MASKS, Batch, generator
 from tfcli.data.dataset import TokenStreamView
-from tfcli.data.windows import Spans, WindowBatches
+from tfcli.data.windows import WindowBatches, present
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
 
@@ -96,16 +96,18 @@ class MaskedBatches(WindowBatches):
 
     def training(self, start: int = 0) -> Iterator[Batch]:
         """Batches without end, from number `start` on."""
-        for number, spans in self._plan.training(start):
-            yield self._batch(spans, generator(self._seed, MASKS, number))
+        for number, rows in self._training_rows(start):
+            yield self._masked(rows, generator(self._seed, MASKS, number))
 
     def whole(self) -> Iterator[Batch]:
         """Every token in exactly one window, always in the same order; the same masks for every run and batch size."""
         draw = generator(EVALUATION_SEED, MASKS)
-        for spans in self._plan.whole():
-            yield self._batch(spans, draw)
+        for rows in self._plan.whole():
+            yield self._masked(rows, draw)
 
-    def _batch(self, spans: Spans, draw: np.random.Generator) -> Batch:
-        present = spans.present()
-        inputs, labels = self._masker.hide(self._view.padded(spans.starts, spans.lengths, self._pad), present, draw)
-        return Batch(inputs, labels, padding_mask=None if present.all() else present, row_tokens=spans.lengths)
+    def _masked(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+        spans = self._spans(rows)
+        read = present(spans.lengths)
+        tokens = self._view.padded(spans.starts, spans.lengths, self._roles.pad)
+        inputs, labels = self._masker.hide(tokens, read, draw)
+        return Batch(inputs, labels, padding_mask=None if read.all() else read, row_tokens=spans.lengths)

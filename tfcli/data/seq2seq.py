@@ -1,11 +1,9 @@
 """Sequence-to-sequence batches by teacher forcing: the decoder reads the true target so far."""
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.batch import IGNORED, Batch, endless
+from tfcli.data.batch import IGNORED, Batch, PlannedBatches
 from tfcli.data.bucketing import evenly, plan_by_length
 from tfcli.data.dataset import PairsView
 from tfcli.data.windows import present
@@ -13,7 +11,7 @@ from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
 
 
-class PairBatches:
+class PairBatches(PlannedBatches):
     """Batches for `seq2seq`: pairs of about the same length, padded on the right.
 
     ``decoder_input_ids`` are ``<s> ids``, ``labels`` are ``ids </s>``. Where two tokens begin a target, the second is
@@ -58,29 +56,9 @@ class PairBatches:
         fitting = fitting[evenly(len(fitting), sample / int((sources + targets)[fitting].sum()))]
         lengths = np.stack([targets[fitting], sources[fitting]])
         self.longest = int(lengths.sum(axis=0).max())
-        self._plan = plan_by_length(fitting, lengths, batch_size=batch_size, batch_tokens=batch_tokens, seed=seed)
-        self._mean_tokens = float((sources + targets)[fitting].mean())
-        self.order = np.concatenate([*self._plan.whole()])
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Training batches of one pass over the part."""
-        return self._plan.batches_per_epoch
-
-    @property
-    def tokens_per_batch(self) -> int:
-        """Tokens of a training batch, of both sides, on average."""
-        return round(self._mean_tokens * self._plan.mean_rows)
-
-    def training(self, start: int = 0) -> Iterator[Batch]:
-        """Batches without end, from number `start` on."""
-        for _, numbers in endless(self._plan.epoch, self.batches_per_epoch, start):
-            yield self._batch(numbers)
-
-    def whole(self) -> Iterator[Batch]:
-        """Every pair that fits exactly once, in the order of `order`, the shortest first."""
-        for numbers in self._plan.whole():
-            yield self._batch(numbers)
+        plan = plan_by_length(fitting, lengths, batch_size=batch_size, batch_tokens=batch_tokens, seed=seed)
+        super().__init__(plan)
+        self.order = np.concatenate([*plan.whole()])
 
     def _batch(self, numbers: NDArray[np.int64]) -> Batch:
         sources = self._view.source.padded(numbers, self._pad)
