@@ -52,7 +52,7 @@ class Batch:
 
     def rows(self, share: slice) -> "Batch":
         """Some of the rows, as wide as all of them: what one process of several computes."""
-        return Batch(*(array if array is None else array[share] for array in vars(self).values()))
+        return Batch(**{name: array[share] for name, array in vars(self).items() if array is not None})
 
 
 ORDER = 0

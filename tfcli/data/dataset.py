@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.corpora.source import PARTS, Kind, Part
-from tfcli.data.shards import MANIFEST_NAME, SIDES, Manifest, ShardOffsets, ShardTokens, array_name, read_manifest
+from tfcli.data.shards import (
+    MANIFEST_NAME,
+    SIDES,
+    Manifest,
+    ShardArray,
+    ShardOffsets,
+    ShardTokens,
+    array_name,
+    read_manifest,
+)
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.records.dataset import DatasetRecord
 
@@ -22,14 +31,8 @@ if TYPE_CHECKING:
 IntArray = NDArray[np.integer]
 
 
-class Stored(Protocol):
-    """Numbers of which only those that are asked for are read: an array, or one on disk."""
-
-    def __len__(self) -> int:
-        """How many there are."""
-
-    def __getitem__(self, where: slice, /) -> IntArray:
-        """Some of them."""
+Stored = IntArray | ShardArray
+"""Numbers of which only those that are asked for are read: an array, or one on disk."""
 
 
 class TokenStreamView:
@@ -78,18 +81,15 @@ class TokenStreamView:
         result = np.full((len(starts), int(lengths.max())), pad, dtype=np.int64)
         shards = np.searchsorted(self._ends, starts, side="right")
         for row, start, length, shard in zip(result, starts.tolist(), lengths.tolist(), shards.tolist(), strict=True):
-            self._read_into(row[:length], start, shard)
+            filled = 0
+            while filled < length:
+                tokens = self._shards[shard]
+                offset = start + filled - (int(self._ends[shard]) - len(tokens))
+                found = tokens[offset : offset + length - filled]
+                row[filled : filled + len(found)] = found
+                filled += len(found)
+                shard += 1
         return result
-
-    def _read_into(self, row: NDArray[np.int64], start: int, shard: int) -> None:
-        filled = 0
-        while filled < len(row):
-            tokens = self._shards[shard]
-            offset = start + filled - (int(self._ends[shard]) - len(tokens))
-            found = tokens[offset : offset + len(row) - filled]
-            row[filled : filled + len(found)] = found
-            filled += len(found)
-            shard += 1
 
 
 class SequencesView:
@@ -235,16 +235,12 @@ class PreparedDataset:
 
 
 def _open_shards(folder: Path, manifest: Manifest) -> _Shards:
-    """The shards of each side of each part.
-
-    Raises:
-        BrokenInputError: a file is missing or is not what was written, or the manifest counts otherwise.
-    """
+    """The shards of each side of each part, which must hold as many documents and tokens as the manifest says."""
     opened: _Shards = {(part, side): [] for part in PARTS for side in SIDES[manifest.kind]}
     for part in PARTS:
         documents, tokens = set(), 0
         for side in SIDES[manifest.kind]:
-            before = manifest.begins_with(side)
+            before = len(manifest.roles.stored_start(side))
             shortest = before + len(manifest.roles.end)
             shards = opened[part, side]
             for shard in manifest.part(part).shards:

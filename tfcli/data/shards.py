@@ -3,14 +3,14 @@
 import hashlib
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tfcli.corpora.source import PARTS, Kind, Part
 from tfcli.errors import BrokenInputError, UsageError, shortened
@@ -49,11 +49,8 @@ class StoredArray:
 
 @dataclass(frozen=True)
 class PartManifest:
-    """The training or the validation part.
-
-    A shard maps "tokens" and "offsets" to their files; for pairs "source.tokens", "source.offsets",
-    "target.tokens" and "target.offsets".
-    """
+    """The training or the validation part. A shard maps "tokens" and "offsets" to their files; for pairs
+    "source.tokens", "source.offsets", "target.tokens" and "target.offsets"."""
 
     counts: PartCounts
     shards: tuple[dict[str, StoredArray], ...]
@@ -77,24 +74,11 @@ class Manifest:
         """One of the two parts."""
         return self.train if part == "train" else self.validation
 
-    def begins_with(self, side: str) -> int:
-        """The special tokens before a document's first word; after its last one there is one more."""
-        return len(self.roles.stored_start(side))
-
     def record(self, path: Path, *, reused: bool = False) -> DatasetRecord:
         """The numbers that travel up to whoever shows them."""
-        return DatasetRecord(
-            path=str(path),
-            kind=self.kind,
-            sources=self.sources,
-            split=self.split,
-            fingerprint=self.fingerprint,
-            tokenizer_fingerprint=self.tokenizer_fingerprint,
-            vocab_size=self.vocab_size,
-            train=self.train.counts,
-            validation=self.validation.counts,
-            reused=reused,
-        )
+        shown = {**vars(self), "train": self.train.counts, "validation": self.validation.counts}
+        del shown["roles"]
+        return DatasetRecord(str(path), **shown, reused=reused)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -134,7 +118,16 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
             yield f"is damaged at roles: there is no id {shortened(str(token_id))} among {size}"
     for name in PARTS:
         part = manifest.part(name)
-        yield from _impossible_counts(name, part.counts)
+        counts = part.counts
+        bounds = {
+            "documents": (counts.documents, 1, counts.tokens),
+            "characters": (counts.characters, 1, counts.bytes),
+            "bytes": (counts.bytes, 1, 4 * counts.characters),
+            "unknown": (counts.unknown, 0, counts.tokens),
+        }
+        for key, (value, least, most) in bounds.items():
+            if not least <= value <= most:
+                yield f"is damaged at {name}.counts.{key}, which is {shortened(str(value))}"
         if not part.shards:
             yield f"is damaged at {name}.shards, which are none"
         for number, shard in enumerate(part.shards):
@@ -148,18 +141,6 @@ def _contradictions(manifest: Manifest) -> Iterator[str]:
                     yield f"names the file {given}, which is outside its folder or not that of {where}.{array}"
                 if not _DIGEST.fullmatch(stored.digest):
                     yield f"is damaged at {where}.{array}.digest"
-
-
-def _impossible_counts(name: str, counts: PartCounts) -> Iterator[str]:
-    bounds = {
-        "documents": (counts.documents, 1, counts.tokens),
-        "characters": (counts.characters, 1, counts.bytes),
-        "bytes": (counts.bytes, 1, 4 * counts.characters),
-        "unknown": (counts.unknown, 0, counts.tokens),
-    }
-    for key, (value, least, most) in bounds.items():
-        if not least <= value <= most:
-            yield f"is damaged at {name}.counts.{key}, which is {shortened(str(value))}"
 
 
 SHARD_TOKENS = 64_000_000
@@ -180,80 +161,65 @@ def token_dtype(vocab_size: int) -> np.dtype[Any]:
     return np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
 
 
-class GrowingArray:
-    """A one-dimensional ``.npy`` file that is appended to; its header gets the length when it is closed."""
+class _GrowingArray:
+    """A one-dimensional ``.npy`` file that is appended to; its header gets the length when it is finished."""
 
-    def __init__(self, path: Path, dtype: DTypeLike) -> None:
-        self.path = path
-        self.dtype = np.dtype(dtype)
-        self.length = 0
-        self._file = path.open("wb")
+    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
+        self.path, self.dtype, self.length = path, dtype, 0
+        self.file = path.open("wb")
         self._write_header()
 
     def append(self, values: ArrayLike) -> None:
         array = np.asarray(values, dtype=self.dtype)
-        self._file.write(array.data)
+        self.file.write(array.data)
         self.length += array.size
 
     def finish(self) -> StoredArray:
         body = self._header_end
-        self._file.seek(0)
+        self.file.seek(0)
         self._write_header()
         assert self._header_end == body, "numpy leaves room in the header for any length"
-        self._file.close()
+        self.file.close()
         return StoredArray(self.path.name, self.path.stat().st_size, file_digest(self.path))
 
-    def abandon(self) -> None:
-        self._file.close()
-
     def _write_header(self) -> None:
-        np.lib.format.write_array_header_1_0(
-            self._file,
-            {
-                "descr": np.lib.format.dtype_to_descr(self.dtype),
-                "fortran_order": False,
-                "shape": (self.length,),
-            },
-        )
-        self._header_end = self._file.tell()
+        descr = np.lib.format.dtype_to_descr(self.dtype)
+        header = {"descr": descr, "fortran_order": False, "shape": (self.length,)}
+        np.lib.format.write_array_header_1_0(self.file, header)
+        self._header_end = self.file.tell()
 
 
-class PartWriter:
-    """Writes one part, document by document, as ``train-00000.tokens.npy``, ``train-00000.offsets.npy``, …
+class PartWriter(AbstractContextManager["PartWriter"]):
+    """Writes one part, document by document: ``train-00000.tokens.npy``, ``train-00000.offsets.npy`` and so on.
 
     `sides` is ("",) for text, ("source", "target") for pairs. Leaving the ``with`` block closes open files.
     """
 
-    def __init__(self, folder: Path, part: str, sides: tuple[str, ...], dtype: DTypeLike, shard_tokens: int) -> None:
-        self.shards: list[dict[str, StoredArray]] = []
-        self._stem = folder / part
-        self._sides = sides
-        self._dtype = dtype
-        self._shard_tokens = shard_tokens
-        self._open: dict[str, GrowingArray] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+    def __init__(
+        self, folder: Path, part: str, sides: tuple[str, ...], dtype: np.dtype[Any], shard_tokens: int
     ) -> None:
+        self.shards: list[dict[str, StoredArray]] = []
+        self._folder, self._part, self._sides = folder, part, sides
+        self._dtype, self._shard_tokens = dtype, shard_tokens
+        self._open: dict[str, _GrowingArray] = {}
+
+    def __exit__(self, *error: object) -> None:
         for array in self._open.values():
-            array.abandon()
+            array.file.close()
 
     def append(self, side: str, ids: ArrayLike) -> None:
         """Add ids to the document that is being written on `side`."""
         if not self._open:
-            self._start_shard()
+            for each in self._sides:
+                self._open_array(array_name(each, "tokens"), self._dtype)
+                self._open_array(array_name(each, "offsets"), OFFSETS).append([0])
         self._open[array_name(side, "tokens")].append(ids)
 
     def end_document(self, side: str) -> None:
         """The document on `side` is complete."""
         self._open[array_name(side, "offsets")].append([self._open[array_name(side, "tokens")].length])
-        if side == self._sides[-1] and self._open_tokens() >= self._shard_tokens:
+        written = sum(self._open[array_name(each, "tokens")].length for each in self._sides)
+        if side == self._sides[-1] and written >= self._shard_tokens:
             self.finish_shard()
 
     def finish_shard(self) -> None:
@@ -262,26 +228,15 @@ class PartWriter:
             self.shards.append({name: array.finish() for name, array in self._open.items()})
             self._open = {}
 
-    def _start_shard(self) -> None:
-        for side in self._sides:
-            self._open_array(array_name(side, "tokens"), self._dtype)
-            self._open_array(array_name(side, "offsets"), OFFSETS).append([0])
-
-    def _open_array(self, name: str, dtype: DTypeLike) -> GrowingArray:
-        path = self._stem.with_name(file_name(self._stem.name, len(self.shards), name))
-        self._open[name] = GrowingArray(path, dtype)
+    def _open_array(self, name: str, dtype: np.dtype[Any]) -> _GrowingArray:
+        path = self._folder / file_name(self._part, len(self.shards), name)
+        self._open[name] = _GrowingArray(path, dtype)
         return self._open[name]
-
-    def _open_tokens(self) -> int:
-        return sum(self._open[array_name(side, "tokens")].length for side in self._sides)
 
 
 class ShardArray:
     """One file of a shard. Opening it reads its header; what it holds is compared, once and as a whole, before any of
     it is given out.
-
-    Attributes:
-        path: of the file.
 
     Raises:
         BrokenInputError: the file is missing, is not what was written, or is no such array.
@@ -344,11 +299,10 @@ class ShardArray:
         if not self.path.is_file():
             raise self.broken("is no file" if self.path.exists() else "is missing")
         try:
+            size = self.path.stat().st_size
             with self.path.open("rb") as file:
-                size = file.seek(0, 2)
-                file.seek(0)
-                start = file.read(_START)
-                header = start + file.read(int.from_bytes(start[-2:], "little"))
+                header = file.read(_START)
+                header += file.read(int.from_bytes(header[-2:], "little"))
         except OSError as error:
             raise self.broken(f"cannot be read ({error.strerror})") from error
         if size != self._stored.size:
