@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
 from tfcli.generation.beam_search import beam_search, length_penalty, prompt_beams
 from tfcli.generation.decoding import Continuation, collect, prompt_tokens
-from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.transformer import Transformer
+from tfcli.models.transformer import EncoderDecoder, Transformer
 from tfcli.recipe.generate import GenerateSection
 
 ARCHITECTURES = ["decoder", "encoder-decoder"]

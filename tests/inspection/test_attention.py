@@ -19,7 +19,7 @@ from tfcli.generation.generate import translate
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.compute import attention
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.transformer import EncoderDecoder
 from tfcli.runs.load import LoadedRun, load_run
 
 TEXTS: dict[str, tuple[str, str | None]] = {

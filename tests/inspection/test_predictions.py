@@ -13,7 +13,7 @@ from tfcli.errors import UsageError
 from tfcli.generation.fill_mask import fill_all
 from tfcli.inspection.predictions.compute import predictions
 from tfcli.interop.importing import import_run
-from tfcli.models.encoder import Encoder
+from tfcli.models.transformer import Encoder
 from tfcli.runs.load import load_run
 
 

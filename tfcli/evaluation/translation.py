@@ -18,7 +18,7 @@ from tfcli.evaluation.windows import without_frame
 from tfcli.generation.generate import GrowingText, translate
 from tfcli.generation.prompts import prefix_ids
 from tfcli.generation.stopping import stop_finder
-from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.transformer import EncoderDecoder
 from tfcli.runs.load import LoadedRun
 
 

@@ -24,9 +24,7 @@ from tfcli.generation.sampling import (
     ruled_out,
     sampling_probabilities,
 )
-from tfcli.models.decoder import Decoder
-from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.transformer import Transformer, extend_context, require_extendable
+from tfcli.models.transformer import Decoder, EncoderDecoder, Transformer, extend_context, require_extendable
 from tfcli.recipe.generate import BeyondContext, GenerateSection
 from tfcli.recipe.model import ModelSection
 from tfcli.records.generation import Finish

@@ -12,7 +12,7 @@ from torch import Tensor
 from tfcli.errors import UsageError, shortened
 from tfcli.generation.decoding import padded
 from tfcli.generation.sampling import ruled_out
-from tfcli.models.encoder import Encoder
+from tfcli.models.transformer import Encoder
 from tfcli.records.generation import Candidate, Filled
 from tfcli.tokenization.tokenizer import Tokenizer
 

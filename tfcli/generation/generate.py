@@ -22,10 +22,7 @@ from tfcli.generation.fill_mask import CANDIDATES, fill_all
 from tfcli.generation.prompts import prefix_ids, prompt_ids
 from tfcli.generation.sampling import ruled_out
 from tfcli.generation.stopping import StopTexts, stop_finder
-from tfcli.models.decoder import Decoder
-from tfcli.models.encoder import Encoder
-from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.transformer import Transformer
+from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Transformer
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import BeamNode, BeamTree, Filled, Generated, Option, Trace, TraceStep
 from tfcli.records.roles import TokenRoles

@@ -5,10 +5,7 @@ import re
 from tfcli.errors import UsageError
 from tfcli.generation.decoding import read_of, read_of_source, token_limits
 from tfcli.generation.fill_mask import masked
-from tfcli.models.decoder import Decoder
-from tfcli.models.encoder import Encoder
-from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.transformer import Transformer
+from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Transformer
 from tfcli.recipe.generate import GenerateSection
 from tfcli.tokenization.tokenizer import Tokenizer
 

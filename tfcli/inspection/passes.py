@@ -18,8 +18,7 @@ from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.masks import attention_mask
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
-from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.transformer import Stack, Transformer
+from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,7 @@ from tfcli.generation.generate import translate
 from tfcli.inspection.attention import AttentionKind
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.models.decoder import Decoder
-from tfcli.models.encoder import Encoder
-from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.transformer import Stack, Transformer
+from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Stack, Transformer
 from tfcli.runs.foreign import remark_if_foreign
 from tfcli.runs.load import LoadedRun
 

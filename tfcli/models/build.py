@@ -9,10 +9,7 @@ from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.models.decoder import Decoder
-from tfcli.models.encoder import Encoder
-from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.transformer import Transformer
+from tfcli.models.transformer import Decoder, Encoder, EncoderDecoder, Transformer
 from tfcli.recipe.model import Initialization, ModelSection
 
 Draw = Callable[[str, Tensor, ModelSection, torch.Generator], None]

@@ -1,4 +1,4 @@
-"""The transformer: what encoder, decoder and encoder-decoder share."""
+"""The transformer as a decoder, an encoder and an encoder-decoder: embeddings, a stack of layers, and a head."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
@@ -13,6 +13,7 @@ from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import AttentionPath, MultiHeadAttention
 from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import AttentionPositions, attention_positions
+from tfcli.models.head import build_head
 from tfcli.recipe.model import ModelSection
 
 AttentionWeights = dict[str, list[Tensor]]
@@ -153,6 +154,135 @@ class Stack(nn.Module):
 def span_of(tokens: int, cache: StackCache | None) -> Span:
     """Where the tokens of a pass stand: at the beginning, or behind what a cache remembers."""
     return Span(0, tokens) if cache is None else cache.span(tokens)
+
+
+class Decoder(Transformer):
+    """A causal language model: each token sees those before it and predicts the next (Radford et al. 2018)."""
+
+    def __init__(self, section: ModelSection) -> None:
+        super().__init__(section)
+        self.embedding = TokenEmbedding(section)
+        self.stack = Stack(section, section.num_layers, causal=True)
+        self.head = build_head(section, self.embedding.weight)
+
+    def hidden(
+        self,
+        input_ids: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        cache: StackCache | None = None,
+        weights: AttentionWeights | None = None,
+    ) -> Tensor:
+        """The last vectors, from which the head predicts the next tokens.
+
+        Shape:
+            input_ids: (B, T)
+            padding_mask: (B, S), True at real tokens; S = T, and what a cache remembers before it
+            returns: (B, T, D)
+        """
+        x = self.embedding(input_ids, span_of(input_ids.shape[1], cache))
+        self_weights = collector(weights, "decoder_self")
+        return self.stack(x, padding_mask=padding_mask, cache=cache, self_weights=self_weights)
+
+
+class Encoder(Transformer):
+    """A masked language model: every token sees every other (Devlin et al. 2019)."""
+
+    def __init__(self, section: ModelSection) -> None:
+        super().__init__(section)
+        self.embedding = TokenEmbedding(section)
+        self.stack = Stack(section, section.num_layers, causal=False)
+        self.head = build_head(section, self.embedding.weight)
+
+    def hidden(
+        self,
+        input_ids: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        token_type_ids: Tensor | None = None,
+        weights: AttentionWeights | None = None,
+    ) -> Tensor:
+        """A representation of every token in the light of all others.
+
+        Shape:
+            input_ids: (B, S)
+            padding_mask: (B, S), True at real tokens
+            token_type_ids: (B, S), which segment a token belongs to; None: all to the first
+            returns: (B, S, D)
+        """
+        x = self.embedding(input_ids, token_type_ids=token_type_ids)
+        return self.stack(x, padding_mask=padding_mask, self_weights=collector(weights, "encoder_self"))
+
+
+class EncoderDecoder(Transformer):
+    """A source is encoded, and a target decoded token by token in its light (Vaswani et al. 2017).
+
+    Two stacks, each over its side's embedding: in the decoder, queries of cross-attention come from the target, keys
+    and values from the encoder's output. The sides share the matrix of token embeddings where the recipe says so.
+    """
+
+    def __init__(self, section: ModelSection) -> None:
+        super().__init__(section)
+        self.embedding = TokenEmbedding(section)
+        self.target_embedding = TokenEmbedding(section, self.embedding.weight if section.share_embeddings else None)
+        self.encoder = Stack(section, section.num_layers, causal=False)
+        self.decoder = Stack(section, section.decoder_layers, causal=True, cross_attention=True)
+        self.head = build_head(section, self.target_embedding.weight)
+
+    def encode(
+        self, input_ids: Tensor, padding_mask: Tensor | None = None, *, weights: AttentionWeights | None = None
+    ) -> Tensor:
+        """The source as the decoder sees it.
+
+        Shape:
+            input_ids: (B, S)
+            padding_mask: (B, S), True at real tokens
+            returns: (B, S, D)
+        """
+        x = self.embedding(input_ids)
+        return self.encoder(x, padding_mask=padding_mask, self_weights=collector(weights, "encoder_self"))
+
+    def decode(
+        self,
+        decoder_input_ids: Tensor,
+        memory: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        cache: StackCache | None = None,
+        weights: AttentionWeights | None = None,
+    ) -> Tensor:
+        """The last vectors of the target. Padding at the target's end needs no mask: the causal one hides it.
+
+        Shape:
+            decoder_input_ids: (B, T), the target shifted right by one
+            memory: (B, S, D); padding_mask: (B, S), of the source
+            returns: (B, T, D)
+        """
+        return self.decoder(
+            self.target_embedding(decoder_input_ids, span_of(decoder_input_ids.shape[1], cache)),
+            memory=memory,
+            memory_padding_mask=padding_mask,
+            cache=cache,
+            self_weights=collector(weights, "decoder_self"),
+            cross_weights=collector(weights, "cross"),
+        )
+
+    def hidden(
+        self,
+        input_ids: Tensor,
+        decoder_input_ids: Tensor,
+        padding_mask: Tensor | None = None,
+        *,
+        weights: AttentionWeights | None = None,
+    ) -> Tensor:
+        """Encode, then decode with the true target before each position (teacher forcing).
+
+        Shape:
+            input_ids, padding_mask: (B, S); decoder_input_ids: (B, T)
+            returns: (B, T, D)
+        """
+        memory = self.encode(input_ids, padding_mask, weights=weights)
+        return self.decode(decoder_input_ids, memory, padding_mask, weights=weights)
 
 
 ParameterPart = Literal["embeddings", "attention", "cross_attention", "feed_forward", "norms", "head"]

@@ -13,10 +13,8 @@ from torch import Tensor
 
 from tfcli.generation.decoding import prefill
 from tfcli.generation.kv_cache import DecodingCache
-from tfcli.models.decoder import Decoder
-from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.inference import prepare_for_inference
-from tfcli.models.transformer import AttentionWeights, Transformer
+from tfcli.models.transformer import AttentionWeights, Decoder, EncoderDecoder, Transformer
 from tfcli.recipe.generate import GenerateSection
 from tfcli.verification.check import (
     RELATIVE,

@@ -25,8 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.errors import TfcliError, first_lines
-from tfcli.models.encoder_decoder import EncoderDecoder
-from tfcli.models.transformer import AttentionWeights, Transformer
+from tfcli.models.transformer import AttentionWeights, EncoderDecoder, Transformer
 from tfcli.verification.record import Check
 from tfcli.verification.subject import VerifiedRun
 

@@ -8,7 +8,7 @@ import torch
 from tfcli.generation.beam_search import continuations, prompt_beams
 from tfcli.generation.decoding import Continuation
 from tfcli.generation.generate import generate, stream
-from tfcli.models.decoder import Decoder
+from tfcli.models.transformer import Decoder
 from tfcli.recipe.generate import GenerateSection
 from tfcli.records.generation import Filled, Generated
 from tfcli.verification.cache import require_generation

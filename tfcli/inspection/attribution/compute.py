@@ -21,9 +21,8 @@ from tfcli.layers.layer import Residual, TransformerLayer
 from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.norms import LayerNorm, RMSNorm
-from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.head import Head, TransformHead
-from tfcli.models.transformer import Stack, Transformer
+from tfcli.models.transformer import EncoderDecoder, Stack, Transformer
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
 

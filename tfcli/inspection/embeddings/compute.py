@@ -30,9 +30,8 @@ from tfcli.inspection.reading import text_ids, tower
 from tfcli.inspection.words import tokens_in_words
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.masks import Span
-from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.head import require_head
-from tfcli.models.transformer import Stack
+from tfcli.models.transformer import EncoderDecoder, Stack
 from tfcli.records.arrays import frozen
 from tfcli.runs.foreign import remark_if_foreign
 from tfcli.runs.load import LoadedRun

@@ -19,9 +19,8 @@ from tfcli.generation.generate import Labels, PromptBatch, beam_tree, settled
 from tfcli.generation.sampling import FILTERS
 from tfcli.inspection.explain import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
 from tfcli.inspection.reading import Inputs, require_room
-from tfcli.models.decoder import Decoder
-from tfcli.models.encoder_decoder import EncoderDecoder
 from tfcli.models.head import require_head
+from tfcli.models.transformer import Decoder, EncoderDecoder
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.loading import generation_settings
 from tfcli.records.generation import BeamNode, Generated

@@ -16,9 +16,7 @@ from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.models.build import build_model
-from tfcli.models.decoder import Decoder
-from tfcli.models.encoder import Encoder
-from tfcli.models.transformer import Stack, Transformer
+from tfcli.models.transformer import Decoder, Encoder, Stack, Transformer
 from tfcli.recipe.model import Architecture, AttentionScore, ModelSection, NormPlacement
 from tfcli.runs.load import LoadedRun
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tfcli.inspection.lens import Lens
 from tfcli.inspection.passes import record_model
 from tfcli.inspection.predictions.compute import ask, named
-from tfcli.models.encoder_decoder import EncoderDecoder
+from tfcli.models.transformer import EncoderDecoder
 from tfcli.records.arrays import frozen
 from tfcli.records.generation import Candidate
 from tfcli.runs.load import LoadedRun

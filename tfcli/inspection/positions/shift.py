@@ -13,9 +13,8 @@ from tfcli.data.causal_lm import are_news
 from tfcli.data.dataset import PreparedDataset
 from tfcli.errors import UsageError
 from tfcli.inspection.positions import BeyondContext, LossBand, PositionsRecord, ShiftRecord
-from tfcli.models.decoder import Decoder
 from tfcli.models.objective import scores_of_labels
-from tfcli.models.transformer import extend_context
+from tfcli.models.transformer import Decoder, extend_context
 from tfcli.records.arrays import frozen
 from tfcli.runs.load import LoadedRun
 
