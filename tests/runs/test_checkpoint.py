@@ -130,9 +130,9 @@ def _names(tree: ast.AST) -> set[str]:
     [
         ("state.json", _strings, {"runs/checkpoint.py", "runs/directory.py"}),
         ("safe_open", _names, {"runs/weights.py"}),
-        ("HuggingFaceStorageReader", _names, {"runs/parts.py"}),
-        ("whole_parts", _names, {"runs/weights.py"}),
-        ("load_parts", _names, {"runs/weights.py"}),
+        ("HuggingFaceStorageReader", _names, {"runs/weights.py"}),
+        ("load_full", _names, {"runs/weights.py"}),
+        ("load_sharded", _names, {"runs/weights.py"}),
     ],
 )
 def test_checkpoints_are_opened_in_one_way(what: str, of: Callable[[ast.AST], set[str]], files: set[str]):

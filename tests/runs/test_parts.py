@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tfcli.errors import BrokenInputError
-from tfcli.runs.parts import _require_covered, load_full, load_sharded
+from tfcli.runs.weights import _require_covered, load_full, load_sharded
 
 MATRIX = torch.arange(24.0).reshape(6, 4)
 BIAS = torch.arange(3.0)

@@ -13,8 +13,7 @@ from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, write_state
 from tfcli.runs.config import read_config, read_run_data, write_config
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.metrics import append_metrics, read_metrics
-from tfcli.runs.parts import ABOUT
-from tfcli.runs.weights import StoredTensors, checkpoint_tensors, require_belonging, save_tensors
+from tfcli.runs.weights import ABOUT, StoredTensors, checkpoint_tensors, require_belonging, save_tensors
 
 
 def branch(source: RunDirectory, recipe: Recipe, checkpoint: Checkpoint, new: RunDirectory, *, asked: Settings) -> None:

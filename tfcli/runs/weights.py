@@ -1,21 +1,44 @@
-"""Weights on disk as safetensors: written atomically, read tensor by tensor, checked on the way in."""
+"""Weights on disk as safetensors: written atomically, read tensor by tensor, checked on the way in; sharded checkpoints
+of FSDP, a folder with a file of each process.
 
+Sharded ones go by `torch.distributed.checkpoint` in its safetensors form; its usual one is pickled, and is not used.
+What it needs is imported where it is called, since most trainings have one process.
+"""
+
+import math
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import combinations, pairwise, starmap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from tfcli.errors import BrokenInputError, TfcliError, UsageError
+from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines
 from tfcli.files import read_json, replacing
 from tfcli.runs.checkpoint import Checkpoint
-from tfcli.runs.parts import ABOUT, load_full, load_sharded, local_shard, require_form, sharded_as
+from tfcli.runs.header import read_header
+
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    from torch.distributed.tensor import DTensor
+
+ABOUT = "about.json"
+"""What a folder of parts says beside its tensors: the id of its run, and the step."""
+
+_RESTORE = "restore the run's own files"
+_OWN = "restore the run's own file"
+_RESUME = "restore it, or resume from a checkpoint"
+_FULL = "free the disk or choose another folder"
+
+_Part = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -28,13 +51,9 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
         with replacing(path) as temporary:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata))
     except SafetensorError as error:  # how the library reports a failed write
-        raise TfcliError(f"Cannot write {path}: {_reason(error)}", "free the disk or choose another folder") from error
-
-
-def _reason(error: SafetensorError) -> str:
-    """In the system's own words, where it was the system that failed."""
-    number = re.search(r"\(os error (\d+)\)", str(error))
-    return os.strerror(int(number[1])) if number else str(error)
+        number = re.search(r"\(os error (\d+)\)", str(error))  # in the system's own words, where it was the system
+        reason = os.strerror(int(number[1])) if number else str(error)
+        raise TfcliError(f"Cannot write {path}: {reason}", _FULL) from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -56,8 +75,7 @@ class StoredTensors(Mapping[str, Tensor]):
         like: divide them as these are; without it, all are whole.
 
     Raises:
-        UsageError: it is not there.
-        BrokenInputError: it is truncated or no safetensors file.
+        UsageError, BrokenInputError: as `load_tensors`.
     """
 
     def __init__(self, path: Path, like: Mapping[str, Tensor] | None = None) -> None:
@@ -85,14 +103,12 @@ def _opened(path: Path) -> Iterator[Any]:
     if not path.exists():
         raise UsageError(f"There are no weights at {path}", "restore the file, or train again")
     if not path.is_file():
-        raise BrokenInputError(f"{path} is no plain file", "restore it, or resume from a checkpoint")
+        raise BrokenInputError(f"{path} is no plain file", _RESUME)
     try:
         with safe_open(path, framework="pt") as file:
             yield file
     except (SafetensorError, OSError, ValueError) as error:
-        raise BrokenInputError(
-            f"{path} is truncated or no safetensors file ({error})", "restore it, or resume from a checkpoint"
-        ) from error
+        raise BrokenInputError(f"{path} is truncated or no safetensors file ({error})", _RESUME) from error
 
 
 def checkpoint_tensors(
@@ -129,9 +145,9 @@ def require_belonging(metadata: Any, path: Path, run_id: str, step: int | None =
         BrokenInputError: naming the file.
     """
     if not isinstance(metadata, dict) or metadata.get("run_id") != run_id:
-        raise BrokenInputError(f"{path} belongs to another run", "restore the run's own file")
+        raise BrokenInputError(f"{path} belongs to another run", _OWN)
     if step is not None and metadata.get("step", str(step)) != str(step):
-        raise BrokenInputError(f"{path} belongs to another step than {step}", "restore the run's own file")
+        raise BrokenInputError(f"{path} belongs to another step than {step}", _OWN)
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -149,9 +165,8 @@ def require_tensors(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], p
     require_form(tensors, like, path)
     for name in like:
         if tensors[name].is_floating_point() and not is_finite(local_shard(tensors[name])):
-            raise BrokenInputError(
-                f"{path}: tensor {name!r} holds a value that is not finite", "restore a good checkpoint"
-            )
+            problem = f"{path}: tensor {name!r} holds a value that is not finite"
+            raise BrokenInputError(problem, "restore a good checkpoint")
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -185,10 +200,153 @@ def fill_model(
         kinds = [tensor.dtype for tensor in found.values() if tensor.dtype in stored] or stored[:1]
         require_tensors(found, {name: parameter.to("meta", kinds[0]) if kinds else parameter}, path)
     for name in tensors.keys() - parameters.keys():
-        raise BrokenInputError(
-            f"{path} has a tensor {name!r} that the model does not",
-            "the file belongs to another run: restore the run's own",
-        )
+        remedy = "the file belongs to another run: restore the run's own"
+        raise BrokenInputError(f"{path} has a tensor {name!r} that the model does not", remedy)
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])
+
+
+def save_sharded(folder: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write this process's parts of tensors into a folder. All processes call it together.
+
+    Raises:
+        TfcliError: the disk is full, or the folder is not there.
+    """
+    from torch.distributed import checkpoint
+    from torch.distributed.checkpoint.api import CheckpointException
+
+    writer = checkpoint.HuggingFaceStorageWriter(str(folder), save_distributed=True)
+    try:
+        checkpoint.save({name: tensor.detach() for name, tensor in tensors.items()}, storage_writer=writer)
+    except CheckpointException as error:
+        raise TfcliError(f"Cannot write {folder}: {_first_failure(error)}", _FULL) from error
+
+
+def load_sharded(folder: Path, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Read tensors that are divided as `like` are, or not at all, from a folder that any number of processes has
+    written. Where there are several processes, all call it together.
+
+    Raises:
+        BrokenInputError: a tensor is missing, has another shape or type, or not every element of it is there once; or a
+            file is damaged.
+    """
+    return _loaded(folder, like, _stored(folder))
+
+
+def load_full(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a folder of parts, put together.
+
+    Raises:
+        BrokenInputError: a file is missing or damaged.
+    """
+    stored = _stored(folder)
+    like = {name: torch.empty(tensor.size, dtype=tensor.properties.dtype) for name, tensor in stored.items()}
+    return _loaded(folder, like, stored)
+
+
+def _stored(folder: Path) -> "dict[str, TensorStorageMetadata]":
+    """What the files say they hold of each tensor, all of one type."""
+    from torch.distributed.checkpoint import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+    types: dict[str, str] = {}
+    for file in folder.glob("*.safetensors"):
+        for name, kind in read_header(file).types.items():
+            if types.setdefault(name, kind) != kind:
+                problem = f"{file}: tensor {name!r} is of the type {kind}, and {types[name]} in another file"
+                raise BrokenInputError(problem, _RESTORE)
+    try:
+        stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+    except Exception as error:  # the reader raises many kinds over a damaged file
+        raise BrokenInputError(f"{folder} is damaged ({first_lines(error)})", _RESTORE) from error
+    return {name: tensor for name, tensor in stored.items() if isinstance(tensor, TensorStorageMetadata)}
+
+
+def _loaded(
+    folder: Path, like: Mapping[str, Tensor], stored: "Mapping[str, TensorStorageMetadata]"
+) -> dict[str, Tensor]:
+    from torch.distributed import checkpoint, is_initialized
+    from torch.distributed.checkpoint.api import CheckpointException
+
+    forms = {name: torch.empty(of.size, dtype=of.properties.dtype, device="meta") for name, of in stored.items()}
+    require_form(forms, like, folder)
+    for name in like:
+        _require_covered(folder, name, stored[name])
+    tensors = {name: torch.empty_like(tensor, requires_grad=False) for name, tensor in like.items()}
+    reader = checkpoint.HuggingFaceStorageReader(str(folder))
+    try:
+        with warnings.catch_warnings(action="ignore"):  # one process alone is no mistake
+            checkpoint.load(tensors, storage_reader=reader, no_dist=not is_initialized())
+    except CheckpointException as error:
+        raise BrokenInputError(f"{folder} does not hold what is needed: {_first_failure(error)}", _RESTORE) from error
+    return tensors
+
+
+def require_form(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse tensors that do not have the names, shapes and types of `like`.
+
+    Raises:
+        BrokenInputError: one is missing, wrongly shaped or of another type; names it and the file.
+    """
+    remedy = "the file is damaged or belongs to another run: restore the run's own"
+    for name, wanted in like.items():
+        if name not in tensors:
+            raise BrokenInputError(f"{path} lacks the tensor {name!r}", remedy)
+        tensor, what = tensors[name], f"{path}: tensor {name!r}"
+        if tensor.shape != wanted.shape:
+            problem = f"{what} has the shape {tuple(tensor.shape)}, not {tuple(wanted.shape)}"
+            raise BrokenInputError(problem, remedy)
+        if tensor.dtype != wanted.dtype:
+            raise BrokenInputError(f"{what} is of the type {tensor.dtype}, not {wanted.dtype}", remedy)
+
+
+def _require_covered(folder: Path, name: str, stored: "TensorStorageMetadata") -> None:
+    """Refuse a tensor of which the files do not hold every element, once: the library fills in what there is, and the
+    rest stays whatever was in memory."""
+    parts = sorted((tuple(part.offsets), tuple(part.sizes)) for part in stored.chunks if 0 not in part.sizes)
+    wanted, numbers = stored.size.numel(), sum(math.prod(sizes) for _, sizes in parts)
+    cut = sum(len(set(places)) > 1 for places in zip(*(zip(*part, strict=True) for part in parts), strict=True))
+    if any(starmap(_overlap, pairwise(parts) if cut < 2 else combinations(parts, 2))):
+        problem = f"{folder}: its files hold some numbers of the tensor {name!r} twice"
+    elif numbers != wanted:
+        problem = f"{folder}: of the {wanted:,} numbers of the tensor {name!r} its files hold {numbers:,}"
+    else:
+        return
+    raise BrokenInputError(f"{problem}: a file is missing, or not its own", _RESTORE)
+
+
+def _overlap(ours: _Part, theirs: _Part) -> bool:
+    """Whether two parts of a tensor, each its offsets and sizes, have an element in common."""
+    return all(a < b + length and b < a + size for a, size, b, length in zip(*ours, *theirs, strict=True))
+
+
+def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
+    """Whether several processes hold a part of it each."""
+    return hasattr(tensor, "full_tensor")
+
+
+def local_shard(tensor: Tensor) -> Tensor:
+    """The part of a tensor that this process holds; all of a plain one."""
+    return tensor.to_local() if is_sharded(tensor) else tensor
+
+
+def full_tensor(tensor: Tensor) -> Tensor:
+    """All of a tensor. Of a divided one, all processes call it together."""
+    return tensor.full_tensor() if is_sharded(tensor) else tensor
+
+
+def sharded_as(tensor: Tensor, other: Tensor) -> Tensor:
+    """A whole tensor, divided as another one of its shape is: nothing is sent, since every process has all of it."""
+    if not is_sharded(other) or tensor.shape != other.shape:
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor.to(other.device), other.device_mesh, other.placements, src_data_rank=None)
+
+
+def _first_failure(error: "CheckpointException") -> str:
+    """What the first process that failed says."""
+    failures = [failure for failure, _ in error.failures.values()]
+    said = next((failure for failure in failures if isinstance(failure, Exception)), RuntimeError(str(error)))
+    return first_lines(said)

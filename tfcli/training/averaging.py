@@ -9,8 +9,14 @@ from torch import Tensor, nn
 
 from tfcli.layers.kernels import lerp_all
 from tfcli.runs.checkpoint import open_checkpoint
-from tfcli.runs.parts import local_shard
-from tfcli.runs.weights import StoredTensors, checkpoint_tensors, model_tensors, require_belonging, require_tensors
+from tfcli.runs.weights import (
+    StoredTensors,
+    checkpoint_tensors,
+    local_shard,
+    model_tensors,
+    require_belonging,
+    require_tensors,
+)
 from tfcli.training.distributed import SINGLE_PROCESS, Workers
 
 

@@ -24,8 +24,17 @@ from tfcli.models.transformer import Transformer
 from tfcli.recipe.train import TrainSection
 from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, write_state
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.parts import ABOUT, is_sharded, local_shard, save_sharded
-from tfcli.runs.weights import checkpoint_tensors, fill_model, model_tensors, require_tensors, save_tensors
+from tfcli.runs.weights import (
+    ABOUT,
+    checkpoint_tensors,
+    fill_model,
+    is_sharded,
+    local_shard,
+    model_tensors,
+    require_tensors,
+    save_sharded,
+    save_tensors,
+)
 from tfcli.training.averaging import MovingAverage
 from tfcli.training.distributed import SINGLE_PROCESS, Workers
 from tfcli.training.muon import Muon

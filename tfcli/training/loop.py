@@ -36,8 +36,7 @@ from tfcli.records.training import (
 )
 from tfcli.runs.checkpoint import finished_event, stopping_reason, write_state
 from tfcli.runs.metrics import append_metrics, flush_metrics, read_metrics
-from tfcli.runs.parts import full_tensor
-from tfcli.runs.weights import model_tensors, save_tensors
+from tfcli.runs.weights import full_tensor, model_tensors, save_tensors
 from tfcli.training.averaging import exchanged, mean_of_weights, weights_of_file
 from tfcli.training.checkpoint import checkpoints_to_average, checkpoints_to_keep, save_checkpoint
 from tfcli.training.distributed import gathered

@@ -15,7 +15,7 @@ from torch.nn.utils import get_total_norm
 from tfcli.data.batch import Batch
 from tfcli.models.transformer import Transformer, part_of_parameter
 from tfcli.runs.checkpoint import Progress
-from tfcli.runs.parts import full_tensor
+from tfcli.runs.weights import full_tensor
 
 
 class Meter:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from tfcli.runs.parts import full_tensor, sharded_as
+from tfcli.runs.weights import full_tensor, sharded_as
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of x ↦ a x + b x³ + c x⁵, chosen to bring small singular values up quickly: they end between 0.7 and 1.2."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tfcli.data.batch import Batch
-from tfcli.runs.parts import full_tensor
+from tfcli.runs.weights import full_tensor
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, gradients_exchanged
 from tfcli.training.metrics import UpdateSizes
 

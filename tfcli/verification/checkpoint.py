@@ -29,8 +29,7 @@ from tfcli.runs.config import read_run_data, write_config
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun, load_run, read_run
-from tfcli.runs.parts import ABOUT
-from tfcli.runs.weights import load_tensors, model_tensors, save_tensors
+from tfcli.runs.weights import ABOUT, load_tensors, model_tensors, save_tensors
 from tfcli.training.checkpoint import random_states
 from tfcli.training.job import TrainingJob, resume, start
 from tfcli.training.loop import train
