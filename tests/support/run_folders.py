@@ -15,7 +15,7 @@ from tfcli.recipe.loading import to_toml
 from tfcli.records.roles import TokenRoles
 from tfcli.records.training import Evaluated, SettingChanged, StepsDone
 from tfcli.runs.checkpoint import WITHOUT_DIGEST
-from tfcli.runs.config import DATA_FORMAT_VERSION, RunConfig, write_config
+from tfcli.runs.config import RUN_DATA_VERSION, RunConfig, write_config
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.metrics import append_metrics
 
@@ -47,7 +47,7 @@ def write_run(
     )
     facts = {"kind": "text", "sources": [source], "split": "hash", "fingerprint": f"{tokenizer}da7a"}
     counts = {"train_documents": 900, "validation_documents": 100}
-    write_json(run.data, {"format_version": DATA_FORMAT_VERSION, **facts, **counts})
+    write_json(run.data, {"format_version": RUN_DATA_VERSION, **facts, **counts})
     save_file({"embedding": np.zeros((12, 4), np.float32), "gain": np.ones(4, np.float32)}, run.weights)
     write_json(state / "state.json", {"format_version": WITHOUT_DIGEST, "step": step, "finished": finished})
     write_json(run.tokenizer, {})

@@ -72,13 +72,8 @@ def imported_card(recipe: Recipe, left_over: Sequence[str], text: str, mask: str
         head = " --set model.head=transform" if model.head == "none" else ""
         use.append(f"tfcli train --init . --data {source}{head} --out ../trained-on")
     after = "`recipe.toml` holds the model; its training happened elsewhere."
-    return _page(
-        recipe.name,
-        f"{_ARTICLE[model.architecture]} {model.architecture} imported with tfcli.",
-        {**_shape(model), **facts},
-        after,
-        use,
-    )
+    about = f"{_ARTICLE[model.architecture]} {model.architecture} imported with tfcli."
+    return _page(recipe.name, about, {**_shape(model), **facts}, after, use)
 
 
 def _shape(model: ModelSection) -> dict[str, str]:

@@ -108,19 +108,23 @@ def open_checkpoint(folder: Path) -> Checkpoint:
     path = folder / STATE
     if not path.is_file():
         raise BrokenInputError(f"{folder} has no {STATE}", _RESTORE)
+
+    def damaged(how: str) -> BrokenInputError:
+        return BrokenInputError(f"{path} is damaged ({how})", _RESTORE)
+
     version, values = read_versioned(path, *range(WITHOUT_DIGEST, FORMAT_VERSION + 1), remedy=_RESTORE)
     belongs_to, signature = values.pop("belongs_to", None), values.pop("digest", None)
     progress = validated(Progress, values, path, _RESTORE)
     if folder.name != RunDirectory(folder).checkpoint(progress.step).name:
-        raise _damaged(path, f"it is of step {progress.step}: of another step than its folder, or another run")
+        raise damaged(f"it is of step {progress.step}: of another step than its folder, or another run")
     if not all(math.isfinite(value) for value in asdict(progress).values() if value is not None):
-        raise _damaged(path, "a counter is not finite")
+        raise damaged("a counter is not finite")
     if max(progress.skipped, progress.best_step or 0) > progress.step:
-        raise _damaged(path, f"a counter is beyond step {progress.step}")
+        raise damaged(f"a counter is beyond step {progress.step}")
     if version == WITHOUT_DIGEST:
         return Checkpoint(folder, progress, None)
     if signature != digest(values, belongs_to):
-        raise _damaged(path, "its digest is not that of its counters and what it says it belongs to")
+        raise damaged("its digest is not that of its counters and what it says it belongs to")
     return Checkpoint(folder, progress, validated(Origin, belongs_to, path, _RESTORE))
 
 
@@ -150,10 +154,6 @@ def or_an_older_one(run: RunDirectory) -> Iterator[None]:
                 open_checkpoint(folder)
                 remedy = f"{_RESTORE}, or remove {last[1]} to go on from step {step}"
         raise type(error)(error.problem, remedy) from error
-
-
-def _damaged(path: Path, how: str) -> BrokenInputError:
-    return BrokenInputError(f"{path} is damaged ({how})", _RESTORE)
 
 
 def stopping_reason(progress: Progress, section: TrainSection) -> Reason | None:

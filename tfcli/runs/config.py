@@ -1,4 +1,5 @@
-"""``config.json`` of a run: its model section, special tokens, and the tokenizer's fingerprint."""
+"""``config.json`` and ``data.json`` of a run: model section, special tokens, sources, and the fingerprints of tokenizer
+and dataset."""
 
 import re
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,7 @@ from tfcli.records.roles import TokenRoles
 FORMAT_VERSION = 3
 _BEFORE_TEXT_START = 2
 """Where every text begins with bos, whatever the tokenizer of an imported run puts there, and one token ends it."""
+RUN_DATA_VERSION = 1
 _RESTORE = "restore the file from a copy of the run"
 
 
@@ -58,10 +60,6 @@ def read_config(path: Path) -> RunConfig:
     return replace(config, model=model)
 
 
-DATA_FORMAT_VERSION = 1
-_DATA_RESTORE = "restore the file from a copy of the run"
-
-
 @dataclass(frozen=True)
 class RunData:
     """The sources by name, and the fingerprint of the dataset that was made of them; `validation` is None in an older
@@ -80,19 +78,18 @@ def write_run_data(path: Path, record: DatasetRecord) -> None:
     """Write `data.json`."""
     counts = record.train.documents, record.validation.documents
     data = RunData(record.kind, list(record.sources), record.split, record.fingerprint, *counts, record.validation)
-    write_json(path, {"format_version": DATA_FORMAT_VERSION, **asdict(data)})
+    write_json(path, {"format_version": RUN_DATA_VERSION, **asdict(data)})
 
 
 def read_run_data(path: Path) -> RunData:
     """Read `data.json`.
 
     Raises:
-        UsageError: it is not there.
-        BrokenInputError: it is damaged, or of a format version this tfcli does not read.
+        UsageError, BrokenInputError: as `read_config`.
     """
-    values = read_versioned(path, DATA_FORMAT_VERSION, remedy=_DATA_RESTORE)[1]
-    data: RunData = validated(RunData, values, path, _DATA_RESTORE)
+    values = read_versioned(path, RUN_DATA_VERSION, remedy=_RESTORE)[1]
+    data: RunData = validated(RunData, values, path, _RESTORE)
     if not re.fullmatch("[0-9a-z]{1,64}", data.fingerprint):  # it names a folder of the cache
         given = shortened(repr(data.fingerprint))
-        raise BrokenInputError(f"{path} is damaged: {given} is no fingerprint", _DATA_RESTORE)
+        raise BrokenInputError(f"{path} is damaged: {given} is no fingerprint", _RESTORE)
     return data

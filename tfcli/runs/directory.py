@@ -23,55 +23,34 @@ RUNS = Path("runs")
 _CHECKPOINT = re.compile(r"step-([0-9]{6}|[1-9][0-9]{6,15})")
 
 
+class _File:
+    """A file of a run, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, run: "RunDirectory", owner: type) -> Path:
+        return run.path / self.name
+
+
 @dataclass(frozen=True)
 class RunDirectory:
     """A folder that holds one run, or will."""
 
     path: Path
 
-    @property
-    def recipe(self) -> Path:
-        """The resolved recipe, which alone reproduces the run."""
-        return self.path / "recipe.toml"
-
-    @property
-    def config(self) -> Path:
-        """The model section and the ids of the token roles."""
-        return self.path / "config.json"
-
-    @property
-    def tokenizer(self) -> Path:
-        """The tokenizer, in the `tokenizers` format."""
-        return self.path / "tokenizer.json"
-
-    @property
-    def weights(self) -> Path:
-        """The best weights by validation."""
-        return self.path / "model.safetensors"
+    recipe = _File("recipe.toml")  # the resolved recipe, which alone reproduces the run
+    config = _File("config.json")  # the model section and the ids of the token roles
+    tokenizer = _File("tokenizer.json")  # in the `tokenizers` format
+    weights = _File("model.safetensors")  # the best by validation
+    metrics = _File("metrics.jsonl")  # one JSON object a line, as training went
+    data = _File("data.json")  # the sources and the prepared dataset's fingerprint
+    scores = _File("scores.json")  # what `tfcli run` measured at its end
+    readme = _File("README.md")  # the run in words
 
     def aside(self, step: int) -> Path:
         """Where the best weights, of that step, wait until the counters say that others are in their place."""
         return self.path / f".best-{step}.tmp"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON object a line, as training went."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def data(self) -> Path:
-        """The sources and the prepared dataset's fingerprint."""
-        return self.path / "data.json"
-
-    @property
-    def scores(self) -> Path:
-        """What `tfcli run` measured at its end."""
-        return self.path / "scores.json"
-
-    @property
-    def readme(self) -> Path:
-        """The run in words."""
-        return self.path / "README.md"
 
     def checkpoint(self, step: int) -> Path:
         """Where the checkpoint of a step is, or will be."""
@@ -138,9 +117,8 @@ def claimed_run(out: Path | None, name: str, runs: Path = RUNS) -> Iterator[RunD
 
 @contextmanager
 def held(run: RunDirectory) -> Iterator[None]:
-    """Hold a run while training into it. The system lets go when the process ends, however it ends.
-
-    What is locked is config.json, which is there from the first moment and never written again.
+    """Hold a run while training into it, until the process ends, however it ends: config.json is locked, which is there
+    from the first moment and never written again.
 
     Raises:
         UsageError: another process holds it.

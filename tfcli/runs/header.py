@@ -13,6 +13,7 @@ from tfcli.errors import BrokenInputError, UsageError
 
 _LONGEST = 100_000_000
 """Bytes of a header; the library refuses longer ones, too."""
+_REMEDY = "restore it, or resume from a checkpoint"
 
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
@@ -32,9 +33,8 @@ def read_header(path: Path) -> Header:
         UsageError: there is no such file.
         BrokenInputError: it cannot be read, is truncated, or is no safetensors file.
     """
-    remedy = "restore it, or resume from a checkpoint"
     if not path.is_file():  # a pipe would never end
-        raise UsageError(f"{path} is no safetensors file that is there", remedy)
+        raise UsageError(f"{path} is no safetensors file that is there", _REMEDY)
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -51,24 +51,21 @@ def read_header(path: Path) -> Header:
                 raise ValueError(name)
             end = after
         if path.stat().st_size < 8 + length + end:
-            raise BrokenInputError(f"{path} is truncated", remedy)
+            raise BrokenInputError(f"{path} is truncated", _REMEDY)
         return Header(shapes, types, {str(key): str(value) for key, value in metadata.items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BrokenInputError(f"{path} is no safetensors file", remedy) from error
+        raise BrokenInputError(f"{path} is no safetensors file", _REMEDY) from error
 
 
 def count_numbers(path: Path) -> int:
     """The numbers in a safetensors file of a model's weights: its parameters.
 
     Raises:
-        UsageError: there is no such file.
-        BrokenInputError: it cannot be read, is truncated, is no safetensors file, or holds other than weights.
+        UsageError, BrokenInputError: as `read_header`, or it holds other than weights.
     """
     header = read_header(path)
     for name, kind in header.types.items():
         if "F" not in kind:
-            raise BrokenInputError(
-                f"{path}: tensor {name!r} is of the type {kind}, and weights are floating-point",
-                "restore it, or resume from a checkpoint",
-            )
+            problem = f"{path}: tensor {name!r} is of the type {kind}, and weights are floating-point"
+            raise BrokenInputError(problem, _REMEDY)
     return sum(map(math.prod, header.shapes.values()))

@@ -21,6 +21,8 @@ from tfcli.runs.finding import existing_run
 from tfcli.runs.weights import StoredTensors, checkpoint_tensors, fill_model, require_belonging
 from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 
+_RESTORE = "restore the run's own files"
+
 
 @dataclass(frozen=True)
 class LoadedRun:
@@ -103,16 +105,16 @@ def read_run(path: Path | str, checkpoint: str = "best") -> StoredRun:
     tokenizer = load_run_tokenizer(directory, config)
     config = replace(config, roles=tokenizer.roles)
     if recipe.model != config.model:
-        raise BrokenInputError(
-            f"{directory.recipe} and {directory.config} describe different models", "restore the run's own files"
-        )
+        raise BrokenInputError(f"{directory.recipe} and {directory.config} describe different models", _RESTORE)
+    tensors: Mapping[str, Tensor]
     if checkpoint == "best":
-        tensors = StoredTensors(directory.weights)
-        require_belonging(tensors.metadata, directory.weights, config.run_id)
-        return StoredRun(directory, recipe, config, tokenizer, directory.weights, tensors)
-    weights = kept_checkpoint(directory, checkpoint)
-    kept = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
-    return StoredRun(directory, recipe, config, tokenizer, weights, kept)
+        weights = directory.weights
+        tensors = stored = StoredTensors(weights)
+        require_belonging(stored.metadata, weights, config.run_id)
+    else:
+        weights = kept_checkpoint(directory, checkpoint)
+        tensors = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
+    return StoredRun(directory, recipe, config, tokenizer, weights, tensors)
 
 
 def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
@@ -124,10 +126,8 @@ def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:
     tokenizer = load_tokenizer(directory.tokenizer)
     rows = config.model.vocab_size
     if rows is None or rows < tokenizer.vocab_size:
-        raise BrokenInputError(
-            f"{directory.config} has model.vocab_size = {rows}, and the tokenizer has {tokenizer.vocab_size} ids",
-            "restore the run's own files",
-        )
+        problem = f"{directory.config} has model.vocab_size = {rows}, and the tokenizer has {tokenizer.vocab_size} ids"
+        raise BrokenInputError(problem, _RESTORE)
     return tokenizer.of_model(rows)
 
 
@@ -144,8 +144,6 @@ def kept_checkpoint(directory: RunDirectory, checkpoint: str) -> Path:
         return kept[max(kept)]
     named = {str(step): folder for step, folder in kept.items()}.get(checkpoint.lstrip("0") or "0")
     if named is None:
-        raise UsageError(
-            f"The run {directory.path} keeps no checkpoint {shortened(checkpoint)!r}",
-            f"choose best, last or {', '.join(map(str, kept))}",
-        )
+        problem = f"The run {directory.path} keeps no checkpoint {shortened(checkpoint)!r}"
+        raise UsageError(problem, f"choose best, last or {', '.join(map(str, kept))}")
     return named

@@ -58,15 +58,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Raises:
         BrokenInputError: another line is none of metrics; names it.
     """
-    return [parse_line(path, number, raw) for number, raw in metric_lines(path)]
+    return [_parse_line(path, number, raw) for number, raw in _metric_lines(path)]
 
 
-def metric_lines(path: Path) -> list[tuple[int, bytes]]:
-    """Every line with its number, from 1, but a last one that a kill has cut short.
-
-    Raises:
-        BrokenInputError: the file cannot be read.
-    """
+def _metric_lines(path: Path) -> list[tuple[int, bytes]]:
+    """Every line with its number, from 1, but a last one that a kill has cut short."""
     if not path.is_file():
         return []
     try:
@@ -79,12 +75,8 @@ def metric_lines(path: Path) -> list[tuple[int, bytes]]:
     return list(enumerate(lines, start=1))
 
 
-def parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
-    """A line of metrics: its step is a count, and all else are numbers, texts, or numbers by name.
-
-    Raises:
-        BrokenInputError: it is something else.
-    """
+def _parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
+    """A line of metrics: its step is a count, and all else are numbers, texts, or numbers by name."""
     line = _parsed(raw)
     if line is None:
         raise BrokenInputError(f"{path} is damaged in line {number}", "remove that line, or restore the file")
@@ -99,11 +91,11 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
     if not isinstance(line, dict) or type(line.get("step")) is not int or not 0 <= line["step"] <= _MOST_STEPS:
         return None
     values = (inner for value in line.values() for inner in (value.values() if isinstance(value, dict) else (value,)))
-    return line if all(_is_plain(value) for value in values) else None
+    return line if all(map(_is_plain, values)) else None
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it can be counted with: a number that a float can hold is, and so is what is no number."""
+    """Whether it is a text, None, or a number that a float can hold."""
     if isinstance(value, int | float):
         return -sys.float_info.max <= value <= sys.float_info.max
     return value is None or isinstance(value, str)
@@ -140,17 +132,11 @@ def read_history(path: Path) -> History:
     training = tuple(_step(line) for line in lines if line.get("event") == "step")
     validation, whole = _evaluations([line for line in lines if line.get("event") == "evaluated"], training)
     shares = [share for line in lines if (share := _number(line, "padding")) is not None]
+    changed = [line for line in lines if line.get("event") == "changed"]
+    rates = [(_number(line, "rate_before"), _number(line, "rate_after")) for line in changed]
     changes = (
-        SettingChanged(
-            line["step"],
-            str(line.get("key")),
-            line.get("from"),
-            line.get("to"),
-            _number(line, "rate_before"),
-            _number(line, "rate_after"),
-        )
-        for line in lines
-        if line.get("event") == "changed"
+        SettingChanged(line["step"], str(line.get("key")), line.get("from"), line.get("to"), *of_line)
+        for line, of_line in zip(changed, rates, strict=True)
     )
     return History(training, validation, tuple(changes), sum(shares) / len(shares) if shares else None, whole)
 
@@ -161,9 +147,9 @@ def read_evaluations(path: Path) -> History:
     Raises:
         BrokenInputError: a line that was looked at is damaged.
     """
-    written = metric_lines(path)
-    evaluated = [parse_line(path, *line) for line in written if b'"evaluated"' in line[1]]
-    last = next((line for raw in reversed(written) if (line := parse_line(path, *raw)).get("event") == "step"), None)
+    written = _metric_lines(path)
+    evaluated = [_parse_line(path, *line) for line in written if b'"evaluated"' in line[1]]
+    last = next((line for raw in reversed(written) if (line := _parse_line(path, *raw)).get("event") == "step"), None)
     training = (_step(last),) if last else ()
     validation, whole = _evaluations(evaluated, training)
     return History(training, validation, whole=whole)
@@ -234,35 +220,31 @@ def training_curves(run: RunDirectory) -> TrainingCurves:
     history = read_history(run.metrics)
     points = history.training
     if not points and run.metrics.is_file():
-        raise UsageError(
-            f"{run.metrics} holds no report of training: it was interrupted before the first, or the file is damaged",
-            "restore the file, or name another run",
-        )
+        why = "it was interrupted before the first, or the file is damaged"
+        raise UsageError(f"{run.metrics} holds no report of training: {why}", "restore the file, or name another run")
     if not points:
-        raise UsageError(
-            f"The run {run.path} has recorded no step of training", "name a run that tfcli has trained here"
-        )
+        problem = f"The run {run.path} has recorded no step of training"
+        raise UsageError(problem, "name a run that tfcli has trained here")
+
+    def curve(values: Iterable[object]) -> NDArray[np.float64]:
+        return frozen(list(values), np.float64)  # None as NaN
+
     groups = tuple(dict.fromkeys(name for point in points for name in point.weight_norms))
-    ratios = _training_curves_numbers([point.update_ratios.get(name) for point in points] for name in groups)
+    ratios = curve([point.update_ratios.get(name) for point in points] for name in groups)
     return TrainingCurves(
         run=str(run.path),
         groups=groups,
         steps=frozen([point.step for point in points], np.int64),
-        losses=_training_curves_numbers(point.loss for point in points),
-        learning_rates=_training_curves_numbers(point.learning_rate for point in points),
-        grad_norms=_training_curves_numbers(point.grad_norm for point in points),
-        weight_norms=_training_curves_numbers([point.weight_norms.get(name) for point in points] for name in groups),
+        losses=curve(point.loss for point in points),
+        learning_rates=curve(point.learning_rate for point in points),
+        grad_norms=curve(point.grad_norm for point in points),
+        weight_norms=curve([point.weight_norms.get(name) for point in points] for name in groups),
         update_ratios=ratios,
-        typical_ratios=_training_curves_numbers(_typical(row) for row in ratios),
-        objectives=_training_curves_numbers(point.objective for point in points),
+        typical_ratios=curve(map(_typical, ratios)),
+        objectives=curve(point.objective for point in points),
         evaluated_steps=frozen([point.step for point in history.validation], np.int64),
-        evaluated_losses=_training_curves_numbers(point.loss for point in history.validation),
+        evaluated_losses=curve(point.loss for point in history.validation),
     )
-
-
-def _training_curves_numbers(values: Iterable[object]) -> NDArray[np.float64]:
-    """As numbers, None as NaN."""
-    return frozen(list(values), np.float64)
 
 
 def _typical(ratios: NDArray[np.float64]) -> float:

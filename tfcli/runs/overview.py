@@ -126,6 +126,10 @@ def read_detail(path: Path) -> RunDetail:
     recipe, config, history = load_recorded(run.recipe), read_config(run.config), read_history(run.metrics)
     data = None if recipe.is_imported else read_run_data(run.data)
     trained_tokenizer = data is not None and recipe.tokenizer.path is None
+    text = None
+    if data is not None:
+        counts = data.train_documents, data.validation_documents
+        text = RunText(tuple(data.sources), data.split, *counts, data.fingerprint)
     return RunDetail(
         summary=summary_of(run, recipe, history, str(path)),
         objective=config.model.objective,
@@ -135,7 +139,7 @@ def read_detail(path: Path) -> RunDetail:
             config.model.vocab_size,
             config.tokenizer_fingerprint,
         ),
-        text=None if data is None else _text(data),
+        text=text,
         origin=recipe.origin.source or None,
         settings=tuple(_unusual(recipe)),
         history=history,
@@ -158,14 +162,8 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     runs = tuple(read_detail(path) for path in paths)
     notes = tuple(_incomparable(runs))
     recipes = [load_recorded(RunDirectory(path).recipe) for path in paths]
-    settings = tuple(
-        SettingRow(key, values) for key, values in _settings(recipes) if any(value != values[0] for value in values)
-    )
+    settings = tuple(SettingRow(key, of) for key, of in _settings(recipes) if any(value != of[0] for value in of))
     return RunComparison(runs, settings, not notes, tuple(_spreads(runs, settings)), notes)
-
-
-def _text(data: RunData) -> RunText:
-    return RunText(tuple(data.sources), data.split, data.train_documents, data.validation_documents, data.fingerprint)
 
 
 def _unusual(recipe: Recipe) -> Iterator[Setting]:
@@ -207,8 +205,7 @@ def _incomparable(runs: Sequence[RunDetail]) -> Iterator[str]:
     if len({run.tokenizer.fingerprint for run in runs}) > 1:
         yield "The runs have different tokenizers, so their losses a token are not comparable; bits per byte are."
     texts = [run.text for run in runs if run.text is not None]
-    same = {(t.sources, t.split, t.train_documents, t.validation_documents) for t in texts}
-    if len(same) > 1:
+    if len({(t.sources, t.split, t.train_documents, t.validation_documents) for t in texts}) > 1:
         yield "The runs are scored on different texts, so one text may be the easier one."
 
 
