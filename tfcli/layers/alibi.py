@@ -16,9 +16,12 @@ def alibi_slopes(num_heads: int) -> Tensor:
     Shape:
         returns: (H,), float32
     """
+
+    def geometric(heads: int) -> Tensor:
+        return 2.0 ** (-8 / heads * torch.arange(1, heads + 1, dtype=torch.float64)).float()
+
     below = 1 << (num_heads.bit_length() - 1)
-    slopes = _geometric(below)
-    return torch.cat((slopes, _geometric(2 * below)[0::2][: num_heads - below]))
+    return torch.cat((geometric(below), geometric(2 * below)[0::2][: num_heads - below]))
 
 
 def alibi_bias(target_length: int, source_length: int, slopes: Tensor) -> Tensor:
@@ -32,7 +35,3 @@ def alibi_bias(target_length: int, source_length: int, slopes: Tensor) -> Tensor
     keys = torch.arange(source_length, device=slopes.device)
     distance = (queries[:, None] - keys[None, :]).abs()
     return (-slopes[:, None, None] * distance)[None]
-
-
-def _geometric(heads: int) -> Tensor:
-    return 2.0 ** (-8 / heads * torch.arange(1, heads + 1, dtype=torch.float64)).float()

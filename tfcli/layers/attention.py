@@ -1,12 +1,10 @@
 """Scaled dot-product attention: softmax(Q Kᵀ / √D_k) V (Vaswani et al. 2017, equation 1), on three paths.
 
-The explicit path is the formula line by line and gives the weights; the fused path is PyTorch's kernel and is fast. A
-test holds them equal. Shape legend: B batch, H heads, T queries, S keys, Dh size of a head.
+The explicit path is the formula line by line and gives the weights; the fused path is PyTorch's kernel and is fast. By
+rows, each sequence goes after the other: its scores fit into the cache where those of a batch do not, and each of the
+matrix products runs at the speed of a plain one. A test holds all three equal.
 
 Shape legend: B batch, H heads, T queries, S keys, Dh size of a head.
-
-The scores of one sequence fit into the cache where those of a batch do not, and each of the matrix products runs at the
-speed of a plain one. Shape legend: H heads, T queries, S keys, Dh size of a head; B sequences of a batch.
 """
 
 from collections.abc import Iterator
@@ -63,14 +61,11 @@ def fused_attention(
         returns: (B, H, T, Dh)
     """
     assert not (causal and (mask is not None or bias is not None)), "one mask, not two"
-    if bias is None or mask is None:
-        both = mask if bias is None else bias
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask=both, is_causal=causal, dropout_p=dropout, scale=scale
-        )
-    both = masked(bias, mask)
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=both, dropout_p=dropout, scale=scale)
-    return without_blind_rows(output, mask)
+    both = mask if bias is None else bias if mask is None else masked(bias, mask)
+    output = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=both, is_causal=causal, dropout_p=dropout, scale=scale
+    )
+    return output if bias is None or mask is None else without_blind_rows(output, mask)
 
 
 def masked(bias: Tensor, mask: Tensor) -> Tensor:
@@ -118,6 +113,7 @@ class Score(nn.Module):
         return self.weight is None and self.cap is None
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """The scores, before any mask or bias."""
         if self.weight is None:
             scores = dot_scores(query, key, self.scale)
         else:
@@ -127,12 +123,7 @@ class Score(nn.Module):
 
 
 def dot_scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
-    """Q Kᵀ · scale.
-
-    Shape:
-        query: (B, H, T, Dh); key: (B, H, S, Dh)
-        returns: (B, H, T, S)
-    """
+    """Q Kᵀ · scale; shapes as those of `Score`."""
     return query @ key.transpose(-2, -1) * scale
 
 

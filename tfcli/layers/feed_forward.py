@@ -33,11 +33,7 @@ ACTIVATIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
 
 class FeedForward(nn.Module):
     """f(x W₁) W₂ with f an activation (Vaswani et al. 2017, equation 2); gated, (f(x W) ⊙ x V) W₂ (Shazeer 2020,
-    equation 6).
-
-    Shape:
-        x: (…, D) → (…, D)
-    """
+    equation 6)."""
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()
@@ -48,5 +44,10 @@ class FeedForward(nn.Module):
         self.output = Linear(model.inner_size, model.d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Each vector on its own.
+
+        Shape:
+            x: (…, D) → (…, D)
+        """
         inner = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
         return self.output(F.dropout(inner, self.dropout) if self.training else inner)

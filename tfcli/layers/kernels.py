@@ -132,11 +132,9 @@ def lerp_all(tensors: Sequence[Tensor], ends: Sequence[Tensor], weight: float) -
     """X ← x + weight · (end − x) for every tensor, in place and in one pass."""
     try:
         foreach_lerp(tensors, ends, weight)
-        return
     except _CHANGED:
-        pass
-    for tensor, end in zip(tensors, ends, strict=True):
-        tensor.lerp_(end, weight)
+        for tensor, end in zip(tensors, ends, strict=True):
+            tensor.lerp_(end, weight)
 
 
 def allow_recompiles(most: int) -> None:
@@ -171,7 +169,7 @@ def fake_tensors(
     except (ImportError, *_CHANGED) as error:
         raise NotImplementedError("this PyTorch has no fake tensors") from error
 
-    class Watch(modes):
+    class Watch(modes):  # type: ignore[misc]
         def __torch_dispatch__(
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
         ) -> Any:

@@ -19,11 +19,7 @@ from tfcli.recipe.model import ModelSection
 
 class Residual(nn.Module):
     """The residual connection around a sublayer f. Pre-norm: x + f(norm(x)); post-norm: norm(x + f(x)) (Xiong et al.
-    2020, table 1). With a `source` s beside it, x + f(norm(s)).
-
-    Shape:
-        x, source: (B, T, D) → (B, T, D)
-    """
+    2020, table 1). With a `source` s beside it, x + f(norm(s))."""
 
     def __init__(self, model: ModelSection) -> None:
         super().__init__()
@@ -31,6 +27,7 @@ class Residual(nn.Module):
         self.norm = build_norm(model)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], source: Tensor | None = None) -> Tensor:
+        """Run the sublayer and add to x; x, source: (B, T, D)."""
         if self.placement == "pre":
             return x + self._dropped(sublayer(for_products(self.norm(x if source is None else source))))
         return self.norm(x + self._dropped(sublayer(for_products(x))))

@@ -28,13 +28,10 @@ _INT8_COLUMNS = 16
 
 class Linear(nn.Linear):
     """PyTorch's own, with another way to the same numbers for training in bfloat16 on a CPU: the matrix product adds
-    the bias itself, which PyTorch would first write into every row.
-
-    Shape:
-        x: (…, in) → (…, out)
-    """
+    the bias itself, which PyTorch would first write into every row."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """X Wᵀ + b; x: (…, in) → (…, out)."""
         if self.bias is None or not (
             self.training and x.is_cpu and torch.is_autocast_enabled("cpu") and has_bfloat16_products()
         ):
@@ -68,7 +65,6 @@ class PrepackedLinear(nn.Module):
 
     Shape:
         weight: (out, in); bias: (out,)
-        x: (…, in) → (…, out)
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -77,6 +73,7 @@ class PrepackedLinear(nn.Module):
         self.bias = None if bias is None else bias.detach().to(weight.dtype)
 
     def forward(self, x: Tensor) -> Tensor:
+        """X Wᵀ + b; x: (…, in) → (…, out)."""
         return biased_product(x, self.packed, self.bias)
 
 
@@ -86,7 +83,6 @@ class Int8Linear(nn.Module):
 
     Shape:
         weight: (out, in); bias: (out,)
-        x: (…, in) → (…, out), in the precision of x; the products read x in bfloat16
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -100,6 +96,7 @@ class Int8Linear(nn.Module):
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, x: Tensor) -> Tensor:
+        """X Wᵀ + b in the precision of x, of products in bfloat16; x: (…, in) → (…, out)."""
         rows = x.reshape(-1, x.shape[-1]).bfloat16()
         if self.fill:
             rows = F.pad(rows, (0, self.fill))

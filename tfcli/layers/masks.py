@@ -1,8 +1,6 @@
 """Attention masks: causal mask, padding mask and sliding window; boolean, True where a query may attend to a key.
 
-Shape legend: B batch, T target (query) length, S source (key) length.
-
-Shape legend: B batch, T tokens of the pass, N rows of a table of positions.
+Shape legend: B batch, T target (query) length, S source (key) length, N rows of a table of positions.
 """
 
 import functools

@@ -8,11 +8,7 @@ from tfcli.recipe.model import ModelSection
 
 
 class LayerNorm(nn.Module):
-    """(x − mean) / √(var + ε) · gain + bias, with the biased variance (Ba et al. 2016, equation 4).
-
-    Shape:
-        x: (…, size), each vector on its own
-    """
+    """(x − mean) / √(var + ε) · gain + bias, with the biased variance (Ba et al. 2016, equation 4)."""
 
     def __init__(self, size: int, eps: float, *, gain: bool = True, bias: bool = True) -> None:
         super().__init__()
@@ -21,15 +17,12 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
+        """Normalise each vector on its own; x: (…, size)."""
         return F.layer_norm(x, (self.size,), self.weight, self.bias, self.eps)
 
 
 class RMSNorm(nn.Module):
-    """x / √(mean(x²) + ε) · gain (Zhang and Sennrich 2019, equation 4).
-
-    Shape:
-        x: (…, size), each vector on its own
-    """
+    """x / √(mean(x²) + ε) · gain (Zhang and Sennrich 2019, equation 4)."""
 
     def __init__(self, size: int, eps: float, *, gain: bool = True) -> None:
         super().__init__()
@@ -37,6 +30,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(size)) if gain else None
 
     def forward(self, x: Tensor) -> Tensor:
+        """Normalise each vector on its own; x: (…, size)."""
         # Under autocast, queries and keys are bfloat16 and the gain is not: mixed, PyTorch takes a slow path.
         gain = None if self.weight is None else self.weight.to(x.dtype)
         return F.rms_norm(x, (self.size,), gain, self.eps)

@@ -63,15 +63,18 @@ class RotaryPositions(AttentionPositions):
         self.register_buffer("sines", table.sines, persistent=False)
 
     def forward(self, span: Span) -> PositionSignal:
+        """The angles at `span`."""
+        cosines, sines = self.cosines, self.sines
         if span.end > self.section.max_seq_len and self.section.position_scaling_kind == "dynamic":
             table = _rotation(self.section, span.end)  # of this length alone: a longer text has other angles
-            cosines, sines = table.cosines.to(self.cosines), table.sines.to(self.sines)
-            return PositionSignal(rotation=Rotation(cosines, sines, self.layout).at(span))
-        if len(self.cosines) < span.end <= self.section.max_seq_len:
+            cosines, sines = table.cosines.to(cosines), table.sines.to(sines)
+        elif len(cosines) < span.end <= self.section.max_seq_len:
             self.extend(self.section, min(2 * span.end, self.section.max_seq_len))
-        return PositionSignal(rotation=Rotation(self.cosines, self.sines, self.layout).at(span))
+            cosines, sines = self.cosines, self.sines
+        return PositionSignal(rotation=Rotation(cosines, sines, self.layout).at(span))
 
     def extend(self, model: ModelSection, length: int) -> None:
+        """Make room for `length` positions; "dynamic" tables end at the context."""
         if model.position_scaling_kind == "dynamic":
             length = min(length, model.max_seq_len)
         if length > len(self.cosines):
@@ -90,6 +93,7 @@ class AlibiPositions(AttentionPositions):
         self.register_buffer("slopes", alibi_slopes(model.num_heads), persistent=False)
 
     def forward(self, span: Span) -> PositionSignal:
+        """The bias of every head."""
         return PositionSignal(bias=alibi_bias(span.end - span.start, span.end, self.slopes))
 
 
@@ -101,6 +105,7 @@ class RelativePositions(AttentionPositions):
         self.relative_bias = RelativeBias(model, bidirectional=bidirectional)
 
     def forward(self, span: Span) -> PositionSignal:
+        """The bias of every head."""
         return PositionSignal(bias=self.relative_bias(span.end - span.start, span.end))
 
 
@@ -116,9 +121,11 @@ class QueryKeyPositions(AttentionPositions):
         register_table(self, "table", model)
 
     def forward(self, span: Span) -> PositionSignal:
+        """The rows of the table."""
         return PositionSignal(added=table_rows(self, "table", self.section, span))
 
     def extend(self, model: ModelSection, length: int) -> None:
+        """Make room for `length` positions."""
         extend_table(self, "table", model, length)
 
 

@@ -30,11 +30,7 @@ def require_head(model: ModelSection) -> None:
 
 
 class Head(nn.Module):
-    """h Wᵀ + b, with W the embedding matrix itself where `tie_embeddings` is on (Press and Wolf 2017).
-
-    Shape:
-        h: (…, D) → logits (…, Vocab)
-    """
+    """h Wᵀ + b, with W the embedding matrix itself where `tie_embeddings` is on (Press and Wolf 2017)."""
 
     def __init__(self, model: ModelSection, embedding: nn.Parameter) -> None:
         super().__init__()
@@ -55,24 +51,17 @@ class Head(nn.Module):
             del self.weight
 
     def prepared(self, h: Tensor) -> Tensor:
-        """What is multiplied with W.
-
-        Shape:
-            h: (…, D), and the same is returned
-        """
+        """What is multiplied with W, (…, D) as h is."""
         return h * self.scale if self.scale != 1.0 else h
 
     def forward(self, h: Tensor) -> Tensor:
+        """The logits of a token; h: (…, D) → (…, Vocab)."""
         prepared = self.prepared(h)
         return F.linear(prepared, self.weight, self.bias) if self.product is None else self.product(prepared)
 
 
 class TransformHead(Head):
-    """norm(f(h W + b)) before the logits, as BERT predicts masked tokens (Devlin et al. 2019, and their code).
-
-    Shape:
-        h: (…, D) → logits (…, Vocab)
-    """
+    """norm(f(h W + b)) before the logits, as BERT predicts masked tokens (Devlin et al. 2019, and their code)."""
 
     def __init__(self, model: ModelSection, embedding: nn.Parameter) -> None:
         super().__init__(model, embedding)
@@ -81,22 +70,15 @@ class TransformHead(Head):
         self.norm = build_norm(model)
 
     def prepared(self, h: Tensor) -> Tensor:
-        """norm(f(h W + b)), multiplied with W next.
-
-        Shape:
-            h: (…, D), and the same is returned
-        """
+        """norm(f(h W + b)), multiplied with W next."""
         return super().prepared(self.norm(self.activation(self.transform(h))))
 
 
 class NoHead(nn.Module):
-    """In the place of a head that a checkpoint did not bring.
-
-    Raises:
-        UsageError: when it is asked for logits.
-    """
+    """In the place of a head that a checkpoint did not bring."""
 
     def forward(self, h: Tensor) -> Tensor:
+        """Refuse to give logits, by a UsageError."""
         raise UsageError(*_NO_HEAD)
 
 
