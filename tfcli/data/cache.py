@@ -75,21 +75,15 @@ def _entry(kind: Kind, path: Path) -> CacheEntry:
     else:
         changed = manifest.stat().st_mtime
         try:
-            sources = _sources(kind, path)
+            if kind == "dataset":
+                sources = read_manifest(path).sources
+            elif isinstance(values := read_json(manifest), dict) and isinstance(listed := values.get("sources"), list):
+                sources = tuple(map(str, listed))
         except TfcliError:
             state = "damaged"
     size = sum(one.st_size for one in files)
     age = max(0.0, time.time() - changed)
     return CacheEntry(kind, str(path), sources=sources, size=size, age_seconds=age, state=state)
-
-
-def _sources(kind: str, path: Path) -> tuple[str, ...]:
-    if kind == "dataset":
-        return read_manifest(path).sources
-    match read_json(path / MANIFEST_NAME):
-        case {"sources": [*sources]}:
-            return tuple(map(str, sources))
-    return ()
 
 
 def _kept(entry: CacheEntry) -> str:

@@ -105,10 +105,7 @@ class SequencesView:
         return len(self.lengths)
 
     def sequence(self, number: int) -> NDArray[np.int64]:
-        """One sequence.
-
-        Shape: (its length,)
-        """
+        """One sequence, of shape (its length,)."""
         return self.padded(np.array([number]), pad=0)[0]
 
     def padded(self, numbers: IntArray, pad: int) -> NDArray[np.int64]:
@@ -183,16 +180,11 @@ class PreparedDataset:
         """
         made_with = self.manifest.tokenizer_fingerprint
         if tokenizer.fingerprint != made_with:
-            raise UsageError(
-                f"{self.path} was prepared with another tokenizer ({made_with}, not {tokenizer.fingerprint})",
-                "use that tokenizer, or prepare the text again with this one",
-            )
-
+            problem = f"{self.path} was prepared with another tokenizer ({made_with}, not {tokenizer.fingerprint})"
+            raise UsageError(problem, "use that tokenizer, or prepare the text again with this one")
         if tokenizer.vocab_size != (size := self.manifest.vocab_size):
-            raise BrokenInputError(
-                f"{self.path / MANIFEST_NAME} tells of {size} ids, and its tokenizer has {tokenizer.vocab_size}",
-                "prepare the text again",
-            )
+            told = f"{self.path / MANIFEST_NAME} tells of {size} ids"
+            raise BrokenInputError(f"{told}, and its tokenizer has {tokenizer.vocab_size}", "prepare the text again")
 
     def compare_first_shards(self) -> None:
         """Compare the bytes of the first shard of each part, which of most datasets is all, before work begins on them.
@@ -204,31 +196,19 @@ class PreparedDataset:
             _ = shards[0][0].values
 
     def text(self, part: Part) -> TokenStreamView:
-        """A part of a dataset of text as one stream of tokens.
-
-        Raises:
-            UsageError: it holds pairs.
-        """
+        """A part of a dataset of text as one stream of tokens; a UsageError of one of pairs."""
         self.require_kind("text")
         tokens, offsets = zip(*self._shards[part, ""], strict=True)
         roles = self.manifest.roles
         return TokenStreamView(tokens, offsets, roles.eos if roles.is_shared else None)
 
     def pairs(self, part: Part) -> PairsView:
-        """A part of a dataset of pairs.
-
-        Raises:
-            UsageError: it holds text.
-        """
+        """A part of a dataset of pairs; a UsageError of one of text."""
         self.require_kind("pairs")
         return PairsView(SequencesView(self._shards[part, "source"]), SequencesView(self._shards[part, "target"]))
 
     def require_kind(self, kind: Kind) -> None:
-        """Refuse a dataset of the other kind.
-
-        Raises:
-            UsageError: it is one.
-        """
+        """Refuse a dataset of the other kind, by a UsageError."""
         if self.manifest.kind != kind:
             need = "an encoder-decoder needs pairs" if kind == "pairs" else "an encoder or a decoder needs text"
             raise UsageError(f"{self.path} holds {self.manifest.kind}, not {kind}", f"{need}: prepare another source")

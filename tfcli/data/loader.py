@@ -1,4 +1,7 @@
-"""The batches an architecture is trained and scored on."""
+"""The data loader: the batches that an architecture is trained and scored on; windows and pairs collate their own rows.
+
+A batch follows from the seed and its number, and is made when it is asked for; training on a GPU has some prefetched.
+"""
 
 from tfcli.corpora.source import Part
 from tfcli.data.causal_lm import CausalBatches

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,6 @@ from tfcli.data.shards import (
 from tfcli.errors import TfcliError, UsageError
 from tfcli.files import digest, replacing_folder, require_writable
 from tfcli.records.dataset import DatasetRecord, PartCounts
-from tfcli.records.roles import TokenRoles
 
 if TYPE_CHECKING:
     from tfcli.corpora.split import TrainValidationSplit
@@ -52,11 +52,13 @@ def document_pieces(documents: Iterable[tuple[Part, Document]], limit: int = PIE
     A document of more than `limit` characters is cut where a line ends, as in training a tokenizer.
     """
     for part, document in documents:
-        if isinstance(document, Pair):
-            yield from _side_pieces(part, "source", document.source, limit)
-            yield from _side_pieces(part, "target", document.target, limit)
-        else:
-            yield from _side_pieces(part, "", document, limit)
+        sides: dict[str, Text] = {}
+        sides = {"source": document.source, "target": document.target} if isinstance(document, Pair) else {"": document}
+        for side, text in sides.items():
+            stretches: Iterator[str | None] = chain(pieces(text, limit), [None])
+            for number, (piece, after) in enumerate(pairwise(stretches)):
+                assert piece is not None
+                yield Piece(part, side, piece, first=number == 0, last=after is None)
 
 
 def batched(stream: Iterable[Piece], characters: int = BATCH_CHARACTERS) -> Iterator[list[Piece]]:
@@ -72,18 +74,6 @@ def batched(stream: Iterable[Piece], characters: int = BATCH_CHARACTERS) -> Iter
             batch, held = [], 0
     if batch:
         yield batch
-
-
-def _side_pieces(part: Part, side: str, text: Text, limit: int) -> Iterator[Piece]:
-    before: str | None = None
-    first = True
-    for piece in pieces(text, limit):
-        if before is not None:
-            yield Piece(part, side, before, first=first, last=False)
-            first = False
-        before = piece
-    assert before is not None
-    yield Piece(part, side, before, first=first, last=True)
 
 
 TOKENIZER_NAME = "tokenizer.json"
@@ -143,23 +133,17 @@ def _existing(division: TrainValidationSplit, tokenizer: Tokenizer, out: Path) -
     dataset = PreparedDataset.open(out)
     if dataset.manifest.fingerprint == dataset_fingerprint(division, tokenizer):
         return dataset.record(reused=True)
-    raise UsageError(
-        f"{out} already holds another prepared dataset: {_difference(dataset.manifest, division, tokenizer)}",
-        "choose another output folder or remove this one",
-    )
-
-
-def _difference(manifest: Manifest, division: TrainValidationSplit, tokenizer: Tokenizer) -> str:
+    manifest, source = dataset.manifest, division.source
     compared = {
         "tokenizer": (manifest.tokenizer_fingerprint, tokenizer.fingerprint),
-        "kind": (manifest.kind, division.source.kind),
-        "source": (", ".join(manifest.sources), ", ".join(division.source.names)),
+        "kind": (manifest.kind, source.kind),
+        "source": (", ".join(manifest.sources), ", ".join(source.names)),
         "split": (manifest.split, division.split),
     }
-    for name, (there, here) in compared.items():
-        if there != here:
-            return f"its {name} is {there}, not {here}"
-    return "the text, or how it is divided, has changed since"
+    differences = (f"its {name} is {there}, not {here}" for name, (there, here) in compared.items() if there != here)
+    why = next(differences, "the text, or how it is divided, has changed since")
+    problem = f"{out} already holds another prepared dataset: {why}"
+    raise UsageError(problem, "choose another output folder or remove this one")
 
 
 def _write(
@@ -169,30 +153,6 @@ def _write(
     progress: Callable[[int, int], None] | None,
     shard_tokens: int,
 ) -> Manifest:
-    parts = _write_parts(division, tokenizer, folder, progress, shard_tokens)
-    tokenizer.save(folder / TOKENIZER_NAME)
-    manifest = Manifest(
-        kind=division.source.kind,
-        sources=tuple(division.source.names),
-        split=division.split,
-        fingerprint=dataset_fingerprint(division, tokenizer),
-        tokenizer_fingerprint=tokenizer.fingerprint,
-        vocab_size=tokenizer.vocab_size,
-        roles=tokenizer.roles,
-        train=parts["train"],
-        validation=parts["validation"],
-    )
-    write_manifest(folder, manifest)
-    return manifest
-
-
-def _write_parts(
-    division: TrainValidationSplit,
-    tokenizer: Tokenizer,
-    folder: Path,
-    progress: Callable[[int, int], None] | None,
-    shard_tokens: int,
-) -> dict[Part, PartManifest]:
     sides = SIDES[division.source.kind]
     dtype = token_dtype(tokenizer.vocab_size)
     with ExitStack() as stack:
@@ -207,9 +167,26 @@ def _write_parts(
                 done = tallies.values()
                 progress(sum(tally.documents for tally in done), sum(tally.tokens for tally in done))
         for part, tally in tallies.items():
-            tally.require_text(part, division)
+            if tally.characters == 0:
+                names = ", ".join(division.source.names)
+                problem = (
+                    f"The {part} part of {names} has no text (split {division.split}, {tally.documents} documents)"
+                )
+                raise UsageError(problem, "give more text, or change data.split or data.validation_fraction")
             tally.writer.finish_shard()
-    return {part: PartManifest(tally.counts(), tuple(tally.writer.shards)) for part, tally in tallies.items()}
+    tokenizer.save(folder / TOKENIZER_NAME)
+    manifest = Manifest(
+        kind=division.source.kind,
+        sources=tuple(division.source.names),
+        split=division.split,
+        fingerprint=dataset_fingerprint(division, tokenizer),
+        tokenizer_fingerprint=tokenizer.fingerprint,
+        vocab_size=tokenizer.vocab_size,
+        roles=tokenizer.roles,
+        **{part: PartManifest(tally.counts(), tuple(tally.writer.shards)) for part, tally in tallies.items()},
+    )
+    write_manifest(folder, manifest)
+    return manifest
 
 
 class _Tally:
@@ -230,7 +207,8 @@ class _Tally:
         self.products += len(ids) * words
         self.word_squares += words**2
         self.tokens += len(ids) + len(roles.end) * piece.last
-        self.writer.append(piece.side, _framed(piece, ids, roles))
+        before = roles.stored_start(piece.side) if piece.first else ()
+        self.writer.append(piece.side, [*before, *ids, *(roles.end if piece.last else ())])
         if piece.side != "source":
             self.characters += len(piece.text)
             self.bytes += len(piece.text.encode())
@@ -245,17 +223,3 @@ class _Tally:
         mean = self.pieces / self.words
         deviations = self.squares - 2 * mean * self.products + mean**2 * self.word_squares
         return PartCounts(*texts, self.words, round(math.sqrt(max(0.0, deviations) / self.words), 4))
-
-    def require_text(self, part: str, division: TrainValidationSplit) -> None:
-        if self.characters == 0:
-            raise UsageError(
-                f"The {part} part of {', '.join(division.source.names)} has no text (split {division.split},"
-                f" {self.documents} documents)",
-                "give more text, or change data.split or data.validation_fraction",
-            )
-
-
-def _framed(piece: Piece, ids: list[int], roles: TokenRoles) -> list[int]:
-    before = roles.stored_start(piece.side) if piece.first else ()
-    after = roles.end if piece.last else ()
-    return [*before, *ids, *after]
