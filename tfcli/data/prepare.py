@@ -52,8 +52,7 @@ def document_pieces(documents: Iterable[tuple[Part, Document]], limit: int = PIE
     A document of more than `limit` characters is cut where a line ends, as in training a tokenizer.
     """
     for part, document in documents:
-        sides: dict[str, Text] = {}
-        sides = {"source": document.source, "target": document.target} if isinstance(document, Pair) else {"": document}
+        sides: dict[str, Text] = vars(document) if isinstance(document, Pair) else {"": document}
         for side, text in sides.items():
             stretches: Iterator[str | None] = chain(pieces(text, limit), [None])
             for number, (piece, after) in enumerate(pairwise(stretches)):

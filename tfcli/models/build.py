@@ -15,6 +15,8 @@ from tfcli.recipe.model import Initialization, ModelSection
 Draw = Callable[[str, Tensor, ModelSection, torch.Generator], None]
 """Fills a parameter of that name in place."""
 
+_TOKEN_EMBEDDINGS = ("embedding.weight", "target_embedding.weight")
+
 
 def initialize(model: nn.Module, section: ModelSection, generator: torch.Generator) -> None:
     """Gains 1, biases 0, and everything else as `model.initialization` says."""
@@ -41,7 +43,7 @@ def _gpt2(name: str, parameter: Tensor, section: ModelSection, generator: torch.
     position, and more than what the first layers add to it.
     """
     std = section.init_std
-    if _is_token_embedding(name) and section.embedding_scale != 1:
+    if name in _TOKEN_EMBEDDINGS and section.embedding_scale != 1:
         std = section.d_model**-0.5
     elif name.endswith("output.weight"):
         std = section.init_std / (2 * section.num_layers) ** 0.5
@@ -66,7 +68,7 @@ def _bert(name: str, parameter: Tensor, section: ModelSection, generator: torch.
 def _vaswani2017(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
     """Matrices uniform as Glorot and Bengio 2010 (equation 16), embeddings N(0, 1/D), which √D then scales to 1: the
     paper leaves it open, this is what its authors' tensor2tensor does."""
-    if _is_token_embedding(name) or name.endswith(("positions", "table", "token_types")):
+    if name in _TOKEN_EMBEDDINGS or name.endswith(("positions", "table", "token_types")):
         parameter.normal_(0.0, section.d_model**-0.5, generator=generator)
     else:
         nn.init.xavier_uniform_(parameter, generator=generator)
@@ -75,7 +77,7 @@ def _vaswani2017(name: str, parameter: Tensor, section: ModelSection, generator:
 def _t5(name: str, parameter: Tensor, section: ModelSection, generator: torch.Generator) -> None:
     """N(0, 1/fan-in); queries a further 1/√Dh smaller, for their scores are not scaled; embeddings N(0, 1) (Raffel et
     al. 2020, their code)."""
-    if _is_token_embedding(name) or name == "head.weight":
+    if name in _TOKEN_EMBEDDINGS or name == "head.weight":
         std = 1.0
     elif name.endswith("query.weight"):
         std = (section.d_model * section.size_per_head) ** -0.5
@@ -93,10 +95,6 @@ _DRAWS: Mapping[Initialization, Draw] = {
     "vaswani2017": _vaswani2017,
     "t5": _t5,
 }
-
-
-def _is_token_embedding(name: str) -> bool:
-    return name in ("embedding.weight", "target_embedding.weight")
 
 
 def _pass_on(attention: MultiHeadAttention, gain: float, generator: torch.Generator) -> None:

@@ -79,13 +79,15 @@ def flops_by_part(
     heads, of_keys = section.num_heads * section.size_per_head, section.kv_heads * section.size_per_head
     projected = section.attention_score != "parameter_free"
     read = sequences * (target if both else length) if labelled is None else labelled
+    transform = 2 * section.d_model**2 if section.head == "transform" else 0
+    of_head = 0 if section.head == "none" else transform + 2 * section.d_model * section.vocab_size
     return ForwardFlops(
         projections=2 * sequences * section.d_model * (heads * queries + 2 * of_keys * keys) if projected else 0,
         scores=2 * sequences * heads * meetings,
         mixing=2 * sequences * heads * meetings,
         output=2 * sequences * section.d_model * heads * queries if projected else 0,
-        feed_forward=sequences * tokens * _feed_forward(section),
-        head=read * _head(section),
+        feed_forward=2 * sequences * tokens * section.d_model * section.inner_size * (3 if section.is_gated else 2),
+        head=read * of_head,
     )
 
 
@@ -108,17 +110,3 @@ def _meetings(section: ModelSection, length: int, *, causal: bool, hidden_too: b
     window = min(section.sliding_window or length, length)
     before = window * (window - 1) // 2 + (length - window) * (window - 1)
     return length + (before if causal else 2 * before)
-
-
-def _feed_forward(section: ModelSection) -> int:
-    """Of one token."""
-    return 2 * section.d_model * section.inner_size * (3 if section.is_gated else 2)
-
-
-def _head(section: ModelSection) -> int:
-    """Of one position."""
-    assert section.vocab_size is not None
-    if section.head == "none":
-        return 0
-    transform = 2 * section.d_model**2 if section.head == "transform" else 0
-    return transform + 2 * section.d_model * section.vocab_size

@@ -56,11 +56,9 @@ def prepare_for_inference(model: Transformer, precision: WeightPrecision = "floa
     if precision == "bfloat16":
         model.bfloat16()
     if precision == "int8" and not _can_pack(model, torch.bfloat16):
-        raise UsageError(
-            f"int8 weights need an x86 processor with bfloat16, and the model is on {model.device.type}, "
-            f"{platform.machine()}",
-            "choose --precision float32 or bfloat16",
-        )
+        there = f"the model is on {model.device.type}, {platform.machine()}"
+        problem = f"int8 weights need an x86 processor with bfloat16, and {there}"
+        raise UsageError(problem, "choose --precision float32 or bfloat16")
     if _can_pack(model, model.dtype):
         _lay_out(model, Int8Linear if precision == "int8" else _fastest)
     if model.device.type == "cpu":
@@ -80,9 +78,8 @@ def _lay_out(model: Transformer, lay_out: Callable[[Tensor, Tensor | None], nn.M
 
 
 def _can_pack(model: Transformer, dtype: torch.dtype) -> bool:
-    if model.device.type != "cpu" or platform.machine().lower() not in ("x86_64", "amd64"):
-        return False
-    if not torch.backends.mkldnn.is_available():
+    is_x86 = model.device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
+    if not (is_x86 and torch.backends.mkldnn.is_available()):
         return False
     return dtype == torch.float32 or (dtype == torch.bfloat16 and has_bfloat16_products())
 

@@ -7,11 +7,8 @@ from tfcli.bench import Spread
 
 @dataclass(frozen=True)
 class TokenizerReport:
-    """A tokenizer and its text in numbers.
-
-    Attributes:
-        stretches_learned: of long stretches without white space, the share that memory let it learn from.
-    """
+    """A tokenizer and its text in numbers. `stretches_learned`: of long stretches without white space, the share that
+    memory let it learn from."""
 
     algorithm: str
     vocab_size: int
@@ -44,8 +41,6 @@ class TokenizerQuality:
     """What one tokenizer makes of a text. Shares and rates are 0 to 1.
 
     Attributes:
-        name: as the user named it.
-        vocab_size: all its ids.
         tokens: of the whole text; `unknown` of them are the unknown token.
         bytes_per_token, characters_per_token: how much text a token carries.
         fertility: tokens a word, words being what stands between white space (Rust et al. 2021, section 3.3, whose

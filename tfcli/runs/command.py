@@ -1,7 +1,6 @@
 """``tfcli runs`` and ``tfcli inspect training``: runs in a list, one in full, several side by side, and as curves."""
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -48,7 +47,13 @@ def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", jso
 
     place = folder or RUNS
     nothing_yet = folder is None and not place.exists()
-    runs = sorted(map(summarize, [] if nothing_yet else find_runs(place)), key=_order(sort))
+    field = {"age": "age_seconds", "loss": "best_loss", "steps": "step", "time": "seconds"}.get(sort, sort)
+
+    def order(summary: "RunSummary") -> Any:  # what a run does not tell comes last, equal ones by name
+        value = getattr(summary, field)
+        return (value is None, value if value is not None else 0, summary.name)
+
+    runs = sorted(map(summarize, [] if nothing_yet else find_runs(place)), key=order)
     if json:
         from tfcli.draw.tables import to_json
 
@@ -116,17 +121,6 @@ def compare_runs(terminal: Terminal, runs: Runs, by: By = "step", json: Json = F
     from tfcli.runs.view import ComparisonView
 
     terminal.result(compare(runs), lambda comparison: ComparisonView(comparison, by), json=json)
-
-
-def _order(sort: str) -> Callable[["RunSummary"], Any]:
-    """A key for `sorted`; what a run does not tell comes last, equal ones by name."""
-    field = {"age": "age_seconds", "loss": "best_loss", "steps": "step", "time": "seconds"}.get(sort, sort)
-
-    def key(summary: "RunSummary") -> Any:
-        value = getattr(summary, field)
-        return (value is None, value if value is not None else 0, summary.name)
-
-    return key
 
 
 def _next(detail: "RunDetail") -> str:

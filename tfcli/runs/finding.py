@@ -57,10 +57,8 @@ def run_names() -> list[str]:
 
 def newest_first() -> list[RunDirectory]:
     """The runs below `runs/` that have metrics, that whose were written last first."""
-    written = {
-        (run.metrics.stat().st_mtime_ns, str(run.path)): run for run in _below(RUNS, DEEPEST) if run.metrics.is_file()
-    }
-    return [written[when] for when in sorted(written, reverse=True)]
+    trained = [run for run in _below(RUNS, DEEPEST) if run.metrics.is_file()]
+    return sorted(trained, key=lambda run: (run.metrics.stat().st_mtime_ns, str(run.path)), reverse=True)
 
 
 def find_runs(folder: Path) -> list[RunDirectory]:
@@ -75,9 +73,8 @@ def find_runs(folder: Path) -> list[RunDirectory]:
     try:
         list(folder.iterdir())
     except OSError as error:
-        raise UsageError(
-            f"Cannot read the folder {str(folder)!r}: {error.strerror}", "check its permissions"
-        ) from error
+        problem = f"Cannot read the folder {str(folder)!r}: {error.strerror}"
+        raise UsageError(problem, "check its permissions") from error
     return sorted(_below(folder, DEEPEST), key=lambda run: run.path)
 
 
