@@ -98,11 +98,9 @@ def _require_room(lengths: NDArray[np.int64], budget: int) -> None:
     largest = int(sizes.argmax())
     if sizes[largest] > budget:
         sides = " and ".join(str(length) for length in lengths[:, largest])
-        raise UsageError(
-            f"train.batch_tokens = {budget} cannot hold the longest example of {sizes[largest]} tokens"
-            + (f" (sides of {sides})" if len(lengths) > 1 else ""),
-            f"raise train.batch_tokens to {sizes[largest]} or more, or lower train.context",
-        )
+        problem = f"train.batch_tokens = {budget} cannot hold the longest example of {sizes[largest]} tokens"
+        problem += f" (sides of {sides})" if len(lengths) > 1 else ""
+        raise UsageError(problem, f"raise train.batch_tokens to {sizes[largest]} or more, or lower train.context")
 
 
 def _cut(lengths: NDArray[np.int64], budget: int) -> tuple[list[int], NDArray[np.int64]]:
@@ -182,12 +180,7 @@ def evenly(count: int, share: float) -> NDArray[np.int64]:
 
 
 def plan_by_length(
-    numbers: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    *,
-    batch_size: int,
-    batch_tokens: int | None,
-    seed: int,
+    numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, batch_size: int, batch_tokens: int | None, seed: int
 ) -> LengthPlan:
     """Batches of at most `batch_tokens` places, or, without it, of `batch_size` sequences.
 

@@ -1,6 +1,7 @@
 """``tfcli prepare`` and ``tfcli cache``: text to a dataset of token ids, and what the cache of them holds."""
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -67,9 +68,8 @@ def prepare(
     flags = {"data": {key: value for key, value in given.items() if value is not None}}
     settings = parse_assignments(assignments or [])
     for name in settings.keys() - {"data"}:
-        raise UsageError(
-            f"--set {name!r} is no setting of a dataset", "set keys that begin with data, such as data.columns"
-        )
+        problem = f"--set {name!r} is no setting of a dataset"
+        raise UsageError(problem, "set keys that begin with data, such as data.columns")
     section = build_recipe(settings, flags).data
     # A dataset that is there may be the very same, and is then taken as it is.
     claim = nullcontext() if (out / MANIFEST_NAME).is_file() else claimed(out)
@@ -77,14 +77,8 @@ def prepare(
         division = open_split(section, "pairs" if pairs else "text")
         loaded = load_tokenizer(tokenizer)
         reporter(StageStarted("data", ", ".join(sources)))
-        reporter.result(
-            prepare_dataset(
-                division,
-                loaded,
-                out,
-                progress=lambda documents, tokens: reporter(StageProgress("data", documents, tokens)),
-            )
-        )
+        progress = partial(StageProgress, "data")
+        reporter.result(prepare_dataset(division, loaded, out, progress=lambda *done: reporter(progress(*done))))
 
 
 cache_app = typer.Typer()

@@ -48,10 +48,8 @@ class PairBatches(PlannedBatches):
         fitting = np.flatnonzero((sources <= context) & (targets <= context))
         if not len(fitting):
             shortest = int(np.maximum(sources, targets).min())
-            raise UsageError(
-                f"Every pair is longer than the context of {context} tokens (the shortest has {shortest})",
-                "raise train.context and model.max_seq_len",
-            )
+            problem = f"Every pair is longer than the context of {context} tokens (the shortest has {shortest})"
+            raise UsageError(problem, "raise train.context and model.max_seq_len")
         self.left_out = len(view) - len(fitting)
         fitting = fitting[evenly(len(fitting), sample / int((sources + targets)[fitting].sum()))]
         lengths = np.stack([targets[fitting], sources[fitting]])

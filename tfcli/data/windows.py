@@ -145,9 +145,8 @@ class WindowBatches(PlannedBatches):
         else:
             lengths = self._windows[1]
             if not len(lengths):
-                raise UsageError(
-                    "No document has a token behind its first one", "give longer texts, or set train.windows = 'stream'"
-                )
+                remedy = "give longer texts, or set train.windows = 'stream'"
+                raise UsageError("No document has a token behind its first one", remedy)
             numbers = evenly(len(lengths), sample / int(lengths.sum()))
             plan = plan_by_length(
                 numbers, lengths[None, numbers], batch_size=batch_size, batch_tokens=batch_tokens, seed=seed

@@ -123,7 +123,7 @@ class Score(nn.Module):
 
 
 def dot_scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
-    """Q Kᵀ · scale; shapes as those of `Score`."""
+    """The attention scores Q Kᵀ · scale; shapes as those of `Score`."""
     return query @ key.transpose(-2, -1) * scale
 
 
