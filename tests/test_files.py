@@ -371,19 +371,7 @@ def test_a_digest_by_its_definition():
 
 def test_a_digest_follows_content_and_division_and_not_the_order_of_keys():
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
-    different = [
-        ("ab",),
-        ("a", "b"),
-        ("b", "a"),
-        ("abc",),
-        (["a", "b"],),
-        (),
-        ("",),
-        (b"ab",),
-        (1,),
-        ("1",),
-        (None,),
-    ]
+    different = [("ab",), ("a", "b"), ("b", "a"), ("abc",), (["a", "b"],), (), ("",), (b"ab",), (1,), ("1",), (None,)]
     assert len({digest(*parts) for parts in different}) == len(different)
 
 

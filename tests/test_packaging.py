@@ -55,18 +55,7 @@ def _run(*command: str | Path, cwd: Path | None = None) -> str:
 
 def installed(wheel: Path, folder: Path) -> list[str]:
     """Install a wheel into an empty folder, and ask there, outside the repository, what is found."""
-    _run(
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--no-deps",
-        "--no-index",
-        "--quiet",
-        "--target",
-        folder,
-        wheel,
-    )
+    _run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", folder, wheel)
     return found(folder)
 
 

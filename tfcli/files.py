@@ -273,9 +273,8 @@ def require_size(path: Path, most: int) -> None:
         BrokenInputError: naming its size.
     """
     if (size := path.stat().st_size) > most:
-        raise BrokenInputError(
-            f"{path} has {size:,} bytes, and no such file needs more than {most:,}", "restore the file"
-        )
+        problem = f"{path} has {size:,} bytes, and no such file needs more than {most:,}"
+        raise BrokenInputError(problem, "restore the file")
 
 
 def read_object(path: Path, most: int) -> dict[str, Any]:
@@ -333,7 +332,7 @@ def validated(kind: Any, values: Any, path: Path, remedy: str) -> Any:
     from pydantic import ValidationError
 
     try:
-        return _adapter(kind).validate_json(json.dumps(values, ensure_ascii=False).encode(), strict=True)
+        return type_adapter(kind).validate_json(json.dumps(values, ensure_ascii=False).encode(), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         where, given = ".".join(map(str, first["loc"])) or "its beginning", first["input"]
@@ -344,7 +343,8 @@ def validated(kind: Any, values: Any, path: Path, remedy: str) -> Any:
 
 
 @functools.cache  # building one takes longer than all else that is done with it
-def _adapter(kind: Any) -> Any:
+def type_adapter(kind: Any) -> Any:
+    """What checks values against a dataclass and its hints (pydantic's)."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
@@ -362,9 +362,8 @@ def require_writable(folder: Path) -> None:
     if not existing.is_dir():
         raise UsageError(f"{existing} is a file, not a folder", "choose another output folder")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise UsageError(
-            f"The folder {existing} is not writable", "choose another output folder or change its permissions"
-        )
+        problem = f"The folder {existing} is not writable"
+        raise UsageError(problem, "choose another output folder or change its permissions")
 
 
 def cache_folder() -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 import tfcli
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.recipe import loading
+from tfcli.recipe import shipped
 from tfcli.recipe.loading import (
     build_recipe,
     load_recorded,
@@ -204,10 +204,7 @@ def test_a_choice_that_there_is_not_is_refused_with_those_there_are():
         ({"model": {"num_heads": 4, "num_kv_heads": 3}}, ["num_heads = 4", "num_kv_heads = 3"]),
         ({"model": {"d_model": 12, "num_heads": 4}}, ["head size 3", "odd"]),
         ({"model": {"head_dim": 5}}, ["head size 5", "odd"]),
-        (
-            {"train": {"context": 300}, "model": {"max_seq_len": 200}},
-            ["train.context = 300", "max_seq_len = 200"],
-        ),
+        ({"train": {"context": 300}, "model": {"max_seq_len": 200}}, ["train.context = 300", "max_seq_len = 200"]),
         (
             {"train": {"batch_tokens": 299, "context": 300}, "model": {"max_seq_len": 300}},
             ["train.batch_tokens = 299", "train.context = 300"],
@@ -256,7 +253,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / f"{name}.toml").write_text(f'name = "{name}"\n', encoding="utf-8")
     work = tmp_path / "work"
     work.mkdir()
-    monkeypatch.setattr(loading, "recipes_folder", lambda: folder)
+    monkeypatch.setattr(shipped, "recipes_folder", lambda: folder)
     monkeypatch.chdir(work)
     return folder
 
@@ -264,7 +261,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_shipped_recipe_is_found_by_its_name(shelf: Path):
     assert find_recipe("pt-en") == shelf / "pt-en.toml"
     assert read_recipe("pt-en") == {"name": "pt-en"}
-    assert [*loading.shipped_recipes()] == ["pt-en", "quickstart", "shakespeare-char"]
+    assert [*shipped.shipped_recipes()] == ["pt-en", "quickstart", "shakespeare-char"]
 
 
 def test_a_file_is_found_by_its_path(shelf: Path):
@@ -391,8 +388,7 @@ def test_an_assignment_that_no_recipe_needs_is_refused(value: str, reason: str):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [f'''"""\n{CHAIN}\\""" {CHAIN}""""''', f"'''\n{CHAIN}'''", f'"{CHAIN}"', f"'{CHAIN}'", f"'x' # {CHAIN}"],
+    "text", [f'''"""\n{CHAIN}\\""" {CHAIN}""""''', f"'''\n{CHAIN}'''", f'"{CHAIN}"', f"'{CHAIN}'", f"'x' # {CHAIN}"]
 )
 def test_a_text_or_a_comment_may_have_many_dots(text: str):
     assert parse_toml(f"description = {text}\n").keys() == {"description"}
@@ -445,8 +441,8 @@ def test_no_name_is_a_bad_name_and_none_is_given_on(tmp_path: Path):
         assert load_recorded(tmp_path / "recipe.toml").resolved().name in ("decoder", "-")
 
 
-def test_toml_is_read_in_one_place():
-    """Elsewhere, the bounds would be missing."""
+def test_the_users_toml_is_read_in_one_place():
+    """Elsewhere, the bounds would be missing. The others read files of the package itself."""
     package = Path(tfcli.__file__).parent
     reads = {
         path.relative_to(package).as_posix()
@@ -454,4 +450,4 @@ def test_toml_is_read_in_one_place():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Import) and any(name.name == "tomllib" for name in node.names)
     }
-    assert reads == {"recipe/loading.py"}
+    assert reads == {"recipe/loading.py", "recipe/keys.py", "corpora/templates.py"}

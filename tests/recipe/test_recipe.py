@@ -63,11 +63,7 @@ WRITTEN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "vocab_size": optional(st.integers(2, 1 << 24)),
         "scale_embeddings": optional(st.booleans()),
     },
-    "train": {
-        "learning_rate": positive,
-        "label_smoothing": optional(st.floats(0, 0.99)),
-        "adam_eps": positive,
-    },
+    "train": {"learning_rate": positive, "label_smoothing": optional(st.floats(0, 0.99)), "adam_eps": positive},
     "generate": {"prompts": st.lists(odd_text, max_size=3), "temperature": st.floats(min_value=0, **FINITE)},
     "inspect": {"attention": optional(odd_text), "positions": st.integers(0, 500)},
     "check": {"max_loss": optional(positive)},

@@ -201,9 +201,8 @@ def _require_text(names: Sequence[str]) -> None:
     from tfcli.runs.finding import is_run
 
     if len(names) > 1 and any(name[0] == "," or name[-1] == "," for name in names if name):
-        raise UsageError(
-            "A blank separates the names of two parallel files", f"write them as one: {shlex.quote(''.join(names))}"
-        )
+        problem = "A blank separates the names of two parallel files"
+        raise UsageError(problem, f"write them as one: {shlex.quote(''.join(names))}")
     for name in names:
         path, quoted = Path(name), shlex.quote(name)
         what = instead = ""
@@ -260,10 +259,8 @@ def require_own_text(name: str | None, recipe: "Recipe") -> None:
         file = getattr(recipe.data, key)
         if file is None or file != written.get(key) or file.startswith(("builtin:", "hf:")) or Path(file).exists():
             continue
-        raise UsageError(
-            f"The recipe {name} needs your own text, and there is no file {file!r}",
-            f"give it with `--set data.{key}=FILE`",
-        )
+        problem = f"The recipe {name} needs your own text, and there is no file {file!r}"
+        raise UsageError(problem, f"give it with `--set data.{key}=FILE`")
 
 
 def with_vocabulary(terminal: "Terminal", recipe: "Recipe") -> "Recipe":

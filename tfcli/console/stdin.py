@@ -55,10 +55,8 @@ def decoded(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BrokenInputError(
-            f"{capitalized(where)} is not valid UTF-8 (byte {error.start} is 0x{data[error.start]:02x})",
-            "convert it to UTF-8",
-        ) from error
+        problem = f"{capitalized(where)} is not valid UTF-8 (byte {error.start} is 0x{data[error.start]:02x})"
+        raise BrokenInputError(problem, "convert it to UTF-8") from error
 
 
 def capitalized(text: str) -> str:

@@ -7,15 +7,14 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
 from tfcli.errors import UsageError, shortened
+from tfcli.recipe import Section
 
 Split = Literal["hash", "tail", "file"]
 
 
 @dataclass(frozen=True)
-class DataSection:
+class DataSection(Section):
     """Where the text comes from and how it is divided into training and validation."""
-
-    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     source: str | tuple[str, ...] | None = None
     """Paths, globs, `-`, builtin:NAME or hf:owner/name. None: builtin:stories, or builtin:pt-en for pairs."""
@@ -56,10 +55,8 @@ Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
 
 
 @dataclass(frozen=True)
-class TokenizerSection:
+class TokenizerSection(Section):
     """Train a tokenizer on the training text, or use one that exists."""
-
-    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     algorithm: Algorithm = "bpe"
     """bpe (byte-pair encoding) is byte-level and can spell any text. The others read what they cannot spell as
@@ -84,9 +81,7 @@ class TokenizerSection:
     def __post_init__(self) -> None:
         for number, token in enumerate(self.special_tokens):
             if not re.fullmatch(r"(?=.*\w)(?=.*[^\w\s])\S{2,80}", token):
-                raise UsageError(
-                    f"tokenizer.special_tokens has {shortened(token)!r}, which a text could hold as a word",
-                    "write a word and a sign, without spaces, as <|user|>",
-                )
+                problem = f"tokenizer.special_tokens has {shortened(token)!r}, which a text could hold as a word"
+                raise UsageError(problem, "write a word and a sign, without spaces, as <|user|>")
             if token in self.special_tokens[:number] or token in OWN_SPECIAL_TOKENS:
                 raise UsageError(f"The special token {token!r} is there already", "leave it out")

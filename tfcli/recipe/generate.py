@@ -6,15 +6,14 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
 from tfcli.errors import UsageError
+from tfcli.recipe import Section
 
 BeyondContext = Literal["stop", "slide", "extrapolate"]
 
 
 @dataclass(frozen=True)
-class GenerateSection:
+class GenerateSection(Section):
     """Sampling, beam search, and what `tfcli run` shows after training."""
-
-    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     prompts: tuple[str, ...] = ()
     """Prompts that `tfcli run` continues, fills or translates at the end. Without any, a decoder continues an empty
@@ -91,7 +90,5 @@ class GenerateSection:
 
     def __post_init__(self) -> None:
         if self.beam % self.beam_groups:
-            raise UsageError(
-                f"generate.beam = {self.beam} beams do not divide into generate.beam_groups = {self.beam_groups}",
-                "choose a beam that is a multiple of the groups",
-            )
+            problem = f"generate.beam = {self.beam} beams do not divide into generate.beam_groups = {self.beam_groups}"
+            raise UsageError(problem, "choose a beam that is a multiple of the groups")

@@ -1,6 +1,5 @@
 """From TOML, presets, ``--set`` and flags to one checked recipe."""
 
-import functools
 import json
 import re
 import shlex
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
+from tfcli.files import type_adapter
 from tfcli.outputs import reading_from
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.keys import key_meant
@@ -43,6 +43,8 @@ def build_recipe(*layers: Settings) -> Recipe:
     Raises:
         UsageError: an unknown key (naming the one that is meant), a wrong type, or a value out of range.
     """
+    from pydantic import ValidationError
+
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
@@ -51,21 +53,25 @@ def build_recipe(*layers: Settings) -> Recipe:
                     if value.get(name) is not None and value.get(other) is None:
                         merged.get("train", {}).pop(other, None)
                 if value.get("steps") is not None and value.get("epochs") is not None:
-                    shown = " and ".join(
-                        f"train.{name} = {shortened(repr(value[name]))}" for name in ("steps", "epochs")
-                    )
-                    raise UsageError(f"{shown} both say how long to train", "leave one of them out")
+                    raise _twice(f"train.{name} = {shortened(repr(value[name]))}" for name in ("steps", "epochs"))
             _put(merged, key, value)
     _refuse_unknown_keys(merged)
     for key, value in merged.items():
         _require_plain(key, value)
-    recipe = _validate(merged)
+    try:  # JSON mode lets arrays become tuples and yet never turns "3" into 3
+        recipe: Recipe = type_adapter(Recipe).validate_json(json.dumps(merged, default=str), strict=True)
+    except ValidationError as error:
+        raise _as_usage_error(error.errors()[0]) from error
     if "name" in merged and (not recipe.name or as_name(recipe.name) != recipe.name):
         raise UsageError(
             f"name = {shortened(recipe.name)!r} cannot be the name of a run",
             f"use letters, digits, '.', '_' and '-', {LONGEST_NAME} at most, and do not begin with a dot",
         )
     return recipe
+
+
+def _twice(lengths: Iterable[str]) -> UsageError:
+    return UsageError(f"{' and '.join(lengths)} both say how long to train", "leave one of them out")
 
 
 def as_name(text: str) -> str:
@@ -193,10 +199,7 @@ def typed_settings(
     for words, key, value in (*options, *((f"--set {shlex.quote(one)}", *_assigned(one)) for one in assignments)):
         section, dot, name = key.partition(".")
         given = {name: value} if dot else value
-        parts = (
-            {f"{section}.{name}": part for name, part in given.items()} if isinstance(given, Mapping) else {key: given}
-        )
-        for one, part in parts.items():
+        for one, part in _flat(section, given).items():
             if one in typed and values[one] != part:
                 problem = f"{shortened(typed[one])} and {shortened(words)} give {shortened(one)} two values"
                 raise UsageError(problem, "leave one of them out")
@@ -204,9 +207,13 @@ def typed_settings(
             values[one] = part
         _put(settings, section, given)
     if len(both := {"train.steps", "train.epochs"} & typed.keys()) == 2:
-        problem = f"{' and '.join(shortened(typed[key]) for key in sorted(both))} both say how long to train"
-        raise UsageError(problem, "leave one of them out")
+        raise _twice(shortened(typed[key]) for key in sorted(both))
     return settings, typed
+
+
+def _flat(key: str, value: Any) -> dict[str, Any]:
+    """What is set inside a section, each under its whole name; or the one value."""
+    return {f"{key}.{name}": one for name, one in value.items()} if isinstance(value, Mapping) else {key: value}
 
 
 def _assigned(assignment: str) -> tuple[str, Any]:
@@ -242,9 +249,8 @@ def _toml_value(key: str, text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     except ValueError as error:
-        raise UsageError(
-            f"{shortened(key)} = {shortened(text)} cannot be read: {error}", "give another value"
-        ) from error
+        problem = f"{shortened(key)} = {shortened(text)} cannot be read: {error}"
+        raise UsageError(problem, "give another value") from error
     if len(read) > 1:
         problem = f"--set {shortened(key)} has several lines, and more than one setting"
         raise UsageError(problem, "give each setting a --set of its own")
@@ -252,10 +258,10 @@ def _toml_value(key: str, text: str) -> Any:
 
 
 def _refuse_unknown_keys(settings: Mapping[str, Any]) -> None:
-    known = known_keys()
+    """As they stand in a file: what was meant is told with its section."""
+    known = {*known_keys(), *SECTIONS}
     for key, value in settings.items():
-        inner = {f"{key}.{name}": one for name, one in value.items()} if isinstance(value, Mapping) else {}
-        for name, given in (inner or ({} if key in SECTIONS else {key: value})).items():
+        for name, given in (_flat(key, value) or {key: value}).items():
             if name not in known:
                 said, meant = key_meant(name)
                 remedy = f"{said} {meant.name if meant else as_keys(name)}"
@@ -263,8 +269,8 @@ def _refuse_unknown_keys(settings: Mapping[str, Any]) -> None:
                     section, _, field = meant.name.rpartition(".")
                     text = shortened(json.dumps(meant.value or given, ensure_ascii=False, default=str))
                     text = meant.value if meant.value.isupper() or meant.value.isdigit() else text
-                    remedy += f": {field} = {text}{f' under [{section}]' if section else ''}"
-                    remedy += f" ({as_keys(field)} says more)"
+                    under = f" under [{section}]" if section else ""
+                    remedy += f": {field} = {text}{under} ({as_keys(field)} says more)"
                 raise UsageError(f"{shortened(name)!r} is not a recipe key", remedy)
 
 
@@ -286,24 +292,6 @@ def _require_plain(key: str, value: Any, depth: int = 1) -> None:
     elif isinstance(value, int) and abs(value) >= _LARGEST:
         shown = shortened(str(value) if value.bit_length() < 14_000 else hex(value))  # Python spells no longer ones
         raise UsageError(f"{key} = {shown} is out of range", f"it must be less than {_LARGEST}")
-
-
-@functools.cache  # building it takes longer than a hundred validations
-def _adapter() -> Any:
-    import pydantic
-
-    return pydantic.TypeAdapter(Recipe)
-
-
-def _validate(settings: Mapping[str, Any]) -> Recipe:
-    import pydantic
-
-    try:
-        # JSON mode lets arrays become tuples and yet never turns "3" into 3.
-        checked: Recipe = _adapter().validate_json(json.dumps(settings, default=str), strict=True)
-    except pydantic.ValidationError as error:
-        raise _as_usage_error(error.errors()[0]) from error
-    return checked
 
 
 _EXPECTED = {
@@ -338,14 +326,14 @@ def to_toml(recipe: Recipe) -> str:
     """The recipe as TOML. Settings that are None have no line, for TOML has no null; nor has a name that is none."""
     top = {f.name: getattr(recipe, f.name) for f in fields(recipe) if f.name not in SECTIONS}
     lines = [f"{name} = {_value(value)}" for name, value in top.items() if value or name != "name"]
-    for section in SECTIONS:
+    for section, kind in SECTIONS.items():
         settings = getattr(recipe, section)
         if recipe.is_imported and section in ("tokenizer", "data", "train"):
             continue  # these stages happened elsewhere
-        written = [(f.name, getattr(settings, f.name)) for f in fields(settings)]
-        if section in ("check", "result", "inspect", "origin") and settings == SECTIONS[section]():
+        if section in ("check", "result", "inspect", "origin") and settings == kind():
             continue
-        lines += ["", f"[{section}]", *(f"{name} = {_value(value)}" for name, value in written if value is not None)]
+        written = {name: value for name, value in vars(settings).items() if value is not None}
+        lines += ["", f"[{section}]", *(f"{name} = {_value(value)}" for name, value in written.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, Unit
 
 from tfcli.errors import UsageError
+from tfcli.recipe import Section
 
 Architecture = Literal["decoder", "encoder", "encoder-decoder"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
@@ -37,10 +38,12 @@ JOINED_TO_EMBEDDINGS: frozenset[Positions] = frozenset({"sinusoidal", "learned"}
 
 
 @dataclass(frozen=True)
-class ModelSection:
-    """Sizes and variants of one model; every combination that is accepted works."""
+class ModelSection(Section):
+    """Sizes and variants of one model; every combination that is accepted works.
 
-    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
+    Raises:
+        UsageError: a combination has no meaning; names its settings with their values, and the reason.
+    """
 
     architecture: Architecture = "decoder"
     """decoder: next-token model. encoder: masked-token model. encoder-decoder: source to target."""
@@ -219,8 +222,9 @@ class ModelSection:
     """Standard deviation of the initial weights, where `initialization` uses one."""
 
     def __post_init__(self) -> None:
-
-        check_model(self)
+        for rules in (_heads, _scores, _positions, _embeddings, _norms, _sides):
+            for problem, remedy in rules(self):
+                raise UsageError(problem, remedy)
 
     @property
     def decoder_layers(self) -> int:
@@ -323,118 +327,73 @@ Refusal = tuple[str, str]
 """What is wrong, and the remedy."""
 
 
-def check_model(model: "ModelSection") -> None:
-    """Refuse the first combination that has no meaning.
-
-    Raises:
-        UsageError: names the settings with their values, the reason and the remedy.
-    """
-    for rules in (_heads, _scores, _positions, _embeddings, _norms, _sides):
-        for problem, remedy in rules(model):
-            raise UsageError(problem, remedy)
-
-
 def _heads(model: "ModelSection") -> Iterator[Refusal]:
     if model.head_dim is None and model.d_model % model.num_heads:
-        yield (
-            f"model.d_model = {model.d_model} is not divisible by model.num_heads = {model.num_heads}",
-            "choose a multiple, or set model.head_dim",
-        )
+        problem = f"model.d_model = {model.d_model} is not divisible by model.num_heads = {model.num_heads}"
+        yield problem, "choose a multiple, or set model.head_dim"
     if model.num_heads % model.kv_heads:
-        yield (
-            f"model.num_heads = {model.num_heads} is not divisible by model.num_kv_heads = {model.kv_heads}",
-            "let each key-value head serve equally many query heads",
-        )
+        problem = f"model.num_heads = {model.num_heads} is not divisible by model.num_kv_heads = {model.kv_heads}"
+        yield problem, "let each key-value head serve equally many query heads"
 
 
 def _scores(model: "ModelSection") -> Iterator[Refusal]:
     if model.attention_score == "additive" and model.positions == "rotary":
-        yield (
-            "Rotary positions show in dot products, and model.attention_score = 'additive' takes none",
-            "choose other model.positions, or model.attention_score = 'scaled_dot'",
-        )
+        problem = "Rotary positions show in dot products, and model.attention_score = 'additive' takes none"
+        yield problem, "choose other model.positions, or model.attention_score = 'scaled_dot'"
     if model.attention_score != "parameter_free":
         return
     if model.kv_heads != model.num_heads or model.size_per_head * model.num_heads != model.d_model:
-        yield (
-            "Parameter-free attention has no projections that could change a size",
-            "leave model.num_kv_heads and model.head_dim out",
-        )
+        problem = "Parameter-free attention has no projections that could change a size"
+        yield problem, "leave model.num_kv_heads and model.head_dim out"
     if model.query_key_norm:
-        yield (
-            "Parameter-free attention has no queries and keys of its own to normalise",
-            "leave model.query_key_norm out",
-        )
+        problem = "Parameter-free attention has no queries and keys of its own to normalise"
+        yield problem, "leave model.query_key_norm out"
     if model.attention_bias or model.attention_output_bias:
-        yield (
-            "Parameter-free attention has no projections, and so no biases",
-            "leave model.attention_bias and model.attention_output_bias out",
-        )
+        problem = "Parameter-free attention has no projections, and so no biases"
+        yield problem, "leave model.attention_bias and model.attention_output_bias out"
 
 
 def _positions(model: "ModelSection") -> Iterator[Refusal]:
-
     positions = model.positions
     if positions == "rotary":
         yield from _rotation(model)
     takers = {
-        "position_merge": JOINED_TO_EMBEDDINGS,
-        "position_offset": JOINED_TO_EMBEDDINGS,
-        "position_dim": JOINED_TO_EMBEDDINGS | {"rotary"},
-        "position_layout": {"sinusoidal", "rotary"},
-        "position_base": {"sinusoidal", "rotary"},
-        "position_scaling": {"sinusoidal", "rotary"},
-        "position_scaling_kind": {"rotary"},
-        "position_trained_len": {"rotary"},
-        "position_low_turns": {"rotary"},
-        "position_high_turns": {"rotary"},
-        "position_gain": {"rotary"},
-        "position_buckets": {"t5"},
-        "position_max_distance": {"t5"},
+        "merge offset": JOINED_TO_EMBEDDINGS,
+        "dim": JOINED_TO_EMBEDDINGS | {"rotary"},
+        "layout base scaling": {"sinusoidal", "rotary"},
+        "scaling_kind trained_len low_turns high_turns gain": {"rotary"},
+        "buckets max_distance": {"t5"},
     }
-    for name, who in takers.items():
-        if positions not in who and _is_set(model, name):
-            yield (
-                f"model.{name} = {getattr(model, name)!r} says nothing about model.positions = {positions!r}",
-                f"leave it out, or choose {' or '.join(sorted(who))} positions",
-            )
+    for names, who in takers.items():
+        for given in (_given(model, f"position_{name}") for name in names.split()):
+            if given and positions not in who:
+                problem = f"{given} says nothing about model.positions = {positions!r}"
+                yield problem, f"leave it out, or choose {' or '.join(sorted(who))} positions"
     if model.position_dim is not None and positions != "rotary" and model.position_merge != "concat":
-        yield (
-            f"model.position_dim = {model.position_dim} is for concatenated positions",
-            "leave it out, or set model.position_merge = 'concat'",
-        )
+        problem = f"model.position_dim = {model.position_dim} is for concatenated positions"
+        yield problem, "leave it out, or set model.position_merge = 'concat'"
     if model.concatenated_size >= model.d_model:
-        yield (
-            f"model.position_dim = {model.concatenated_size} leaves tokens nothing of model.d_model = {model.d_model}",
-            "choose less",
-        )
+        problem = f"model.position_dim = {model.concatenated_size} leaves tokens nothing of model.d_model ="
+        yield f"{problem} {model.d_model}", "choose less"
     if positions == "sinusoidal" and model.layout == "halves" and model.position_size % 2:
-        yield (
-            f"Half sines and half cosines need an even size, and {model.position_size} is odd",
-            "choose an even one, or model.position_layout = 'interleaved'",
-        )
+        problem = f"Half sines and half cosines need an even size, and {model.position_size} is odd"
+        yield problem, "choose an even one, or model.position_layout = 'interleaved'"
     if positions == "t5":
         yield from _buckets(model)
 
 
 def _rotation(model: "ModelSection") -> Iterator[Refusal]:
     if model.position_dim is None and model.size_per_head % 2:
-        yield (
-            f"Rotary positions turn pairs of dimensions, and the head size {model.size_per_head} is odd",
-            "choose an even model.head_dim, or model.positions = 'sinusoidal'",
-        )
+        problem = f"Rotary positions turn pairs of dimensions, and the head size {model.size_per_head} is odd"
+        yield problem, "choose an even model.head_dim, or model.positions = 'sinusoidal'"
     if model.turned_size % 2 or model.turned_size > model.size_per_head:
-        yield (
-            f"model.position_dim = {model.turned_size} of a head of {model.size_per_head} cannot be turned in pairs",
-            "choose an even number of at most the head size",
-        )
+        problem = f"model.position_dim = {model.turned_size} of a head of {model.size_per_head}"
+        yield f"{problem} cannot be turned in pairs", "choose an even number of at most the head size"
     kind = model.position_scaling_kind
     for name in ("position_trained_len", "position_low_turns", "position_high_turns"):
-        if kind not in ("llama3", "yarn") and _is_set(model, name):
-            yield (
-                f"model.{name} = {getattr(model, name)!r} says nothing about model.position_scaling_kind = {kind!r}",
-                "leave it out, or choose 'llama3' or 'yarn'",
-            )
+        if kind not in ("llama3", "yarn") and (given := _given(model, name)):
+            problem = f"{given} says nothing about model.position_scaling_kind = {kind!r}"
+            yield problem, "leave it out, or choose 'llama3' or 'yarn'"
     low, high = model.turns
     if kind in ("llama3", "yarn") and low >= high:
         yield f"model.position_low_turns = {low:g} is not below {high:g} high ones", "choose fewer"
@@ -445,7 +404,7 @@ def _rotation(model: "ModelSection") -> Iterator[Refusal]:
 def _buckets(model: "ModelSection") -> Iterator[Refusal]:
     buckets = model.position_buckets
     if buckets % 2 and model.architecture != "decoder":
-        yield (f"model.position_buckets = {buckets} cannot be halved between before and after", "choose an even number")
+        yield f"model.position_buckets = {buckets} cannot be halved between before and after", "choose an even number"
     if model.position_max_distance <= buckets // 2:
         yield (
             f"model.position_max_distance = {model.position_max_distance} lies within the {buckets // 2} distances "
@@ -462,15 +421,11 @@ def _embeddings(model: "ModelSection") -> Iterator[Refusal]:
             "set model.tie_embeddings = false",
         )
     if model.token_types and model.architecture != "encoder":
-        yield (
-            f"model.token_types = {model.token_types} tells segments of an encoder's text apart",
-            "leave it out, or choose model.architecture = 'encoder'",
-        )
+        problem = f"model.token_types = {model.token_types} tells segments of an encoder's text apart"
+        yield problem, "leave it out, or choose model.architecture = 'encoder'"
     if model.head == "none" and model.architecture != "encoder":
-        yield (
-            f"model.head = 'none' leaves a {model.architecture} without predictions to generate from",
-            "choose 'linear' or 'transform'",
-        )
+        problem = f"model.head = 'none' leaves a {model.architecture} without predictions to generate from"
+        yield problem, "choose 'linear' or 'transform'"
     if model.head == "none" and (model.head_bias or model.scale_logits):
         yield "model.head = 'none' has no logits", "leave model.head_bias and model.scale_logits out"
 
@@ -480,10 +435,8 @@ def _norms(model: "ModelSection") -> Iterator[Refusal]:
         why = "rmsnorm subtracts no mean" if model.norm == "rmsnorm" else "model.norm_affine is off"
         yield f"model.norm_bias = true adds a bias, and {why}", "leave it out"
     if model.parallel_residual and model.norm_placement == "post":
-        yield (
-            "With model.parallel_residual two sublayers share a sum, and model.norm_placement = 'post' norms each",
-            "choose 'pre'",
-        )
+        problem = "With model.parallel_residual two sublayers share a sum, and model.norm_placement = 'post' norms each"
+        yield problem, "choose 'pre'"
     if model.parallel_residual and model.architecture == "encoder-decoder":
         yield (
             "model.parallel_residual puts attention and feed-forward side by side, and a decoder's layer has "
@@ -496,13 +449,13 @@ def _sides(model: "ModelSection") -> Iterator[Refusal]:
     if model.architecture == "encoder-decoder":
         return
     if model.num_decoder_layers is not None:
-        yield (
-            f"model.num_decoder_layers = {model.num_decoder_layers} is for an encoder-decoder",
-            "set model.num_layers instead",
-        )
+        problem = f"model.num_decoder_layers = {model.num_decoder_layers} is for an encoder-decoder"
+        yield problem, "set model.num_layers instead"
     if not model.share_embeddings:
         yield f"A {model.architecture} has one side, so model.share_embeddings says nothing", "leave it out"
 
 
-def _is_set(model: Any, name: str) -> bool:
-    return getattr(model, name) != next(f.default for f in fields(model) if f.name == name)
+def _given(model: "ModelSection", name: str) -> str:
+    """The setting as it is written; empty where it is left at its default."""
+    value = getattr(model, name)
+    return "" if value == getattr(ModelSection, name) else f"model.{name} = {value!r}"

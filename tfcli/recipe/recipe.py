@@ -6,6 +6,7 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 from annotated_types import Ge, Gt, Le, Unit
 
 from tfcli.errors import UsageError
+from tfcli.recipe import Section
 from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.model import ModelSection
@@ -13,10 +14,8 @@ from tfcli.recipe.train import TrainSection
 
 
 @dataclass(frozen=True)
-class CheckSection:
+class CheckSection(Section):
     """Limits that `tfcli run --check` demands of the trained model's evaluation."""
-
-    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     max_loss: Annotated[float, Gt(0), Unit("nats")] | None = None
     """Largest validation loss, nats a token."""
@@ -35,10 +34,8 @@ class CheckSection:
 
 
 @dataclass(frozen=True)
-class ResultSection:
+class ResultSection(Section):
     """What the recipe reached when it was written: for the reader, never used."""
-
-    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     reached: str = ""
     """The figures that it reached."""
@@ -54,10 +51,8 @@ class ResultSection:
 
 
 @dataclass(frozen=True)
-class InspectSection:
+class InspectSection(Section):
     """An attention table and the positional encoding, shown at the end of a recipe."""
-
-    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     attention: str | None = None
     """The text whose attention is shown. None: no table."""
@@ -78,10 +73,8 @@ class InspectSection:
 
 
 @dataclass(frozen=True)
-class OriginSection:
+class OriginSection(Section):
     """What `tfcli import` read. It stands in place of the stages, which happened elsewhere."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic, never changed)
 
     source: str = ""
     """The folder, or hf:owner/name, as it was given."""
@@ -99,10 +92,8 @@ class OriginSection:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Section):
     """One job, from text to a trained model and what is shown of it."""
-
-    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     name: str = ""
     """A short name, used for the run directory: letters, digits, `.`, `_`, `-`; 100 at most."""
@@ -121,42 +112,34 @@ class Recipe:
     origin: OriginSection = field(default_factory=OriginSection)
 
     def __post_init__(self) -> None:
-        context = self.train.context
-        if context is not None and context > self.model.max_seq_len:
-            raise UsageError(
-                f"train.context = {context} is longer than model.max_seq_len = {self.model.max_seq_len}",
-                "shorten train.context or raise model.max_seq_len",
-            )
-        tokens, needed = self.train.batch_tokens, self.context
-        if tokens is not None and tokens < needed and self.model.architecture != "encoder-decoder":
-            raise UsageError(
-                f"train.batch_tokens = {tokens} cannot hold one window of train.context = {needed} tokens",
-                f"raise train.batch_tokens to {needed} or more, or shorten train.context",
-            )
-        if self.train.windows is not None and self.model.architecture == "encoder-decoder":
-            raise UsageError(
-                f"train.windows = {self.train.windows!r} says how text is cut, and an encoder-decoder reads pairs",
-                "leave train.windows out",
-            )
-        average, keep = self.train.average_checkpoints, self.train.keep_checkpoints
+        model, data, train = self.model, self.data, self.train
+        context = train.context
+        if context is not None and context > model.max_seq_len:
+            problem = f"train.context = {context} is longer than model.max_seq_len = {model.max_seq_len}"
+            raise UsageError(problem, "shorten train.context or raise model.max_seq_len")
+        tokens, needed = train.batch_tokens, self.context
+        if tokens is not None and tokens < needed and model.architecture != "encoder-decoder":
+            problem = f"train.batch_tokens = {tokens} cannot hold one window of train.context = {needed} tokens"
+            raise UsageError(problem, f"raise train.batch_tokens to {needed} or more, or shorten train.context")
+        if train.windows is not None and model.architecture == "encoder-decoder":
+            problem = f"train.windows = {train.windows!r} says how text is cut, and an encoder-decoder reads pairs"
+            raise UsageError(problem, "leave train.windows out")
+        average, keep = train.average_checkpoints, train.keep_checkpoints
         if average == 1:
             raise UsageError("train.average_checkpoints = 1 averages nothing", "set 0, or 2 and more")
         if average > keep:
-            raise UsageError(
-                f"train.average_checkpoints = {average} is more than train.keep_checkpoints = {keep}",
-                f"keep {average} or more",
-            )
-        if average > 1 and not self.train.save_every:
+            problem = f"train.average_checkpoints = {average} is more than train.keep_checkpoints = {keep}"
+            raise UsageError(problem, f"keep {average} or more")
+        if average > 1 and not train.save_every:
             raise UsageError(
                 f"train.average_checkpoints = {average} needs several checkpoints, and train.save_every = 0 makes one",
                 "set train.save_every",
             )
-        if self.data.split == "file" and self.data.validation is None:
+        if data.split == "file" and data.validation is None:
             raise UsageError("data.split = 'file' needs data.validation", "name the file of the validation part")
-        if self.data.validation is not None and self.data.split in ("hash", "tail"):
-            raise UsageError(
-                f"data.validation names a file, but data.split = {self.data.split!r}", "leave one of the two out"
-            )
+        if data.validation is not None and data.split in ("hash", "tail"):
+            problem = f"data.validation names a file, but data.split = {data.split!r}"
+            raise UsageError(problem, "leave one of the two out")
 
     @property
     def context(self) -> int:

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
+from tfcli.recipe import Section
+
 Schedule = Literal["cosine", "linear", "inverse_sqrt", "constant", "wsd"]
 Optimizer = Literal["adamw", "muon"]
 Decayed = Literal["matrices", "linear", "all"]
@@ -25,10 +27,8 @@ computes."""
 
 
 @dataclass(frozen=True)
-class TrainSection:
+class TrainSection(Section):
     """Steps, batches, optimizer, schedule, evaluation and checkpoints."""
-
-    __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 (read by pydantic, never changed)
 
     steps: Annotated[int, Ge(1), Unit("steps")] = 1000
     """Optimizer updates."""
