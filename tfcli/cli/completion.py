@@ -1,55 +1,12 @@
 """``tfcli completion``: what makes a shell complete commands, options, keys and names."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from tfcli.console.options import command
 from tfcli.console.terminal import Terminal
-
-# The shell asks `tfcli` with the line up to the cursor; __main__.py answers before it loads the commands.
-_SCRIPTS = {
-    "bash": r"""
-_tfcli() {
-    local line="${COMP_LINE:0:COMP_POINT}"
-    local word="${line##*[[:space:]]}"
-    mapfile -t COMPREPLY < <(_TFCLI_COMPLETE=bash "$1" "$line" 2>/dev/null)
-    # What stands before the last = or : is no part of the word for bash.
-    COMPREPLY=("${COMPREPLY[@]#"${word%"$2"}"}")
-    [[ ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace
-}
-complete -o default -F _tfcli tfcli
-""",
-    "zsh": r"""
-_tfcli() {
-    local line value
-    local -a ready begun
-    for line in "${(@f)$(_TFCLI_COMPLETE=zsh "${words[1]}" "${(j: :)words[1,CURRENT]}" 2>/dev/null)}"; do
-        value="${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}"
-        case "$line" in
-            '') ;;
-            *[=/]$'\t'*) begun+=("$value") ;;
-            *) ready+=("$value") ;;
-        esac
-    done
-    (( $#ready + $#begun )) || { _files; return }
-    _describe value ready -- begun -S ''
-}
-(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
-compdef _tfcli tfcli
-""",
-    "fish": r"""
-function __tfcli
-    set -l found (env _TFCLI_COMPLETE=fish tfcli (commandline -cp | string collect) 2>/dev/null)
-    if count $found >/dev/null
-        string join \n -- $found
-    else
-        __fish_complete_path (commandline -ct)
-    end
-end
-complete -c tfcli -f -k -a '(__tfcli)'
-""",
-}
 
 
 @command
@@ -68,4 +25,5 @@ def completion(
       tfcli completion zsh >> ~/.zshrc
       tfcli completion fish > ~/.config/fish/completions/tfcli.fish
     """
-    terminal.text(_SCRIPTS[shell].strip())
+    # The shell asks `tfcli` with the line up to the cursor; __main__.py answers before it loads the commands.
+    terminal.write(Path(__file__).with_name(f"completion.{shell}").read_text(encoding="utf-8"))

@@ -76,7 +76,10 @@ app.command("evaluate")(evaluate)
 app.command("embed")(embed)
 app.add_typer(group("tfcli.cli.inspect:inspect_app", "Look inside a model, with or without a run."), name="inspect")
 app.add_typer(
-    group("tfcli.cli.explain:explain_app", "Go through a computation step by step, with every matrix."),
+    group(
+        "tfcli.inspection.explain.command:attention masking positions layer decoding",
+        "Go through a computation step by step, with every matrix.",
+    ),
     name="explain",
 )
 app.command("explore")(explore)

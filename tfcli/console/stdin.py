@@ -5,9 +5,8 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO
 
 from tfcli.console.terminal import Terminal
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
@@ -15,26 +14,30 @@ from tfcli.outputs import about
 
 LONGEST = 1 << 20
 """Bytes of a line. A million is a novel; without a limit, a pipe without line ends would fill the memory."""
+_LARGEST = 64 << 20
+"""Bytes of one text. Without a limit, a pipe that never ends would fill the memory."""
 _CHUNK = 1 << 16
 
+Line = tuple[str, str]
+"""A line of text behind its place, such as "line 7 of prompts.txt"; the place of an argument is empty."""
+Require = Callable[[str], None]
+"""Raises what is wrong with a prompt."""
 
-class _Stream(Protocol):
-    def read1(self, size: int, /) -> bytes: ...
 
-
-def lines_as_they_come(stream: BinaryIO, where: str) -> Iterator[tuple[str, str] | None]:
+def lines_as_they_come(stream: Any, where: str) -> Iterator[Line | None]:
     """Each line without its end, behind its place, such as "line 7 on stdin"; blank ones are passed over.
 
     None comes wherever the next line has to be waited for, so that what came before can be dealt with.
 
     Args:
+        stream: of bytes, with `read1`.
         where: follows the number of a line: "on stdin", "of prompts.txt".
 
     Raises:
         BrokenInputError: a line is not valid UTF-8, or longer than `LONGEST` bytes.
     """
     rest, number = b"", 0
-    while chunk := cast(_Stream, stream).read1(_CHUNK):
+    while chunk := stream.read1(_CHUNK):
         *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             number += 1
@@ -64,7 +67,7 @@ def capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _line(line: bytes, number: int, where: str) -> Iterator[tuple[str, str]]:
+def _line(line: bytes, number: int, where: str) -> Iterator[Line]:
     place = f"line {number} {where}"
     if len(line) > LONGEST:
         raise BrokenInputError(f"{capitalized(place)} is longer than {LONGEST:,} bytes", "break it into lines")
@@ -76,18 +79,14 @@ def _line(line: bytes, number: int, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _has_more(stream: BinaryIO) -> bool:
-    """Whether reading on would not wait. What is no file of the system, such as a test's, never does; of a pipe of
-    Windows nothing is known, and each piece is answered as it comes."""
+    """Whether reading on would not wait. What is no file of the system never does; of a pipe of Windows it is not
+    known, and each piece is answered as it comes."""
     if sys.platform == "win32":
         return False
     try:
         return bool(select.select([stream], [], [], 0)[0])
     except (OSError, ValueError):
         return True
-
-
-_LARGEST = 64 << 20
-"""Bytes of one text. Without a limit, a pipe that never ends would fill the memory."""
 
 
 def read_arguments(values: list[str] | None, what: str) -> list[str]:
@@ -105,9 +104,7 @@ def read_text(value: str) -> str:
 
 def read_lines() -> Iterator[str]:
     """The lines of stdin, as they come, without their ends; empty lines are passed over."""
-    for line in lines_as_they_come(_stdin(), "on stdin"):
-        if line is not None:
-            yield line[1]
+    yield from (line[1] for line in lines_as_they_come(_stdin(), "on stdin") if line)
 
 
 def read_typed() -> bytes:
@@ -140,18 +137,6 @@ def _stdin() -> BinaryIO:
     return sys.stdin.buffer
 
 
-Require = Callable[[str], None]
-"""Raises what is wrong with a prompt."""
-
-
-@dataclass(frozen=True)
-class _Prompt:
-    """A prompt and its place, such as "line 7 of prompts.txt"; empty for an argument."""
-
-    text: str
-    place: str = ""
-
-
 def argument_batches(prompts: Sequence[str], require: Require, size: int) -> Iterator[list[str]]:
     """Batches of what is given on the command line; `-` stands for the lines of stdin.
 
@@ -179,7 +164,7 @@ def file_batches(file: Path, require: Require, size: int) -> Iterator[list[str]]
     if not file.is_file():
         yield from _batches(_checked(_of_file(file), require, BrokenInputError), size)
         return
-    if not sum(prompt is not None for prompt in _checked(_of_file(file), require, UsageError)):
+    if not sum(map(bool, _checked(_of_file(file), require, UsageError))):
         raise UsageError(f"{file} holds no prompt", "write a prompt a line")
     yield from _batches(_of_file(file), size)
 
@@ -204,16 +189,15 @@ def asked_batches(terminal: Terminal) -> Iterator[list[str]]:
         yield [prompt]
 
 
-def _of_arguments(prompts: Sequence[str], require: Require) -> Iterator[_Prompt | None]:
+def _of_arguments(prompts: Sequence[str], require: Require) -> Iterator[Line | None]:
     for prompt in prompts:
         if prompt == "-":
-            lines = _of_lines(sys.stdin.buffer, "on stdin")
-            yield from _checked(lines, require, BrokenInputError)
+            yield from _checked(lines_as_they_come(sys.stdin.buffer, "on stdin"), require, BrokenInputError)
         else:
-            yield _Prompt(prompt)
+            yield "", prompt
 
 
-def _of_file(file: Path) -> Iterator[_Prompt | None]:
+def _of_file(file: Path) -> Iterator[Line | None]:
     try:
         opened = file.open("rb")
     except FileNotFoundError as error:
@@ -221,54 +205,44 @@ def _of_file(file: Path) -> Iterator[_Prompt | None]:
     except OSError as error:
         raise UsageError(f"Cannot read {file}: {error.strerror}", "check its permissions") from error
     with opened:
-        for prompt in _of_lines(opened, f"of {file}"):
-            yield _of_record(prompt) if prompt and file.suffix == ".jsonl" else prompt
+        for line in lines_as_they_come(opened, f"of {file}"):
+            yield _of_record(*line) if line and file.suffix == ".jsonl" else line
 
 
-def _of_lines(stream: BinaryIO, where: str) -> Iterator[_Prompt | None]:
-    for line in lines_as_they_come(stream, where):
-        yield None if line is None else _Prompt(line[1], line[0])
-
-
-def _of_record(line: _Prompt) -> _Prompt:
-    """The prompt of a line of JSON.
-
-    Raises:
-        BrokenInputError: it is no JSON, or has no text of that name.
-    """
-    where = capitalized(line.place)
+def _of_record(place: str, line: str) -> Line:
+    """The prompt of a line of JSON."""
+    problem = "is not valid JSON"
     try:
-        record = json.loads(line.text)
-    except (ValueError, RecursionError) as error:
-        raise BrokenInputError(f"{where} is not valid JSON", 'write {"prompt": "…"} a line') from error
-    if not isinstance(record, dict) or not isinstance(prompt := record.get("prompt"), str):
-        raise BrokenInputError(f'{where} has no text under "prompt"', 'write {"prompt": "…"} a line')
-    return _Prompt(prompt, line.place)
+        record = json.loads(line)
+        problem = 'has no text under "prompt"'
+        if isinstance(prompt := record["prompt"], str):
+            return place, prompt
+    except (ValueError, RecursionError, LookupError, TypeError):
+        pass
+    raise BrokenInputError(f"{capitalized(place)} {problem}", 'write {"prompt": "…"} a line')
 
 
-def _checked(prompts: Iterable[_Prompt | None], require: Require, kind: type[TfcliError]) -> Iterator[_Prompt | None]:
+def _checked(lines: Iterable[Line | None], require: Require, kind: type[TfcliError]) -> Iterator[Line | None]:
     """The same, up to one that does not fit; that is told with its place."""
-    for prompt in prompts:
-        if prompt is not None:
-            try:
-                require(prompt.text)
-            except TfcliError as error:
-                problem = error.problem[:1].lower() + error.problem[1:]
-                broken = isinstance(error, BrokenInputError)
-                raise (BrokenInputError if broken else kind)(
-                    f"{capitalized(prompt.place)}: {problem}", error.remedy
-                ) from error
-        yield prompt
+    for line in lines:
+        place, text = line or ("", "")
+        try:
+            if line:
+                require(text)
+        except TfcliError as error:
+            problem = f"{capitalized(place)}: {error.problem[:1].lower()}{error.problem[1:]}"
+            raise (BrokenInputError if isinstance(error, BrokenInputError) else kind)(problem, error.remedy) from error
+        yield line
 
 
-def _batches(prompts: Iterable[_Prompt | None], size: int) -> Iterator[list[str]]:
+def _batches(lines: Iterable[Line | None], size: int) -> Iterator[list[str]]:
     """As many as are there, `size` at most. What came before a bad line is handed on before the line is told."""
     batch: list[str] = []
     try:
-        for prompt in prompts:
-            if prompt is not None:
-                batch.append(prompt.text)
-            if batch and (prompt is None or len(batch) == size):
+        for line in lines:
+            if line:
+                batch.append(line[1])
+            if batch and (line is None or len(batch) == size):
                 yield batch
                 batch = []
     except TfcliError:

@@ -74,13 +74,16 @@ def _parameter(found: Any) -> Parameter:
 
 
 def group(place: str, help_text: str) -> typer.Typer:
-    """A group that stands for the Typer app at `place` ("module:name") until a command of it is needed, so that
-    `tfcli --help` need not know them all."""
+    """A group that stands for the Typer app at `place` ("module:name"), or for the commands that are named there
+    ("module:one another"), until one of them is needed, so that `tfcli --help` need not know them all."""
 
     def app() -> typer.Typer:
-        module, _, name = place.partition(":")
-        found: typer.Typer = getattr(import_module(module), name)
-        return found
+        module, _, names = place.partition(":")
+        found = [getattr(import_module(module), name) for name in names.split()]
+        app = found.pop() if isinstance(found[0], typer.Typer) else typer.Typer()
+        for one in found:
+            app.command()(one)
+        return app
 
     if TyperGroup is None:
         whole = typer.Typer(help=help_text, no_args_is_help=True, add_completion=False)
