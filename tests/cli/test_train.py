@@ -63,7 +63,7 @@ def recipe_of(words: str) -> Recipe:
     typed = typer.main.get_command(app).commands["train"].make_context("train", shlex.split(words)).params
     given = {name: [*value] if isinstance(value, tuple) else value for name, value in typed.items() if name in OPTIONS}
     given = {name: value for name, value in given.items() if value not in (None, [])}
-    return recipe_from(Asked(given), init=typed["init"])
+    return recipe_from(Asked(**given), init=typed["init"])
 
 
 def test_everyday_options_are_recipe_keys(folder: Path):

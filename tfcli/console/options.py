@@ -20,6 +20,7 @@ from tfcli.console.settings import (
     SEED_HELP,
     THREADS_HELP,
     Asked,
+    flag_of,
     option_parameters,
     recipe_from,
     with_vocabulary,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from tfcli.draw.tables import CsvTable
     from tfcli.recipe.model import ModelSection, WeightPrecision
     from tfcli.runs.load import LoadedRun
-
 
 _output = functools.partial(typer.Option, rich_help_panel=OUTPUT)
 
@@ -137,11 +137,11 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         else:
             inside = [] if name == "terminal" else [parameter]
         if inside and inside != [parameter]:
-            groups[name] = _asked if kind is Asked else kind, [one.name for one in inside]
+            groups[name] = kind, [one.name for one in inside]
         own += map(_never_empty, inside)
     infos = {p.name: get_args(p.annotation)[1] for p in own}
     flags = {name: info.default for name, info in infos.items() if type(info) is not _ARGUMENT}
-    options = [flag if isinstance(flag, str) else f"--{name.replace('_', '-')}" for name, flag in flags.items()]
+    options = [flag if isinstance(flag, str) else flag_of(name) for name, flag in flags.items()]
 
     @functools.wraps(function)
     def wrapper(**values: Any) -> None:
@@ -151,15 +151,12 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             warnings.showwarning = functools.partial(_remark, terminal, warnings.showwarning)
             began = time.perf_counter()
             for name, value in values.items():
-                _require_utf8(value)
+                _refuse_surrogates(value)
                 if isinstance(value, int) and abs(value) >= _LARGEST:  # fits into no machine's word
-                    shown = f"--{name.replace('_', '-')} {shortened(str(value))}"
-                    raise UsageError(f"{shown} is out of range", "give a number below 2^63")
+                    problem = f"{flag_of(name)} {shortened(str(value))} is out of range"
+                    raise UsageError(problem, "give a number below 2^63")
             try:
-                for name, value in _runs_meant(terminal, infos, values).items():
-                    values[name] = value
-                    if isinstance(value, Path):
-                        _note_old_import(terminal, value)
+                values |= _runs_meant(terminal, infos, values)
                 describe(_given(values, "run"), _given(values, "text"))
                 refuse_unknown_keys(values.get("assignments") or (), options)
                 for name, (made_of, names) in groups.items():
@@ -177,13 +174,12 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-def _asked(**values: Any) -> Asked:
-    return Asked({name: value for name, value in values.items() if value not in (None, [])})
+def _each(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
 
 
 def _given(values: Mapping[str, Any], name: str) -> str:
-    given = values.get(name) or values.get(f"{name}s") or ()
-    return " · ".join(map(str, given if isinstance(given, list | tuple) else [given]))
+    return " · ".join(map(str, _each(values.get(name) or values.get(f"{name}s") or ())))
 
 
 def _name_files(terminal: Terminal) -> None:
@@ -220,31 +216,29 @@ def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _runs_meant(terminal: Terminal, infos: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The paths of all values that name runs, before anything is loaded that takes long.
-
-    Raises:
-        UsageError: a value names no run; says what runs there are, or the command that was meant. Or --out would take
-            the name that means the last run, or hide that.
-    """
+    """The paths of all values that name runs, before anything is loaded that takes long. A value that names none is
+    refused with the runs there are, or with the command that was meant."""
     from tfcli.runs.finding import LAST, is_run
 
     found: dict[str, Any] = {}
     for name, info in infos.items():
         kinds, value = (info.metavar or "").split("|"), values[name]
         names_run = kinds[-1].startswith("RUN")
-        if value is not None and name == "out":
+        if value is None or not (names_run or name == "out"):
+            continue
+        if name == "out":
             _refuse_last(value, new_run=names_run)
-        elif value is not None and names_run:
-            beside = [one for one in infos if one != name and {type(info), type(infos[one])} == {_ARGUMENT}]
-            given = [values[other] for other in beside]
-            texts = [str(text) for one in given for text in (one if isinstance(one, list) else [one]) if text]
-            reads = any(word in (infos[one].metavar or "") for one in beside for word in ("TEXT", "PROMPT"))
-            is_text = reads and not texts and isinstance(value, Path) and " " in str(value)
-            if is_text and not os.path.lexists(value) and not is_run(value) and is_run(Path(LAST)):
-                raise behind(value, LAST)
-            is_list = isinstance(value, list)
-            paths = [_run_meant(terminal, path, kinds, texts) for path in (value if is_list else [value])]
-            found[name] = paths if is_list else paths[0]
+            continue
+        beside = [one for one in infos if one != name and {type(info), type(infos[one])} == {_ARGUMENT}]
+        texts = [str(text) for one in beside for text in _each(values[one]) if text]
+        reads = any(word in (infos[one].metavar or "") for one in beside for word in ("TEXT", "PROMPT"))
+        is_text = reads and not texts and isinstance(value, Path) and " " in str(value)
+        if is_text and not os.path.lexists(value) and not is_run(value) and is_run(Path(LAST)):
+            raise behind(value, LAST)
+        paths = [_run_meant(terminal, path, kinds, texts) for path in _each(value)]
+        found[name] = paths if isinstance(value, list) else paths[0]
+        if isinstance(value, Path):
+            _note_old_import(terminal, paths[0])
     return found
 
 
@@ -287,14 +281,11 @@ def _note_old_import(terminal: Terminal, path: Path) -> None:
         )
 
 
-def _require_utf8(value: Any) -> None:
+def _refuse_surrogates(value: Any) -> None:
     """Refuse bytes that are no text: they could be written into no recipe, no manifest and no JSON."""
-    for text in value if isinstance(value, list) else [value]:
-        if isinstance(text, str | Path):
-            try:
-                str(text).encode()
-            except UnicodeEncodeError:
-                raise UsageError(f"{str(text)!a} is not valid UTF-8", "write or rename it in UTF-8") from None
+    for text in map(str, _each(value)):
+        if text.encode(errors="replace").decode() != text:
+            raise UsageError(f"{text!a} is not valid UTF-8", "write or rename it in UTF-8")
 
 
 def use_threads(threads: int) -> None:
@@ -328,29 +319,19 @@ def first_given(options: Mapping[str, Any]) -> str | None:
 
 Position = Annotated[
     int | None,
-    typer.Option(
-        "--position",
-        min=0,
-        help="Position to look at, from 0.",
-        show_default="the last, or the first mask",
-    ),
+    typer.Option("--position", min=0, help="Position to look at, from 0.", show_default="the last, or the first mask"),
 ]
 Words = Annotated[bool, typer.Option("--words", help="Merge the pieces of each word into one.")]
-
-
 RunOrRecipe = Annotated[
     Path | None, typer.Argument(metavar="RUN", help="A run; without one, the options name a shape.", show_default=False)
 ]
 
 
 def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary: bool = True) -> "ModelSection":
-    """The model section. No weights are read.
+    """The model section of a run, of which no weights are read, or of the shape that the options name.
 
     Args:
         vocabulary: whether its size must be there, and is the tokenizer's where the model says none.
-
-    Raises:
-        UsageError: a run and a shape are both named, or the recipe is wrong.
     """
     from tfcli.runs.config import read_config
     from tfcli.runs.finding import existing_run
@@ -363,14 +344,9 @@ def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary
 
 
 def refuse_beside_run(run: Path, asked: Asked) -> None:
-    """Refuse the first option of a shape that was given beside a run.
-
-    Raises:
-        UsageError: names it.
-    """
-    for name in asked.given:
-        option = asked.words(name)[0]
-        raise UsageError(f"The run {run} has a shape of its own", f"leave {option} out, or leave the run out")
+    """Refuse the first option of a shape that was given beside a run."""
+    if words := asked.words():
+        raise UsageError(f"The run {run} has a shape of its own", f"leave {words[0]} out, or leave the run out")
 
 
 def present(

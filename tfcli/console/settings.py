@@ -89,7 +89,7 @@ def option_parameters(names: Sequence[str]) -> list[inspect.Parameter]:
     found = []
     for name in names:
         _, kind, shown = _OPTIONS[name]
-        info = typer.Argument(**shown) if name == "sources" else typer.Option(_flag(name), **shown)
+        info = typer.Argument(**shown) if name == "sources" else typer.Option(flag_of(name), **shown)
         annotation = Annotated[kind | None, info]  # type: ignore[valid-type]
         found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
     return found
@@ -107,10 +107,10 @@ class Asked:
         UsageError: a key is given two values, or a value cannot be read.
     """
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, **given: Any) -> None:
         from tfcli.recipe.loading import typed_settings
 
-        self.given = given
+        self.given = given = {name: value for name, value in given.items() if value not in (None, [])}
         if {"sources", "data"} <= given.keys():
             both = f"{shlex.join(self.words('sources'))} and {shlex.join(self.words('data'))}"
             raise UsageError(f"{both} both name the text", "leave one of them out")
@@ -127,12 +127,13 @@ class Asked:
         for name in names or self.given:
             given = self.given.get(name, ())
             for value in given if isinstance(given, list) else [given]:
-                found += [] if name == "sources" else [_flag(name)]
+                found += [] if name == "sources" else [flag_of(name)]
                 found.append(str(value).removesuffix(".0") if isinstance(value, float) else str(value))
         return found
 
 
-def _flag(name: str) -> str:
+def flag_of(name: str) -> str:
+    """The option of a parameter."""
     return "--set" if name == "assignments" else f"--{name.replace('_', '-')}"
 
 
