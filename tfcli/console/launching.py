@@ -20,7 +20,6 @@ from tfcli.processes import LAUNCH, Popen, child, temporary_folder
 if TYPE_CHECKING:
     from tfcli.training.distributed import Workers
 
-
 RESTARTS = 3
 """How often all workers are started again after one has died."""
 
@@ -97,8 +96,14 @@ def working(terminal: Terminal) -> Iterator["Workers"]:
     if not one_of_several():
         yield SINGLE_PROCESS
         return
-    is_first = os.environ["RANK"] == "0"
-    _register(terminal, is_first)
+    is_first, folder = os.environ["RANK"] == "0", os.environ.get(LAUNCH)
+    if not is_first:
+        terminal.quiet, terminal.verbose = True, False
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    elif os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
+        terminal.note("A worker has died. All go on together from the last checkpoint.")
+    if folder:
+        Path(folder, os.environ["RANK"]).touch()
     try:
         with process_group() as workers:
             yield workers
@@ -110,7 +115,9 @@ def working(terminal: Terminal) -> Iterator["Workers"]:
         sentence, code = explained(error)
         if is_first or isinstance(error, WorkerFailedError):
             terminal.error(sentence)
-        raise SystemExit(_told(code, is_first)) from None
+        if folder and is_first:
+            Path(folder, _ENDED).write_text(str(code))
+        raise SystemExit(0 if folder else code) from None  # torchrun takes any but 0 for a death, and starts all again
 
 
 def launched_with() -> list[str]:
@@ -135,23 +142,3 @@ class _PassedOn(StopRequest):
         self.passed += 1
         for worker in self.workers:
             worker.send_signal(getattr(signal, "CTRL_BREAK_EVENT", number))  # all that Windows passes to a group
-
-
-def _register(terminal: Terminal, is_first: bool) -> None:
-    if not is_first:
-        terminal.quiet, terminal.verbose = True, False
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    elif os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
-        terminal.note("A worker has died. All go on together from the last checkpoint.")
-    if LAUNCH in os.environ:
-        Path(os.environ[LAUNCH], os.environ["RANK"]).touch()
-
-
-def _told(code: int, is_first: bool) -> int:
-    """Leave the exit code with the launcher, if there is one: torchrun takes any but 0 for a death, and starts all
-    again."""
-    if LAUNCH not in os.environ:
-        return code
-    if is_first:
-        Path(os.environ[LAUNCH], _ENDED).write_text(str(code))
-    return 0

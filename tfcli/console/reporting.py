@@ -34,7 +34,6 @@ from tfcli.records.training import (
 if TYPE_CHECKING:
     from rich.live import Live
 
-
 _STAGES = {
     "tokenizer": "Tokenizer",
     "data": "Data",
@@ -123,6 +122,7 @@ class Reporter:
         return is_terminal(sys.stderr) and not self.terminal.err.is_dumb_terminal
 
     def __call__(self, event: Any) -> None:
+        """Report it, as far as somebody reads."""
         try:
             self._report(event)
         except OSError as error:  # of stdout: nobody reads it any more, or its disk is full
@@ -232,7 +232,7 @@ class Reporter:
         if not isinstance(error, BrokenPipeError):
             self.why = f"the output cannot be written ({error.strerror})"
         if self.stop.armed:
-            self.stop.reader_gone()
+            self.stop.exit_code = self.stop.exit_code or UNREAD
         elif self.finished is None:
             raise TfcliError(f"{self.why[0].upper()}{self.why[1:]}, so nothing was trained", "write it to a file")
 
@@ -246,14 +246,12 @@ class Reporter:
             self.terminal.json(_named(event))
         if self.terminal.quiet:
             return
-        if not self.redraws:
-            from tfcli.training.view import event_line
+        from tfcli.training.view import TrainingView, event_line
 
+        if not self.redraws:
             print(event_line(event), file=sys.stderr, flush=True)
             return
         if isinstance(event, TrainingStarted):
-            from tfcli.training.view import TrainingView
-
             self.end_live()
             self.view = TrainingView()
         self.view.update(event)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tfcli.recipe.loading import Settings
     from tfcli.recipe.recipe import Recipe
 
-
 DATA, MODEL, TRAINING, OUTPUT = "Data", "Model", "Training", "Output"
 """The panels of help."""
 
@@ -30,11 +29,8 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {}
 
 
 def _option(name: str, keys: str, kind: Any, panel: str | None, help: str, default: Any = True, **more: Any) -> None:
-    _OPTIONS[name] = (
-        tuple(keys.split()),
-        kind,
-        {"rich_help_panel": panel, "help": help, "show_default": default, **more},
-    )
+    shown = {"rich_help_panel": panel, "help": help, "show_default": default, **more}
+    _OPTIONS[name] = tuple(keys.split()), kind, shown
 
 
 SEED_HELP = "Seed of weights, order, masks, dropout and samples; the built-in text has data.seed."
@@ -171,11 +167,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
 
 
 def recipe_from(asked: Asked, recipe: str | None = None, init: Path | None = None) -> "Recipe":
-    """Merge what was typed into one checked recipe.
-
-    Raises:
-        UsageError: as `layers_of`, or a setting is wrong.
-    """
+    """What was typed as one checked recipe; raises what `layers_of` raises, and what `build_recipe` does."""
     from tfcli.recipe.loading import build_recipe
 
     layers = layers_of(asked, recipe, init)
@@ -220,11 +212,7 @@ def _require_text(names: Sequence[str]) -> None:
 
 
 def require_sources(source: Any) -> None:
-    """Refuse a source that is not there, or that is no text, before anything is loaded that takes long.
-
-    Raises:
-        UsageError: names it.
-    """
+    """Refuse a source that is not there, or that is no text, before anything is loaded that takes long."""
     from tfcli.corpora.files import require_there
     from tfcli.data.shards import MANIFEST_NAME
 
@@ -244,11 +232,7 @@ def _is_pairs(source: Any, columns: Any) -> bool:
 
 
 def require_own_text(name: str | None, recipe: "Recipe") -> None:
-    """Refuse a shipped recipe that needs a text of your own, where its file is not there.
-
-    Raises:
-        UsageError: naming the setting that takes the text.
-    """
+    """Refuse a shipped recipe that needs a text of your own, where its file is not there."""
     from tfcli.recipe.loading import read_toml
     from tfcli.recipe.shipped import shipped_recipes
 

@@ -19,14 +19,11 @@ INTERRUPTED, TERMINATED, HUNG_UP, UNREAD = 130, 143, 129, 1
 _ANSWERED = {"SIGINT": INTERRUPTED, "SIGBREAK": INTERRUPTED, "SIGTERM": TERMINATED, "SIGHUP": HUNG_UP}
 _EXIT_CODES = {getattr(signal, name): code for name, code in _ANSWERED.items() if hasattr(signal, name)}
 """Of the signals that this system has: no SIGBREAK but on Windows, where there is no SIGHUP."""
-
 _HANG_UP = getattr(signal, "SIGHUP", None)
-
 NOTHING_LEFT = "Stopped; nothing is left half-written."
 
 _PATIENCE = 2.0
 """Seconds for which a command that has been stopped may tidy up, deaf to further signals."""
-
 _LOADING = 10.0
 """Seconds for which a signal waits for a library to be loaded: raised inside its C++, the exception would be lost, or
 abort the process."""
@@ -70,11 +67,6 @@ class StopRequest:
     def asked(self) -> bool:
         """Whether to stop after this step."""
         return self.exit_code is not None
-
-    def reader_gone(self) -> None:
-        """Nobody reads what the training says."""
-        if not self.asked():
-            self.exit_code = UNREAD
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
@@ -121,11 +113,8 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
 
 
 def leave_on_signals(code: Any = None) -> None:
-    """Answer signals where no work is under way: end the process at once.
-
-    Args:
-        code: what the command has ended with, which the process then ends with; None: it has not begun.
-    """
+    """Answer signals where no work is under way: end the process at once, with the code that the command has ended
+    with, if it has begun."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         for other in _EXIT_CODES:
@@ -173,11 +162,7 @@ def _unraisable(lost: Any) -> None:
 
 @contextmanager
 def exit_codes(terminal: Terminal, *, debug: bool = False) -> Iterator[None]:
-    """End the program with the code that belongs to what the block raises.
-
-    Args:
-        debug: show the traceback before the sentence.
-    """
+    """End the program with the code that belongs to what the block raises; `debug` shows the traceback, too."""
     try:
         try:
             yield
@@ -219,8 +204,7 @@ def explained(error: BaseException) -> tuple[str, int]:
 
 
 def discard_unwritten() -> None:
-    """What is still buffered for a reader that has gone, or for a full disk, and all that follows, is written
-    nowhere."""
+    """Write nowhere what is buffered for a reader that has gone, or for a full disk, and all that follows."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -74,9 +74,7 @@ class Terminal:
 
     def error(self, sentence: str) -> None:
         """Say what went wrong."""
-        from tfcli.draw.safe import printable
-
-        self._say(printable(f"tfcli: {sentence}"))
+        self._say(f"tfcli: {sentence}", keep_newlines=False)
 
     def json(self, value: Any) -> None:
         """Print one JSON value on one line. What could steer a terminal is escaped, which changes no value."""
@@ -95,10 +93,11 @@ class Terminal:
         else:
             self.show(view(record))
 
-    def _say(self, text: str, style: str | None = None) -> None:
+    def _say(self, text: str, style: str | None = None, *, keep_newlines: bool = True) -> None:
         from tfcli.draw.safe import printable
 
-        self.err.print(printable(text, keep_newlines=True), markup=False, highlight=False, soft_wrap=True, style=style)
+        text = printable(text, keep_newlines=keep_newlines)
+        self.err.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
 
     def _console(self, *, stderr: bool) -> "Console":
         from rich.console import Console
@@ -127,34 +126,32 @@ class Named:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except OSError as error:
-            self._name(error)
-            raise
+        """As the stream does it."""
+        with self._failing():
+            self._stream.write(text)
+        return len(text)
 
     def flush(self) -> None:
-        try:
+        """As the stream does it."""
+        with self._failing():
             self._stream.flush()
-        except OSError as error:
-            self._name(error)
-            raise
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def _name(self, error: OSError) -> None:
-        error.filename = self._stream.name.strip("<>")
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            error.filename = self._stream.name.strip("<>")
+            raise
 
 
 class Lossy(Named):
     """A stream whose text is lost where it cannot be written: the disk of a log is full, or nobody reads any more."""
 
-    def write(self, text: str) -> int:
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
         with suppress(OSError):
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with suppress(OSError):
-            self._stream.flush()
+            yield

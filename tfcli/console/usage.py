@@ -149,7 +149,7 @@ def _option_meant(found: Mistake, words: Sequence[str]) -> str:
     places = [one.metavar.strip("[]") for one in found.parameters if one.is_argument]
     for meant in known:
         for number, place in enumerate(places):
-            if any(meant.name == _set_by(part.lower()) for part in place.split("|")):
+            if meant.name in [_set_by(part.lower()) for part in place.split("|")]:
                 given = meant.value or (place if value is None else shlex.quote(value))
                 return f"write {place} without an option: {' '.join([found.command, *places[:number], given])}"
         if ways := ways_to_write(meant, value or "", options):
