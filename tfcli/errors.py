@@ -37,13 +37,8 @@ class UsageError(TfcliError):
     exit_code = 2
 
 
-class Misnamed(UsageError):
-    """The name of something else than is wanted, where it is known what belongs in its place.
-
-    Args:
-        given: what was written.
-        instead: what to write there.
-    """
+class Misnamed(UsageError):  # noqa: N818 (a UsageError)
+    """The name of something else than is wanted: what was `given`, and what to write `instead`."""
 
     def __init__(self, problem: str, remedy: str, given: str, instead: str) -> None:
         super().__init__(problem, remedy)
@@ -54,7 +49,7 @@ class BrokenInputError(TfcliError):
     """A file or a record that was there turned out unusable while it was being read."""
 
 
-class Interrupted(TfcliError):
+class Interrupted(TfcliError):  # noqa: N818 (no error)
     """Work was stopped by Ctrl-C (exit 130), SIGTERM (143) or a closed terminal (129) after everything was saved."""
 
     exit_code = 130

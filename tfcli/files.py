@@ -33,7 +33,7 @@ _made: set[Path] = set()
 """Folders that this process has made to hold them (`claimed`). Others are the user's own, and stay what they are."""
 
 
-class Taken(UsageError):
+class Taken(UsageError):  # noqa: N818 (a UsageError)
     """A folder that something is in, or that another process makes now."""
 
 
@@ -250,28 +250,21 @@ def read_json(path: Path) -> Any:
         if "\\ud" in text.lower():
             json.dumps(values, ensure_ascii=False).encode()
         return values
-    except UnicodeEncodeError as error:
-        problem = f"{path} holds half a surrogate pair, which is no character"
-        raise BrokenInputError(problem, "restore the file or make it again") from error
     except FileNotFoundError as error:
         raise UsageError(f"There is no file {path}", "check the path") from error
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}", "check the path and its permissions") from error
+    except UnicodeEncodeError:
+        problem = "holds half a surrogate pair, which is no character"
     except ValueError as error:
-        raise BrokenInputError(f"{path} is not valid JSON ({error})", "restore the file or make it again") from error
-    except RecursionError as error:
-        raise BrokenInputError(f"{path} is nested too deeply", "restore the file or make it again") from error
+        problem = f"is not valid JSON ({error})"
+    except RecursionError:
+        problem = "is nested too deeply"
+    raise BrokenInputError(f"{path} {problem}", "restore the file or make it again")
 
 
 def require_size(path: Path, most: int) -> None:
-    """Refuse a file that is too large to be what its name says, before it is read.
-
-    Args:
-        most: bytes.
-
-    Raises:
-        BrokenInputError: naming its size.
-    """
+    """Refuse a file of more than so many bytes, which is too large to be what its name says, before it is read."""
     if (size := path.stat().st_size) > most:
         problem = f"{path} has {size:,} bytes, and no such file needs more than {most:,}"
         raise BrokenInputError(problem, "restore the file")
@@ -351,14 +344,8 @@ def type_adapter(kind: Any) -> Any:
 
 
 def require_writable(folder: Path) -> None:
-    """Refuse, before any work is done, a folder that cannot be made or written to.
-
-    Raises:
-        UsageError: naming the folder and the reason.
-    """
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
+    """Refuse, before any work is done, a folder that cannot be made or written to."""
+    existing = next((above for above in (folder, *folder.parents) if above.exists()), folder)
     if not existing.is_dir():
         raise UsageError(f"{existing} is a file, not a folder", "choose another output folder")
     if not os.access(existing, os.W_OK | os.X_OK):

@@ -13,7 +13,6 @@ from pathlib import Path
 from tfcli.machine import of_unix
 
 fcntl = of_unix("fcntl")
-
 _ATTEMPTS = 3
 
 

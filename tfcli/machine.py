@@ -18,13 +18,10 @@ _ASKED = 0.04
 """Seconds for which cores are asked for, to see how many are free: a few turns of a system's scheduler."""
 
 _TIMES = 4
-
 _ROUNDING = 0.25
 """Of a core: what is missing from a free one, for the system has something to do now and then."""
-
 _BLOCK = bytes(1 << 20)
 _WAITING = "OMP_WAIT_POLICY"
-
 _CONTAINER = Path("/sys/fs/cgroup")
 _CPUINFO = Path("/proc/cpuinfo")
 _STATUS = Path("/proc/self/status")
@@ -139,7 +136,8 @@ def peak_process_memory() -> int:
 def choose_threads(wanted: int, usual: int) -> int:
     """So many threads as are wanted; 0: as the environment says, else PyTorch's usual number, but no more than free
     cores."""
-    return wanted or (usual if usual == 1 or _is_told() else min(usual, free_cores()))
+    told = any(name in os.environ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
+    return wanted or (usual if usual == 1 or told else min(usual, free_cores()))
 
 
 def busy_cores() -> int:
@@ -153,10 +151,6 @@ def wait_asleep_if_busy(threads: int) -> None:
     """
     if threads > 1 and "torch" not in sys.modules and _WAITING not in os.environ and threads > free_cores():
         os.environ[_WAITING] = "passive"
-
-
-def _is_told() -> bool:
-    return any(name in os.environ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
 
 
 def _cpuinfo(name: str) -> str:

@@ -7,7 +7,7 @@ by whichever comes first, the option or the reading, the other is refused.
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -45,11 +45,7 @@ def describe(run: str, text: str) -> None:
 
 
 def reading(path: Path) -> None:
-    """Note that a file is a source of this command.
-
-    Raises:
-        UsageError: it is to be written, too.
-    """
+    """Note that a file is a source of this command; refuse it where it is to be written, too."""
     source = _place(path)
     _read.add(source)
     for output, option in _asked.items():
@@ -66,12 +62,9 @@ def reading_from(name: str) -> None:
 
 
 def require_output(path: Path, option: str) -> None:
-    """Refuse, before any work, a path where no file can be written, or none should be.
-
-    Raises:
-        UsageError: it is a folder, no plain file, not writable, a picture with the ending of another kind, named by
-            another option, too, or holds what a run, a prepared dataset or this command needs.
-    """
+    """Refuse, before any work, a path where no file can be written, or none should be: a folder, no plain file, a
+    picture with the ending of another kind, the file of another option, or what a run, a prepared dataset or this
+    command needs."""
     form = f".{option[2:]}"
     if form in _PICTURES and path.suffix.lower() in _PICTURES - {form}:
         problem = f"{option} {shortened(str(path))!r} would be {form[1:].upper()} under the name of another kind"
@@ -80,8 +73,9 @@ def require_output(path: Path, option: str) -> None:
         if path.is_dir():
             raise UsageError(f"{option} {str(path)!r} is a folder", "name a file in it")
         if path.exists() and not path.is_file():
-            problem = f"{option} {str(path)!r} is no plain file, and would be replaced by one"
-            raise UsageError(problem, "name another one")
+            raise UsageError(
+                f"{option} {str(path)!r} is no plain file, and would be replaced by one", "name another one"
+            )
         require_writable(path.parent)
     except (OSError, ValueError) as error:  # the name is too long, leads in a circle, or holds a zero byte
         reason = getattr(error, "strerror", None) or error
@@ -98,12 +92,8 @@ def require_output(path: Path, option: str) -> None:
 
 @contextmanager
 def writing(path: Path, option: str) -> Iterator[Path]:
-    """Yield a temporary file that becomes the user's `path`: the one way to write a file that an option names.
-
-    Raises:
-        UsageError: as `require_output`, which was asked before.
-        TfcliError: the disk is full.
-    """
+    """Yield a temporary file that becomes the user's `path`: the one way to write a file that an option names. It
+    raises what `require_output` and `replacing` raise."""
     require_output(path, option)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
@@ -150,11 +140,9 @@ def _is_run(folder: Path) -> bool:
     return (folder / "recipe.toml").is_file() and (folder / "config.json").is_file()
 
 
-def _refuse_source(path: Path, option: str, files: Iterable[Path], names: Iterable[str]) -> None:
+def _refuse_source(path: Path, option: str, files: Collection[Path], names: Collection[str]) -> None:
     place = _place(path)
-    is_read = any(
-        source == place or (place.exists() and source.exists() and place.samefile(source)) for source in files
-    )
+    is_read = place in files or any(place.exists() and one.exists() and place.samefile(one) for one in files)
     if is_read or (os.path.lexists(place) and any(_is_named(str(place), name) for name in names)):
         raise UsageError(f"{option} {str(path)!r} is a source that this command reads", "name another file")
 

@@ -197,7 +197,7 @@ def test_a_recipe_that_was_run_is_shown_again_and_trained_anew_where_asked(texts
 
 def test_an_interrupted_recipe_goes_on_by_the_same_command(texts: None):
     given = [*SHRUNK, "--set", "data.source=text.txt"]
-    settings = recipe_from(Asked(**{"assignments": [word for word in given if word != "--set"]}), "quickstart")
+    settings = recipe_from(Asked(assignments=[word for word in given if word != "--set"]), "quickstart")
     assert train_recipe(settings, None, lambda event: None, stop_after(2)).reason == "interrupted"
     with held(RunDirectory(Path("runs/quickstart-1"))):
         refused = tfcli("run", "quickstart", *given)
@@ -214,4 +214,4 @@ def test_an_interrupted_recipe_goes_on_by_the_same_command(texts: None):
     assert earlier_run(settings) is None, "the text is another one"
     Path("text.txt").write_text("Tom swam across the river to the bank.\n" * 60)
     assert earlier_run(settings) == (RunDirectory(Path("runs/quickstart-1")), "done")
-    assert earlier_run(recipe_from(Asked(**{"assignments": ["data.source=-"]}), "quickstart")) is None
+    assert earlier_run(recipe_from(Asked(assignments=["data.source=-"]), "quickstart")) is None

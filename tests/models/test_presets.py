@@ -198,7 +198,7 @@ def test_a_new_encoder_decoder_is_portable_and_a_recorded_one_what_it_was(tmp_pa
     (tmp_path / "brief.toml").write_text('[model]\narchitecture = "encoder-decoder"\n', encoding="utf-8")
     modern, portable = build_recipe(said).model, build_recipe(preset("portable")).model
     assert (modern.positions, portable.positions) == ("rotary", "t5")
-    assert recipe_from(Asked(**{"recipe": str(tmp_path / "old.toml")})).model == modern
-    assert recipe_from(Asked(**{"arch": "encoder-decoder", "preset": "modern"})).model == modern
-    assert recipe_from(Asked(**{"recipe": str(tmp_path / "brief.toml")})).model == portable
-    assert recipe_from(Asked(**{"assignments": ["model.architecture=encoder-decoder"]})).model == portable
+    assert recipe_from(Asked(recipe=str(tmp_path / "old.toml"))).model == modern
+    assert recipe_from(Asked(arch="encoder-decoder", preset="modern")).model == modern
+    assert recipe_from(Asked(recipe=str(tmp_path / "brief.toml"))).model == portable
+    assert recipe_from(Asked(assignments=["model.architecture=encoder-decoder"])).model == portable

@@ -198,17 +198,14 @@ def _require_text(names: Sequence[str]) -> None:
         raise UsageError(problem, f"write them as one: {shlex.quote(''.join(names))}")
     for name in names:
         path, quoted = Path(name), shlex.quote(name)
-        what = instead = ""
         if is_run(path):
-            what, instead = "a run", f"go on with it: tfcli train --resume {quoted}"
-        elif path.suffix == ".toml":
-            what, instead = "a recipe", f"train it: tfcli train --recipe {quoted}"
-        elif not is_there(name) and name in shipped_recipes():
-            what, instead = "a recipe", f"run it: tfcli run {name}"
-        elif not is_there(name) and name in get_args(_ARCHITECTURES):
-            what, instead = "an architecture", f"train one: tfcli train --arch {name}"
-        if what:
-            raise UsageError(f"{quoted} is {what}, and no text", instead)
+            raise UsageError(f"{quoted} is a run, and no text", f"go on with it: tfcli train --resume {quoted}")
+        if path.suffix == ".toml":
+            raise UsageError(f"{quoted} is a recipe, and no text", f"train it: tfcli train --recipe {quoted}")
+        if name in shipped_recipes() and not is_there(name):
+            raise UsageError(f"{name} is a recipe, and no text", f"run it: tfcli run {name}")
+        if name in get_args(_ARCHITECTURES) and not is_there(name):
+            raise UsageError(f"{name} is an architecture, and no text", f"train one: tfcli train --arch {name}")
 
 
 def require_sources(source: Any) -> None:
@@ -237,15 +234,12 @@ def require_own_text(name: str | None, recipe: "Recipe") -> None:
     from tfcli.recipe.shipped import shipped_recipes
 
     shipped = shipped_recipes()
-    if name not in shipped:
-        return
-    written = read_toml(shipped[name]).get("data", {})
+    written = read_toml(shipped[name]).get("data", {}) if name in shipped else {}
     for key in ("source", "validation"):
-        file = getattr(recipe.data, key)
-        if file is None or file != written.get(key) or file.startswith(("builtin:", "hf:")) or Path(file).exists():
-            continue
-        problem = f"The recipe {name} needs your own text, and there is no file {file!r}"
-        raise UsageError(problem, f"give it with `--set data.{key}=FILE`")
+        file = written.get(key) or "builtin:"
+        if file == getattr(recipe.data, key) and not file.startswith(("builtin:", "hf:")) and not Path(file).exists():
+            problem = f"The recipe {name} needs your own text, and there is no file {file!r}"
+            raise UsageError(problem, f"give it with `--set data.{key}=FILE`")
 
 
 def with_vocabulary(terminal: "Terminal", recipe: "Recipe") -> "Recipe":

@@ -65,12 +65,12 @@ def prepare(
 
     names = sources[0] if len(sources) == 1 else sources
     given = {"source": names, "split": split, "validation": validation, "seed": seed}
-    flags = {"data": {key: value for key, value in given.items() if value is not None}}
     settings = parse_assignments(assignments or [])
     for name in settings.keys() - {"data"}:
         problem = f"--set {name!r} is no setting of a dataset"
         raise UsageError(problem, "set keys that begin with data, such as data.columns")
-    section = build_recipe(settings, flags).data
+    flags = {key: value for key, value in given.items() if value is not None}  # another one would take a --set away
+    section = build_recipe(settings, {"data": flags}).data
     # A dataset that is there may be the very same, and is then taken as it is.
     claim = nullcontext() if (out / MANIFEST_NAME).is_file() else claimed(out)
     with claim, reporting(terminal, json=json) as reporter:
@@ -82,7 +82,6 @@ def prepare(
 
 
 cache_app = typer.Typer()
-
 _DAY = 86400.0
 
 
@@ -101,12 +100,11 @@ def list_cache(terminal: Terminal, json: Json = False) -> None:
     from tfcli.data.cache import entries
     from tfcli.data.view import CacheList
     from tfcli.draw.numbers import short
+    from tfcli.draw.tables import to_json
     from tfcli.files import cache_folder
 
     found = entries()
     if json:
-        from tfcli.draw.tables import to_json
-
         for entry in found:
             terminal.json(to_json(entry))
     elif found:

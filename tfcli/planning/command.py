@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tfcli.recipe.loading import Settings
     from tfcli.recipe.recipe import Recipe
 
-
 _LOADED = ("tfcli.cli.main", "tfcli.console.reporting", "tfcli.pipeline.training", "rich.live")
 """What `tfcli train` loads beside what a step needs."""
 
@@ -73,14 +72,11 @@ def plan(
         return build_recipe(size, *layers, *chosen)
 
     result, proposal = _planned(terminal, compose, minutes)
-    found = _written(result)
-    command_line = shlex.join(["tfcli", "train", *asked.words(), "--size", result.chosen.size, *found])
+    command_line = shlex.join(["tfcli", "train", *asked.words(), "--size", result.chosen.size, *_written(result)])
     if out is not None:
         write_output(out, "--out", to_toml(proposal))
         command_line = f"tfcli train --recipe {shlex.quote(str(out))}"
-    result = replace(result, command=command_line)
-    if check:
-        result = replace(result, measured=_measured(terminal, proposal))
+    result = replace(result, command=command_line, measured=_measured(terminal, proposal) if check else None)
     if json:
         terminal.json({**asdict(result), "chosen": asdict(result.chosen)})
     else:
@@ -109,25 +105,25 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     record = data.record()
     prepared = time.perf_counter()
     vocabulary: Settings = {"model": {"vocab_size": plain.model.vocab_size or tokenizer.vocab_size}}
+
+    def with_vocabulary(*settings: "Settings") -> "Recipe":
+        return compose(*settings, vocabulary)
+
     measured: list[Candidate] = []
-    for candidate in candidates(
-        lambda *settings: compose(*settings, vocabulary), data.path, minutes, tuple(SIZES), _LOADED
-    ):
+    for candidate in candidates(with_vocabulary, data.path, minutes, tuple(SIZES), _LOADED):
         terminal.note(f"{candidate.size}: {candidate.tokens_per_second:,.0f} tokens a second")
         measured.append(candidate)
     found = choose(measured)
     chosen = next((candidate for candidate in found if candidate.chosen), None)
-    if chosen is None and least_minutes(found[0]) <= minutes:
-        raise UsageError(
-            f"The {'pairs are too few' if pairs else 'text is too short'} to train on: {record.train.tokens:,} tokens, "
-            f"read {MOST_EPOCHS} times at most",
-            f"give more {'pairs' if pairs else 'text'}",
-        )
     if chosen is None:
-        raise UsageError(
-            f"--minutes {minutes:g} is too short for any training of {'these pairs' if pairs else 'this text'} here",
-            f"the smallest takes --minutes {least_minutes(found[0]):.2g}",
-        )
+        what, least = "pairs" if pairs else "text", least_minutes(found[0])
+        if least > minutes:
+            problem = (
+                f"--minutes {minutes:g} is too short for any training of {'these' if pairs else 'this'} {what} here"
+            )
+            raise UsageError(problem, f"the smallest takes --minutes {least:.2g}")
+        problem = f"The {what} {'are too few' if pairs else 'is too short'} to train on: {record.train.tokens:,} tokens"
+        raise UsageError(f"{problem}, read {MOST_EPOCHS} times at most", f"give more {what}")
     proposal = compose(SIZES[chosen.size], first, settings_of(chosen)).resolved()
     decided = resolve_for_machine(proposal.model, proposal.train)
     return Plan(
@@ -216,8 +212,13 @@ def show_plan(
     size: str | None = None,
 ) -> None:
     """Print the shapes, the parameters, the operations and the memory of a training, and its recipe with --verbose.
-    What the machine decides is decided as the training would, and what it would refuse is refused; nothing is begun.
-    What of a preset is not its paper's is said."""
+
+    What the machine decides is decided as the training would; nothing is begun.
+
+    Args:
+        init: the run whose weights would be taken, and its tokenizer with them.
+        preset, size: as they were asked for; what of the preset is not its paper's is said.
+    """
     from tfcli.data.dataset import PreparedDataset
     from tfcli.models.presets import APART
     from tfcli.pipeline.datasets import prepared_folder
@@ -235,11 +236,8 @@ def show_plan(
     ids = recipe.tokenizer.vocab_size if tokenizer is None else tokenizer.vocab_size
     model = replace(recipe.model, vocab_size=recipe.model.vocab_size or ids)
     decided = replace(recipe, model=model, train=resolve_for_machine(model, recipe.train))
-    result = outline(
-        decided,
-        vocab_size_is_most=tokenizer is None and recipe.model.vocab_size is None,
-        roles=tokenizer.roles if tokenizer else None,
-    )
+    at_most = tokenizer is None and recipe.model.vocab_size is None
+    result = outline(decided, vocab_size_is_most=at_most, roles=tokenizer.roles if tokenizer else None)
     apart = APART.get(preset or "", ())
     if apart and size:
         apart = (f"--size {size} has a shape, steps, batch and learning rate of its own", *apart)

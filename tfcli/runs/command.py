@@ -13,7 +13,6 @@ from tfcli.outputs import about, require_output, write_output
 if TYPE_CHECKING:
     from tfcli.records.runs import RunDetail, RunSummary
 
-
 runs_app = typer.Typer()
 
 Folder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help="Where your runs are.", show_default="runs")]
@@ -41,9 +40,11 @@ def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", jso
       tfcli runs list
       tfcli runs list runs --sort loss
     """
+    from tfcli.draw.tables import to_json
     from tfcli.runs.directory import RUNS
     from tfcli.runs.finding import find_runs
     from tfcli.runs.overview import summarize
+    from tfcli.runs.view import RunList
 
     place = folder or RUNS
     nothing_yet = folder is None and not place.exists()
@@ -55,13 +56,9 @@ def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", jso
 
     runs = sorted(map(summarize, [] if nothing_yet else find_runs(place)), key=order)
     if json:
-        from tfcli.draw.tables import to_json
-
         for summary in runs:
             terminal.json(to_json(summary))
     elif runs:
-        from tfcli.runs.view import RunList
-
         terminal.show(RunList(runs))
     if not runs:
         terminal.note(f"There are no runs in {place}. Begin one: tfcli train --arch decoder")
@@ -80,8 +77,12 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
       tfcli runs show runs/decoder-1
       tfcli runs show runs/decoder-1 --svg curve.svg --csv curve.csv
     """
+    from tfcli.draw.curve import curve_svg
+    from tfcli.draw.safe import printable
+    from tfcli.draw.svg import captioned
+    from tfcli.runs.curves_view import run_plots
     from tfcli.runs.overview import read_detail
-    from tfcli.runs.view import RunView
+    from tfcli.runs.view import RunView, history_csv
 
     for path, option in ((csv, "--csv"), (svg, "--svg")):
         if path is not None:
@@ -89,15 +90,8 @@ def show_run(terminal: Terminal, run: Run, csv: Csv = None, svg: Svg = None, jso
     detail = read_detail(run)
     terminal.result(detail, RunView, json=json)
     if csv is not None:
-        from tfcli.runs.view import history_csv
-
         write_output(csv, "--csv", history_csv(detail.history))
     if svg is not None:
-        from tfcli.draw.curve import curve_svg
-        from tfcli.draw.safe import printable
-        from tfcli.draw.svg import captioned
-        from tfcli.runs.curves_view import run_plots
-
         drawn = curve_svg(printable(detail.summary.name), tuple(run_plots(detail.history)))
         write_output(svg, "--svg", captioned(drawn, **about))
     if not json:

@@ -14,9 +14,10 @@ from tfcli.data.command import Sources
 from tfcli.errors import UsageError
 from tfcli.outputs import require_output, write_output
 
-tokenize_app = typer.Typer()
 _REPORT_EVERY = 256  # documents
 _MOST_DIGITS = 18  # of an id; Python refuses to read thousands
+
+tokenize_app = typer.Typer()
 
 TokenizerPath = Annotated[
     Path,
@@ -68,13 +69,9 @@ def train(
 
     require_output(out, "--out")
     given = {"algorithm": algorithm, "vocab_size": vocab_size, "lowercase": lowercase, "special_tokens": special_token}
-    recipe = build_recipe(
-        {"tokenizer": {name: value for name, value in given.items() if value is not None}},
-        {"data": {} if seed is None else {"seed": seed}},
-    )
-    section = recipe.tokenizer
+    section = build_recipe({"tokenizer": given}).tokenizer
     with reporting(terminal, json=json) as reporter:
-        source = open_source(sources, "pairs" if pairs else "text", seed=recipe.data.seed)
+        source = open_source(sources, "pairs" if pairs else "text", seed=seed or 0)
 
         def training_texts() -> Iterator[Text]:
             for number, document in enumerate(source.documents(), start=1):
@@ -156,8 +153,7 @@ def decode(
     from tfcli.interop.tokenizer_files import any_tokenizer
 
     loaded = any_tokenizer(tokenizer)
-    lines = [" ".join(ids)] if ids and ids != ["-"] else read_lines()
-    for line in lines:
+    for line in [" ".join(ids)] if ids and ids != ["-"] else read_lines():
         numbers = [_id(word) for word in line.split()]
         text = loaded.decode(numbers)
         if json:
