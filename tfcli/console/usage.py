@@ -70,8 +70,9 @@ def with_command(error: Misnamed, *, takes_checkpoint: bool) -> UsageError:
     step = re.fullmatch(r"step-0*(\d+)", Path(error.given).name)
     named = step and takes_checkpoint and not any(word.startswith("--checkpoint") for word in command_line)
     for place, word in reversed([*enumerate(command_line)]):
-        if (meant := _put(word, Path(error.given), error.instead)) != word:
-            words = [*command_line[:place], meant, *command_line[place + 1 :]]
+        option, equals, value = word.partition("=") if re.match("-.*=", word) else ("", "", word)
+        if Path(value) == Path(error.given):  # a name, which may stand behind an option's =
+            words = [*command_line[:place], f"{option}{equals}{error.instead}", *command_line[place + 1 :]]
             return UsageError(error.problem, _write([*words, *(("--checkpoint", step[1]) if step and named else ())]))
     return UsageError(error.problem, error.remedy)
 
@@ -86,14 +87,6 @@ def behind(first: Path, run: str) -> UsageError:
 
 def _write(words: Sequence[str]) -> str:
     return f"write `{shlex.join(['tfcli', *words])}`"
-
-
-def _put(word: str, given: Path, instead: str) -> str:
-    """The word with `instead` in the place of the name `given`, which may stand behind an option's =."""
-    option, equals, value = word.partition("=")
-    if equals and option.startswith("-") and Path(value) == given:
-        return f"{option}={instead}"
-    return instead if Path(word) == given else word
 
 
 def _problem_and_remedy(found: Mistake, words: Sequence[str]) -> tuple[str, str]:
@@ -143,16 +136,15 @@ def _option_meant(found: Mistake, words: Sequence[str]) -> str:
     plain = typed.lstrip("-").replace("_", "-")
     if f"--{plain}" in options:
         return f"did you mean --{plain}"
-    value, known = _value([typed], words), meanings(plain)
-    if value and value.startswith("--"):
-        value = None
+    value, known = _value([typed], words) or "", meanings(plain)
+    value = "" if value.startswith("--") else value
     places = [one.metavar.strip("[]") for one in found.parameters if one.is_argument]
     for meant in known:
         for number, place in enumerate(places):
             if meant.name in [_set_by(part.lower()) for part in place.split("|")]:
-                given = meant.value or (place if value is None else shlex.quote(value))
+                given = meant.value or (shlex.quote(value) if value else place)
                 return f"write {place} without an option: {' '.join([found.command, *places[:number], given])}"
-        if ways := ways_to_write(meant, value or "", options):
+        if ways := ways_to_write(meant, value, options):
             return f"it is called {meant.name}: {ways}"
     if known:
         return f"it is called {known[0].name}, and has no effect in `{found.command}`"

@@ -57,18 +57,17 @@ def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | No
     if not settings:
         return recorded, recorded
     recipe = build_recipe(recorded_settings(path), settings)
+    typed = typed or {}
     for key, before, after in changes_between(recorded, recipe):
         if not may_change(key):
             may = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in CHANGEABLE.items())
             was, wanted = ("left out" if value is None else shortened(repr(value)) for value in (before, after))
-            wanted, words = (typed or {}).get(key, wanted), " ".join(dict.fromkeys((typed or {}).values()))
             takes_weights = not key.startswith(("model.", "tokenizer.")) or key.endswith("dropout")
             init = f"--init {shlex.quote(str(path.parent))}"
             begin = f"with its weights: tfcli train {init}" if takes_weights else f"({init} fits no other): tfcli train"
-            raise UsageError(
-                f"{key} is {was} in this run, and with {wanted} it would be another one",
-                f"begin a new one {begin} --recipe {shlex.quote(str(path))} {words}; or change only {may}",
-            )
+            words = " ".join(["--recipe", shlex.quote(str(path)), *dict.fromkeys(typed.values())])
+            problem = f"{key} is {was} in this run, and with {typed.get(key, wanted)} it would be another one"
+            raise UsageError(problem, f"begin a new one {begin} {words}; or change only {may}")
     return recorded, recipe
 
 

@@ -49,11 +49,12 @@ def build_recipe(*layers: Settings) -> Recipe:
     for layer in layers:
         for key, value in layer.items():
             if key == "train" and isinstance(value, Mapping):
+                given = {name: one for name, one in value.items() if one is not None}
                 for name, other in _INSTEAD:
-                    if value.get(name) is not None and value.get(other) is None:
+                    if name in given and other not in given:
                         merged.get("train", {}).pop(other, None)
-                if value.get("steps") is not None and value.get("epochs") is not None:
-                    raise _twice(f"train.{name} = {shortened(repr(value[name]))}" for name in ("steps", "epochs"))
+                if {"steps", "epochs"} <= given.keys():
+                    raise _twice(f"train.{name} = {shortened(repr(given[name]))}" for name in ("steps", "epochs"))
             _put(merged, key, value)
     _refuse_unknown_keys(merged)
     for key, value in merged.items():
@@ -80,30 +81,18 @@ def as_name(text: str) -> str:
 
 
 def generation_settings(recipe: Recipe, given: Mapping[str, Any]) -> GenerateSection:
-    """A recipe's own [generate] section with what is given, and not None, over it.
-
-    Raises:
-        UsageError: an unknown setting, a wrong type, or a value out of range.
-    """
+    """A recipe's own [generate] section with what is given, and not None, over it; raises as `build_recipe`."""
     chosen = {key: value for key, value in given.items() if value is not None}
     return build_recipe({"generate": asdict(recipe.generate)}, {"generate": chosen}).generate
 
 
 def read_recipe(name_or_path: str) -> dict[str, Any]:
-    """The settings of a shipped recipe or of a TOML file, as they are written there.
-
-    Raises:
-        UsageError: there is none of that name, or the file is no TOML.
-    """
+    """The settings of a shipped recipe or of a TOML file, as they are written there."""
     return read_toml(find_recipe(name_or_path))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file.
-
-    Raises:
-        UsageError: it cannot be read, is larger than any recipe, or is no TOML.
-    """
+    """The settings in a TOML file; a UsageError where it cannot be read, is larger than any recipe, or is no TOML."""
     if path.exists() and not path.is_file():
         raise UsageError(f"The recipe {path} is no plain file", "name a file")
     try:
@@ -218,21 +207,26 @@ def _flat(key: str, value: Any) -> dict[str, Any]:
 
 def _assigned(assignment: str) -> tuple[str, Any]:
     """The key and the value of what stands behind --set."""
-    key, equals, text = assignment.partition("=")
-    key = key.strip()
-    if not assignment.isascii() and assignment.encode(errors="replace").decode() != assignment:
+    key, equals, text = (part.strip() for part in assignment.partition("="))
+    if text.encode(errors="replace").decode() != text:
         raise UsageError(f"{shortened(key)} = {shortened(ascii(text))} is not plain text", "write it in valid UTF-8")
     if not equals or not key:
         raise UsageError(f"--set {shortened(assignment)!r} is not key=value", "write for example --set train.steps=500")
-    return key, _toml_value(key, text.strip())
+    try:
+        read = parse_toml(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return key, text
+    except ValueError as error:
+        problem = f"{shortened(key)} = {shortened(text)} cannot be read: {error}"
+        raise UsageError(problem, "give another value") from error
+    if len(read) > 1:
+        problem = f"--set {shortened(key)} has several lines, and more than one setting"
+        raise UsageError(problem, "give each setting a --set of its own")
+    return key, read["value"]
 
 
 def _put(settings: dict[str, Any], key: str, value: Any) -> None:
-    """Set a key; a section is merged into what is there of it.
-
-    Raises:
-        UsageError: a section is given as a single value.
-    """
+    """Set a key; a section is merged into what is there of it."""
     if key not in SECTIONS:
         settings[key] = value
     elif isinstance(value, Mapping):
@@ -241,20 +235,6 @@ def _put(settings: dict[str, Any], key: str, value: Any) -> None:
     else:
         shown = shortened(repr(value))
         raise UsageError(f"{key} = {shown} is a whole section", f"set one of its keys, as in {key}.KEY={shown}")
-
-
-def _toml_value(key: str, text: str) -> Any:
-    try:
-        read = parse_toml(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    except ValueError as error:
-        problem = f"{shortened(key)} = {shortened(text)} cannot be read: {error}"
-        raise UsageError(problem, "give another value") from error
-    if len(read) > 1:
-        problem = f"--set {shortened(key)} has several lines, and more than one setting"
-        raise UsageError(problem, "give each setting a --set of its own")
-    return read["value"]
 
 
 def _refuse_unknown_keys(settings: Mapping[str, Any]) -> None:
