@@ -45,7 +45,7 @@ def test_a_file_is_replaced_whole_and_nothing_else_is_left(tmp_path: Path):
 def test_a_stop_in_the_middle_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path, stop: type[BaseException]):
     path = tmp_path / "a.txt"
     write_text(path, "old")
-    with pytest.raises(stop), replacing(path) as temporary:
+    with pytest.raises(stop), replacing(path) as temporary:  # noqa: PT012
         temporary.write_text("half")
         raise stop
     assert path.read_text() == "old"
@@ -139,7 +139,7 @@ def test_a_new_folder_has_the_permissions_of_any_other(tmp_path: Path):
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_stop_in_the_middle_leaves_no_folder(tmp_path: Path, stop: type[BaseException]):
     path = tmp_path / "checkpoint"
-    with pytest.raises(stop), replacing_folder(path) as temporary:
+    with pytest.raises(stop), replacing_folder(path) as temporary:  # noqa: PT012
         (temporary / "a.txt").write_text("half")
         raise stop
     assert [*tmp_path.iterdir()] == []
@@ -217,7 +217,7 @@ def test_a_folder_of_the_user_s_is_filled_and_stays_the_same(tmp_path: Path, mon
 
 def test_what_is_put_into_a_claimed_folder_by_others_is_never_replaced(tmp_path: Path):
     path = tmp_path / "run"
-    with pytest.raises(TfcliError, match=r"Cannot write .*run: Directory not empty"), claimed(path):
+    with pytest.raises(TfcliError, match=r"Cannot write .*run: Directory not empty"), claimed(path):  # noqa: PT012
         (path / "precious").write_text("x")
         with replacing_folder(path) as temporary:
             (temporary / "precious").write_text("y")
@@ -453,7 +453,7 @@ def test_where_a_folder_cannot_be_locked_one_of_two_still_makes_it(tmp_path: Pat
 
     monkeypatch.setattr(locks.fcntl, "flock", refused)
     path = tmp_path / "run"
-    with pytest.raises(TfcliError, match="Directory not empty"), claimed(path), replacing_folder(path) as later:
+    with pytest.raises(TfcliError, match="Directory not empty"), claimed(path), replacing_folder(path) as later:  # noqa: PT012
         (later / "who").write_text("later")
         with claimed(path), replacing_folder(path) as earlier:
             (earlier / "who").write_text("earlier")

@@ -69,10 +69,9 @@ def child(
                 else:
                     process.kill()  # what it has started ends with it (`_end_with`)
         process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                with suppress(BrokenPipeError):
-                    stream.close()
+        for stream in filter(None, (process.stdin, process.stdout, process.stderr)):
+            with suppress(BrokenPipeError):
+                stream.close()
 
 
 @contextmanager

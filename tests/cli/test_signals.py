@@ -234,7 +234,7 @@ def test_a_signal_that_python_cannot_raise_comes_once_more():
             os.kill(os.getpid(), signal.SIGTERM)
             sum(range(10))
 
-    with pytest.raises(Stopped) as caught, stop_on_signals():
+    with pytest.raises(Stopped) as caught, stop_on_signals():  # noqa: PT012
         deaf = Deaf()
         del deaf
         time.sleep(5)
@@ -243,7 +243,7 @@ def test_a_signal_that_python_cannot_raise_comes_once_more():
 
 def test_signals_are_ignored_while_a_command_tidies_up():
     tidied = []
-    with pytest.raises(Stopped), stop_on_signals(), stop_on_signals():
+    with pytest.raises(Stopped), stop_on_signals(), stop_on_signals():  # noqa: PT012
         try:
             os.kill(os.getpid(), signal.SIGINT)
         finally:

@@ -81,7 +81,11 @@ def _values(option: str, place: str, word: str, keys: dict[str, Any], places: li
             yield from ((name, "") for name in shipped_recipes())
             yield from _paths(word, ".toml")
         elif part.startswith("RUN"):
-            yield from _runs()
+            from tfcli.runs.finding import LAST, run_names
+
+            names = run_names()
+            yield from ((LAST, "the run written to last"),) if names else ()
+            yield from ((name, "") for name in names)
             yield from _paths(word)
         elif part == "SOURCE":
             yield from _sources(word)
@@ -104,14 +108,6 @@ def _settings(word: str, keys: dict[str, Any]) -> Candidates:
         yield from ((f"{key}={source}", about) for source, about in _sources(value))
     elif key in keys:
         yield from ((f"{key}={one}", "") for one in keys[key][0])
-
-
-def _runs() -> Candidates:
-    from tfcli.runs.finding import LAST, run_names
-
-    names = run_names()
-    yield from ((LAST, "the run written to last"),) if names else ()
-    yield from ((name, "") for name in names)
 
 
 def _sources(word: str) -> Candidates:

@@ -13,6 +13,7 @@ from rich.text import Text
 from tfcli.console.launching import launched_with
 from tfcli.console.signals import INTERRUPTED, UNREAD, StopRequest, discard_unwritten, exit_code_of, stop_on_signals
 from tfcli.console.terminal import Terminal, is_terminal
+from tfcli.draw.numbers import exact, short
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import to_json
 from tfcli.errors import Interrupted, TfcliError
@@ -215,8 +216,6 @@ class Reporter:
         if self.terminal.quiet:
             return
         if isinstance(event, StageProgress):
-            from tfcli.draw.numbers import exact, short
-
             tokens = f", {short(event.tokens)} tokens" if event.tokens is not None else ""
             if self.redraws:
                 self._show_live(Text(f"  {exact(event.documents)} documents{tokens}", style="dim"), transient=True)

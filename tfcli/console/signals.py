@@ -37,8 +37,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class _Stopping:
-    """State of this process: the signal that is ending the command, and since when; or since when a signal waits for a
-    library to be loaded."""
+    """The signal that is ending the command of this process, and since when; or since when one waits for a library."""
 
     blocks = 0
     stopped: Stopped | None = None
@@ -194,9 +193,9 @@ def explained(error: BaseException) -> tuple[str, int]:
     is_refused = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)  # by PyTorch, on a CPU
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or is_refused:
         return "There is not enough memory; use a smaller model, batch or context.", 1
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # nothing has been made under it
+        return f"{error.filename or 'A name'} is too long a name; shorten it.", 2
     if isinstance(error, OSError):
-        if error.errno == errno.ENAMETOOLONG:  # nothing has been made under it
-            return f"{error.filename or 'A name'} is too long a name; shorten it.", 2
         where = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror or error}{where}; check the path, its permissions and the space left.", 1
     # Not foreseen: a fault of the program, which must not look like one of the user's.
