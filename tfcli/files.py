@@ -40,10 +40,7 @@ class Taken(UsageError):  # noqa: N818 (a UsageError)
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file beside `path`, made for this; on success it becomes `path`, on failure nothing is left.
-
-    Raises:
-        TfcliError: the folder cannot be written to, or the disk is full.
-    """
+    A TfcliError where the folder cannot be written to, or the disk is full."""
     temporary = _temporary(path.parent, path.name)
     try:  # from before it is made: a signal that comes while the disk is waited for is heard behind that
         # The system takes the umask off; safetensors would write a file that its owner alone can read.
@@ -271,12 +268,7 @@ def require_size(path: Path, most: int) -> None:
 
 
 def read_object(path: Path, most: int) -> dict[str, Any]:
-    """Read a JSON file that holds an object, of so many bytes at most.
-
-    Raises:
-        UsageError: it is not there, or no file.
-        BrokenInputError: it is too large, no JSON or no object.
-    """
+    """Read a JSON file that holds an object, of so many bytes at most; raises as `read_json` does."""
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "is no file that can be read"
         raise UsageError(f"{path} {what}", "restore the file, or fetch the checkpoint again")
@@ -295,13 +287,8 @@ def read_versioned(
     """A JSON object in one of these format versions: its version, and all else that is in it.
 
     Args:
-        remedy: what to do where it is missing or damaged.
-        refusal: of another version.
-
-    Raises:
-        UsageError: it is not there.
-        BrokenInputError: it is no JSON object.
-        TfcliError: it is of another version; of the kind `refusal`.
+        remedy: what to do where it is missing (UsageError) or damaged (BrokenInputError).
+        refusal: the error of another version.
     """
     if not path.exists():
         raise UsageError(f"There is no file {path}", remedy)
@@ -317,11 +304,8 @@ def read_versioned(
 
 
 def validated(kind: Any, values: Any, path: Path, remedy: str) -> Any:
-    """Values of a JSON file as this dataclass, to the letter: no text is taken for a number.
-
-    Raises:
-        BrokenInputError: naming the first one that is wrong, and `path`.
-    """
+    """Values of a JSON file as this dataclass, to the letter: no text is taken for a number. A BrokenInputError names
+    the first one that is wrong, and `path`."""
     from pydantic import ValidationError
 
     try:
@@ -354,11 +338,7 @@ def require_writable(folder: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """Where prepared datasets and trained tokenizers live: ``TFCLI_CACHE``, else the XDG cache.
-
-    Raises:
-        UsageError: it lies in the home folder of somebody who has none here.
-    """
+    """Where prepared datasets and trained tokenizers live: ``TFCLI_CACHE``, else the XDG cache."""
     chosen = os.environ.get("TFCLI_CACHE") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/tfcli"
     try:
         return Path(chosen).expanduser()

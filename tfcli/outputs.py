@@ -73,9 +73,8 @@ def require_output(path: Path, option: str) -> None:
         if path.is_dir():
             raise UsageError(f"{option} {str(path)!r} is a folder", "name a file in it")
         if path.exists() and not path.is_file():
-            raise UsageError(
-                f"{option} {str(path)!r} is no plain file, and would be replaced by one", "name another one"
-            )
+            problem = f"{option} {str(path)!r} is no plain file, and would be replaced by one"
+            raise UsageError(problem, "name another one")
         require_writable(path.parent)
     except (OSError, ValueError) as error:  # the name is too long, leads in a circle, or holds a zero byte
         reason = getattr(error, "strerror", None) or error

@@ -398,7 +398,7 @@ def test_a_text_or_a_comment_may_have_many_dots(text: str):
 
 @pytest.mark.parametrize("begin", ['"""', "'''", '"', "#", '\\"""', '""""""""'])
 def test_unfinished_texts_are_read_in_no_time(begin: str):
-    with pytest.raises(ValueError, match=r"\(at "):
+    with pytest.raises(ValueError, match=r"\(at |more than 32 parts"):
         parse_toml("a = " + begin + '\\""" ' * 200_000 + "\\")
 
 

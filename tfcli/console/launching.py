@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 
 RESTARTS = 3
 """How often all workers are started again after one has died."""
-
 _ENDED = "exit-code"
 _PATIENCE = 10.0
 """Seconds for which the other workers may go on after the first one has come to its end, which is that of the run."""
-
 _LOOPBACK = ("lo", "lo0")
 """What systems call the interface that no other machine reaches."""
 

@@ -98,9 +98,6 @@ class Asked:
         given: the options that were typed, by parameter.
         settings: the recipe's settings that they say.
         typed: how each recipe key was typed.
-
-    Raises:
-        UsageError: a key is given two values, or a value cannot be read.
     """
 
     def __init__(self, **given: Any) -> None:

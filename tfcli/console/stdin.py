@@ -50,11 +50,7 @@ def lines_as_they_come(stream: Any, where: str) -> Iterator[Line | None]:
 
 
 def decoded(data: bytes, where: str) -> str:
-    """The text that bytes spell in UTF-8.
-
-    Raises:
-        BrokenInputError: they are not valid; names the first byte that is wrong.
-    """
+    """The text that bytes spell in UTF-8; a BrokenInputError names the first byte that is wrong."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -107,18 +103,6 @@ def read_lines() -> Iterator[str]:
     yield from (line[1] for line in lines_as_they_come(_stdin(), "on stdin") if line)
 
 
-def read_typed() -> bytes:
-    """One line of a conversation, for `decoded`; empty at the end of stdin.
-
-    Raises:
-        BrokenInputError: it is too long to have been typed.
-    """
-    line = _stdin().readline(LONGEST + 1)
-    if len(line) > LONGEST:
-        raise BrokenInputError(f"The prompt on stdin is longer than {LONGEST:,} bytes", "break it into lines")
-    return line
-
-
 def _whole(what: str) -> str:
     data = _stdin().read(_LARGEST + 1)
     if len(data) > _LARGEST:
@@ -127,23 +111,15 @@ def _whole(what: str) -> str:
 
 
 def _stdin() -> BinaryIO:
-    """What is piped or typed into the command.
-
-    Raises:
-        UsageError: the caller has closed it (`<&-`), for which `main` puts an empty file in its place.
-    """
+    """What is piped or typed into the command. Where the caller has closed it (`<&-`), `main` puts an empty file."""
     if sys.stdin.name == os.devnull:
         raise UsageError("There is nothing to read: stdin is closed", "pipe a text into it, or give one as an argument")
     return sys.stdin.buffer
 
 
 def argument_batches(prompts: Sequence[str], require: Require, size: int) -> Iterator[list[str]]:
-    """Batches of what is given on the command line; `-` stands for the lines of stdin.
-
-    Raises:
-        UsageError: before the first batch, where a prompt does not fit.
-        BrokenInputError: behind the batches before it, where a line of stdin is no text or does not fit.
-    """
+    """Batches of what is given on the command line; `-` stands for the lines of stdin. A UsageError comes before the
+    first batch, a BrokenInputError of a line of stdin behind the batches before it."""
     for prompt in prompts:
         if prompt != "-":
             require(prompt)
@@ -153,11 +129,7 @@ def argument_batches(prompts: Sequence[str], require: Require, size: int) -> Ite
 def file_batches(file: Path, require: Require, size: int) -> Iterator[list[str]]:
     """Batches of the lines of a file, or of the "prompt" of every line of a .jsonl file.
 
-    A file is looked through before the first batch, and read again; a pipe is read once, as stdin is.
-
-    Raises:
-        UsageError: there is no such file, it holds no prompt, or one that does not fit.
-        BrokenInputError: a line is no text, or no JSON with a prompt.
+    A file is looked through before the first batch, for a UsageError, and read again; a pipe is read once, as stdin is.
     """
     if file.is_dir():
         raise UsageError(f"--prompts {file} is a folder", "name a file with a prompt a line")
@@ -170,23 +142,19 @@ def file_batches(file: Path, require: Require, size: int) -> Iterator[list[str]]
 
 
 def asked_batches(terminal: Terminal) -> Iterator[list[str]]:
-    """Prompts that are asked for, one by one, until an empty line or the end of stdin.
-
-    Raises:
-        BrokenInputError: one is longer than anybody types.
-    """
+    """Prompts that are asked for, one by one, until an empty line or the end of stdin; of what is no text, that is
+    said. A BrokenInputError where one is longer than anybody types."""
     while True:
         terminal.err.print("> ", end="", markup=False, highlight=False)
-        if not (line := read_typed()):
-            return
+        line = _stdin().readline(LONGEST + 1)
+        if len(line) > LONGEST:
+            raise BrokenInputError(f"The prompt on stdin is longer than {LONGEST:,} bytes", "break it into lines")
         try:
-            prompt = decoded(line, "the prompt on stdin").rstrip("\r\n")
+            if not (prompt := decoded(line, "the prompt on stdin").rstrip("\r\n")):
+                return
+            yield [prompt]
         except BrokenInputError as error:
             terminal.error(str(error))
-            continue
-        if not prompt:
-            return
-        yield [prompt]
 
 
 def _of_arguments(prompts: Sequence[str], require: Require) -> Iterator[Line | None]:

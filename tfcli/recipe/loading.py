@@ -109,11 +109,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The settings in a TOML text.
-
-    Raises:
-        ValueError: it is no TOML, or holds what no recipe needs and the library does not bear.
-    """
+    """The settings in a TOML text; a ValueError where it is none, or holds what the library does not bear."""
     parts = 0
     for word in _WORDS.finditer(text):
         parts = parts + 1 if word["part"] else parts if word["dot"] else 0
@@ -130,11 +126,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def recorded_settings(path: Path) -> dict[str, Any]:
-    """The settings in a run's recipe. The name of an old run is mended where it would be refused today.
-
-    Raises:
-        BrokenInputError: it cannot be read, or is no TOML.
-    """
+    """The settings in a run's recipe. The name of an old run is mended where it would be refused today."""
     try:
         settings = read_toml(path)
     except UsageError as error:  # which names the file
@@ -164,24 +156,16 @@ def load_recorded(path: Path) -> Recipe:
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
-    """``["model.norm=layernorm", "train.steps=50"]`` as settings. Values are TOML; bare words are strings.
-
-    Raises:
-        UsageError: there is no ``=``, the key is not ``section.field``, or it is given two values.
-    """
+    """``["model.norm=layernorm", "train.steps=50"]`` as settings. Values are TOML; bare words are strings. A UsageError
+    where there is no ``=``, or a key is given two values."""
     return typed_settings(assignments, ())[0]
 
 
 def typed_settings(
     assignments: Sequence[str], options: Iterable[tuple[str, str, Any]]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """As `parse_assignments`, with the options that are short for a key.
-
-    Args:
-        options: each as it was typed, its key, and the value.
-
-    Returns: the settings; and how each key was typed.
-    """
+    """As `parse_assignments`, with options: each as it was typed, the key that it is short for, and the value. With the
+    settings comes how each key was typed."""
     settings: dict[str, Any] = {}
     typed: dict[str, str] = {}
     values: dict[str, Any] = {}
