@@ -176,21 +176,15 @@ class Reporter:
         finished = self.finished
         if finished is not None and finished.reason == "interrupted":
             unread = f", for {self.why}" if self.stop.exit_code == UNREAD else ""
-            raise Interrupted(
-                f"Stopped after step {finished.step}, which is saved in {finished.run}{unread}",
-                self._remedy(finished.run),
-                exit_code=self.stop.exit_code or INTERRUPTED,
-            )
+            problem = f"Stopped after step {finished.step}, which is saved in {finished.run}{unread}"
+            raise Interrupted(problem, self._remedy(finished.run), exit_code=self.stop.exit_code or INTERRUPTED)
 
     def stopped_at_once(self, signal: KeyboardInterrupt) -> BaseException:
         """The exit of a signal that nothing waited for: how to go on, where a run was begun."""
         if self.run is None:
             return signal
-        return Interrupted(
-            f"Stopped at once; what {self.run} had saved before is kept",
-            self._remedy(self.run),
-            exit_code=exit_code_of(signal),
-        )
+        problem = f"Stopped at once; what {self.run} had saved before is kept"
+        return Interrupted(problem, self._remedy(self.run), exit_code=exit_code_of(signal))
 
     def _remedy(self, run: str) -> str:
         resume = ["tfcli", "train", "--resume", run, *launched_with()]

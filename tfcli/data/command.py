@@ -140,10 +140,9 @@ def prune_cache(
     from tfcli.draw.tables import to_json
 
     if everything == (older_than is not None):
-        raise UsageError(
-            "Say what is to go" if older_than is None else "--all and --older-than are two answers",
-            "`tfcli cache prune --older-than 30`, or `tfcli cache prune --all`; --dry-run shows it first",
-        )
+        problem = "Say what is to go" if older_than is None else "--all and --older-than are two answers"
+        remedy = "`tfcli cache prune --older-than 30`, or `tfcli cache prune --all`; --dry-run shows it first"
+        raise UsageError(problem, remedy)
     done = list(prune((older_than or 0.0) * _DAY, dry_run=dry_run))
     gone = [entry for entry, kept in done if not kept]
     for entry, kept in done if json else ():
