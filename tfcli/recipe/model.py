@@ -39,11 +39,7 @@ JOINED_TO_EMBEDDINGS: frozenset[Positions] = frozenset({"sinusoidal", "learned"}
 
 @dataclass(frozen=True)
 class ModelSection(Section):
-    """Sizes and variants of one model; every combination that is accepted works.
-
-    Raises:
-        UsageError: a combination has no meaning; names its settings with their values, and the reason.
-    """
+    """Sizes and variants of one model; every combination that is accepted works."""
 
     architecture: Architecture = "decoder"
     """decoder: next-token model. encoder: masked-token model. encoder-decoder: source to target."""
