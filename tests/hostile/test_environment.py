@@ -212,7 +212,7 @@ def _counting_proxy() -> Iterator[tuple[str, list[str]]]:
             asked.append(self.path)
             self.send_error(403)
 
-        do_CONNECT = do_HEAD = do_POST = do_GET
+        do_CONNECT = do_HEAD = do_POST = do_GET  # noqa: N815 (http.server asks for these names)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

@@ -3,12 +3,14 @@
 import os
 import re
 import sys
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
-from tfcli.cli.completion import completion
 from tfcli.cli.run import run
 from tfcli.cli.train import train
+from tfcli.console.options import command
 from tfcli.console.signals import exit_codes
 from tfcli.console.terminal import Lossy, Named, Terminal
 from tfcli.console.typer_internals import group, leave_out_markdown
@@ -57,6 +59,26 @@ def _root(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
     """Nothing is shared by all commands but --version."""
+
+
+@command
+def completion(
+    terminal: Terminal,
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish", help="Your shell.", show_default=False)
+    ],
+) -> None:
+    """Print what turns completion on: commands, options, keys, recipes, runs.
+
+    Once, into the file that the shell reads when it begins; new shells know
+    it then:
+
+      tfcli completion bash >> ~/.bashrc
+      tfcli completion zsh >> ~/.zshrc
+      tfcli completion fish > ~/.config/fish/completions/tfcli.fish
+    """
+    # The shell asks `tfcli` with the line up to the cursor; __main__.py answers before it loads the commands.
+    terminal.write(Path(__file__).with_name(f"completion.{shell}").read_text(encoding="utf-8"))
 
 
 app.command("run")(run)

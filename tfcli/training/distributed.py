@@ -1,4 +1,6 @@
-"""Distributed training with DDP and FSDP: every process holds all weights (ddp), or a shard of every matrix (fsdp).
+"""Distributed data parallel (DDP) and fully sharded (FSDP) training: every process holds all weights, or a shard.
+
+As many processes as the world size, each with its rank: those that `--nproc` or torchrun start.
 
 What FSDP needs is imported where it is called, since most trainings have one process.
 """
