@@ -15,7 +15,7 @@ from tfcli.corpora.pt_en_phrases import (
     contracted,
     english_only,
     join,
-    np,
+    noun_phrase,
     placed,
     possessive,
     text,
@@ -47,7 +47,7 @@ def test_alignment_of_the_lectures_pairs():
 
 def test_alignment_of_a_red_book_of_anas():
     """o0 livro1 vermelho2 de3 Ana4 — Ana's0 red1 book2: the article has no partner, de and Ana make Ana's."""
-    phrase = np(THINGS["livro"], THE, ADJECTIVES["vermelho"], owner=possessive(ANA))
+    phrase = noun_phrase(THINGS["livro"], THE, ADJECTIVES["vermelho"], owner=possessive(ANA))
     assert text(phrase) == ("o livro vermelho de Ana", "Ana's red book")
     assert alignment(phrase) == ((1, 2), (2, 1), (3, 0), (4, 0))
     assert set(phrase.combinations) == {("livro", "vermelho"), ("livro", "Ana")}
@@ -86,8 +86,8 @@ def test_alignment_of_did_not_buy():
         ("faca", "novo", ("duas", "duas", "two"), True, ("duas facas novas", "two new knives")),
     ],
 )
-def test_agreement_in_the_np(noun, adjective, determiner, plural, expected):
-    assert text(np(THINGS[noun], determiner, ADJECTIVES[adjective], plural=plural)) == expected
+def test_agreement_in_the_noun_phrase(noun, adjective, determiner, plural, expected):
+    assert text(noun_phrase(THINGS[noun], determiner, ADJECTIVES[adjective], plural=plural)) == expected
 
 
 def test_verbs_agree_with_their_subject():
@@ -125,7 +125,7 @@ def test_places_contract_in_portuguese_and_lose_their_article_in_english(phrase,
 
 def test_a_thing_beside_another_is_a_combination():
     [under] = [relation for relation in LEXICON["near"] if relation.pt == "embaixo de"]
-    cat, bed = np(THINGS["gato"], THE), np(THINGS["cama"], THE)
+    cat, bed = noun_phrase(THINGS["gato"], THE), noun_phrase(THINGS["cama"], THE)
     phrase = phrase_of("is_located", noun=None, what=cat, relation=under, landmark=bed, no=None)
     assert text(phrase) == ("o gato está embaixo da cama", "the cat is under the bed")
     assert phrase.combinations == (("gato", "cama"),)

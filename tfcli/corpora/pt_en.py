@@ -32,7 +32,7 @@ from tfcli.corpora.pt_en_phrases import (
     Phrase,
     alignment,
     join,
-    np,
+    noun_phrase,
     text,
     word,
 )
@@ -226,7 +226,7 @@ def phrase_of(name: str, /, **bound: Any) -> Phrase:
 
 
 _FIRST = {one.pt: one for room in ("things", "cities", "near") for one in LEXICON[room]}
-_BOOK, _TABLE = np(_FIRST["livro"], THE), np(_FIRST["mesa"], THE)
+_BOOK, _TABLE = noun_phrase(_FIRST["livro"], THE), noun_phrase(_FIRST["mesa"], THE)
 _TO_RIO = {"who": word("Lucas", "Lucas", None, "Lucas"), "place": _FIRST["Rio"], "when": LEXICON["months"][-1]}
 _SENTENCES: tuple[tuple[str, Bound], ...] = (
     ("greets", {"hello": LEXICON["hello"][0], "asked": True, "name": None, "relative": None}),

@@ -333,7 +333,7 @@ def one(draw: Draw, *options: Any) -> Any:
 
 
 @step
-def np(
+def noun_phrase(
     noun: Noun,
     determiner: tuple[str, str, str],
     adjective: Adjective | None = None,
