@@ -77,3 +77,42 @@ def test_worked_examples_work(name: str) -> None:
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted > 0
     assert found.failed == 0
+
+
+# These take any number of values.
+OF_MANY = {"columns", "grid", "_grid", "bare", "digest", "_first", "_family", "cls"}
+
+
+def test_a_call_with_many_arguments_names_them() -> None:
+    """Of more than five values, those behind the third are told apart by their names."""
+    nameless = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {node.func.id}"
+        for path, source in FILES.items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and len(node.args) > 5
+        and not any(isinstance(one, ast.Starred) for one in node.args)
+        and node.func.id not in OF_MANY
+    ]
+    assert nameless == []
+
+
+def test_files_import_in_no_circle() -> None:
+    """Neither while they are loaded, nor when functions import what they need: a folder and its files neither."""
+    edges = {path: set() for path in FILES}  # type: dict[Path, set[Path]]
+    for imported, by in importers().items():
+        for path in by:
+            edges[path].add(imported)
+    loaded = {}  # type: dict[Path, int]
+
+    def visit(path: Path, way: list[Path]) -> None:
+        assert loaded.get(path) != 1, " → ".join(str(one.relative_to(PACKAGE)) for one in [*way, path])
+        if path not in loaded:
+            loaded[path] = 1
+            for other in sorted(edges[path]):
+                visit(other, [*way, path])
+            loaded[path] = 2
+
+    for path in FILES:
+        visit(path, [])

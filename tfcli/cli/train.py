@@ -105,7 +105,7 @@ def train(
             if checkpoint is not None:
                 resume = branch_run(resume, checkpoint, out, asked.settings)
             if nproc > 1 and goes_on(resume, asked.settings, nproc):
-                _launch(terminal, resume, nproc, asked.words(), log, json)
+                _launch(terminal, resume, nproc, words=asked.words(), log=log, json=json)
                 return
         _resume(terminal, resume, asked, log, json)
         return
@@ -126,9 +126,14 @@ def train(
     if nproc > 1:
         with reporting(terminal, json=json, stream=True) as reporter:
             run = begin_run(settings, out, reporter, nproc, init)
-        _launch(terminal, run, nproc, [], log, json)
+        _launch(terminal, run, nproc, words=[], log=log, json=json)
         return
-    _drive(terminal, log, json, lambda report, stop, workers: train_recipe(settings, out, report, stop, init, workers))
+    _drive(
+        terminal,
+        log,
+        json,
+        lambda report, stop, workers: train_recipe(settings, out, report, should_stop=stop, init=init, workers=workers),
+    )
 
 
 def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:

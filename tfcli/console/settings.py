@@ -51,14 +51,14 @@ _LR = "Peak learning rate of AdamW: train.learning_rate. Muon has its own, train
 _PRECISION = "Precision of matrix products: train.precision."
 _DROPOUT = "Share dropped in training: model.dropout."
 
-_option("sources", "data.source", list[str], None, _SOURCE, _BUILT_IN, metavar="SOURCE")
+_option("sources", "data.source", list[str], panel=None, help=_SOURCE, default=_BUILT_IN, metavar="SOURCE")
 _option("recipe", "", str, None, "A TOML file or a name from `tfcli recipes list`.", metavar="FILE|NAME")
 _option("assignments", "", list[str], None, _SET, metavar="KEY=VALUE")
 _option("data", "data.source", str, DATA, "The same as SOURCE.", metavar="SOURCE|DIR")
-_option("vocab_size", "tokenizer.vocab_size", int, DATA, _VOCABULARY, "2048", metavar="N", min=6)
-_option("arch", "model.architecture", _ARCHITECTURES, MODEL, _ARCH, _BY_TEXT, metavar="ARCH")
+_option("vocab_size", "tokenizer.vocab_size", int, panel=DATA, help=_VOCABULARY, default="2048", metavar="N", min=6)
+_option("arch", "model.architecture", _ARCHITECTURES, panel=MODEL, help=_ARCH, default=_BY_TEXT, metavar="ARCH")
 _option("preset", "", str, MODEL, "A named shape: gpt2, bert, t5, modern …", metavar="NAME")
-_option("size", "", Literal["tiny", "mini", "small", "base"], MODEL, "Scale of the model.", "mini")
+_option("size", "", Literal["tiny", "mini", "small", "base"], panel=MODEL, help="Scale of the model.", default="mini")
 _option("layers", "model.num_layers", int, MODEL, "Layers of each stack: model.num_layers.", metavar="N", min=1)
 _option("heads", "model.num_heads", int, MODEL, "Attention heads of a layer: model.num_heads.", metavar="N", min=1)
 _option("d_model", "model.d_model", int, MODEL, "Size of a token's vector: model.d_model.", metavar="N", min=1)
@@ -68,10 +68,28 @@ _option("steps", "train.steps", int, TRAINING, "How long to train, in updates: t
 _option("epochs", "train.epochs", float, TRAINING, _EPOCHS, metavar="N")
 _option("batch_size", "train.batch_size", int, TRAINING, "Texts of a batch: train.batch_size.", metavar="N", min=1)
 _option("lr", "train.learning_rate", float, TRAINING, _LR, metavar="RATE")
-_option("precision", "train.precision", Literal["auto", "float32", "bfloat16"], TRAINING, _PRECISION, "auto")
-_option("seed", "train.seed generate.seed", int, TRAINING, SEED_HELP, "the recipe's, else 0", metavar="N", min=0)
-_option("device", "train.device", Literal["auto", "cpu", "cuda", "mps"], TRAINING, DEVICE_HELP, "auto")
-_option("threads", "train.threads", int, TRAINING, THREADS_HELP, "0", metavar="N", min=0, max=1024)
+_option(
+    "precision",
+    "train.precision",
+    Literal["auto", "float32", "bfloat16"],
+    panel=TRAINING,
+    help=_PRECISION,
+    default="auto",
+)
+_option(
+    "seed",
+    "train.seed generate.seed",
+    int,
+    panel=TRAINING,
+    help=SEED_HELP,
+    default="the recipe's, else 0",
+    metavar="N",
+    min=0,
+)
+_option(
+    "device", "train.device", Literal["auto", "cpu", "cuda", "mps"], panel=TRAINING, help=DEVICE_HELP, default="auto"
+)
+_option("threads", "train.threads", int, panel=TRAINING, help=THREADS_HELP, default="0", metavar="N", min=0, max=1024)
 
 SHAPE = ("recipe", "assignments", "arch", "preset", "size")
 SIZES = ("layers", "heads", "d_model", "context", "dropout")

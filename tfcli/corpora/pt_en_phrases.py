@@ -253,7 +253,9 @@ class Relation(NamedTuple):
 def _noun(pt: str, gender: str, en: str, kinds: str) -> Noun:
     pt, _, pt_plural = pt.partition("/")
     en, _, en_plural = en.partition("/")
-    return Noun(pt, pt_plural or pt + "s", gender, en, en_plural or en + "s", frozenset(kinds.split()))
+    return Noun(
+        pt, pt_plural or pt + "s", gender, en=en, en_plural=en_plural or en + "s", kinds=frozenset(kinds.split())
+    )
 
 
 def _adjective(pt: str, en: str, verb: str, fits: str, more_pt: str = "", more_en: str = "") -> Adjective:
@@ -263,7 +265,7 @@ def _adjective(pt: str, en: str, verb: str, fits: str, more_pt: str = "", more_e
         forms = [pt, feminine, pt + "s", feminine + "s"]
     shapes = dict(zip(("m3s", "f3s", "m3p", "f3p"), forms, strict=True))
     kinds = frozenset({verb, "comparable"} if more_en else {verb})
-    return Adjective(forms[0], shapes, en, kinds, frozenset(fits.split()), more_pt, more_en)
+    return Adjective(forms[0], shapes, en, kinds=kinds, fits=frozenset(fits.split()), more_pt=more_pt, more_en=more_en)
 
 
 def _verb(pt: str, past: str, en: str, takes: str = "", kinds: str = "", habit: str = "//") -> Verb:
@@ -310,7 +312,9 @@ for _room, _make in _MAKERS.items():
     LEXICON |= {name: tuple(_make(*row) for row in rows) for name, rows in _DATA[_room].items()}
 LEXICON |= {name: _auxiliary(name, *sides) for name, sides in _DATA["auxiliaries"].items()}
 LEXICON |= {name: Determiner(*row) for name, row in _DATA["determiners"].items()}
-PRONOUNS = {pt: word(pt, en, None, pt, gender, person) for pt, en, person, gender in _DATA["pronouns"]}
+PRONOUNS = {
+    pt: word(pt, en, None, head=pt, gender=gender, person=person) for pt, en, person, gender in _DATA["pronouns"]
+}
 LEXICON |= {name: tuple(names.split()) for name, names in _DATA["names"].items()}
 _HEADS = {state.pt: state for state in LEXICON["states"]} | {need.head: need for need in LEXICON["needs"]}
 _HEADS |= {number.pt: number for number in LEXICON["numbers"]} | PRONOUNS | LEXICON
@@ -352,7 +356,9 @@ def noun_phrase(
     )
     met = [(noun.pt, adjective.pt)] if adjective else []
     met += [(noun.pt, owner.head)] if owner else []
-    return Phrase(phrase.pt, phrase.en, noun.pt, noun.gender, person, (*phrase.combinations, *met))
+    return Phrase(
+        phrase.pt, phrase.en, noun.pt, gender=noun.gender, person=person, combinations=(*phrase.combinations, *met)
+    )
 
 
 @step

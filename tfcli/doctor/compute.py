@@ -96,7 +96,7 @@ def _processor(torch: ModuleType | None) -> Processor:
         cores=machine.cores(),
         free_cores=_try(machine.free_cores, machine.cores()),
         quota=_try(machine.quota, None),
-        load=_try(lambda: tuple(round(one, 2) for one in os.getloadavg()), ()),
+        load=tuple(round(one, 2) for one in os.getloadavg()) if hasattr(os, "getloadavg") else (),
         threads=_try(lambda: machine.choose_threads(0, torch.get_num_threads()) if torch else None, None),
         told=told,
     )

@@ -187,7 +187,7 @@ def _piece(piece: str, left: int, top: int, ink: RGB, attributes: str) -> Iterat
             yield _rectangle(at + _CELL * x0, top + _LINE * y0, right, top + _LINE * y1, ink)
     elif first in _ARMS:
         for cell in range(cells):
-            yield _box_lines(first, left + _CELL * cell, top, _CELL, _LINE, hexadecimal(ink))
+            yield _box_lines(first, left + _CELL * cell, top, width=_CELL, height=_LINE, color=hexadecimal(ink))
     elif "\u2800" < first <= "\u28ff":
         for cell in range(cells):
             yield from _dots(ord(first) - 0x2800, left + _CELL * cell, top, ink)

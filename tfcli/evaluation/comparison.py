@@ -65,10 +65,17 @@ def _differences(first: Measured, second: Measured) -> Iterator[Difference]:
         ours, theirs = (float(score(table.sums.sum(0))) for score, table in zip(scores, tables, strict=True))
         difference = theirs - ours
         if draws is None:
-            yield Difference(name, ours, theirs, difference, None, None)
+            yield Difference(name, ours, theirs, difference=difference, interval=None, p_value=None)
             continue
         by_chance = scores[1](draws[:, columns:]) - scores[0](draws[:, :columns])
-        yield Difference(name, ours, theirs, difference, interval(by_chance), p_value(by_chance, difference))
+        yield Difference(
+            name,
+            ours,
+            theirs,
+            difference=difference,
+            interval=interval(by_chance),
+            p_value=p_value(by_chance, difference),
+        )
 
 
 def _same_cells(first: Measured, second: Measured) -> bool:

@@ -200,12 +200,30 @@ def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -
     view, context, roles = data.text("validation"), _context(run), run.config.roles
     stride = settings.stride or context
     documents = run.recipe.train.windows == "documents"
-    windows = SlidingWindows(view, roles, context, stride, documents, _tokens_at_a_time(run))
+    windows = SlidingWindows(view, roles, context, stride=stride, documents=documents, tokens=_tokens_at_a_time(run))
     cells = text_cells(view)
-    sums = sum_cells(run.model, windows, cells.firsts, len(cells), roles.unk, run.device, nameless_ids(run))
+    sums = sum_cells(
+        run.model,
+        windows,
+        cells.firsts,
+        cells=len(cells),
+        unknown=roles.unk,
+        device=run.device,
+        nameless=nameless_ids(run),
+    )
     firsts = view.offsets[: (-1 if documents else 1) if not roles.text_prefix else 0]
     spread = text_extent(view, cells, run.tokenizer, data.record().validation, firsts)
-    return Measured(run, data, cells, sums, _lengths(view, roles), context, stride, spread, unscored=len(firsts))
+    return Measured(
+        run,
+        data,
+        cells,
+        sums=sums,
+        lengths=_lengths(view, roles),
+        context=context,
+        stride=stride,
+        extent=spread,
+        unscored=len(firsts),
+    )
 
 
 def _masked(
@@ -221,14 +239,18 @@ def _masked(
         Placed(batch, spans.starts[:, None] + np.arange(batch.labels.shape[1]))
         for batch, spans in zip(batches.whole(), batches.spans(), strict=True)
     )
-    sums = sum_cells(run.model, placed, cells.firsts, len(cells), None, run.device, nameless_ids(run))
-    measured = Measured(run, data, cells, sums, _lengths(view, run.config.roles), _context(run))
+    sums = sum_cells(
+        run.model, placed, cells.firsts, cells=len(cells), unknown=None, device=run.device, nameless=nameless_ids(run)
+    )
+    measured = Measured(run, data, cells, sums=sums, lengths=_lengths(view, run.config.roles), context=_context(run))
     if not settings.pseudo:
         return measured
     masks = lone_masks(view, run.config.roles, batches, _tokens_at_a_time(run))
     part = f"{int(masks.lengths.sum()):,} of {len(view):,} tokens"
     report(StageStarted("evaluation", f"{part}, each masked alone: {masks.tokens_read:,} tokens to read"))
-    return replace(measured, pseudo=sum_cells(run.model, masks, cells.firsts, len(cells), None, run.device))
+    return replace(
+        measured, pseudo=sum_cells(run.model, masks, cells.firsts, cells=len(cells), unknown=None, device=run.device)
+    )
 
 
 def _pairs(
@@ -240,7 +262,9 @@ def _pairs(
     numbers, order = np.arange(len(pairs)), iter(batches.order)
     cells = Cells(None, numbers, numbers, "pairs")
     placed = (Placed(batch, np.array([*islice(order, len(batch.labels))])[:, None]) for batch in batches.whole())
-    sums = sum_cells(run.model, placed, None, len(cells), roles.unk, run.device, nameless_ids(run))
+    sums = sum_cells(
+        run.model, placed, None, cells=len(cells), unknown=roles.unk, device=run.device, nameless=nameless_ids(run)
+    )
     own = [run.tokenizer.decode(ids) for ids in without_frame(pairs.target, roles.target_prefix)]
     spread = extent(own, data.record().validation)
     original = own if spread.exact else targets()
@@ -253,9 +277,9 @@ def _pairs(
         run,
         data,
         cells,
-        sums,
-        pairs.source.lengths - len(roles.source(())),
-        _context(run),
+        sums=sums,
+        lengths=pairs.source.lengths - len(roles.source(())),
+        context=_context(run),
         extent=spread if known else None,
         left_out=batches.left_out,
         translated=translated(run, pairs, references, original is not None, settings.beam),

@@ -49,7 +49,7 @@ class Explorer(App[str]):
         self.theme = "light" if light else "dark"
         self._read = read
         self.fault: Exception | None = None
-        self.scene = Scene(run, checkpoint, reading, reading.first_view(), color_system, light)
+        self.scene = Scene(run, checkpoint, reading, view=reading.first_view(), color_system=color_system, light=light)
         self._panels = Panels(self.scene)
         self._searched = ""
 

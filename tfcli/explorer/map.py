@@ -85,7 +85,7 @@ def lay_out(
     gutter = min(widest(rows), max(6, width // 5)) + _MARKS
     header = min(widest(columns), TALLEST, max(2, height // 4)) + 1
     room = max(1, width - gutter)
-    whole = Grid(gutter, header, 1, 1, len(rows), len(columns))
+    whole = Grid(gutter, header, 1, cell_height=1, rows=len(rows), columns=len(columns))
     for cell_width, cell_height in _SIZES:
         # Labels that fit across their cells need one line; downwards they take what the cells leave.
         left = height - len(rows) * cell_height

@@ -175,21 +175,23 @@ def map_values(reading: ReadText, view: View) -> MapValues:
     """What the map of a view shows."""
     numbers, meaning = _numbers(reading, view)
     if np.isnan(numbers).all():
-        return MapValues(numbers, numbers, 0.0, 0.0, ("0", "0"), meaning, view.signed)
+        return MapValues(numbers, numbers, 0.0, high=0.0, ends=("0", "0"), meaning=meaning, signed=view.signed)
     if view.scale == "row":  # every row divided by its largest distance from 0
         largest = np.abs(np.nan_to_num(numbers)).max(axis=1, keepdims=True)
         shades: Map = np.divide(numbers, np.where(largest == 0.0, 1.0, largest), dtype=np.float32)
         low, least = (-1.0, "-row's largest") if view.signed else (0.0, "0")
-        return MapValues(numbers, shades, low, 1.0, (least, "row's largest"), meaning, view.signed)
+        return MapValues(
+            numbers, shades, low, high=1.0, ends=(least, "row's largest"), meaning=meaning, signed=view.signed
+        )
     high = float(np.nanmax(np.abs(numbers)))
     end = f"{high:.3g}"
     if view.signed:
-        return MapValues(numbers, numbers, -high, high, (f"-{end}", end), meaning, True)
+        return MapValues(numbers, numbers, -high, high=high, ends=(f"-{end}", end), meaning=meaning, signed=True)
     if view.scale == "log":
         shades = np.log10(np.maximum(numbers, _LEAST))
         low, high = (float(np.log10(number)) for number in (_LEAST, max(high, _LEAST)))
-        return MapValues(numbers, shades, low, high, (f"≤{_LEAST:.0e}", end), meaning, False)
-    return MapValues(numbers, numbers, 0.0, high, ("0", end), meaning, False)
+        return MapValues(numbers, shades, low, high=high, ends=(f"≤{_LEAST:.0e}", end), meaning=meaning, signed=False)
+    return MapValues(numbers, numbers, 0.0, high=high, ends=("0", end), meaning=meaning, signed=False)
 
 
 def _numbers(reading: ReadText, view: View) -> tuple[Map, str]:

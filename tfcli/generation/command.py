@@ -169,7 +169,7 @@ def generate(
     require_use([*given, *shown], loaded.architecture, settings, sample=sample)
     settled(loaded.model, loaded.tokenizer, settings, sample)  # refused before a prompt is waited for
     how: Literal["text", "trace", "beams"] = "trace" if trace else "beams" if show_beams else "text"
-    answers = Answers(terminal, loaded, settings, sample, how, json)
+    answers = Answers(terminal, loaded, settings, sample=sample, how=how, json=json)
     if not prompts and not prompt_file and not interactive:
         if loaded.architecture != "decoder":
             raise UsageError(f"An {loaded.architecture} needs a prompt", f"give a text after {run}, or -")

@@ -128,7 +128,7 @@ class DecodingState:
         self._positions = context
         capacity = context if self._read is not None else columns
         sources = 0 if memory is None else len(memory)
-        self._cache = DecodingCache(model, rows, capacity, start.shape[1], left, sources)
+        self._cache = DecodingCache(model, rows, capacity, first=start.shape[1], left=left, sources=sources)
         self.logits = self._next(start)
 
     def read(self, ids: Tensor) -> None:
@@ -343,7 +343,11 @@ def decode(
         if observe is not None:
             if uniforms is None:
                 probabilities = sampling_probabilities(processed, settings)
-            observe(DecodingStages(state.logits, processed, stages, probabilities, uniforms, ids))
+            observe(
+                DecodingStages(
+                    state.logits, processed, stages, probabilities=probabilities, uniforms=uniforms, token_ids=ids
+                )
+            )
         going = []
         scores = log_probabilities(state.logits, ids).tolist()
         for place, (text, token, score) in enumerate(zip(live, ids.tolist(), scores, strict=True)):

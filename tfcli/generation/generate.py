@@ -143,7 +143,14 @@ class GrowingText:
         self.finish()
         ids, log_probabilities = tuple(self._ids), tuple(self._log_probabilities)
         finish = finish_of(ids, self._tokenizer.roles, self._settings.max_new_tokens, stopped=self.stopped)
-        return Generated(self._prompt, self._text, ids, sum(log_probabilities), log_probabilities, finish)
+        return Generated(
+            self._prompt,
+            self._text,
+            ids,
+            score=sum(log_probabilities),
+            log_probabilities=log_probabilities,
+            finish=finish,
+        )
 
     def _kept(self, piece: str) -> str:
         self._text += piece

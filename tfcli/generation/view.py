@@ -133,8 +133,8 @@ class Signs:
     total: str
 
 
-UNICODE = Signs("○", "●", "✓", "✂", "├─ ", "└─ ", "│", "Σ ln p")
-ASCII = Signs("o", "*", "+", "x", "|- ", "`- ", "|", "sum")
+UNICODE = Signs("○", "●", "✓", pruned="✂", fork="├─ ", last_fork="└─ ", trunk="│", total="Σ ln p")
+ASCII = Signs("o", "*", "+", pruned="x", fork="|- ", last_fork="`- ", trunk="|", total="sum")
 
 
 class Family:

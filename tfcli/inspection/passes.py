@@ -178,7 +178,7 @@ def _stack_pass(
     positions, layers = calls[f"{name}.positions"].output, []
     for index, (layer, own, across) in enumerate(zip_longest(stack.layers, weights, cross)):
         assert isinstance(layer, TransformerLayer)
-        layers.append(_layer_pass(layer, f"{name}.layers.{index}.", calls, positions, own, across))
+        layers.append(_layer_pass(layer, f"{name}.layers.{index}.", calls, positions=positions, own=own, across=across))
     return StackPass(calls[name].inputs[0][0], tuple(layers), calls[name].output[0])
 
 

@@ -177,7 +177,7 @@ def import_run(
         if bos is not None:
             tokenizer = _begun_with(tokenizer, bos, model.section.architecture)
         origin = OriginSection(source, model.family, ignored=tuple(ignored), bos=bos)
-        _write(run, model, tokenizer, name, origin, read_chat(checkpoint.folder))
+        _write(run, model, tokenizer, name=name, origin=origin, chat=read_chat(checkpoint.folder))
     return _record(run, model, tokenizer, source)
 
 

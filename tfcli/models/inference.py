@@ -38,8 +38,7 @@ def keep_freed_memory() -> None:
 
 
 _LARGE = 2**17
-"""Numbers in a matrix from which on oneDNN is faster than the other library: a call of it takes a dozen
-microseconds more."""
+"""A matrix of fewer numbers is left to PyTorch's usual product: a call of oneDNN takes a dozen microseconds more."""
 
 
 def prepare_for_inference(model: Transformer, precision: WeightPrecision = "float32") -> None:

@@ -96,7 +96,7 @@ def labelled_hidden(model: Transformer, batch: Batch, device: torch.device) -> t
 
 def _on(array: object, device: torch.device) -> Tensor:
     tensor = torch.as_tensor(array)
-    if device.type == "cuda" and type(tensor) is Tensor:  # the tensors of a rehearsal have no memory to pin
+    if device.type == "cuda" and type(tensor) is Tensor:  # those of a memory estimate have nothing to pin
         # From other memory than pinned one, a copy to a GPU waits for all that the GPU has still to do.
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

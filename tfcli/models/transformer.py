@@ -340,5 +340,5 @@ def require_extendable(model: Transformer) -> None:
     if model.section.positions == "learned":
         raise UsageError(
             f"This model has learned its {model.section.max_seq_len} positions one by one, and has none beyond them",
-            "choose --beyond-context slide, or stop",
+            "ask for fewer tokens; or --beyond-context slide forgets the oldest, --beyond-context stop ends the text there",
         )

@@ -173,5 +173,11 @@ def finished_event(run: RunDirectory, progress: Progress, reason: Reason) -> Tra
     """What the last event of a training says."""
     best = progress.best_loss if progress.whole_loss is None else progress.whole_loss
     return TrainingFinished(
-        reason, progress.step, progress.tokens, progress.seconds, best, progress.best_step, str(run.path)
+        reason,
+        progress.step,
+        progress.tokens,
+        seconds=progress.seconds,
+        best_loss=best,
+        best_step=progress.best_step,
+        run=str(run.path),
     )

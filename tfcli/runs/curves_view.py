@@ -78,7 +78,7 @@ def compared_plots(runs: Sequence[RunDetail], by: By) -> Iterator[tuple[str, Plo
             for number, one in enumerate(points)
         )
         scale = _scale(series, end / unit)
-        yield title, Plot(series, label, _COMPARED_LINES, (0.0, end / unit), scale, _GUTTER)
+        yield title, Plot(series, label, _COMPARED_LINES, x_range=(0.0, end / unit), y_range=scale, gutter=_GUTTER)
 
 
 def _losses(name: str, points: Sequence[StepPoint | EvaluationPoint], style: str, marker: str = "") -> Series:

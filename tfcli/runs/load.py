@@ -89,7 +89,15 @@ def load_run(
     if precision is not None:
         prepare_for_inference(model, precision)
     own = precision or "float32"
-    return LoadedRun(run.directory, run.recipe, run.config, run.tokenizer, model, torch.device(device), own)
+    return LoadedRun(
+        run.directory,
+        run.recipe,
+        run.config,
+        tokenizer=run.tokenizer,
+        model=model,
+        device=torch.device(device),
+        precision=own,
+    )
 
 
 def read_run(path: Path | str, checkpoint: str = "best") -> StoredRun:
@@ -114,7 +122,7 @@ def read_run(path: Path | str, checkpoint: str = "best") -> StoredRun:
     else:
         weights = kept_checkpoint(directory, checkpoint)
         tensors = checkpoint_tensors(open_checkpoint(weights), "model", config.run_id)
-    return StoredRun(directory, recipe, config, tokenizer, weights, tensors)
+    return StoredRun(directory, recipe, config, tokenizer=tokenizer, weights=weights, tensors=tensors)
 
 
 def load_run_tokenizer(directory: RunDirectory, config: RunConfig) -> Tokenizer:

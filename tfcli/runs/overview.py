@@ -195,7 +195,9 @@ def _spreads(runs: Sequence[RunDetail], settings: Sequence[SettingRow]) -> Itera
         losses = [loss for place in places if (loss := runs[place].summary.best_loss) is not None]
         if len(losses) > 1:
             apart = {row.key: row.values[places[0]] for row in others}
-            yield SeedSpread(apart, tuple(places), mean(losses), stdev(losses), min(losses), max(losses))
+            yield SeedSpread(
+                apart, tuple(places), mean(losses), deviation=stdev(losses), lowest=min(losses), highest=max(losses)
+            )
 
 
 def _incomparable(runs: Sequence[RunDetail]) -> Iterator[str]:

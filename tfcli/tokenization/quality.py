@@ -48,11 +48,11 @@ def compare_tokenizers(
         source,
         text.documents,
         text.characters,
-        text.bytes,
-        text.words,
-        timed_bytes,
-        ROUNDS,
-        tuple(
+        bytes=text.bytes,
+        words=text.words,
+        timed_bytes=timed_bytes,
+        rounds=ROUNDS,
+        tokenizers=tuple(
             tally.quality(name, text, Spread(*np.percentile(speeds, [10, 50, 90]).tolist()))
             for (name, _), tally, speeds in zip(tokenizers, tallies, timed_bytes / 1e6 / np.array(seconds), strict=True)
         ),

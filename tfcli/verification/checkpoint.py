@@ -41,7 +41,7 @@ _STEPS, _FEWEST = 4, 2  # taken in one go, and in two halves; the fewest of a la
 _SMALL = 1 << 24  # parameters up to which all steps are taken
 _WORK = 1 << 30  # parameters times tokens of a step: about a second of one core
 _LARGEST = 1 << 28  # parameters up to which a training is begun: two gigabytes of weights, and moments twice that
-_DROPOUT = 0.1  # of a training that is begun only to be resumed, so that its random numbers make a difference
+_DROPOUT = 0.1  # in the training that is resumed: wrong random numbers then change its losses
 _WINDOW = 6  # batches looked at before and after the end of an epoch
 
 

@@ -362,4 +362,11 @@ def strongest_edges(record: AttentionRecord, layer: int, head: int, count: int) 
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
     )
     share = sum(edge.weight for edge in edges) / (float(weights.sum(dtype=np.float64)) or 1.0)
-    return AttentionEdges(record.kind, record.place(layer, head), edges, int(open_.sum()), int((~open_).sum()), share)
+    return AttentionEdges(
+        record.kind,
+        record.place(layer, head),
+        edges,
+        possible=int(open_.sum()),
+        masked=int((~open_).sum()),
+        share=share,
+    )

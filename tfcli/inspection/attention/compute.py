@@ -242,7 +242,7 @@ def inspect_attention(
     if choice.evolution:
         return evolution(run, inputs, records[-1].kind, choice.layer, choice.head, words=choice.words)
     if choice.compared and choice.against_head is None:
-        return _against_another(run, text, inputs, records[-1], choice, checkpoint)
+        return _against_another(run, text, inputs, record=records[-1], choice=choice, checkpoint=checkpoint)
     found = chosen_attention(records, choice)
     if choice.query is None or not isinstance(found, AttentionHeads):
         return found

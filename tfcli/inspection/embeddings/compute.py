@@ -150,7 +150,7 @@ def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixS
     norms = rows.norm(dim=1)
     unit = rows / norms.clamp(min=torch.finfo(torch.float32).tiny)[:, None]
     among = torch.tensor(ordinary, device=rows.device)
-    found = [_neighbours(run.tokenizer, token, unit, norms, among, top_k) for token in ids]
+    found = [_neighbours(run.tokenizer, token, unit, norms=norms, among=among, top_k=top_k) for token in ids]
     count = len(ordinary)
     # Σᵢⱼ uᵢ·uⱼ = ‖Σ u‖², of which count pairs are of a token with itself.
     of_pairs = float(unit[among].sum(0).square().sum()) - count

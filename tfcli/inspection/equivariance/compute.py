@@ -262,7 +262,9 @@ def perturbation(
         columns.append(movement(before, after)[0])
     moved = frozen(torch.stack(columns, dim=1).float().cpu().numpy())
     window = model.section.sliding_window
-    return PerturbationRecord(name, tuple(tokens), changed, one.masked, window, moved, tuple(halves))
+    return PerturbationRecord(
+        name, tuple(tokens), changed, masked=one.masked, window=window, moved=moved, halves=tuple(halves)
+    )
 
 
 def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Callable[[Tensor], Tensor]]]:
@@ -312,10 +314,10 @@ def order(
         name,
         tuple(labels[0]),
         tuple(labels[1]),
-        chosen,
-        frozen(places, np.int64),
-        frozen(torch.stack(moved, dim=1).cpu().numpy()),
-        frozen(torch.stack(sentence).cpu().numpy()),
+        variants=chosen,
+        places=frozen(places, np.int64),
+        moved=frozen(torch.stack(moved, dim=1).cpu().numpy()),
+        sentence=frozen(torch.stack(sentence).cpu().numpy()),
     )
 
 

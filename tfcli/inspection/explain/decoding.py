@@ -103,7 +103,9 @@ def explain_toy_decoding(settings: GenerateSection) -> DecodingRecord:
     def read(rows: int) -> DecodingState:
         return cast(DecodingState, ToyState(settings.max_new_tokens))
 
-    return _explained(_Begun(None, PROMPT, (), read, ROLES, toy_labels, len(TOKENS)), settings)
+    return _explained(
+        _Begun(None, PROMPT, (), read=read, roles=ROLES, labels=toy_labels, vocabulary=len(TOKENS)), settings
+    )
 
 
 def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> DecodingRecord:
@@ -126,7 +128,12 @@ def explain_decoding(run: LoadedRun, prompt: str, settings: GenerateSection) -> 
         return prefill(batch.model, batch.ids, roles, settings, rows=rows)
 
     vocabulary, labels, source = run.tokenizer.vocab_size, run.tokenizer.labels, str(run.directory.path)
-    return _explained(_Begun(source, prompt, batch.ids[0], read, roles, labels, vocabulary, batch.how), settings)
+    return _explained(
+        _Begun(
+            source, prompt, batch.ids[0], read=read, roles=roles, labels=labels, vocabulary=vocabulary, how=batch.how
+        ),
+        settings,
+    )
 
 
 @torch.inference_mode()
@@ -139,7 +146,9 @@ def _explained(begun: _Begun, settings: GenerateSection) -> DecodingRecord:
     beams, nodes = replace(settings, temperature=0.0, length_penalty=0.0), list[BeamNode]()
     [[best]] = beam_search(read(settings.beam), roles, beams, **same, observe=lambda _, node: nodes.append(node))
     text = "".join(labels([token for token in best.token_ids if token not in roles.ends]))
-    found = Generated(begun.prompt, text, best.token_ids, best.score, best.log_probabilities, "length")
+    found = Generated(
+        begun.prompt, text, best.token_ids, score=best.score, log_probabilities=best.log_probabilities, finish="length"
+    )
     new, steps = list[int](), list[DecodingStep]()
 
     def record(stages: DecodingStages) -> None:

@@ -217,11 +217,11 @@ def _sublayers(subject: Subject, n: Notation) -> list[_Sublayer]:
             "Attention",
             n.formulas[f"{placement}_attention"],
             layer.attention_residual,
-            ("input", passed.before),
-            ("normed_input", passed.attention.value_source),
-            ("attended", passed.attention.output),
-            "first_sum",
-            middle,
+            x=("input", passed.before),
+            normed=("normed_input", passed.attention.value_source),
+            output=("attended", passed.attention.output),
+            total="first_sum",
+            after=middle,
             note="What happens inside the attention is shown by `tfcli explain attention`.",
         )
     ]
@@ -232,11 +232,11 @@ def _sublayers(subject: Subject, n: Notation) -> list[_Sublayer]:
                 "Cross-attention",
                 n.formulas[f"{placement}_cross"],
                 layer.cross_attention_residual,
-                middle,
-                ("normed_crossing", passed.cross.x),
-                ("attended_across", passed.cross.output),
-                "crossed_sum",
-                crossed,
+                x=middle,
+                normed=("normed_crossing", passed.cross.x),
+                output=("attended_across", passed.cross.output),
+                total="crossed_sum",
+                after=crossed,
                 note="Queries come from here, keys and values from the encoder's output.",
             )
         )
@@ -245,12 +245,12 @@ def _sublayers(subject: Subject, n: Notation) -> list[_Sublayer]:
         "Feed-forward",
         n.formulas[f"{placement}_mlp"],
         layer.feed_forward_residual,
-        middle,
-        ("normed_middle", passed.feed_forward_input),
-        ("mlp", passed.feed_forward),
-        "second_sum",
-        ("out", passed.after),
-        (inside(subject, n),),
+        x=middle,
+        normed=("normed_middle", passed.feed_forward_input),
+        output=("mlp", passed.feed_forward),
+        total="second_sum",
+        after=("out", passed.after),
+        inside=(inside(subject, n),),
     )
     return [*found, feed_forward]
 

@@ -89,7 +89,7 @@ def explain_lecture_masking(name: NotationName = "inf721") -> Explanation:
             (n.matrix("scaled", scaled[0], tokens, tokens, PAIRS),),
             note=f"Divided by {root}.",
         ),
-        masking(n, scaled, mask, tokens, (0,), logits),
+        masking(n, scaled, mask, tokens=tokens, heads=(0,), formula=logits),
         Step(
             "Weights",
             n.formulas["weights"].format(scores=logits),

@@ -122,8 +122,12 @@ def scoring(subject: Subject, n: Notation, heads: Sequence[int]) -> list[Step]:
     mask = subject.attention_pass.mask
     if not mask.all():
         logits += f" + {n.symbol('mask')}"
-        steps.append(masking(n, subject.attention_pass.scores, mask, subject.query_tokens, heads, logits))
-    weights = head_pairs(subject, n, "weights", subject.attention_pass.weights, heads, "weights", sums=True)
+        steps.append(
+            masking(n, subject.attention_pass.scores, mask, tokens=subject.query_tokens, heads=heads, formula=logits)
+        )
+    weights = head_pairs(
+        subject, n, "weights", values=subject.attention_pass.weights, heads=heads, kind="weights", sums=True
+    )
     formula = n.formulas["weights_alone" if subject.is_plain else "weights"].format(scores=logits)
     over = "column" if n.columns_are_tokens else "row"
     note = f"Every weight is at least 0, and each {over} sums to 1: what its query takes of every key."

@@ -105,11 +105,11 @@ def find_bank(
         Head(_KINDS[run.architecture], layer, head),
         _ROWS[row],
         SenseShares(*map(share, training_hits)),
-        SenseShares(*map(share, _hits_by_sense(run, measured_on))),
-        SenseShares(*map(share, _hits_by_sense(run, mixed))),
-        float(np.mean([1 / len(_visible(one)) for one in (*rivers, *banks)])),
-        share(np.stack([_hits(run, one) for one in others])) if others else None,
-        tuple(_bank_example(run, one, (row, layer, head)) for one in (rivers[0], banks[0], rivers[-1])),
+        held_out=SenseShares(*map(share, _hits_by_sense(run, measured_on))),
+        shuffled=SenseShares(*map(share, _hits_by_sense(run, mixed))),
+        chance=float(np.mean([1 / len(_visible(one)) for one in (*rivers, *banks)])),
+        beside=share(np.stack([_hits(run, one) for one in others])) if others else None,
+        examples=tuple(_bank_example(run, one, (row, layer, head)) for one in (rivers[0], banks[0], rivers[-1])),
     )
 
 
@@ -252,13 +252,13 @@ def find_alignment(
         Head("cross", layer, head),
         training_pairs,
         Share.of(word.hits()[layer, head] for word in training),
-        held_out_pairs,
-        Share.of(word.hits()[layer, head] for word in held_out),
-        Share.of(word.hits()[layer, head] for word in held_out if word.reordered),
-        Share.of(word.weights.mean(axis=(0, 1)).argmax() in word.right for word in held_out),
-        Share.of(word.number in word.right for word in held_out),
-        float(np.mean([len(word.right) / len(word.sources) for word in held_out])),
-        tuple(map(example, _telling(read))),
+        held_out_pairs=held_out_pairs,
+        held_out=Share.of(word.hits()[layer, head] for word in held_out),
+        reordered=Share.of(word.hits()[layer, head] for word in held_out if word.reordered),
+        mean_of_heads=Share.of(word.weights.mean(axis=(0, 1)).argmax() in word.right for word in held_out),
+        same_place=Share.of(word.number in word.right for word in held_out),
+        chance=float(np.mean([len(word.right) / len(word.sources) for word in held_out])),
+        examples=tuple(map(example, _telling(read))),
     )
 
 
@@ -279,7 +279,11 @@ def _words(run: LoadedRun, pair: PtEnPair) -> list[_Word]:
         right = tuple(i for i, j in pair.alignment if j == number)
         if right and row is not None:
             on_sources = on_words(weights[:, :, row], places)
-            words.append(_Word(text, number, right, source.words, on_sources, _is_reordered(pair, number)))
+            words.append(
+                _Word(
+                    text, number, right, sources=source.words, weights=on_sources, reordered=_is_reordered(pair, number)
+                )
+            )
     return words
 
 

@@ -177,7 +177,7 @@ def heads_on(
                 keys = {NO_ROLE: one.mask.cpu().numpy()} | role_keys(run, kind, material, number)
                 weights = one.weights[head, row].cpu().double().numpy()
                 key = int(np.where(keys[naming[0]][row] & keys[NO_ROLE][row], weights, -1).argmax())
-                shown = example(run, kind, material.texts[number], row, key, float(weights[key]))
+                shown = example(run, kind, material.texts[number], query=row, key=key, weight=float(weights[key]))
                 found[n] = tally.statistics(Head(kind, layer, head), naming, copied.of(kind, layer), shown)
     return tuple(found[n] for n in range(len(named)))
 
@@ -324,7 +324,15 @@ class _Layer:
             drawn = resampled(units[:, :2].reshape(len(units), -1)).reshape(-1, 2, len(rows))
             low, high = np.quantile(drawn[:, 1] / np.maximum(1, drawn[:, 0]), (0.025, 0.975), axis=0).tolist()
         return [
-            RoleShare(role, float(share[i] / n), low[i], high[i], float(chance[i] / n), int(n), float(n / every))
+            RoleShare(
+                role,
+                float(share[i] / n),
+                low[i],
+                high=high[i],
+                chance=float(chance[i] / n),
+                rows=int(n),
+                coverage=float(n / every),
+            )
             for i, (role, n) in enumerate(zip(self._roles, rows, strict=True))
             if n
         ]
@@ -374,7 +382,7 @@ def example(run: LoadedRun, kind: AttentionKind, inputs: Inputs, query: int, key
         text, [at, on], prompt = _around(run, key_ids(kind, inputs), (query, key))
     if inputs.encoder is not None and inputs.decoder is not None:
         prompt, target = run.tokenizer.decode(inputs.encoder), run.tokenizer.decode(inputs.decoder)
-    return HeadExample(text, source, at, on, weight, prompt, target)
+    return HeadExample(text, source, at, key=on, weight=weight, prompt=prompt, target=target)
 
 
 def _around(run: LoadedRun, ids: Sequence[int], places: Sequence[int]) -> tuple[str, list[tuple[int, int]], str]:

@@ -123,7 +123,9 @@ def _windows(run: LoadedRun, text: str) -> _Passages:
     ids, first = roles.text(run.tokenizer.encode(text)), len(roles.text_prefix)
     view = TokenStreamView([np.array(ids)], [np.array([0, len(ids)])])
     if run.architecture == "decoder":
-        batches: Iterable[Placed] = SlidingWindows(view, roles, context, context, False, _AT_A_TIME)
+        batches: Iterable[Placed] = SlidingWindows(
+            view, roles, context, stride=context, documents=False, tokens=_AT_A_TIME
+        )
         return _Passages(text, ids, first, batches, -(-(len(ids) - 1) // context))
     starts = np.arange(0, len(ids), context)
     lengths = np.minimum(context, len(ids) - starts)

@@ -105,7 +105,7 @@ def positions(
         unused = {"--encoding": encoding, "--layout": layout, "--side": side}
         _require_unset(unused, "--compare shows every encoding", "or leave --compare out")
         described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in named]
-        comparison = compared(described, length, d_model, heads, base, k)
+        comparison = compared(described, length, d_model, heads=heads, base=base, k=k)
         view = PositionComparisonView(comparison)
         rows = comparison.requirements
         present(terminal, outputs, view, rows, requirements_table, json=lambda _: comparison_json(comparison))
@@ -123,7 +123,9 @@ def positions(
         if encoding == "alibi":
             others = {name: value for name, value in formula.items() if name != "--heads"}
             _require_unset(others, "ALiBi's bias has heads and distances alone", "or choose another --encoding")
-        record, found = sized_formula(encoding or "sinusoidal", length, d_model, heads, base, layout, k)
+        record, found = sized_formula(
+            encoding or "sinusoidal", length, d_model, heads=heads, base=base, layout=layout, k=k
+        )
     carried = None if shift is None else compute(record, shift)
     parts: list[Any] = [PositionsView(record, length or ROWS), Text(), RequirementsView(found)]
     if carried is not None:
@@ -160,7 +162,7 @@ def _of_run(
                 raise UsageError(error.problem, "leave --loss out, or name a run whose text is here") from error
             say("reading it")
             beyond = beyond_context(run, data)
-    return of_run(run.model, str(path), length, side, k, beyond), beyond
+    return of_run(run.model, str(path), length, side=side, k=k, beyond=beyond), beyond
 
 
 def _require_unset(options: dict[str, Any], problem: str, otherwise: str) -> None:

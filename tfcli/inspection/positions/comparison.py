@@ -205,7 +205,7 @@ def sized_formula(
         raise UsageError(f"--d-model {size} is not divisible by --heads {shared}", "choose a multiple")
     columns = {"alibi": heads or HEADS, "rotary": size // shared}.get(encoding, size)
     base = ModelSection.position_base if base is None else base
-    return formula(encoding, length or SIZE, columns, base, layout, k)
+    return formula(encoding, length or SIZE, columns, base=base, layout=layout, k=k)
 
 
 def of_run(

@@ -197,12 +197,14 @@ def _vectors(encoding: str, table: Tensor, *, base: float | None = None, **about
     values = _numbers(table)
     length, d_model = values.shape
     similarity = frozen(similarity_by_distance(values))
-    return PositionsRecord(encoding, base, length, d_model, values, similarity, **about)
+    return PositionsRecord(encoding, base, length, d_model=d_model, table=values, similarity=similarity, **about)
 
 
 def _biases(encoding: str, length: int, table: Tensor, **about: Any) -> PositionsRecord:
     values = _numbers(table)
-    return PositionsRecord(encoding, None, length, None, values, None, rows="distance", columns="head", **about)
+    return PositionsRecord(
+        encoding, None, length, d_model=None, table=values, similarity=None, rows="distance", columns="head", **about
+    )
 
 
 def _numbers(table: Tensor) -> NDArray[np.float32]:

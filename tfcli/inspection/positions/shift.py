@@ -41,7 +41,7 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
     rows = record.table.astype(np.float64)
     if record.base is None:
         matrix, residual = fitted(rows, k)
-        return ShiftRecord(record.encoding, k, frozen(matrix), None, None, residual)
+        return ShiftRecord(record.encoding, k, frozen(matrix), angles=None, pairs=None, residual=residual)
     size = rows.shape[1]
     pairs = np.arange(size // 2 * 2).reshape(-1, 2)  # a rotary table holds its pairs side by side in both layouts
     if record.encoding == "sinusoidal" and record.layout == "halves":
@@ -54,7 +54,13 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
     paired = pairs.ravel()
     residual = _residual(rows[k:], rows[:-k] @ matrix.T, paired)
     return ShiftRecord(
-        record.encoding, k, frozen(matrix), frozen(angles), frozen(pairs, np.int64), residual, size - len(paired)
+        record.encoding,
+        k,
+        frozen(matrix),
+        angles=frozen(angles),
+        pairs=frozen(pairs, np.int64),
+        residual=residual,
+        alone=size - len(paired),
     )
 
 
@@ -120,7 +126,7 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
     bands = tuple(LossBand(a, b, float(np.nanmean(losses[:, a:b]))) for a, b in pairwise(edges))
     size = -(-longest // _BINS)
     bins = [np.nanmean(losses[:, at : at + size]) for at in range(0, longest, size)]
-    return BeyondContext(context, texts, bands, size, frozen(bins), learned)
+    return BeyondContext(context, texts, bands, bin=size, curve=frozen(bins), learned=learned)
 
 
 def require_decoder(run: LoadedRun) -> None:

@@ -57,11 +57,15 @@ def ask(
         mask = run.config.roles.mask
         answers = tuple(None if token == mask else token for token in read)
         first = read.index(mask) if mask in read else max(0, len(read) - 2)
-        return Asked(inputs, read, answers, *_shown(run, read, 0, words, first, position), "masked")
+        return Asked(
+            inputs, read, answers, *_shown(run, read, 0, words=words, default=first, position=position), "masked"
+        )
     end = None if target is None else run.config.roles.eos
     own = run.architecture == "encoder-decoder" and target is None
     last = max(0, len(read) - (2 if own else 1))
-    return Asked(inputs, read, (*read[1:], end), *_shown(run, read, -1, words, last, position), "next")
+    return Asked(
+        inputs, read, (*read[1:], end), *_shown(run, read, -1, words=words, default=last, position=position), "next"
+    )
 
 
 def _shown(
