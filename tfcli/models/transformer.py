@@ -340,5 +340,5 @@ def require_extendable(model: Transformer) -> None:
     if model.section.positions == "learned":
         raise UsageError(
             f"This model has learned its {model.section.max_seq_len} positions one by one, and has none beyond them",
-            "ask for fewer tokens; or --beyond-context slide forgets the oldest, --beyond-context stop ends the text there",
+            "ask for fewer tokens, or choose --beyond-context slide (forget the oldest) or stop (end the text there)",
         )
