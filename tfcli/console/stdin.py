@@ -1,4 +1,4 @@
-"""Texts from arguments or from stdin."""
+"""Texts and prompts: from arguments, from standard input or from a file, one or in batches."""
 
 import json
 import os

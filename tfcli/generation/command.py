@@ -1,4 +1,4 @@
-"""The options of ``tfcli generate``, in the panels of its help."""
+"""``tfcli generate``: text from a run; its options in the panels of its help."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Text that a model made, and what it would put into a mask."""
+"""Generated text, filled masks, traces and beam trees in the terminal."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

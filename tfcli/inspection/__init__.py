@@ -1,1 +1,1 @@
-"""Computes what there is to see inside a model; draws nothing."""
+"""Inspection: what there is to see inside a model, a folder a picture."""

@@ -1,4 +1,4 @@
-"""The curves of runs: loss, evaluations, learning rate; over steps, tokens or time."""
+"""Training curves: loss, evaluations, learning rate, and the norms of gradients and weights; over steps or time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal

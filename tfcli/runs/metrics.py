@@ -1,4 +1,4 @@
-"""Training log, ``metrics.jsonl``: the one file of a run that is appended to."""
+"""Training log, ``metrics.jsonl``: the one file of a run that is appended to; its evaluations and its curves."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Runs in a list, a line each; a name that is to be typed is not cut, and stands above its line where it is long."""
+"""Runs in a list, one in full, and several side by side."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The options of ``tfcli inspect attention``, in the panels of its help: what, which head, against what, output."""
+"""``tfcli inspect attention``: which tokens look at which; its options in the panels of its help."""
 
 import shlex
 from dataclasses import fields, replace

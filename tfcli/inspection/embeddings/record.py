@@ -1,4 +1,4 @@
-"""A text as a model reads it: ids, the vectors that they pick, and the words that they spell."""
+"""Embeddings as records: the ids of a text with their vectors, nearest neighbours, and vectors of whole texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A text as a model reads it: coloured by token, and a row a token."""
+"""Embeddings as tables: a text coloured by token, nearest neighbours, and how alike whole texts are."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which head does what: its role in words with its share beside chance, its best sentence, and a line of figures."""
+"""Roles of attention heads as tables: role, share beside chance, best sentence; and a head that was looked for."""
 
 import shlex
 from collections.abc import Iterator, Sequence
