@@ -450,4 +450,10 @@ def test_the_users_toml_is_read_in_one_place():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Import) and any(name.name == "tomllib" for name in node.names)
     }
-    assert reads == {"recipe/loading.py", "recipe/keys.py", "corpora/templates.py"}
+    assert reads == {
+        "recipe/loading.py",
+        "recipe/keys.py",
+        "corpora/templates.py",
+        "inspection/explain/notation.py",
+        "models/presets.py",
+    }

@@ -131,8 +131,9 @@ def stale_rows(patch: pytest.MonkeyPatch) -> None:
 
 
 def changed_batches(patch: pytest.MonkeyPatch, kind: type, change: Callable[[Batch], Batch]) -> None:
-    made = kind._batch  # type: ignore[attr-defined]
-    patch.setattr(kind, "_batch", lambda self, *spans: change(made(self, *spans)))
+    name = "_masked" if kind is masked_lm.MaskedBatches else "_batch"
+    made = getattr(kind, name)
+    patch.setattr(kind, name, lambda self, *asked: change(made(self, *asked)))
 
 
 def shifted_labels(patch: pytest.MonkeyPatch) -> None:

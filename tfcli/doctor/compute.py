@@ -73,6 +73,10 @@ def _torch() -> tuple[Any, tuple[Advice, ...]]:
     return torch, ()
 
 
+def _load() -> tuple[float, ...]:
+    return tuple(round(one, 2) for one in os.getloadavg()) if hasattr(os, "getloadavg") else ()
+
+
 def _try(ask: Callable[[], Found], otherwise: Found) -> Found:
     """What is asked for; something else where a system does not tell it."""
     try:
@@ -96,7 +100,7 @@ def _processor(torch: ModuleType | None) -> Processor:
         cores=machine.cores(),
         free_cores=_try(machine.free_cores, machine.cores()),
         quota=_try(machine.quota, None),
-        load=tuple(round(one, 2) for one in os.getloadavg()) if hasattr(os, "getloadavg") else (),
+        load=_try(_load, ()),
         threads=_try(lambda: machine.choose_threads(0, torch.get_num_threads()) if torch else None, None),
         told=told,
     )

@@ -131,11 +131,13 @@ class Stack(nn.Module):
         length = x.shape[1]
         positions = self.positions(span_of(length, cache))
         remembered = 0 if cache is None else cache.length
-        first, explicit = self.layers[0], self_weights is not None
-        assert isinstance(first, TransformerLayer)
-        mask = first.attention.mask_of_pass(  # depends on no layer, and is built once for all
-            padding_mask, length, remembered + length, bias=positions.bias, explicit=explicit, device=x.device
-        )
+        mask, explicit = None, self_weights is not None
+        if len(self.layers):
+            first = self.layers[0]
+            assert isinstance(first, TransformerLayer)
+            mask = first.attention.mask_of_pass(  # depends on no layer, and is built once for all
+                padding_mask, length, remembered + length, bias=positions.bias, explicit=explicit, device=x.device
+            )
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,

@@ -174,7 +174,7 @@ def _first_measured(curves: TrainingCurves) -> NDArray[np.int64]:
 
 def _grouped(curves: TrainingCurves, rows: NDArray[np.float64], *, named: bool = False) -> list[Series]:
     return [
-        Series(_name(group) if named else "", curves.steps, row, color(number), letter(number))
+        Series(_name(group) if named else "", curves.steps, row, color(number), letter=letter(number))
         for number, (group, row) in enumerate(zip(curves.groups, rows, strict=True))
     ]
 

@@ -88,7 +88,7 @@ def heads(
       tfcli inspect heads runs/encoder-1 "Tom swam to the bank" --sort entropy
       tfcli inspect heads runs/pt-en-1 --kind cross --csv
       tfcli inspect heads runs/pt-en-1 --find alignment
-      tfcli inspect heads runs/decoder-1 --find bank --layer 1
+      tfcli inspect heads runs/pt-en-1 --find alignment --layer 1
     """
     from tfcli.console.stdin import read_text
     from tfcli.errors import UsageError
