@@ -12,7 +12,7 @@ from tests.data.test_documents import masked, originals, predicted
 from tests.data.test_documents import stream as documents_stream
 from tests.data.test_pairs import numbered, seen, view
 from tests.support.fakes import ROLES
-from tfcli.data.bucketing import BUDGET_POOL_BATCHES, POOLS, BudgetPlan, _cut
+from tfcli.data.bucketing import POOL_BATCHES, POOLS, BudgetPlan, _cut
 from tfcli.data.causal_lm import CausalBatches
 from tfcli.data.dataset import TokenStreamView
 from tfcli.data.masked_lm import MaskedBatches
@@ -103,7 +103,7 @@ def test_a_pool_holds_full_batches_of_any_of_its_sequences() -> None:
 def test_pools_of_a_large_part_have_no_more_batches_than_chance_needs() -> None:
     pools, cuts = _cut(np.ones((1, 20_000), dtype=np.int64), 2)
     assert len(cuts) + 1 == 10_000
-    assert pools[0] == 2 * BUDGET_POOL_BATCHES
+    assert pools[0] == 2 * POOL_BATCHES
 
 
 @given(st.integers(1, 200), SIZE, SIZE, st.integers(1, 9))

@@ -11,8 +11,9 @@ from tfcli.errors import UsageError
 POOLS = 64
 """The sequences, sorted by length, are cut into about so many pools at least, for little padding."""
 
-BUDGET_POOL_BATCHES = 64
-"""Which sequences share a batch is left to chance among so many batches at most: more would only add padding."""
+POOL_BATCHES = 64
+"""Which sequences share a batch is left to chance among so many batches: enough for little padding, few enough for
+chance. Batches of tokens take fewer where the text is short."""
 
 
 class LengthPlan:
@@ -112,7 +113,7 @@ def _cut(lengths: NDArray[np.int64], budget: int) -> tuple[list[int], NDArray[np
     Shape: lengths (sides, N), sorted
     """
     count = lengths.shape[1]
-    batches = min(max(1, round(int(lengths.sum()) / budget / POOLS)), BUDGET_POOL_BATCHES)
+    batches = min(max(1, round(int(lengths.sum()) / budget / POOLS)), POOL_BATCHES)
     begin, pools, cuts = 0, [], []
     while begin < count:
         size, rows = _pool(lengths[:, begin:], batches, budget)
@@ -137,10 +138,6 @@ def _pool(lengths: NDArray[np.int64], batches: int, budget: int) -> tuple[int, i
     fits = rows * widths[np.minimum(batches * rows, len(widths)) - 1] <= budget
     best = int(np.flatnonzero(fits)[-1]) + 1 if fits.any() else 1
     return min(batches * best, int(np.searchsorted(widths, budget // best, side="right"))), best
-
-
-POOL_BATCHES = 64
-"""Sequences are sorted by length among so many batches: enough for little padding, few enough for chance."""
 
 
 class BucketPlan(LengthPlan):

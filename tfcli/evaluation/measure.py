@@ -188,16 +188,16 @@ def read_as_asked(run: LoadedRun, settings: EvaluationSettings) -> LoadedRun:
     own = "documents" if run.recipe.is_imported else train.windows
     train = replace(train, windows=settings.windows or own, context=settings.context or train.context)
     run = replace(run, recipe=replace(run.recipe, train=train))
-    if stride is not None and stride > _context(run):
+    if stride is not None and stride > (context := run.recipe.context):
         raise UsageError(
-            f"--stride {stride} is longer than the context of {_context(run)} tokens that {run.directory.path} has",
+            f"--stride {stride} is longer than the context of {context} tokens that {run.directory.path} has",
             "choose a stride of at most the context; half of it is usual",
         )
     return run
 
 
 def _text(run: LoadedRun, data: PreparedDataset, settings: EvaluationSettings) -> Measured:
-    view, context, roles = data.text("validation"), _context(run), run.config.roles
+    view, context, roles = data.text("validation"), run.recipe.context, run.config.roles
     stride = settings.stride or context
     documents = run.recipe.train.windows == "documents"
     windows = SlidingWindows(view, roles, context, stride=stride, documents=documents, tokens=_tokens_at_a_time(run))
@@ -242,7 +242,9 @@ def _masked(
     sums = sum_cells(
         run.model, placed, cells.firsts, cells=len(cells), unknown=None, device=run.device, nameless=nameless_ids(run)
     )
-    measured = Measured(run, data, cells, sums=sums, lengths=_lengths(view, run.config.roles), context=_context(run))
+    measured = Measured(
+        run, data, cells, sums=sums, lengths=_lengths(view, run.config.roles), context=run.recipe.context
+    )
     if not settings.pseudo:
         return measured
     masks = lone_masks(view, run.config.roles, batches, _tokens_at_a_time(run))
@@ -279,7 +281,7 @@ def _pairs(
         cells,
         sums=sums,
         lengths=pairs.source.lengths - len(roles.source(())),
-        context=_context(run),
+        context=run.recipe.context,
         extent=spread if known else None,
         left_out=batches.left_out,
         translated=translated(run, pairs, references, original is not None, settings.beam),
@@ -288,10 +290,6 @@ def _pairs(
 
 def _lengths(view: TokenStreamView, roles: TokenRoles) -> NDArray[np.int64]:
     return np.diff(view.offsets) - len(roles.stored_start()) - len(roles.end)
-
-
-def _context(run: LoadedRun) -> int:
-    return run.recipe.context
 
 
 def nameless_ids(run: LoadedRun) -> list[int]:

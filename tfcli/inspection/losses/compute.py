@@ -72,7 +72,7 @@ def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool 
         perplexity=perplexity(loss),
         bits_per_byte=bits_per_byte,
         windows=passages.windows,
-        context=_context(run),
+        context=run.recipe.context,
     )
 
 
@@ -114,12 +114,8 @@ class _Scores:
             self.probabilities[places] = highest.cpu().numpy()
 
 
-def _context(run: LoadedRun) -> int:
-    return run.recipe.context
-
-
 def _windows(run: LoadedRun, text: str) -> _Passages:
-    roles, context = run.config.roles, _context(run)
+    roles, context = run.config.roles, run.recipe.context
     ids, first = roles.text(run.tokenizer.encode(text)), len(roles.text_prefix)
     view = TokenStreamView([np.array(ids)], [np.array([0, len(ids)])])
     if run.architecture == "decoder":
