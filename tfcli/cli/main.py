@@ -13,7 +13,7 @@ from tfcli.cli.train import train
 from tfcli.console.options import command
 from tfcli.console.signals import exit_codes
 from tfcli.console.terminal import Lossy, Named, Terminal
-from tfcli.console.typer_internals import group, leave_out_markdown
+from tfcli.console.typer_internals import group, leave_out_what_help_never_draws
 from tfcli.console.usage import Commands
 from tfcli.data.command import prepare
 from tfcli.doctor.command import doctor
@@ -130,6 +130,6 @@ def main() -> None:
         del os.environ["COLUMNS"]  # no width that anything could be shown in
     sys.stdout, sys.stderr = Named(sys.stdout), Lossy(sys.stderr)
     if sys.argv[1:] in (["--help"], ["-h"], []):
-        leave_out_markdown()
+        leave_out_what_help_never_draws()
     with exit_codes(Terminal()):
         app(prog_name="tfcli")

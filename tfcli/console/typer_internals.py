@@ -1,4 +1,4 @@
-"""Typer's inside: command groups, what is wrong with a command line, and help without Markdown.
+"""Typer's inside: command groups, what is wrong with a command line, and help that is quick.
 
 What typer does not promise stands here alone. Each thing is asked for: where a typer has it otherwise, help takes
 longer or a sentence says less, and every command still works.
@@ -107,9 +107,10 @@ def group(place: str, help_text: str) -> typer.Typer:
     return typer.Typer(cls=Group, help=help_text, no_args_is_help=True, add_completion=False)
 
 
-def leave_out_markdown() -> None:
-    """Typer loads rich's Markdown for help texts written in it. Ours are not, and loading it would take a fifth
-    of the time of `tfcli --help`, after which this process ends."""
-    unused = types.ModuleType("rich.markdown")
-    unused.Markdown = object  # type: ignore[attr-defined]
-    sys.modules.setdefault("rich.markdown", unused)
+def leave_out_what_help_never_draws() -> None:
+    """Typer loads rich's Markdown and tracebacks, for help texts and errors that ours are not. Loading them would
+    take a quarter of the time of `tfcli --help`, after which this process ends."""
+    for name in ("Markdown", "Traceback"):
+        unused = types.ModuleType(f"rich.{name.lower()}")
+        setattr(unused, name, object)
+        sys.modules.setdefault(unused.__name__, unused)
