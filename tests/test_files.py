@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tfcli import files, locks
+from tfcli import files
+from tfcli import files as locks
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import (
     Taken,

@@ -18,10 +18,7 @@ SMALL = {
     "doctor/command.py": "the doctor's command",
     "inspection/attribution/command.py": "a picture's command, as every picture has one",
     "inspection/gradients/command.py": "a picture's command, as every picture has one",
-    "inspection/lens/command.py": "a picture's command, as every picture has one",
-    "inspection/losses/command.py": "a picture's command, as every picture has one",
     "inspection/model/command.py": "a picture's command, as every picture has one",
-    "inspection/predictions/command.py": "a picture's command, as every picture has one",
     "inspection/scaling/command.py": "a picture's command, as every picture has one",
 }
 # Above 500 lines: each is one idea.

@@ -37,7 +37,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("corpora", "tokenization", "layers"),
     ("recipe",),
     ("outputs",),
-    ("records", "errors", "files", "locks", "machine", "processes"),
+    ("records", "errors", "files", "machine"),
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
 
@@ -48,9 +48,9 @@ ALSO = {
     "console": {"draw", "views"},
     "explorer": {"draw", "views"},
     "tokenization": {"corpora"},
-    "files": {"errors", "locks"},
-    "locks": {"machine"},
-    "processes": {"errors", "machine"},
+    "files": {"errors", "machine"},
+    "machine": {"errors"},
+    "records": {"errors"},
     "views": {"draw", "records", "errors"},
     "draw": {"records", "errors"},
 }
@@ -58,10 +58,8 @@ SEES_MODEL_SECTION_ALONE = {"layers", "models"}
 TORCH_FREE = {
     "errors",
     "files",
-    "locks",
     "machine",
     "outputs",
-    "processes",
     "records",
     "recipe",
     "corpora",
@@ -259,8 +257,8 @@ def check_printing(module: Module) -> Iterator[str]:
 
 
 def check_processes(module: Module) -> Iterator[str]:
-    """Only `processes` starts a process: isolated from the working folder, and ended with whoever started it."""
-    if module.part == "processes":
+    """Only `machine` starts a process: isolated from the working folder, and ended with whoever started it."""
+    if module.part == "machine":
         return
     for found in module.imports():
         if any(inside(found.name, name) for name in STARTS_PROCESSES):
@@ -310,7 +308,7 @@ PLANTED = [
     (check_rows, "tfcli.layers.norms", "from tfcli.models.build import build_model"),
     (check_rows, "tfcli.layers.norms", "from tfcli.corpora import stories"),
     (check_rows, "tfcli.corpora.stories", "from tfcli.tokenization.tokenizer import load_tokenizer"),
-    (check_rows, "tfcli.data.seq2seq", "def f():\n    import tfcli.training.loop"),
+    (check_rows, "tfcli.data.loader", "def f():\n    import tfcli.training.loop"),
     (check_rows, "tfcli.runs.load", "if TYPE_CHECKING:\n    from tfcli.cli.main import app"),
     (check_rows, "tfcli.recipe.model", "from ..layers import norms"),
     (check_rows, "tfcli.recipe.model", "from .. import layers"),
@@ -321,8 +319,8 @@ PLANTED = [
     (check_rows, "tfcli.inspection.attention.compute", "import tfcli.draw"),
     (check_rows, "tfcli.draw.heatmap", "from tfcli.recipe.model import ModelSection"),
     (check_rows, "tfcli.draw.heatmap", "from tfcli.files import write_text"),
-    (check_rows, "tfcli.records.roles", "from tfcli.errors import UsageError"),
-    (check_rows, "tfcli.explorer.export", "from tfcli.console.options import require_file_place"),
+    (check_rows, "tfcli.records.roles", "from tfcli.recipe.recipe import Recipe"),
+    (check_rows, "tfcli.explorer.scene", "from tfcli.console.options import require_file_place"),
     (check_rows, "tfcli.errors", "from tfcli.files import digest"),
     (check_rows, "tfcli.training.loop", "from tfcli import load"),
     (check_rows, "tfcli", "from tfcli.runs.load import load_run"),
@@ -334,7 +332,7 @@ PLANTED = [
     (check_textual, "tfcli.explorer.command", "def f():\n    from textual.app import App"),
     (check_textual, "tfcli.draw.heatmap", "import textual"),
     (check_torch_free, "tfcli.data.batch", "def f():\n    from torch import Tensor"),
-    (check_torch_free, "tfcli.data.batch", "from tfcli.layers.masks import causal_mask"),
+    (check_torch_free, "tfcli.data.batch", "from tfcli.layers.attention import causal_mask"),
     (check_torch_free, "tfcli.tokenization.tokenizer", "import safetensors.torch"),
     (check_torch_free, "tfcli.draw.heatmap", "if TYPE_CHECKING:\n    import torch"),
     (check_pydantic, "tfcli.recipe.loading", "import pydantic"),
@@ -357,8 +355,8 @@ ALLOWED = [
     ("tfcli.cli.main", "import typer\nfrom tfcli.draw.heatmap import Heatmap\nprint()"),
     ("tfcli.explorer.app", "import rich\nfrom textual.app import App\nfrom tfcli.draw.heatmap import Heatmap"),
     ("tfcli.pipeline", "from tfcli.training.loop import train\nimport torch"),
-    ("tfcli.tokenization.train", "from tfcli.corpora.source import open_source"),
-    ("tfcli.data.prepare", "from tfcli.tokenization.tokenizer import load_tokenizer\nimport tfcli.corpora.source"),
+    ("tfcli.tokenization.train", "from tfcli.corpora import open_source"),
+    ("tfcli.data.cache", "from tfcli.tokenization.tokenizer import load_tokenizer\nimport tfcli.corpora"),
     ("tfcli.models.build", "from tfcli.recipe.model import ModelSection\nfrom tfcli.layers import norms"),
     ("tfcli.models.build", "from . import decoder\nfrom .decoder import Decoder"),
     ("tfcli.recipe.loading", "def f():\n    import pydantic"),

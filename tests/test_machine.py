@@ -16,7 +16,7 @@ import torch
 
 from tests.support.runs import tiny_recipe
 from tfcli import machine
-from tfcli.records.training import TrainingStarted
+from tfcli.records.runs import TrainingStarted
 from tfcli.training.job import resolve_for_machine
 from tfcli.training.view import event_line
 

@@ -13,7 +13,7 @@ from tests.support.fake_mps import MPS, PretendedMps, moved
 from tests.training.test_step import batch, small
 from tfcli.evaluation.measure import total_loss
 from tfcli.generation.decoding import collect, prompt_tokens
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.recipe.train import TrainSection
 from tfcli.training.metrics import UpdateSizes
 from tfcli.training.objective import TrainingLoss

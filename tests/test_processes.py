@@ -14,7 +14,7 @@ import pytest
 
 import tfcli
 from tests.cli.commands import SHRUNK, hears_signals
-from tfcli.processes import PIPE, child, python_command, temporary_folder
+from tfcli.machine import PIPE, child, python_command, temporary_folder
 
 SLEEP = ("timeit", "-n1", "-r1", "__import__('time').sleep(600)")
 PLANTED = "torch json numpy typing tfcli sitecustomize usercustomize random typer rich runpy ctypes datasets tokenizers"
@@ -148,9 +148,7 @@ def test_a_child_ends_with_the_block():
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_child_ends_with_its_parent_however_that_ends(number: signal.Signals):
-    code = (
-        f"from tfcli.processes import child\nwith child(*{SLEEP}) as one:\n    print(one.pid, flush=True); one.wait()"
-    )
+    code = f"from tfcli.machine import child\nwith child(*{SLEEP}) as one:\n    print(one.pid, flush=True); one.wait()"
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=PIPE, stderr=PIPE, text=True, preexec_fn=hears_signals
     )

@@ -115,7 +115,7 @@ except Stopped as stopped:
 def test_a_child_ends_with_its_block():
     code = """
 import sys
-from tfcli.processes import PIPE, child
+from tfcli.machine import PIPE, child
 with child("timeit", "-n1", "-r1", "import time; print(1, flush=True); time.sleep(600)", stdout=PIPE) as process:
     process.stdout.readline()
 print(process.returncode)

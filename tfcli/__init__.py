@@ -44,7 +44,7 @@ def generate(run: "LoadedRun", prompt: str = "", **settings: "Any") -> "list[Gen
     """Continue a prompt (decoder), fill its masks (encoder) or translate it (encoder-decoder).
 
     Args:
-        settings: fields of `tfcli.recipe.generate.GenerateSection` over the run's own, such as temperature=0.8.
+        settings: fields of `tfcli.recipe.recipe.GenerateSection` over the run's own, such as temperature=0.8.
 
     Raises:
         UsageError: the prompt or a setting does not fit the model.

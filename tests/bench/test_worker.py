@@ -79,7 +79,7 @@ def written_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
     python = tmp_path / "python"
     python.write_text(f"#!/bin/bash\nread line\n{script}\n")
     python.chmod(0o755)
-    monkeypatch.setattr("tfcli.processes.sys.executable", str(python))
+    monkeypatch.setattr("tfcli.machine.sys.executable", str(python))
 
 
 @pytest.mark.parametrize(("code", "kind"), [(1, TfcliError), (2, UsageError)])

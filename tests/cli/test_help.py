@@ -11,8 +11,8 @@ import typer
 
 from tests.cli.commands import tfcli
 from tfcli.cli.main import app
-from tfcli.recipe.data import DataSection, TokenizerSection
 from tfcli.recipe.model import ModelSection
+from tfcli.recipe.recipe import DataSection, TokenizerSection
 
 # The signatures that the commands promise: arguments as their names stand in the usage line.
 CONTRACT = {

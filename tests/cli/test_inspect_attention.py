@@ -17,8 +17,8 @@ from tests.support.runs import tiny_recipe, train_tiny
 from tfcli.inspection.attention import AttentionDifference
 from tfcli.inspection.attention.choice import AttentionChoice, rollout
 from tfcli.inspection.attention.compute import attention
+from tfcli.inspection.passes import Inputs, read_text
 from tfcli.inspection.predictions.compute import predictions
-from tfcli.inspection.reading import Inputs, read_text
 from tfcli.runs.load import LoadedRun, load_run
 
 TEXT = "Tom swam"

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tfcli.planning import Candidate
 from tfcli.planning import command as plan
-from tfcli.planning.record import Candidate
 from tfcli.recipe.loading import build_recipe, read_toml
 
 from .commands import tfcli

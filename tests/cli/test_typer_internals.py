@@ -6,7 +6,7 @@ import sys
 import typer
 
 from tests.cli.commands import tfcli
-from tfcli.console.typer_internals import mistake
+from tfcli.console.usage import mistake
 
 
 def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -11,8 +11,7 @@ import pytest
 
 from tests.verification.trained import train
 from tfcli.verification import verify as checks
-from tfcli.verification.check import Finding, Skipped, at_most, proof
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.check import Finding, Skipped, VerifiedRun, at_most, proof
 
 from .commands import process, snapshot, tfcli
 

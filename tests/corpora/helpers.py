@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tfcli.corpora import Document, Kind
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import Document, Kind
 from tfcli.errors import TfcliError
 
 

@@ -5,9 +5,8 @@ from itertools import islice
 import pytest
 
 from tests.corpora.helpers import read, refusal, write
-from tfcli.corpora import pt_en, stories
+from tfcli.corpora import Pair, pt_en, stories
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import Pair
 from tfcli.errors import UsageError
 
 

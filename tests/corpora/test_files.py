@@ -14,12 +14,12 @@ import pytest
 import tfcli.corpora.reading
 import tfcli.corpora.tables
 from tests.corpora.helpers import read, refusal, write
+from tfcli.corpora import LongText, Pair, is_blank, pieces
 from tfcli.corpora.open import open_source
 from tfcli.corpora.reading import Spool, standard_input
-from tfcli.corpora.source import LongText, Pair, is_blank, pieces
 from tfcli.corpora.split import open_split
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.recipe.data import DataSection
+from tfcli.recipe.recipe import DataSection
 
 COMPRESSIONS = ["", ".gz", ".zst"]
 

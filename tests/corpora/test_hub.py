@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.corpora.helpers import read, refusal, write
+from tfcli.corpora import Pair
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import Pair
 from tfcli.errors import TfcliError, UsageError
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tfcli.corpora.pt_en import DEFAULT_DOCUMENTS, FORMAT_VERSION, LECTURE_EVERY, PATTERNS, is_held_out, pairs
 from tfcli.corpora.pt_en_phrases import FAMILIES, LEXICON, adjectives_of, text
-from tfcli.corpora.templates import Draw
+from tfcli.corpora.stories import Draw
 from tfcli.files import digest
 
 THINGS, DRINKS = LEXICON["things"], LEXICON["drinks"]

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tfcli.corpora.source import Pair, is_blank, texts
+from tfcli.corpora import Pair, is_blank, texts
 
 
 def test_texts_are_the_document_or_both_sides():
@@ -20,7 +20,7 @@ def test_text_files_are_read_without_heavy_libraries(tmp_path):
     program = (
         "import sys\n"
         "from tfcli.corpora.split import open_split\n"
-        "from tfcli.recipe.data import DataSection\n"
+        "from tfcli.recipe.recipe import DataSection\n"
         f"print(list(open_split(DataSection(source={str(tmp_path / 'a.txt')!r}), 'text').parts()))\n"
         "heavy = {'datasets', 'pyarrow', 'numpy', 'pandas', 'torch', 'rich', 'typer'}\n"
         "print(sorted(heavy & set(sys.modules)))"

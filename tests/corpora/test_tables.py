@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.corpora.helpers import read, refusal, write
-from tfcli.corpora.source import Pair
+from tfcli.corpora import Pair
 from tfcli.errors import BrokenInputError, UsageError
 
 COMPRESSIONS = ["", ".gz", ".zst"]

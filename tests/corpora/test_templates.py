@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.support.story_judge import ends
-from tfcli.corpora.templates import Grammar, filled
+from tfcli.corpora.stories import Grammar, filled
 
 GRAMMAR = Grammar({"mood": "glad|very <small>", "small": "sad"})
 BINDING = {"a": "Mia", "a.he": "she"}

@@ -12,11 +12,9 @@ from tests.data.test_documents import masked, originals, predicted
 from tests.data.test_documents import stream as documents_stream
 from tests.data.test_pairs import numbered, seen, view
 from tests.support.fakes import ROLES
-from tfcli.data.bucketing import POOL_BATCHES, POOLS, BudgetPlan, _cut
-from tfcli.data.causal_lm import CausalBatches
+from tfcli.data.batch import POOL_BATCHES, POOLS, BudgetPlan, _cut
 from tfcli.data.dataset import TokenStreamView
-from tfcli.data.masked_lm import MaskedBatches
-from tfcli.data.seq2seq import PairBatches
+from tfcli.data.loader import CausalBatches, MaskedBatches, PairBatches
 from tfcli.errors import UsageError
 
 SIZE = st.integers(1, 12)

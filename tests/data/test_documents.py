@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import ROLES
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.causal_lm import CausalBatches
 from tfcli.data.dataset import TokenStreamView
-from tfcli.data.masked_lm import MaskedBatches
+from tfcli.data.loader import CausalBatches, MaskedBatches
 from tfcli.data.windows import document_windows
 from tfcli.errors import UsageError
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.fakes import ROLES
 from tfcli.data.batch import IGNORED, generator
 from tfcli.data.dataset import TokenStreamView
-from tfcli.data.masked_lm import MaskedBatches, Masker
+from tfcli.data.loader import MaskedBatches, Masker
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles
 

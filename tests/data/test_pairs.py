@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes import ROLES
-from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.bucketing import BucketPlan
+from tfcli.data.batch import IGNORED, Batch, BucketPlan
 from tfcli.data.dataset import PairsView, SequencesView
-from tfcli.data.seq2seq import PairBatches
+from tfcli.data.loader import PairBatches
 from tfcli.errors import UsageError
 
 BOS, EOS, PAD = ROLES.bos, ROLES.eos, ROLES.pad

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import ROLES
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.causal_lm import CausalBatches, are_news
 from tfcli.data.dataset import TokenStreamView
+from tfcli.data.loader import CausalBatches, are_news
 from tfcli.records.roles import TokenRoles
 
 # One token both ends and begins a document, so that every token is a label.

@@ -9,10 +9,10 @@ from tfcli.draw.tables import to_json
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.positions import PositionsRecord
 from tfcli.records.arrays import frozen
+from tfcli.records.dataset import Encoding, TokenizerReport
 from tfcli.records.evaluation import Scores
 from tfcli.records.generation import Candidate, Filled, Generated
-from tfcli.records.tokenization import Encoding, TokenizerReport
-from tfcli.records.training import CheckpointSaved, Evaluated, TrainingFinished
+from tfcli.records.runs import CheckpointSaved, Evaluated, TrainingFinished
 
 NAN = float("nan")
 

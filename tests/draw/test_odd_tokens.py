@@ -12,9 +12,7 @@ from tests.inspection import test_losses_view as test_losses
 from tests.inspection import test_predictions_view as test_predictions
 from tests.support.consoles import ColorSystem, printed
 from tfcli.inspection.attribution.view import AttributionView
-from tfcli.inspection.lens.view import LensView
-from tfcli.inspection.losses.view import LossesView
-from tfcli.inspection.predictions.view import PredictionsView
+from tfcli.inspection.predictions.view import LensView, LossesView, PredictionsView
 from tfcli.records.generation import Candidate
 
 ODD = ("\x1b[2J", "日本語の文章です", "👩‍👩‍👧", "שלום", "\n", "\u202e", "", "e\u0301", "x" * 50)

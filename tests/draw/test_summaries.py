@@ -5,9 +5,8 @@ from dataclasses import replace
 from tests.support.consoles import printed
 from tfcli.data.view import DatasetView
 from tfcli.generation.view import FilledView, GeneratedView
-from tfcli.records.dataset import DatasetRecord, PartCounts
+from tfcli.records.dataset import DatasetRecord, Encoding, PartCounts, TokenizerReport
 from tfcli.records.generation import Candidate, Filled, Generated
-from tfcli.records.tokenization import Encoding, TokenizerReport
 from tfcli.tokenization.view import EncodingView, tokenizer_view
 
 

@@ -11,7 +11,7 @@ import torch
 
 from tests.support.runs import tiny_recipe, train_tiny
 from tfcli.errors import UsageError
-from tfcli.evaluation.comparison import compared, require_comparable
+from tfcli.evaluation.evaluate import compared, require_comparable
 from tfcli.evaluation.measure import Measured, measure
 from tfcli.pipeline.datasets import data_to_compare, dataset_for_evaluation, dataset_of_run, notes_on_text
 from tfcli.records.evaluation import Comparison, Difference, Scores

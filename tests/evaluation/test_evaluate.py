@@ -15,9 +15,9 @@ from tests.pipeline.corpora import write_pairs, write_text
 from tests.support.checkpoints import save_checkpoint
 from tests.support.fakes import FakeDivision, as_any, pairs
 from tests.support.runs import ARCHITECTURES, Events, tiny_recipe, train_tiny
+from tfcli.data.cache import prepare
 from tfcli.data.dataset import PreparedDataset
 from tfcli.data.loader import build_batches
-from tfcli.data.prepare import prepare
 from tfcli.errors import UsageError
 from tfcli.evaluation import translation as module
 from tfcli.evaluation.evaluate import buckets, evaluate
@@ -26,8 +26,8 @@ from tfcli.evaluation.windows import EvaluationSettings
 from tfcli.generation.generate import translate
 from tfcli.interop.importing import import_run
 from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, obtain_data, original_targets
-from tfcli.recipe.generate import GenerateSection
-from tfcli.records.training import Evaluated
+from tfcli.recipe.recipe import GenerateSection
+from tfcli.records.runs import Evaluated
 from tfcli.runs.load import LoadedRun, load_run
 
 CPU = torch.device("cpu")

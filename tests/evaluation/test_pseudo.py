@@ -12,8 +12,8 @@ import torch
 from tests.pipeline.corpora import WORDS
 from tests.support.fakes import ROLES
 from tfcli.data.dataset import TokenStreamView
-from tfcli.data.masked_lm import MaskedBatches
-from tfcli.evaluation import pseudo_perplexity as module
+from tfcli.data.loader import MaskedBatches
+from tfcli.evaluation import measure as module
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.evaluation.windows import EvaluationSettings
 from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run

@@ -11,8 +11,8 @@ from tests.draw.test_pooling_and_colors import contrast
 from tests.support.explorer import decoder_reading, explorer, play, translation_reading, watch
 from tfcli.errors import UsageError
 from tfcli.explorer.app import Explorer
-from tfcli.explorer.keys import KEYS
 from tfcli.explorer.map import AttentionMap
+from tfcli.explorer.panels import KEYS
 from tfcli.explorer.scene import CURSOR, ReadText
 from tfcli.inspection.heads import Head
 

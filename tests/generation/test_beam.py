@@ -14,7 +14,7 @@ from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
 from tfcli.generation.beam_search import beam_search, length_penalty, prompt_beams
 from tfcli.generation.decoding import Continuation, collect, prompt_tokens
 from tfcli.models.transformer import EncoderDecoder, Transformer
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 
 ARCHITECTURES = ["decoder", "encoder-decoder"]
 Text = tuple[int, ...]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.generation.small import FIRST, ROLES, small_model
 from tfcli.generation.decoding import DecodingState, prefill
 from tfcli.generation.kv_cache import DecodingCache
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 
 VARIANTS = st.fixed_dictionaries(
     {

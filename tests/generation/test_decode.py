@@ -10,17 +10,9 @@ import torch
 from tests.generation.small import FIRST, ROLES, ScriptedReader, small_model
 from tfcli.errors import UsageError
 from tfcli.generation.beam_search import beam_search, prompt_beams
-from tfcli.generation.decoding import (
-    DecodingStages,
-    NewToken,
-    collect,
-    decode,
-    finish_of,
-    prefill,
-    prompt_tokens,
-)
+from tfcli.generation.decoding import DecodingStages, NewToken, collect, decode, finish_of, prefill, prompt_tokens
 from tfcli.generation.generate import trace_step
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import TraceStep
 from tfcli.records.roles import TokenRoles
 

@@ -12,7 +12,7 @@ from tests.generation.runs import run, tokenizer
 from tfcli.errors import UsageError
 from tfcli.generation.decoding import NewToken
 from tfcli.generation.generate import GrowingText, PromptBatch, _pieces, generate, generate_all, stream
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import Filled, Generated
 
 SETTINGS = GenerateSection(max_new_tokens=10, seed=3)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.generation.small import ROLES, small_model
 from tfcli.generation.decoding import collect, prompt_tokens
 from tfcli.generation.sampling import forbid_repeated_ngrams, penalise_repetition
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 
 
 def test_a_penalty_makes_held_tokens_less_likely_whatever_their_sign():

@@ -18,7 +18,7 @@ from tfcli.generation.sampling import (
     ruled_out,
     sampling_probabilities,
 )
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.roles import TokenRoles
 
 LOGITS = st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=12).map(torch.tensor)

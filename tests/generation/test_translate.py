@@ -11,7 +11,7 @@ from tests.generation.small import FIRST, ROLES, small_model
 from tfcli.generation.beam_search import prompt_beams
 from tfcli.generation.decoding import collect, prompt_tokens
 from tfcli.generation.generate import translate
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 
 MAX_NEW = GenerateSection(max_new_tokens=10)
 GREEDY = GenerateSection(max_new_tokens=10, temperature=0)

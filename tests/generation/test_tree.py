@@ -5,7 +5,7 @@ import pytest
 from tests.generation.small import ROLES, small_model
 from tfcli.generation.beam_search import prompt_beams
 from tfcli.generation.generate import beam_tree
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import BeamNode, BeamTree, Generated
 
 

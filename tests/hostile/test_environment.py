@@ -23,7 +23,7 @@ from tests.hostile.harness import (
     require_nothing_runs,
     write,
 )
-from tfcli.processes import python_command
+from tfcli.machine import python_command
 
 TABLE = "inspect positions --length 4 --d-model 4"
 TRAIN = f"train --data text.txt --out run {TINY}"

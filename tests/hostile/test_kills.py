@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.harness import UNSAFE, Place, require_no_leftovers, require_nothing_runs
-from tfcli.processes import python_command
+from tfcli.machine import python_command
 
 LONG = (
     "--set train.steps=100000 --set train.save_every=1 --set train.log_every=1 --set train.batch_size=2 --set "

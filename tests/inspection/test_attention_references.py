@@ -11,7 +11,7 @@ import torch
 from tests.cli.commands import tfcli
 from tests.support.checkpoints import save_checkpoint
 from tfcli.inspection.attention.compute import attention
-from tfcli.inspection.reading import read_text
+from tfcli.inspection.passes import read_text
 from tfcli.interop.importing import import_run
 from tfcli.runs.load import load_run
 

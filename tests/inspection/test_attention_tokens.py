@@ -14,8 +14,8 @@ from tests.support.consoles import printed
 from tfcli.inspection.attention import AttentionEvolution, AttentionRecord, AttentionStep
 from tfcli.inspection.attention.choice import cropped, strongest_edges
 from tfcli.inspection.attention.compute import difference
+from tfcli.inspection.attention.matrix_view import AttentionOverview
 from tfcli.inspection.attention.page_view import attention_svg
-from tfcli.inspection.attention.thumbnails_view import AttentionOverview
 from tfcli.inspection.attention.view import (
     AttentionDifferenceView,
     AttentionEdgeList,

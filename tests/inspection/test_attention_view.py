@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from tests.support.consoles import printed
 from tfcli.draw.colors import WEIGHTS
 from tfcli.inspection.attention import AttentionKind, AttentionRecord
-from tfcli.inspection.attention.thumbnails_view import AttentionOverview
+from tfcli.inspection.attention.matrix_view import AttentionOverview
 from tfcli.inspection.attention.view import AttentionTable
 from tfcli.records.arrays import frozen
 

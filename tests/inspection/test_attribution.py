@@ -11,7 +11,7 @@ from tests.support.runs import ARCHITECTURES
 from tfcli.errors import UsageError
 from tfcli.inspection.attribution import Part
 from tfcli.inspection.attribution.compute import attribution
-from tfcli.inspection.reading import read_text
+from tfcli.inspection.passes import read_text
 from tfcli.interop.importing import import_run
 from tfcli.runs.load import load_run
 

@@ -9,10 +9,9 @@ import torch
 
 from tests.support.checkpoints import save_checkpoint
 from tfcli.errors import UsageError
+from tfcli.inspection.embeddings import EmbeddingsRecord, Pool
 from tfcli.inspection.embeddings.compute import embed, joined, pooled
-from tfcli.inspection.embeddings.record import EmbeddingsRecord, Pool
-from tfcli.inspection.passes import record_model
-from tfcli.inspection.reading import text_ids
+from tfcli.inspection.passes import record_model, text_ids
 from tfcli.interop.importing import import_run
 from tfcli.runs.load import LoadedRun, load_run
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.consoles import printed
 from tfcli.draw.tables import to_csv
-from tfcli.inspection.embeddings.record import EmbeddingsRecord
+from tfcli.inspection.embeddings import EmbeddingsRecord
 from tfcli.inspection.embeddings.view import EmbeddingsView, embedding_lines, embeddings_table
 
 RECORD = EmbeddingsRecord(

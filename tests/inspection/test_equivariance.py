@@ -20,7 +20,7 @@ from tfcli.inspection.equivariance.compute import (
     order,
     perturbation,
 )
-from tfcli.inspection.reading import tower
+from tfcli.inspection.passes import tower
 from tfcli.models.build import build_model
 
 IDS = (3, 1, 4, 1, 5)

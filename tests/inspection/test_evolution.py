@@ -9,7 +9,7 @@ from tests.support.runs import tiny_recipe, train_tiny
 from tfcli.errors import UsageError
 from tfcli.inspection.attention.choice import focused
 from tfcli.inspection.attention.compute import attention, evolution
-from tfcli.inspection.reading import read_text
+from tfcli.inspection.passes import read_text
 from tfcli.runs.load import load_run
 
 

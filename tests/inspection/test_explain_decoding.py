@@ -20,7 +20,7 @@ from tfcli.generation.sampling import FILTERS
 from tfcli.inspection.explain import DecodingCandidate
 from tfcli.inspection.explain.decoding import explain_decoding, explain_toy_decoding, run_settings
 from tfcli.inspection.explain.decoding_view import DecodingView, decoding_table
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import Generated
 from tfcli.runs.load import load_run
 

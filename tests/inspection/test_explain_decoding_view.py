@@ -9,7 +9,7 @@ from tfcli.draw.tables import to_csv, to_json
 from tfcli.inspection.explain import DecodingCandidate
 from tfcli.inspection.explain.decoding import explain_toy_decoding
 from tfcli.inspection.explain.decoding_view import DecodingView, decoding_table
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 
 RECORD = explain_toy_decoding(GenerateSection(temperature=0.5, top_k=3, top_p=0.9, beam=2, max_new_tokens=4))
 FIRST_STEP = """\

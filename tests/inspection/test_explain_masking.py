@@ -11,9 +11,8 @@ from torch.nn import functional as F
 from tests.inspection.test_explain_attention import NOTATIONS, in_order, matrices
 from tfcli.errors import UsageError
 from tfcli.inspection.explain import NotationName
-from tfcli.inspection.explain.masking import explain_lecture_masking, explain_masking, in_parallel
-from tfcli.inspection.explain.notation import notation
-from tfcli.inspection.explain.subject import of_run, toy
+from tfcli.inspection.explain.attention import explain_lecture_masking, explain_masking, in_parallel
+from tfcli.inspection.explain.subject import notation, of_run, toy
 from tfcli.runs.load import load_run
 
 

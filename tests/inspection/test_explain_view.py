@@ -8,9 +8,8 @@ from tests.support.consoles import printed
 from tfcli.draw.colors import SIGNED, WEIGHTS
 from tfcli.draw.tables import to_csv
 from tfcli.inspection.explain import Explanation, Matrix, Measure, Step
-from tfcli.inspection.explain.attention import explain_attention
+from tfcli.inspection.explain.attention import explain_attention, explain_lecture_masking
 from tfcli.inspection.explain.layer import trace_shapes
-from tfcli.inspection.explain.masking import explain_lecture_masking
 from tfcli.inspection.explain.subject import toy
 from tfcli.inspection.explain.view import ExplanationView, ShapesView, StepView, explanation_table, shapes_table
 from tfcli.records.arrays import frozen

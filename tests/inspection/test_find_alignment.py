@@ -11,7 +11,7 @@ from tfcli.errors import UsageError
 from tfcli.inspection.heads import find as module
 from tfcli.inspection.heads.find import find_alignment
 from tfcli.inspection.heads.statistics import WordWeights, spelled
-from tfcli.inspection.reading import Inputs
+from tfcli.inspection.passes import Inputs
 from tfcli.runs.load import LoadedRun, load_run
 
 Head = tuple[int, int]

@@ -13,7 +13,7 @@ from tfcli.errors import UsageError
 from tfcli.inspection.heads import find as module
 from tfcli.inspection.heads.find import best_of_both, find_bank, read
 from tfcli.inspection.heads.statistics import WordWeights
-from tfcli.inspection.reading import Inputs
+from tfcli.inspection.passes import Inputs
 from tfcli.runs.load import LoadedRun, load_run
 
 TRAINING = [

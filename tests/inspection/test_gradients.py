@@ -13,7 +13,7 @@ from tests.models.small import ARCHITECTURES, section
 from tfcli.errors import UsageError
 from tfcli.inspection.gradients import GradientProfile, GradientsRecord
 from tfcli.inspection.gradients.compute import WithoutResidual, initial_gradients, run_gradients, without_residuals
-from tfcli.inspection.reading import read_text
+from tfcli.inspection.passes import read_text
 from tfcli.layers.layer import Residual, TransformerLayer
 from tfcli.models.build import build_model
 from tfcli.recipe.model import ModelSection

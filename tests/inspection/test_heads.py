@@ -16,10 +16,10 @@ from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.attention.compute import attention
 from tfcli.inspection.heads import NO_ROLE, HeadStatistics
-from tfcli.inspection.heads.material import Material, given, sampled, surface
+from tfcli.inspection.heads.find import Material, given, sampled, surface
 from tfcli.inspection.heads.roles import example, heads, heads_on
 from tfcli.inspection.heads.statistics import Copies, kind_weights, repeated_sequences, spelled
-from tfcli.inspection.reading import Inputs, framed
+from tfcli.inspection.passes import Inputs, framed
 from tfcli.models.build import build_model
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.runs.load import LoadedRun, load_run

@@ -7,7 +7,7 @@ import pytest
 
 from tfcli.errors import UsageError
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.reading import Inputs, chosen_kinds, key_ids, query_ids
+from tfcli.inspection.passes import Inputs, chosen_kinds, key_ids, query_ids
 from tfcli.runs.load import load_run
 
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from tests.support.runs import ARCHITECTURES
-from tfcli.inspection.lens.compute import _settled, lens
-from tfcli.inspection.predictions.compute import predictions
-from tfcli.inspection.reading import read_text
+from tfcli.inspection.passes import read_text
+from tfcli.inspection.predictions.compute import _settled, lens, predictions
 from tfcli.runs.load import LoadedRun, load_run
 
 TEXTS = {"decoder": ("the cat s", None), "encoder": ("the c<mask>t", None), "encoder-decoder": ("o gato", "the cat")}

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.consoles import printed
 from tfcli.draw.colors import WEIGHTS
-from tfcli.inspection.lens import Lens
-from tfcli.inspection.lens.view import LensView, lens_table
+from tfcli.inspection.predictions import Lens
+from tfcli.inspection.predictions.view import LensView, lens_table
 from tfcli.records.arrays import frozen
 from tfcli.records.generation import Candidate
 

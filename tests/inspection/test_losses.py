@@ -12,8 +12,8 @@ from tests.support.checkpoints import save_checkpoint
 from tfcli.errors import UsageError
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.evaluation.windows import EvaluationSettings
-from tfcli.inspection.losses import Losses
-from tfcli.inspection.losses.compute import losses
+from tfcli.inspection.predictions import Losses
+from tfcli.inspection.predictions.compute import losses
 from tfcli.interop.importing import import_run
 from tfcli.pipeline.datasets import dataset_for_evaluation
 from tfcli.records.evaluation import Scores

@@ -4,8 +4,8 @@ import math
 
 from tests.support.consoles import printed
 from tfcli.draw.colors import WEIGHTS
-from tfcli.inspection.losses import Losses, ScoredToken
-from tfcli.inspection.losses.view import LossesView, losses_table
+from tfcli.inspection.predictions import Losses, ScoredToken
+from tfcli.inspection.predictions.view import LossesView, losses_table
 from tfcli.records.generation import Candidate
 
 RECORD = Losses(

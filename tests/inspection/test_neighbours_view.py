@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.consoles import printed
 from tfcli.draw.tables import to_csv
-from tfcli.inspection.embeddings.record import Neighbour, NeighboursRecord, TokenNeighbours
+from tfcli.inspection.embeddings import Neighbour, NeighboursRecord, TokenNeighbours
 from tfcli.inspection.embeddings.view import NeighboursView, neighbours_table
 
 RECORD = NeighboursRecord(

@@ -11,7 +11,7 @@ from tests.models.strategies import sections
 from tfcli.inspection.passes import AttentionPass, LayerPass, StackPass, record_attention, record_model
 from tfcli.layers.layer import TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.models.inference import prepare_for_inference
+from tfcli.models.device import prepare_for_inference
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 

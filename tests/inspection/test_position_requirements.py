@@ -15,8 +15,7 @@ from tests.models.small import model
 from tfcli.errors import UsageError
 from tfcli.inspection.positions import BeyondContext, LossBand, PositionRequirements
 from tfcli.inspection.positions.comparison import compared, formula, of_run, sized_formula
-from tfcli.inspection.positions.compute import positions_table, run_positions
-from tfcli.inspection.positions.shift import beyond_context, fitted, shift
+from tfcli.inspection.positions.compute import beyond_context, fitted, positions_table, run_positions, shift
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.runs.load import load_run
 

@@ -15,14 +15,14 @@ from tfcli.inspection.positions import (
     Requirement,
     ShiftRecord,
 )
-from tfcli.inspection.positions.requirements_view import (
+from tfcli.inspection.positions.view import (
+    BeyondContextView,
     PositionComparisonView,
     RequirementsView,
     ShiftView,
     requirements_table,
     shift_table,
 )
-from tfcli.inspection.positions.view import BeyondContextView
 from tfcli.records.arrays import frozen
 
 BOUNDED = Requirement("bounded", False, 319.5, "largest |value|")

@@ -14,9 +14,8 @@ from tests.models.small import model
 from tests.support.runs import weights
 from tfcli.errors import UsageError
 from tfcli.inspection.positions.comparison import requirements
-from tfcli.inspection.positions.compute import positions_table, run_positions, similarity_by_distance
-from tfcli.inspection.positions.shift import shift
-from tfcli.layers.masks import Span
+from tfcli.inspection.positions.compute import positions_table, run_positions, shift, similarity_by_distance
+from tfcli.layers.attention import Span
 from tfcli.layers.rotary import rotate
 from tfcli.runs.load import load_run
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from tfcli.inspection.embeddings.compute import tokens
-from tfcli.inspection.passes import record_model
-from tfcli.inspection.reading import read_text
-from tfcli.recipe.data import TokenizerSection
+from tfcli.inspection.passes import read_text, record_model
+from tfcli.recipe.recipe import TokenizerSection
 from tfcli.runs.load import load_run
 from tfcli.tokenization.train import train_tokenizer
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.consoles import printed
 from tfcli.draw.tables import to_csv
-from tfcli.inspection.embeddings.record import TokenRow, TokensRecord
+from tfcli.inspection.embeddings import TokenRow, TokensRecord
 from tfcli.inspection.embeddings.view import TokensView, tokens_json, tokens_table
 
 RECORD = TokensRecord(

@@ -7,13 +7,11 @@ import numpy as np
 
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.attention.compute import attention
+from tfcli.inspection.embeddings import Word
 from tfcli.inspection.embeddings.compute import tokens
-from tfcli.inspection.embeddings.record import Word
 from tfcli.inspection.heads.statistics import on_words, spelled
-from tfcli.inspection.lens.compute import lens
-from tfcli.inspection.losses import ScoredToken
-from tfcli.inspection.losses.compute import losses
-from tfcli.inspection.predictions.compute import predictions
+from tfcli.inspection.predictions import ScoredToken
+from tfcli.inspection.predictions.compute import lens, losses, predictions
 from tfcli.inspection.words import attention_in_words, losses_in_words
 from tfcli.records.arrays import frozen
 from tfcli.records.generation import Candidate

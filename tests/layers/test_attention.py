@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from tfcli.layers.attention import dot_scores, explicit_attention, fused_attention
-from tfcli.layers.masks import causal_mask
+from tfcli.layers.attention import causal_mask, dot_scores, explicit_attention, fused_attention
 
 Tensor = torch.Tensor
 

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tfcli.layers.attention import Span
 from tfcli.layers.embedding import TokenEmbedding
-from tfcli.layers.masks import Span
-from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.layers.positions import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 
 from .references import randomize

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfcli.layers.feed_forward import ACTIVATIONS, FeedForward
+from tfcli.layers.layer import ACTIVATIONS, FeedForward
 from tfcli.recipe.model import GATED, Activation, ModelSection
 
 from .references import draw, randomize

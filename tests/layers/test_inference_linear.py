@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from tfcli.layers.kernels import has_bfloat16_products
-from tfcli.layers.linear import Int8Linear, PrepackedLinear
+from tfcli.layers.kernels import Int8Linear, PrepackedLinear, has_bfloat16_products
 
 needs_kernels = pytest.mark.skipif(
     not has_bfloat16_products(),

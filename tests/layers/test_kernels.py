@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from tests.models.test_inference import lively, predicted
 from tests.support.runs import tiny_recipe
 from tfcli.layers import kernels
-from tfcli.layers.linear import Int8Linear, PrepackedLinear
-from tfcli.models.inference import prepare_for_inference
+from tfcli.layers.kernels import Int8Linear, PrepackedLinear
+from tfcli.models.device import prepare_for_inference
 from tfcli.training.job import StepBenchmark, resolve_for_machine
 from tfcli.training.memory import predict_memory
 

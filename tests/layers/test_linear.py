@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from tfcli.layers import linear
-from tfcli.layers.linear import Linear
+from tfcli.layers import kernels
+from tfcli.layers.kernels import Linear
 
 
 def layers(bias: bool = True) -> tuple[Linear, nn.Linear]:
@@ -38,8 +38,8 @@ def test_output_and_gradients_are_those_of_autocast(shape: tuple[int, ...], bias
 
 @pytest.mark.parametrize("how", ["evaluation", "float32", "no bias", "an older processor"])
 def test_everywhere_else_it_is_pytorch_s(monkeypatch: pytest.MonkeyPatch, how: str):
-    monkeypatch.setattr(linear, "_BiasedProduct", None)  # would fail where it is called
-    monkeypatch.setattr(linear, "has_bfloat16_products", lambda: how != "an older processor")
+    monkeypatch.setattr(kernels, "_BiasedProduct", None)  # would fail where it is called
+    monkeypatch.setattr(kernels, "has_bfloat16_products", lambda: how != "an older processor")
     ours, theirs = layers(bias=how != "no bias")
     x = torch.randn(3, 12)
     if how == "evaluation":

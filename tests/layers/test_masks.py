@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfcli.layers.masks import attention_mask, causal_mask, window_mask
+from tfcli.layers.attention import attention_mask, causal_mask, window_mask
 
 CPU = torch.device("cpu")
 

@@ -10,7 +10,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tfcli.errors import UsageError
-from tfcli.layers.masks import Span
+from tfcli.layers.attention import Span
 from tfcli.layers.multi_head import KeysValues, MultiHeadAttention
 from tfcli.layers.positions import PositionSignal, attention_positions
 from tfcli.recipe.model import ModelSection

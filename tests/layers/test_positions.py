@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
-from tfcli.layers.masks import Span
-from tfcli.layers.positions import AttentionPositions, PositionSignal, attention_positions
-from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.layers.attention import Span
+from tfcli.layers.positions import AttentionPositions, PositionSignal, attention_positions, sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 
 from .references import randomize, whole_rotation

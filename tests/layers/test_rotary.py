@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tfcli.layers.masks import Span
+from tfcli.layers.attention import Span
 from tfcli.layers.rotary import Rotation, rotary_frequencies, rotate, rotation
 from tfcli.recipe.model import ModelSection, PositionLayout
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tfcli.layers.attention import Score, dot_scores, explicit_attention
-from tfcli.layers.masks import causal_mask
+from tfcli.layers.attention import Score, causal_mask, dot_scores, explicit_attention
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.recipe.model import ModelSection
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.layers.positions import sinusoidal_encoding
 
 
 def test_position_0_is_sine_0_and_cosine_0():

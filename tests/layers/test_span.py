@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tfcli.layers.masks import Span
+from tfcli.layers.attention import Span
 from tfcli.layers.rotary import Rotation
 
 TABLE = torch.arange(10)

@@ -7,9 +7,9 @@ import torch
 
 from tests.layers.test_inference_linear import needs_kernels
 from tfcli.errors import UsageError
-from tfcli.models import inference
+from tfcli.models import device
 from tfcli.models.build import build_model
-from tfcli.models.inference import prepare_for_inference
+from tfcli.models.device import prepare_for_inference
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import ModelSection
 
@@ -38,7 +38,7 @@ def predicted(model: Transformer) -> torch.Tensor:
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 @pytest.mark.parametrize("large", [0, 2**17])
 def test_a_prepared_model_predicts_the_same(settings: dict[str, Any], large: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(inference, "_LARGE", large)
+    monkeypatch.setattr(device, "_LARGE", large)
     model = lively(**settings)
     expected = predicted(model)
     prepare_for_inference(model)

@@ -15,7 +15,7 @@ from tfcli.files import read_json
 from tfcli.pipeline.training import branch_run, resume_run
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.train import TrainSection
-from tfcli.records.training import StepsDone, TrainingStarted
+from tfcli.records.runs import StepsDone, TrainingStarted
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.metrics import read_history
 from tfcli.training.checkpoint import checkpoints_to_keep

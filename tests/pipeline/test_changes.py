@@ -11,10 +11,9 @@ from tests.support.left import require_equal, what_is_left
 from tests.support.runs import Events, Settings, never, one_thread, stop_after, tiny_recipe, train_tiny
 from tfcli.errors import UsageError
 from tfcli.pipeline.training import _decided_again, resume_run
-from tfcli.recipe.changes import CHANGEABLE
-from tfcli.recipe.loading import build_recipe, load_recorded
+from tfcli.recipe.loading import CHANGEABLE, build_recipe, load_recorded
 from tfcli.recipe.recipe import known_keys
-from tfcli.records.training import SettingChanged, StepsDone, TrainingFinished, TrainingStarted
+from tfcli.records.runs import SettingChanged, StepsDone, TrainingFinished, TrainingStarted
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.overview import summarize
 from tfcli.training.schedule import learning_rate

@@ -16,7 +16,7 @@ from tfcli.pipeline.recipe import check_results, run_recipe
 from tfcli.recipe.recipe import CheckSection
 from tfcli.records.evaluation import Scores
 from tfcli.records.generation import Filled, Generated
-from tfcli.records.training import CheckResult, Evaluated, StageStarted, TrainingFinished
+from tfcli.records.runs import CheckResult, Evaluated, StageStarted, TrainingFinished
 
 SHOWN: dict[str, dict[str, Any]] = {
     "decoder": {

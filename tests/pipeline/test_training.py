@@ -26,7 +26,7 @@ from tfcli.pipeline.datasets import obtain_data
 from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.training import Evaluated, StageStarted, StepsDone, TrainingStarted
+from tfcli.records.runs import Evaluated, StageStarted, StepsDone, TrainingStarted
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run, read_run
 from tfcli.runs.weights import StoredTensors, model_tensors

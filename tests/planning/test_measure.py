@@ -9,7 +9,7 @@ from tests.support.runs import tiny_recipe
 from tfcli.data.shards import ShardArray
 from tfcli.pipeline.datasets import obtain_data
 from tfcli.planning.measure import _measure
-from tfcli.training import job as job
+from tfcli.training import job
 
 
 def test_files_are_compared_before_the_clock_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

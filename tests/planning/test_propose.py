@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from tfcli.models.presets import SIZES
-from tfcli.planning import plan
+from tfcli.planning import Candidate, StepMeasurement, plan
 from tfcli.planning.plan import candidates, choose, least_minutes, settings_of, worth
-from tfcli.planning.record import Candidate, StepMeasurement
 from tfcli.recipe.loading import build_recipe
 from tfcli.training import memory
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.support.consoles import printed
 from tfcli.inspection.model import ParameterGroup
-from tfcli.interop.record import Exportable
-from tfcli.planning.record import Candidate, Measured, MemoryRecord, Plan, TrainingOutline
+from tfcli.interop import Exportable
+from tfcli.planning import Candidate, Measured, MemoryRecord, Plan, TrainingOutline
 from tfcli.planning.view import OutlineView, PlanView
 
 MEMORY = MemoryRecord(300 * 10**6, 10**6, 0, 10**6, 2 * 10**6, 96 * 10**6, 10**5, 0, 400 * 10**6)

@@ -9,9 +9,10 @@ import pytest
 
 import tfcli
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.recipe import shipped
+from tfcli.recipe import loading
 from tfcli.recipe.loading import (
     build_recipe,
+    find_recipe,
     load_recorded,
     parse_assignments,
     parse_toml,
@@ -20,7 +21,6 @@ from tfcli.recipe.loading import (
     to_toml,
 )
 from tfcli.recipe.recipe import Recipe, known_keys
-from tfcli.recipe.shipped import find_recipe
 
 
 def refusal(*layers: dict[str, Any]) -> str:
@@ -253,7 +253,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / f"{name}.toml").write_text(f'name = "{name}"\n', encoding="utf-8")
     work = tmp_path / "work"
     work.mkdir()
-    monkeypatch.setattr(shipped, "recipes_folder", lambda: folder)
+    monkeypatch.setattr(loading, "recipes_folder", lambda: folder)
     monkeypatch.chdir(work)
     return folder
 
@@ -261,7 +261,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_shipped_recipe_is_found_by_its_name(shelf: Path):
     assert find_recipe("pt-en") == shelf / "pt-en.toml"
     assert read_recipe("pt-en") == {"name": "pt-en"}
-    assert [*shipped.shipped_recipes()] == ["pt-en", "quickstart", "shakespeare-char"]
+    assert [*loading.shipped_recipes()] == ["pt-en", "quickstart", "shakespeare-char"]
 
 
 def test_a_file_is_found_by_its_path(shelf: Path):

@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.commands import tfcli
 from tests.support.runs import tiny_recipe
-from tfcli.interop.record import Exportable
-from tfcli.records.training import TrainingFinished
+from tfcli.interop import Exportable
+from tfcli.records.runs import TrainingFinished
 from tfcli.runs.card import run_card
 
 ELSEWHERE = Exportable("T5", ("transformers", "CTranslate2"), None)

@@ -11,7 +11,7 @@ from tests.support.run_folders import falling, write_run
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.pipeline.datasets import dataset_of_run
-from tfcli.records.training import Evaluated
+from tfcli.records.runs import Evaluated
 from tfcli.runs.load import load_run
 from tfcli.runs.overview import compare, read_detail
 from tfcli.runs.view import ComparisonView

@@ -6,8 +6,7 @@ import pytest
 
 from tfcli.errors import UsageError
 from tfcli.files import replacing_folder
-from tfcli.runs.directory import RunDirectory, claimed_run
-from tfcli.runs.finding import existing_run
+from tfcli.runs.directory import RunDirectory, claimed_run, existing_run
 
 
 def checkpoint(run: RunDirectory, step: int, *, whole: bool = True) -> Path:

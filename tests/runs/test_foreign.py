@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import tfcli
-from tfcli.inspection.losses.compute import losses
+from tfcli.inspection.predictions.compute import losses
 from tfcli.runs.config import read_run_data
-from tfcli.runs.foreign import remark_if_foreign, usual
-from tfcli.runs.load import LoadedRun, load_run
+from tfcli.runs.load import LoadedRun, load_run, remark_if_foreign, usual
 
 STORY = "One day Tom swam across the river to the bank."
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tfcli.errors import BrokenInputError, TfcliError
-from tfcli.records.training import Evaluated, SettingChanged, StepsDone
+from tfcli.records.runs import Evaluated, SettingChanged, StepsDone
 from tfcli.runs.metrics import append_metrics, read_metrics, truncate_metrics
 
 

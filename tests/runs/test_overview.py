@@ -11,9 +11,8 @@ import pytest
 from tests.support.run_folders import PARAMETERS, falling, write_run
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import read_json, write_json
-from tfcli.runs.directory import RunDirectory, held, is_held
-from tfcli.runs.finding import find_runs
-from tfcli.runs.header import count_numbers
+from tfcli.runs.config import count_numbers
+from tfcli.runs.directory import RunDirectory, find_runs, held, is_held
 from tfcli.runs.load import load_run
 from tfcli.runs.metrics import read_evaluations, read_history
 from tfcli.runs.overview import summarize
@@ -201,7 +200,7 @@ def test_a_history_by_hand(tmp_path: Path):
 def test_summaries_need_no_torch(tmp_path: Path):
     write_run(tmp_path / "run", falling(40))
     code = (
-        "import sys\nfrom pathlib import Path\nfrom tfcli.runs.finding import find_runs\n"
+        "import sys\nfrom pathlib import Path\nfrom tfcli.runs.directory import find_runs\n"
         "from tfcli.runs.overview import summarize\n"
         f"print(*(summarize(run).state for run in find_runs(Path({str(tmp_path)!r}))))\n"
         "print('torch' in sys.modules)"

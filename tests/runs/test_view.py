@@ -14,8 +14,7 @@ from rich.console import Console
 from tests.support.consoles import printed
 from tests.support.run_folders import falling, write_run
 from tfcli.draw.curve import Plot, Series, curve_svg
-from tfcli.records.runs import RunSummary
-from tfcli.records.training import SettingChanged, StepsDone
+from tfcli.records.runs import RunSummary, SettingChanged, StepsDone
 from tfcli.runs.curves_view import run_plots
 from tfcli.runs.overview import compare, read_detail
 from tfcli.runs.view import ComparisonView, RunList, RunView, history_csv

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfcli.corpora.source import Document, Kind, Pair, Part, Source
+from tfcli.corpora import Document, Kind, Pair, Part, Source
 from tfcli.files import digest
 from tfcli.records.roles import TokenRoles
 

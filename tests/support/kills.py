@@ -18,7 +18,7 @@ from tests.support.disks import half_written
 from tests.support.runs import Settings, one_thread, tiny_recipe
 from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.training import TrainingStarted
+from tfcli.records.runs import TrainingStarted
 
 BUSY: Settings = {
     "model": {"dropout": 0.2},

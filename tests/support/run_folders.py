@@ -13,7 +13,7 @@ from tests.support.runs import Settings, tiny_recipe
 from tfcli.files import digest, read_json, write_json
 from tfcli.recipe.loading import to_toml
 from tfcli.records.roles import TokenRoles
-from tfcli.records.training import Evaluated, SettingChanged, StepsDone
+from tfcli.records.runs import Evaluated, SettingChanged, StepsDone
 from tfcli.runs.checkpoint import WITHOUT_DIGEST
 from tfcli.runs.config import RUN_DATA_VERSION, RunConfig, write_config
 from tfcli.runs.directory import RunDirectory

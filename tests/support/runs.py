@@ -12,7 +12,7 @@ from tfcli.models.presets import preset, size
 from tfcli.pipeline.training import resume_run, train_recipe
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.training import TrainingFinished
+from tfcli.records.runs import TrainingFinished
 from tfcli.runs.weights import load_tensors
 
 ARCHITECTURES = ("decoder", "encoder", "encoder-decoder")

@@ -4,8 +4,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tfcli.corpora.stories import FRIENDS, HEROES, PLOTS, SENSES, SLOTS, Sense, person, plot_template
-from tfcli.corpora.templates import Choice, Node, Slot, Words
+from tfcli.corpora.stories import (
+    FRIENDS,
+    HEROES,
+    PLOTS,
+    SENSES,
+    SLOTS,
+    Choice,
+    Node,
+    Sense,
+    Slot,
+    Words,
+    person,
+    plot_template,
+)
 
 _WORD = re.compile(r"[A-Za-z]+")
 _PLOTS = {name: plot_template(lines) for name, lines in PLOTS.items()}
@@ -29,7 +41,7 @@ class StoryParse:
 def ends(node: Node, text: str, start: int, binding: Mapping[str, str]) -> set[int]:
     """Every place where the template can stop that begins at `start`; an unbound slot matches nothing.
 
-    >>> from tfcli.corpora.templates import Grammar
+    >>> from tfcli.corpora.stories import Grammar
     >>> ends(Grammar({"mood": "glad|sad"}).compile("{a} was [very |]<mood>."), "Mia was very glad.", 0, {"a": "Mia"})
     {18}
     """

@@ -8,10 +8,10 @@ import pytest
 from tests.cli.commands import tfcli
 from tests.support.checkpoints import edit_json, save_checkpoint
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.generation.prompts import prompt_ids
+from tfcli.generation.generate import prompt_ids
 from tfcli.interop.exporting import export_run
 from tfcli.interop.importing import import_run
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.runs.load import load_run
 from tfcli.tokenization.chat import ChatTemplates
 

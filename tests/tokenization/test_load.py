@@ -10,8 +10,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.models import WordLevel
 
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
-from tfcli.records.roles import TokenRoles
-from tfcli.tokenization.roles import find_roles
+from tfcli.records.roles import TokenRoles, find_roles
 from tfcli.tokenization.tokenizer import Tokenizer, fingerprint, load_tokenizer
 
 TEXT = "The cat sat on\n\nthe mat, <s> é."

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tokenization.conftest import train
-from tfcli.records.tokenization import TokenizerQuality
+from tfcli.records.dataset import TokenizerQuality
 from tfcli.tokenization import quality
 from tfcli.tokenization import tokenizer as pieces
 from tfcli.tokenization.quality import compare_tokenizers, count_whole, renyi_efficiency

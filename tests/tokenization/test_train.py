@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tfcli import machine
-from tfcli.corpora.source import pieces
+from tfcli.corpora import pieces
 from tfcli.errors import UsageError
-from tfcli.recipe.data import TokenizerSection
+from tfcli.recipe.recipe import TokenizerSection
 from tfcli.tokenization import train as learn
 from tfcli.tokenization.train import canonical_scores, train_tokenizer
 
@@ -22,7 +22,7 @@ from .conftest import ALGORITHMS, TEXT, train
 
 SCRIPT = """
 import hashlib, random
-from tfcli.recipe.data import TokenizerSection
+from tfcli.recipe.recipe import TokenizerSection
 from tfcli.tokenization.train import train_tokenizer
 draw = random.Random(7)
 words = ["".join(draw.choices("abcdefgéß", k=draw.randint(1, 7))) for _ in range(900)]

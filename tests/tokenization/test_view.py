@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.support.consoles import printed
 from tfcli.bench import Spread
-from tfcli.records.tokenization import TokenizerComparison, TokenizerQuality
+from tfcli.records.dataset import TokenizerComparison, TokenizerQuality
 from tfcli.tokenization.view import TokenizerComparisonView
 
 BPE = TokenizerQuality(

@@ -11,7 +11,7 @@ from tests.training.test_loop import job, scripted
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.evaluation.measure import total_loss
 from tfcli.recipe.train import TrainSection
-from tfcli.records.training import CheckpointSaved, Evaluated
+from tfcli.records.runs import CheckpointSaved, Evaluated
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
 from tfcli.runs.weights import load_tensors, model_tensors, save_tensors

@@ -20,15 +20,14 @@ from tests.support.runs import (
     train_tiny,
     weights,
 )
-from tfcli.data.loader import build_batches
-from tfcli.data.seq2seq import PairBatches
+from tfcli.data.loader import PairBatches, build_batches
 from tfcli.errors import UsageError
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.evaluation.measure import total_loss
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.recipe.loading import build_recipe
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.training import TrainingStarted
+from tfcli.records.runs import TrainingStarted
 from tfcli.runs.load import load_run
 from tfcli.training.view import event_line
 

@@ -11,7 +11,7 @@ from tests.support.runs import Events, Settings, one_thread, resume_tiny, same, 
 from tests.support.workers import in_workers, resume_among, train_among
 from tfcli.errors import TfcliError, UsageError
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.training import CheckpointSaved, Evaluated, StepsDone
+from tfcli.records.runs import CheckpointSaved, Evaluated, StepsDone
 from tfcli.runs.checkpoint import last_checkpoint
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run

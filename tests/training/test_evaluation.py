@@ -24,15 +24,14 @@ from tests.support.runs import (
     weights,
 )
 from tests.training.test_loop import job, scripted
-from tfcli.data.batch import Batch
-from tfcli.data.bucketing import evenly
+from tfcli.data.batch import Batch, evenly
 from tfcli.evaluation.evaluate import evaluate
 from tfcli.evaluation.measure import Totals
 from tfcli.files import read_json
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.pipeline.training import train_recipe
 from tfcli.recipe.loading import load_recorded
-from tfcli.records.training import Evaluated, StepsDone
+from tfcli.records.runs import Evaluated, StepsDone
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
 from tfcli.runs.metrics import read_history

@@ -17,7 +17,7 @@ from tfcli.errors import TfcliError
 from tfcli.evaluation.measure import Totals
 from tfcli.pipeline.datasets import obtain_data
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.training import CheckpointSaved, Evaluated, StepsDone, TrainingFinished, TrainingStarted
+from tfcli.records.runs import CheckpointSaved, Evaluated, StepsDone, TrainingFinished, TrainingStarted
 from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run

@@ -15,7 +15,7 @@ from tests.support.runs import Settings, one_thread, resume_tiny, stop_after, ti
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import file_digest, read_json, write_json
 from tfcli.pipeline.training import resume_run
-from tfcli.records.training import SettingChanged, TrainingStarted
+from tfcli.records.runs import SettingChanged, TrainingStarted
 from tfcli.runs.checkpoint import open_checkpoint
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run

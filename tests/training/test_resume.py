@@ -24,7 +24,7 @@ from tests.support.runs import (
 from tfcli.errors import BrokenInputError
 from tfcli.files import read_json, write_json
 from tfcli.pipeline.datasets import obtain_data
-from tfcli.records.training import StepsDone, TrainingStarted
+from tfcli.records.runs import StepsDone, TrainingStarted
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import load_run
 from tfcli.runs.metrics import read_metrics

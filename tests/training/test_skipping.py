@@ -13,7 +13,7 @@ from tests.support.runs import Settings, resume_tiny, same, stop_after, tiny_rec
 from tests.training.test_loop import job
 from tfcli.data.batch import Batch
 from tfcli.errors import TfcliError
-from tfcli.records.training import StepsDone
+from tfcli.records.runs import StepsDone
 from tfcli.runs.metrics import read_metrics
 from tfcli.training import loop
 from tfcli.training.job import TrainingJob

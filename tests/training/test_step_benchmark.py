@@ -8,7 +8,7 @@ import pytest
 from tests.support.runs import same, tiny_recipe, train_tiny, weights
 from tfcli.data.loader import build_batches
 from tfcli.pipeline.datasets import dataset_of_run
-from tfcli.records.training import StepsDone
+from tfcli.records.runs import StepsDone
 from tfcli.runs.load import load_run
 from tfcli.runs.weights import model_tensors
 from tfcli.training.job import StepBenchmark

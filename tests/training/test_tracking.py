@@ -11,7 +11,7 @@ from tests.support.runs import Events, resume_tiny, stop_after, tiny_recipe, tra
 from tfcli.errors import UsageError
 from tfcli.files import write_json
 from tfcli.pipeline.training import resume_run, train_recipe
-from tfcli.records.training import CheckpointSaved, Evaluated, StepsDone, TrainingStarted
+from tfcli.records.runs import CheckpointSaved, Evaluated, StepsDone, TrainingStarted
 from tfcli.training import tracking as module
 from tfcli.training.tracking import Service, TrackedRun, tracking
 

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from tests.support.consoles import printed
 from tfcli.draw.curve import Plot, Series, nice_ticks
-from tfcli.records.training import (
+from tfcli.records.runs import (
     CheckpointSaved,
     Evaluated,
     SettingChanged,

@@ -9,11 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from tfcli.data import causal_lm, masked_lm, seq2seq
+from tfcli.data import loader
 from tfcli.data.batch import Batch
 from tfcli.generation import beam_search, decoding, kv_cache
-from tfcli.layers import attention, masks, multi_head
-from tfcli.layers.masks import Span
+from tfcli.layers import attention, multi_head
+from tfcli.layers import attention as masks
+from tfcli.layers.attention import Span
 from tfcli.models import objective
 from tfcli.tokenization.labels import TokenStream
 
@@ -131,21 +132,19 @@ def stale_rows(patch: pytest.MonkeyPatch) -> None:
 
 
 def changed_batches(patch: pytest.MonkeyPatch, kind: type, change: Callable[[Batch], Batch]) -> None:
-    name = "_masked" if kind is masked_lm.MaskedBatches else "_batch"
+    name = "_masked" if kind is loader.MaskedBatches else "_batch"
     made = getattr(kind, name)
     patch.setattr(kind, name, lambda self, *asked: change(made(self, *asked)))
 
 
 def shifted_labels(patch: pytest.MonkeyPatch) -> None:
     """Each token is asked for where it is read."""
-    changed_batches(patch, causal_lm.CausalBatches, lambda batch: replace(batch, labels=batch.input_ids))
+    changed_batches(patch, loader.CausalBatches, lambda batch: replace(batch, labels=batch.input_ids))
 
 
 def shifted_twice(patch: pytest.MonkeyPatch) -> None:
     """The token after the next one is asked for."""
-    changed_batches(
-        patch, causal_lm.CausalBatches, lambda batch: replace(batch, labels=np.roll(batch.labels, -1, axis=1))
-    )
+    changed_batches(patch, loader.CausalBatches, lambda batch: replace(batch, labels=np.roll(batch.labels, -1, axis=1)))
 
 
 def last_label_wrong(patch: pytest.MonkeyPatch) -> None:
@@ -157,7 +156,7 @@ def last_label_wrong(patch: pytest.MonkeyPatch) -> None:
         labels[rows, batch.row_tokens - 1] = batch.input_ids[rows, batch.row_tokens // 2]
         return replace(batch, labels=labels)
 
-    changed_batches(patch, causal_lm.CausalBatches, wrong)
+    changed_batches(patch, loader.CausalBatches, wrong)
 
 
 def hidden_for_another(patch: pytest.MonkeyPatch) -> None:
@@ -168,7 +167,7 @@ def hidden_for_another(patch: pytest.MonkeyPatch) -> None:
         labels[labels != -100] = labels[labels != -100][::-1]
         return replace(batch, labels=labels)
 
-    changed_batches(patch, masked_lm.MaskedBatches, exchanged)
+    changed_batches(patch, loader.MaskedBatches, exchanged)
 
 
 def labels_everywhere(patch: pytest.MonkeyPatch) -> None:
@@ -177,7 +176,7 @@ def labels_everywhere(patch: pytest.MonkeyPatch) -> None:
     def everywhere(batch: Batch) -> Batch:
         return replace(batch, labels=np.where(batch.labels == -100, batch.input_ids, batch.labels))
 
-    changed_batches(patch, masked_lm.MaskedBatches, everywhere)
+    changed_batches(patch, loader.MaskedBatches, everywhere)
 
 
 def target_not_shifted(patch: pytest.MonkeyPatch) -> None:
@@ -186,7 +185,7 @@ def target_not_shifted(patch: pytest.MonkeyPatch) -> None:
     def same(batch: Batch) -> Batch:
         return replace(batch, decoder_input_ids=np.where(batch.labels == -100, 0, batch.labels))
 
-    changed_batches(patch, seq2seq.PairBatches, same)
+    changed_batches(patch, loader.PairBatches, same)
 
 
 def loss_of_neighbours(patch: pytest.MonkeyPatch) -> None:

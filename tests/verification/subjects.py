@@ -14,9 +14,8 @@ from tfcli.recipe.recipe import Recipe
 from tfcli.runs.config import RunConfig
 from tfcli.runs.directory import RunDirectory
 from tfcli.runs.load import LoadedRun
-from tfcli.verification.check import Proof
-from tfcli.verification.record import Check
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification import Check
+from tfcli.verification.check import Proof, VerifiedRun
 from tfcli.verification.verify import OwnPath
 
 _SMALL = {"d_model": 8, "num_layers": 2, "num_heads": 2, "d_ff": 16, "max_seq_len": 24, "init_std": 0.7}

@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from tfcli.errors import UsageError
-from tfcli.verification.check import Finding, Proof, Skipped, at_most, difference, proof, worst
-from tfcli.verification.material import dataset
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.check import Finding, Proof, Skipped, VerifiedRun, at_most, dataset, difference, proof, worst
 from tfcli.verification.verify import PROOFS, verification
 
 from .subjects import subject, verify

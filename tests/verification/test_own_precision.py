@@ -8,10 +8,9 @@ import torch
 
 from tests.models.small import ARCHITECTURES
 from tfcli.generation.kv_cache import SelfAttentionCache
-from tfcli.models.inference import _can_pack, prepare_for_inference
-from tfcli.verification.check import Finding, at_most, predict, proof, reading
-from tfcli.verification.record import Check
-from tfcli.verification.subject import VerifiedRun
+from tfcli.models.device import _can_pack, prepare_for_inference
+from tfcli.verification import Check
+from tfcli.verification.check import Finding, VerifiedRun, at_most, predict, proof, reading
 from tfcli.verification.verify import PATHS, OwnPath
 
 from .subjects import subject, subject_of_preset, verify
@@ -86,5 +85,5 @@ def test_other_checks_have_one_column():
 
 
 def test_a_model_too_large_for_copies_has_one_column(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tfcli.verification.subject._LARGEST_EXACT", 0)
+    monkeypatch.setattr("tfcli.verification.check._LARGEST_EXACT", 0)
     assert all(check.status == "passed" and check.own == () for check in looked_at(subject()))

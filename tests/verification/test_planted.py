@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from tfcli.models import inference
-from tfcli.verification.subject import VerifiedRun
+from tfcli.models import device
+from tfcli.verification.check import VerifiedRun
 from tfcli.verification.verify import OF_MODELS, PROOFS
 
 from . import defects
@@ -84,7 +84,7 @@ def test_a_planted_defect_is_caught(name: str, monkeypatch: pytest.MonkeyPatch):
     planted = PLANTED[name]
     looked_at: VerifiedRun = subject(**planted.model)
     needs_packing = planted.caught_by == ("laid out for prediction",)
-    if needs_packing and not inference._can_pack(looked_at.run.model, torch.float32):
+    if needs_packing and not device._can_pack(looked_at.run.model, torch.float32):
         pytest.skip("nothing is joined on this processor")
     wanted = [proof for proof in PROOFS if proof.name in planted.caught_by]
     assert len(wanted) == len(planted.caught_by)
@@ -98,7 +98,7 @@ def test_a_planted_defect_is_caught(name: str, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("name", ["a new token one place too early", "padding attended by a decoder", "scaled twice"])
 def test_a_defect_is_told_from_rounding_in_float32(name: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tfcli.verification.subject._LARGEST_EXACT", 0)
+    monkeypatch.setattr("tfcli.verification.check._LARGEST_EXACT", 0)
     test_a_planted_defect_is_caught(name, monkeypatch)
 
 

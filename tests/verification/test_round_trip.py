@@ -12,8 +12,7 @@ from tests.tokenization.conftest import ALGORITHMS, train
 from tests.verification.subjects import subject
 from tfcli.tokenization.labels import TokenStream
 from tfcli.tokenization.tokenizer import Tokenizer
-from tfcli.verification.check import Proof
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.check import Proof, VerifiedRun
 from tfcli.verification.tokenizer import batches, round_trip, special_tokens_apart, stream, torture_texts
 from tfcli.verification.verify import verification
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.models.small import ARCHITECTURES
 from tests.models.strategies import sections
 from tfcli.recipe.model import ModelSection
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.check import VerifiedRun
 from tfcli.verification.verify import OF_MODELS
 
 from .subjects import subject, subject_of_preset, verify
@@ -47,8 +47,8 @@ def test_variants_are_sound(settings: dict[str, Any]):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_models_too_large_for_float64_are_sound_too(architecture: str, monkeypatch: pytest.MonkeyPatch):
     """They are read in float32, where rounding is larger and so is what is allowed, and not as far."""
-    monkeypatch.setattr("tfcli.verification.subject._LARGEST_EXACT", 0)
-    monkeypatch.setattr("tfcli.verification.subject._WORK", 8)
+    monkeypatch.setattr("tfcli.verification.check._LARGEST_EXACT", 0)
+    monkeypatch.setattr("tfcli.verification.check._WORK", 8)
     looked_at = subject(architecture)
     assert looked_at.model is looked_at.run.model
     assert looked_at.origin == "made-up text (a test has none), up to 8 tokens of the context's 24, in float32"

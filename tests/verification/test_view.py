@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tests.support.consoles import printed
 from tfcli.draw.tables import to_json
-from tfcli.verification.record import Check, Verification
+from tfcli.verification import Check, Verification
 from tfcli.verification.view import CheckRow, VerificationHeader, VerificationSummary
 
 CLOSE = Check("fused attention", "The kernel is softmax(QKᵀ/√Dh)V.", "passed", 3.1e-15, 1e-9, "of the largest number")

@@ -15,7 +15,7 @@ from tests.cli.commands import snapshot
 from tests.support.runs import one_thread
 from tests.verification.trained import ARCHITECTURES, subject_of, train
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.causal_lm import CausalBatches
+from tfcli.data.loader import CausalBatches
 from tfcli.files import read_json, write_json
 from tfcli.interop import exporting
 from tfcli.models import objective
@@ -24,12 +24,10 @@ from tfcli.runs.weights import load_tensors, save_tensors
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.training import checkpoint as state
 from tfcli.training import loop
+from tfcli.verification import Check, export, labels
 from tfcli.verification import checkpoint as resumed
 from tfcli.verification import checkpoint as saved
-from tfcli.verification import export, labels
-from tfcli.verification.check import Proof
-from tfcli.verification.record import Check
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.check import Proof, VerifiedRun
 
 PROOFS = (
     *(saved.saved_and_loaded, saved.files_agree, resumed.resumed_training, resumed.data_order),

@@ -6,7 +6,7 @@ from typing import Any
 from tests.support.runs import ARCHITECTURES, Settings, tiny_recipe, train_tiny
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.runs.load import load_run
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.check import VerifiedRun
 
 __all__ = ["ARCHITECTURES", "subject_of", "train"]
 

@@ -10,11 +10,10 @@ from tfcli.bench import DataSide, DataSpeed
 from tfcli.bench.data_sides import TEXTS, TOKENIZER
 from tfcli.bench.machine import describe_machine, require_cores, require_transformers
 from tfcli.bench.measure import SideProcess, measure, ratios, spread
+from tfcli.corpora import Source, Text, pieces, texts
 from tfcli.corpora.open import open_source
-from tfcli.corpora.source import Source, Text, pieces, texts
-from tfcli.machine import cores
-from tfcli.processes import temporary_folder
-from tfcli.recipe.data import TokenizerSection
+from tfcli.machine import cores, temporary_folder
+from tfcli.recipe.recipe import TokenizerSection
 from tfcli.tokenization.tokenizer import load_tokenizer
 from tfcli.tokenization.train import train_tokenizer
 

@@ -14,9 +14,9 @@ from tfcli.bench.transformers_side import opponent_of
 from tfcli.bench.work import GenerationWork, weights_of_a_token
 from tfcli.errors import UsageError
 from tfcli.interop.exporting import exportable
+from tfcli.machine import temporary_folder
 from tfcli.models.build import meta_model
 from tfcli.models.device import choose_device
-from tfcli.processes import temporary_folder
 from tfcli.recipe.model import WeightPrecision
 from tfcli.recipe.recipe import Recipe
 from tfcli.training.job import resolve_for_machine

@@ -20,7 +20,7 @@ import numpy as np
 
 from tfcli.bench import Spread
 from tfcli.errors import TfcliError, UsageError
-from tfcli.processes import PIPE, child
+from tfcli.machine import PIPE, child
 
 Answer = dict[str, Any]  # one line, as JSON has it
 

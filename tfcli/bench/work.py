@@ -17,13 +17,11 @@ from tfcli.interop.exporting import expressed
 from tfcli.interop.tensors import checkpoint_of_parameters
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.models.build import build_model
-from tfcli.models.device import choose_device
+from tfcli.models.device import choose_device, prepare_for_inference
 from tfcli.models.head import Head
-from tfcli.models.inference import prepare_for_inference
 from tfcli.models.transformer import Transformer
-from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.model import ModelSection, WeightPrecision
-from tfcli.recipe.recipe import Recipe
+from tfcli.recipe.recipe import GenerateSection, Recipe
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.weights import model_tensors, save_tensors
 from tfcli.training.job import StepBenchmark

@@ -76,12 +76,12 @@ def _values(option: str, place: str, word: str, keys: dict[str, Any], places: li
 
             yield from ((name, "") for name in PRESETS)
         elif part in ("RECIPE", "--recipe"):
-            from tfcli.recipe.shipped import shipped_recipes
+            from tfcli.recipe.loading import shipped_recipes
 
             yield from ((name, "") for name in shipped_recipes())
             yield from _paths(word, ".toml")
         elif part.startswith("RUN"):
-            from tfcli.runs.finding import LAST, run_names
+            from tfcli.runs.directory import LAST, run_names
 
             names = run_names()
             yield from ((LAST, "the run written to last"),) if names else ()
@@ -91,7 +91,7 @@ def _values(option: str, place: str, word: str, keys: dict[str, Any], places: li
             yield from _sources(word)
         elif part == "STEP":
             from tfcli.errors import UsageError
-            from tfcli.runs.finding import existing_run
+            from tfcli.runs.directory import existing_run
 
             with suppress(UsageError):  # it names none
                 yield from ((str(step), "") for run in places[:1] for step in existing_run(Path(run)).steps())

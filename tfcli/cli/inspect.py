@@ -9,11 +9,9 @@ from tfcli.inspection.embeddings.command import neighbours, tokens
 from tfcli.inspection.equivariance.command import equivariance
 from tfcli.inspection.gradients.command import gradients
 from tfcli.inspection.heads.command import heads
-from tfcli.inspection.lens.command import lens
-from tfcli.inspection.losses.command import losses
 from tfcli.inspection.model.command import model
 from tfcli.inspection.positions.command import positions
-from tfcli.inspection.predictions.command import predictions
+from tfcli.inspection.predictions.command import lens, losses, predictions
 from tfcli.inspection.scaling.command import scaling
 from tfcli.runs.command import training
 

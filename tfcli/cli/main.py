@@ -13,8 +13,7 @@ from tfcli.cli.train import train
 from tfcli.console.options import command
 from tfcli.console.signals import exit_codes
 from tfcli.console.terminal import Lossy, Named, Terminal
-from tfcli.console.typer_internals import group, leave_out_what_help_never_draws
-from tfcli.console.usage import Commands
+from tfcli.console.usage import Commands, group, leave_out_what_help_never_draws
 from tfcli.data.command import prepare
 from tfcli.doctor.command import doctor
 from tfcli.evaluation.command import evaluate

@@ -151,8 +151,8 @@ def _require_no_other_run(run: Path, asked: Asked, other: str | None) -> None:
 
 
 def _changed(run: Path, asked: Asked) -> "Recipe":
-    from tfcli.recipe.changes import changed_recipe
-    from tfcli.runs.finding import existing_run
+    from tfcli.recipe.loading import changed_recipe
+    from tfcli.runs.directory import existing_run
 
     return changed_recipe(existing_run(run).recipe, asked.settings, asked.typed)[1]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tfcli.console.signals import StopRequest, exit_code_of, explained, stop_on_signals
 from tfcli.console.terminal import Terminal
 from tfcli.errors import TfcliError
-from tfcli.processes import LAUNCH, Popen, child, temporary_folder
+from tfcli.machine import LAUNCH, Popen, child, temporary_folder
 
 if TYPE_CHECKING:
     from tfcli.training.distributed import Workers

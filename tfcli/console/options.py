@@ -218,7 +218,7 @@ def _never_empty(parameter: inspect.Parameter) -> inspect.Parameter:
 def _runs_meant(terminal: Terminal, infos: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The paths of all values that name runs, before anything is loaded that takes long. A value that names none is
     refused with the runs there are, or with the command that was meant."""
-    from tfcli.runs.finding import LAST, is_run
+    from tfcli.runs.directory import LAST, is_run
 
     found: dict[str, Any] = {}
     for name, info in infos.items():
@@ -244,7 +244,7 @@ def _runs_meant(terminal: Terminal, infos: Mapping[str, Any], values: Mapping[st
 
 def _run_meant(terminal: Terminal, path: Path, kinds: Sequence[str], texts: Sequence[str]) -> Path:
     """The run, or where another kind of thing is taken too, that thing."""
-    from tfcli.runs.finding import LAST, existing_run, is_run
+    from tfcli.runs.directory import LAST, existing_run, is_run
 
     if len(kinds) > 1 and (os.path.exists(path) or path.suffix == ".json"):  # noqa: PTH110
         return path
@@ -260,8 +260,7 @@ def _run_meant(terminal: Terminal, path: Path, kinds: Sequence[str], texts: Sequ
 
 
 def _refuse_last(out: Path, *, new_run: bool) -> None:
-    from tfcli.runs.directory import RunDirectory
-    from tfcli.runs.finding import LAST
+    from tfcli.runs.directory import LAST, RunDirectory
 
     hides = out.name == LAST if new_run else os.path.normpath(out) == LAST
     if hides and not RunDirectory(out).holds_run():
@@ -334,7 +333,7 @@ def section_of(terminal: Terminal, run: Path | None, asked: Asked, *, vocabulary
         vocabulary: whether its size must be there, and is the tokenizer's where the model says none.
     """
     from tfcli.runs.config import read_config
-    from tfcli.runs.finding import existing_run
+    from tfcli.runs.directory import existing_run
 
     if run is not None:
         refuse_beside_run(run, asked)

@@ -19,11 +19,10 @@ from tfcli.draw.tables import to_json
 from tfcli.errors import Interrupted, TfcliError
 from tfcli.inspection.attention import AttentionRecord
 from tfcli.inspection.positions import PositionsRecord
-from tfcli.records.dataset import DatasetRecord
+from tfcli.records.dataset import DatasetRecord, TokenizerReport
 from tfcli.records.evaluation import Scores
 from tfcli.records.generation import Filled, Generated
-from tfcli.records.tokenization import TokenizerReport
-from tfcli.records.training import (
+from tfcli.records.runs import (
     CheckResult,
     StageProgress,
     StageStarted,

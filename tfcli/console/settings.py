@@ -158,7 +158,7 @@ def layers_of(asked: Asked, recipe: str | None = None, init: Path | None = None)
     from tfcli.models import presets
     from tfcli.recipe.loading import read_recipe
     from tfcli.runs.config import read_config
-    from tfcli.runs.finding import existing_run
+    from tfcli.runs.directory import existing_run
 
     _require_text(asked.given.get("sources", ()))
     require_sources(_said([asked.settings], "data", "source"))
@@ -204,9 +204,9 @@ def _said(layers: "Sequence[Settings]", section: str, key: str) -> Any:
 
 def _require_text(names: Sequence[str]) -> None:
     """Refuse a source that is no text, but something else that is known."""
-    from tfcli.corpora.files import is_there
-    from tfcli.recipe.shipped import shipped_recipes
-    from tfcli.runs.finding import is_run
+    from tfcli.corpora.open import is_there
+    from tfcli.recipe.loading import shipped_recipes
+    from tfcli.runs.directory import is_run
 
     if len(names) > 1 and any(name[0] == "," or name[-1] == "," for name in names if name):
         problem = "A blank separates the names of two parallel files"
@@ -225,7 +225,7 @@ def _require_text(names: Sequence[str]) -> None:
 
 def require_sources(source: Any) -> None:
     """Refuse a source that is not there, or that is no text, before anything is loaded that takes long."""
-    from tfcli.corpora.files import require_there
+    from tfcli.corpora.open import require_there
     from tfcli.data.shards import MANIFEST_NAME
 
     for name in [source] if isinstance(source, str) else source or ():
@@ -245,8 +245,7 @@ def _is_pairs(source: Any, columns: Any) -> bool:
 
 def require_own_text(name: str | None, recipe: "Recipe") -> None:
     """Refuse a shipped recipe that needs a text of your own, where its file is not there."""
-    from tfcli.recipe.loading import read_toml
-    from tfcli.recipe.shipped import shipped_recipes
+    from tfcli.recipe.loading import read_toml, shipped_recipes
 
     shipped = shipped_recipes()
     written = read_toml(shipped[name]).get("data", {}) if name in shipped else {}

@@ -1,1 +1,99 @@
-"""Where text comes from: files, standard input, the hub, and built-in generators."""
+"""A corpus (data source), its documents, which can be read again and again, and their texts in pieces."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Part = Literal["train", "validation"]
+PARTS: tuple[Part, Part] = ("train", "validation")
+Kind = Literal["text", "pairs"]
+PIECE_CHARACTERS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sentence and its counterpart."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class LongText:
+    """A text that is read anew, a stretch at a time, wherever it is used: its characters from `start` up to `stop`."""
+
+    read: Callable[[], Iterator[str]]
+    start: int = 0
+    stop: int | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        place = 0
+        for stretch in self.read():
+            end = place + len(stretch) if self.stop is None else min(self.stop, place + len(stretch))
+            if self.start < end:
+                yield stretch[max(0, self.start - place) : end - place]
+            if end == self.stop:
+                return
+            place = end
+
+    def __len__(self) -> int:
+        return sum(map(len, self))
+
+    def __getitem__(self, part: slice) -> "LongText":
+        assert (self.start, self.stop, part.step) == (0, None, None)
+        return LongText(self.read, part.start or 0, part.stop)
+
+
+Text = str | LongText
+Document = Text | Pair
+
+
+@dataclass(frozen=True)
+class Source:
+    """Documents that can be read any number of times, always the same and in the same order."""
+
+    names: tuple[str, ...]
+    """As the user wrote them."""
+    kind: Kind
+    documents: Callable[[], Iterator[Document]]
+    """Every document; of a source with its own division, both parts."""
+    fingerprint: Callable[[], str]
+    """Of the content: bytes of files; version, seed and count of generators; revision on the hub."""
+    divided: Callable[[], Iterator[tuple[Part, Document]]] | None = None
+    """The source's own division, where it has one: every document once, in the order of `documents`."""
+
+
+def texts(document: Document) -> Iterator[Text]:
+    """The texts of a document: itself, or both sides of a pair."""
+    return iter((document.source, document.target) if isinstance(document, Pair) else (document,))
+
+
+def stretches(text: Text) -> Iterable[str]:
+    """The text in strings that follow each other."""
+    return [text] if isinstance(text, str) else text
+
+
+def is_blank(text: Text) -> bool:
+    """True for text that is empty or white space alone (without copying it)."""
+    return all(not stretch or stretch.isspace() for stretch in stretches(text))
+
+
+def pieces(text: Text, limit: int = PIECE_CHARACTERS) -> Iterator[str]:
+    """Cut a text into pieces of at most `limit` characters whose concatenation is the text.
+
+    A cut lies before a line end, else before a space, where no word spans it; only a longer run without
+    either is cut within.
+    """
+    left = ""
+    for stretch in stretches(text):
+        left, start = left + stretch, 0
+        while len(left) - start > limit:
+            cut = left.rfind("\n", start + 1, start + limit + 1)
+            if cut < 0:
+                cut = left.rfind(" ", start + 1, start + limit + 1)
+            if cut < 0:
+                cut = start + limit
+            yield left[start:cut]
+            start = cut
+        left = left[start:]
+    yield left

@@ -36,7 +36,7 @@ from tfcli.corpora.pt_en_phrases import (
     text,
     word,
 )
-from tfcli.corpora.templates import Draw
+from tfcli.corpora.stories import Draw
 
 FORMAT_VERSION = 2
 """Raised whenever the same seed gives other pairs, so that what was made from the old ones is made again."""

@@ -16,7 +16,7 @@ from inspect import signature
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from tfcli.corpora.templates import Draw, Grammar, Series, Slot, Words, read_table
+from tfcli.corpora.stories import Draw, Grammar, Series, Slot, Words, read_table
 
 _DATA = read_table("pt_en.toml")
 _CONTRACTIONS = {(first, second): melted for first, second, melted in map(str.split, _DATA["contractions"])}

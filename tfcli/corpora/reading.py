@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from tfcli import machine
-from tfcli.corpora.source import Kind, LongText, Text
+from tfcli.corpora import Kind, LongText, Text
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import file_digest
 from tfcli.outputs import reading

@@ -8,11 +8,11 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Literal
 
+from tfcli.corpora import PARTS, Document, Kind, Pair, Part, Source, is_blank, stretches, texts
 from tfcli.corpora.open import DEFAULT, open_source
-from tfcli.corpora.source import PARTS, Document, Kind, Pair, Part, Source, is_blank, stretches, texts
 from tfcli.errors import UsageError
 from tfcli.files import digest
-from tfcli.recipe.data import DataSection
+from tfcli.recipe.recipe import DataSection
 
 SplitMethod = Literal["hash", "tail", "file", "own"]
 

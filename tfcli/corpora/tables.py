@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tfcli.corpora import Document, Kind, Pair
 from tfcli.corpora.reading import LONGEST, Spool, StoredFile, read_lines, too_long
-from tfcli.corpora.source import Document, Kind, Pair
 from tfcli.errors import BrokenInputError, UsageError, first_lines, near, shortened
 
 Record = Mapping[str, Any]

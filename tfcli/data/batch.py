@@ -1,4 +1,4 @@
-"""Batches: what one forward pass sees, and the keyed random numbers that order them."""
+"""Batches: token ids with labels and masks; pools of equal length (bucketing), equal tokens a batch."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tfcli.errors import UsageError
 
 IGNORED = -100
 """The label of a position that is not scored, as in PyTorch's cross-entropy."""
@@ -123,3 +125,186 @@ class PlannedBatches:
 
     def _batch(self, rows: NDArray[np.int64]) -> Batch:
         raise NotImplementedError
+
+
+POOLS = 64
+"""The sequences, sorted by length, are cut into about so many pools at least, for little padding."""
+
+POOL_BATCHES = 64
+"""Which sequences share a batch is left to chance among so many batches: enough for little padding, few enough for
+chance. Batches of tokens take fewer where the text is short."""
+
+
+class LengthPlan:
+    """Batches of sequences of about the same length, each in one batch of an epoch at most.
+
+    Args:
+        numbers: the sequences that take part; at least one.
+        lengths: of each side of each sequence.
+        rows: sequences of a batch, on average.
+
+    Shape: numbers (N,); lengths (sides, N), of one or two sides
+    """
+
+    def __init__(
+        self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], seed: int, batches: int, rows: float
+    ) -> None:
+        self.numbers, self.lengths, self.seed = numbers, lengths, seed
+        self.batches_per_epoch, self.mean_rows = batches, rows
+
+    @property
+    def tokens_per_batch(self) -> int:
+        """Tokens of a training batch, of both sides, on average."""
+        return round(float(self.lengths.sum(axis=0).mean()) * self.mean_rows)
+
+    def epoch(self, epoch: int) -> Sequence[NDArray[np.int64]] | NDArray[np.int64]:
+        """The sequences of each batch of an epoch."""
+        raise NotImplementedError
+
+    def whole(self) -> Iterable[NDArray[np.int64]]:
+        """Every sequence once, the shortest first; the last batch may be smaller."""
+        raise NotImplementedError
+
+
+class BudgetPlan(LengthPlan):
+    """Batches whose padded size stays within a budget of places.
+
+    Every sequence is in one batch of an epoch. Pools are cut so that each holds a number of full batches, whichever
+    of its sequences share one; so all epochs have as many batches, and any of them is found without those before it.
+
+    Args:
+        budget: places of a batch, padding included; it has as many a row as the longest of each side together.
+
+    Raises:
+        UsageError: one sequence alone is larger than the budget.
+    """
+
+    def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, budget: int, seed: int) -> None:
+        _require_room(lengths, budget)
+        # Sorted by the longer side, a neighbour's sides are both about as long; of equal ones, first those with the
+        # shorter source and then those with the shorter target, or the other way round: whichever continues the last.
+        longer, difference = lengths.max(axis=0), lengths[0] - lengths[-1]
+        keys = (np.where(longer % 2, difference, -difference), longer)
+        self._order = np.lexsort(keys)
+        # The keys determine both lengths, so that sequences of one rank may stand in for each other.
+        changes = np.any([np.diff(key[self._order]) != 0 for key in keys], axis=0)
+        self._rank = np.empty(len(numbers), dtype=np.int64)
+        self._rank[self._order] = np.concatenate([[0], np.cumsum(changes)])
+        self._pools, self._cuts = _cut(lengths[:, self._order], budget)
+        batches = len(self._cuts) + 1
+        super().__init__(numbers, lengths, seed, batches, len(numbers) / batches)
+
+    def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
+        """The sequences of each batch of an epoch.
+
+        Shape: batches_per_epoch times (rows,)
+        """
+        draw = generator(self.seed, ORDER, epoch)
+        # Chance decides among sequences of the same lengths, and then among those of a pool.
+        places = draw.permutation(len(self.numbers))
+        places = places[np.argsort(self._rank[places], kind="stable")]
+        for pool in np.split(places, self._pools):
+            draw.shuffle(pool)
+        batches = np.split(self.numbers[places], self._cuts)
+        return [batches[index] for index in draw.permutation(len(batches))]
+
+    def whole(self) -> list[NDArray[np.int64]]:
+        """Every sequence once, the shortest first."""
+        return np.split(self.numbers[self._order], self._cuts)
+
+
+def _require_room(lengths: NDArray[np.int64], budget: int) -> None:
+    sizes = lengths.sum(axis=0)
+    largest = int(sizes.argmax())
+    if sizes[largest] > budget:
+        sides = " and ".join(str(length) for length in lengths[:, largest])
+        problem = f"train.batch_tokens = {budget} cannot hold the longest example of {sizes[largest]} tokens"
+        problem += f" (sides of {sides})" if len(lengths) > 1 else ""
+        raise UsageError(problem, f"raise train.batch_tokens to {sizes[largest]} or more, or lower train.context")
+
+
+def _cut(lengths: NDArray[np.int64], budget: int) -> tuple[list[int], NDArray[np.int64]]:
+    """Where each pool but the first begins, and each batch but the first.
+
+    >>> _cut(np.array([[1, 1, 1, 1, 2, 2, 4]]), 4)
+    ([4, 6], array([4, 6]))
+
+    Shape: lengths (sides, N), sorted
+    """
+    count = lengths.shape[1]
+    batches = min(max(1, round(int(lengths.sum()) / budget / POOLS)), POOL_BATCHES)
+    begin, pools, cuts = 0, [], []
+    while begin < count:
+        size, rows = _pool(lengths[:, begin:], batches, budget)
+        parts = -(-size // rows)
+        cuts.append(begin + size * np.arange(1, parts + 1) // parts)
+        begin += size
+        pools.append(begin)
+    return pools[:-1], np.concatenate(cuts)[:-1]
+
+
+def _pool(lengths: NDArray[np.int64], batches: int, budget: int) -> tuple[int, int]:
+    """Sequences of a pool that begins here, and those of a full batch of it.
+
+    Any `rows` sequences of the pool fit into the budget, and all of them fill `batches` batches, but at the end of the
+    data, or where the budget holds not even one row as wide as so many sequences together.
+
+    Shape: lengths (sides, those left)
+    """
+    most = budget // int(lengths[:, 0].sum())
+    widths = np.maximum.accumulate(lengths[:, : batches * most], axis=1).sum(axis=0)
+    rows = np.arange(1, most + 1)
+    fits = rows * widths[np.minimum(batches * rows, len(widths)) - 1] <= budget
+    best = int(np.flatnonzero(fits)[-1]) + 1 if fits.any() else 1
+    return min(batches * best, int(np.searchsorted(widths, budget // best, side="right"))), best
+
+
+class BucketPlan(LengthPlan):
+    """Batches of `batch_size` sequences, in a new composition and order every epoch; sorted by the first side, then by
+    the second. Fewer sequences than a batch make one by repeating them."""
+
+    def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, batch_size: int, seed: int) -> None:
+        super().__init__(numbers, lengths, seed, max(1, len(numbers) // batch_size), batch_size)
+        self.batch_size = batch_size
+
+    def epoch(self, epoch: int) -> NDArray[np.int64]:
+        """The sequences of each batch of an epoch. What does not fill a batch is left out by chance, not by length.
+
+        Shape: (batches_per_epoch, batch_size)
+        """
+        draw = generator(self.seed, ORDER, epoch)
+        places = np.resize(draw.permutation(len(self.numbers)), self.batches_per_epoch * self.batch_size)
+        pool = np.arange(len(places)) // (POOL_BATCHES * self.batch_size)
+        places = places[np.lexsort((*self.lengths[::-1, places], pool))]
+        batches = self.numbers[places].reshape(self.batches_per_epoch, self.batch_size)
+        return batches[draw.permutation(self.batches_per_epoch)]
+
+    def whole(self) -> list[NDArray[np.int64]]:
+        """Every sequence once, the shortest first."""
+        order = self.numbers[np.lexsort(self.lengths[::-1])]
+        return np.split(order, range(self.batch_size, len(order), self.batch_size))
+
+
+def evenly(count: int, share: float) -> NDArray[np.int64]:
+    """About that share of so many numbers, evenly spread; 0: all of them.
+
+    >>> evenly(10, 0.3), evenly(4, 0), evenly(4, 0.01)
+    (array([1, 5, 8]), array([0, 1, 2, 3]), array([2]))
+    """
+    chosen = max(1, round(count * share)) if 0 < share < 1 else count
+    return (2 * np.arange(chosen) + 1) * count // (2 * chosen)
+
+
+def plan_by_length(
+    numbers: NDArray[np.int64], lengths: NDArray[np.int64], *, batch_size: int, batch_tokens: int | None, seed: int
+) -> LengthPlan:
+    """Batches of at most `batch_tokens` places, or, without it, of `batch_size` sequences.
+
+    Raises:
+        UsageError: one sequence alone is larger than `batch_tokens`.
+
+    Shape: numbers (N,); lengths (sides, N)
+    """
+    if batch_tokens is None:
+        return BucketPlan(numbers, lengths, batch_size=batch_size, seed=seed)
+    return BudgetPlan(numbers, lengths, budget=batch_tokens, seed=seed)

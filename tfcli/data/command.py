@@ -56,11 +56,11 @@ def prepare(
     """
     from tfcli.console.reporting import reporting
     from tfcli.corpora.split import open_split
-    from tfcli.data.prepare import prepare as prepare_dataset
+    from tfcli.data.cache import prepare as prepare_dataset
     from tfcli.data.shards import MANIFEST_NAME
     from tfcli.files import claimed
     from tfcli.recipe.loading import build_recipe, parse_assignments
-    from tfcli.records.training import StageProgress, StageStarted
+    from tfcli.records.runs import StageProgress, StageStarted
     from tfcli.tokenization.tokenizer import load_tokenizer
 
     names = sources[0] if len(sources) == 1 else sources

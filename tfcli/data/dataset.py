@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.corpora.source import PARTS, Kind, Part
+from tfcli.corpora import PARTS, Kind, Part
 from tfcli.data.shards import (
     MANIFEST_NAME,
     SIDES,

@@ -1,15 +1,216 @@
-"""The data loader: the batches that an architecture is trained and scored on; windows and pairs collate their own rows.
+"""The data loader: batches for a causal language model, a masked one (MLM), and seq2seq with teacher forcing.
+
+Windows and pairs collate their own rows.
+
+Masked tokens have the shares of Devlin et al. 2019 (BERT), section 3.1.
 
 A batch follows from the seed and its number, and is made when it is asked for; training on a GPU has some prefetched.
 """
 
-from tfcli.corpora.source import Part
-from tfcli.data.causal_lm import CausalBatches
-from tfcli.data.dataset import PreparedDataset
-from tfcli.data.masked_lm import MaskedBatches
-from tfcli.data.seq2seq import PairBatches
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfcli.corpora import Part
+from tfcli.data.batch import IGNORED, MASKS, Batch, PlannedBatches, evenly, generator, plan_by_length
+from tfcli.data.dataset import PairsView, PreparedDataset, TokenStreamView
+from tfcli.data.windows import WindowBatches, present
+from tfcli.errors import UsageError
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
+
+
+def are_news(tokens: NDArray[np.integer], roles: TokenRoles) -> NDArray[np.bool_]:
+    """Which tokens but the first of each row are predicted: not those that every text begins with, which would only
+    flatter the loss, and no end right behind another one.
+
+    Shape: tokens (…, 1 + T); result (…, T)
+    """
+    following = tokens[..., 1:]
+    news = np.ones(following.shape, dtype=bool)
+    for token in {*roles.text_prefix}.difference(roles.end):
+        news &= following != token
+    for end in roles.end if roles.text_start is not None else ():
+        news &= (following != end) | (tokens[..., :-1] != end)
+    return news
+
+
+class CausalBatches(WindowBatches):
+    """Batches for `clm`: position t predicts the token after it; its last one, the token after the window. Each token
+    but those that begin texts is a label once an epoch."""
+
+    label_offset = 1
+
+    def _batch(self, rows: NDArray[np.int64]) -> Batch:
+        spans, pad = self._spans(rows), self._roles.pad
+        tokens = self._view.padded(spans.starts, spans.lengths + 1, pad)
+        read = present(spans.lengths)
+        # Padding stands at the end, where the causal mask hides it from every real token.
+        inputs = np.where(read, tokens[:, :-1], pad)
+        scored = read & are_news(tokens, self._roles)
+        return Batch(inputs, np.where(scored, tokens[:, 1:], IGNORED), row_tokens=spans.lengths)
+
+
+MASKED = 0.8
+"""Share of the chosen tokens that become the mask token."""
+
+REPLACED = 0.1
+"""Share of the chosen tokens that become a random token; the rest stay as they are."""
+
+EVALUATION_SEED = 20181011
+"""Seed of the masks of `whole`, the same for every run, so that results can be compared."""
+
+
+class Masker:
+    """Chooses tokens and hides them. Special tokens (unknown ones too) are never chosen and never put in.
+
+    Raises:
+        UsageError: the tokenizer has no mask token.
+    """
+
+    def __init__(self, roles: TokenRoles, vocab_size: int, probability: float) -> None:
+        if roles.mask is None:
+            raise UsageError("This tokenizer has no mask token", "train a tokenizer that has one, for an encoder")
+        self._mask = roles.mask
+        self._probability = probability
+        self._is_ordinary = np.ones(vocab_size, dtype=bool)
+        self._is_ordinary[roles.ids()] = False
+        self._ordinary = np.flatnonzero(self._is_ordinary)
+
+    def hide(
+        self, tokens: NDArray[np.int64], present: NDArray[np.bool_], draw: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Inputs and labels for windows of tokens; a window with any ordinary token gets at least one label.
+
+        Three numbers are drawn for each position that holds a token, so that it does not matter how windows are
+        batched and padded.
+
+        Shape: tokens, present, inputs, labels (B, S)
+        """
+        drawn = np.zeros((*tokens.shape, 3))
+        drawn[present] = draw.random((int(present.sum()), 3))
+        choice, forced, substitute = np.moveaxis(drawn, -1, 0)
+        ordinary = self._is_ordinary[tokens] & present
+        choice = np.where(ordinary, choice, 1.0)
+        self._choose_one_at_least(choice, forced)
+        # One number decides both whether a token is chosen and what becomes of it.
+        chosen = choice < self._probability
+        masked = choice < self._probability * MASKED
+        replaced = ~masked & (choice < self._probability * (MASKED + REPLACED))
+        inputs = np.where(masked, self._mask, tokens)
+        inputs[replaced] = self._ordinary[(substitute[replaced] * len(self._ordinary)).astype(np.int64)]
+        return inputs, np.where(chosen, tokens, IGNORED)
+
+    def _choose_one_at_least(self, choice: NDArray[np.float64], forced: NDArray[np.float64]) -> None:
+        """Where no number of a window is below the probability, bring its smallest below it."""
+        places = choice.argmin(axis=1)
+        rows = np.arange(len(choice))
+        smallest = choice[rows, places]
+        # 1.0 marks special tokens: drawn numbers are below it.
+        needed = (smallest >= self._probability) & (smallest < 1.0)
+        rows, places = rows[needed], places[needed]
+        choice[rows, places] = self._probability * forced[rows, places]
+
+
+class MaskedBatches(WindowBatches):
+    """Batches for `mlm`: windows of `context` tokens, masked anew in every epoch.
+
+    Labels are the original tokens at the chosen places, not shifted. A window of special tokens has none.
+    """
+
+    def __init__(
+        self,
+        view: TokenStreamView,
+        roles: TokenRoles,
+        *,
+        mask_probability: float,
+        vocab_size: int,
+        **windows: Any,
+    ) -> None:
+        super().__init__(view, roles, **windows)
+        self._masker = Masker(roles, vocab_size, mask_probability)
+
+    def training(self, start: int = 0) -> Iterator[Batch]:
+        """Batches without end, from number `start` on."""
+        for number, rows in self._training_rows(start):
+            yield self._masked(rows, generator(self._seed, MASKS, number))
+
+    def whole(self) -> Iterator[Batch]:
+        """Every token in exactly one window, always in the same order; the same masks for every run and batch size."""
+        draw = generator(EVALUATION_SEED, MASKS)
+        for rows in self._plan.whole():
+            yield self._masked(rows, draw)
+
+    def _masked(self, rows: NDArray[np.int64], draw: np.random.Generator) -> Batch:
+        spans = self._spans(rows)
+        read = present(spans.lengths)
+        tokens = self._view.padded(spans.starts, spans.lengths, self._roles.pad)
+        inputs, labels = self._masker.hide(tokens, read, draw)
+        return Batch(inputs, labels, padding_mask=None if read.all() else read, row_tokens=spans.lengths)
+
+
+class PairBatches(PlannedBatches):
+    """Batches for `seq2seq`: pairs of about the same length, padded on the right.
+
+    ``decoder_input_ids`` are ``<s> ids``, ``labels`` are ``ids </s>``. Where two tokens begin a target, the second is
+    predicted as well, as in BART's own training: ``</s> <s> ids`` and ``<s> ids </s>``. Pairs whose source
+    (``ids </s>``) or decoder input has more than `context` tokens take no part, in training and in `whole`.
+
+    Args:
+        batch_tokens: places of a batch, of both sides and padding included, instead of `batch_size` pairs.
+        sample: tokens of the evenly spread pairs that alone take part; 0: all.
+
+    Attributes:
+        left_out: the number of pairs that are too long.
+        longest: tokens of the longest pair, of both sides.
+        order: the number in the part of every pair that `whole` yields, in its order.
+
+    Raises:
+        UsageError: every pair is too long, or one alone is larger than `batch_tokens`.
+    """
+
+    def __init__(
+        self,
+        view: PairsView,
+        roles: TokenRoles,
+        *,
+        batch_size: int,
+        batch_tokens: int | None = None,
+        context: int,
+        seed: int,
+        sample: int = 0,
+    ) -> None:
+        self._view = view
+        self._pad = roles.pad
+        sources, targets = view.source.lengths, view.target.lengths - 1
+        fitting = np.flatnonzero((sources <= context) & (targets <= context))
+        if not len(fitting):
+            shortest = int(np.maximum(sources, targets).min())
+            problem = f"Every pair is longer than the context of {context} tokens (the shortest has {shortest})"
+            raise UsageError(problem, "raise train.context and model.max_seq_len")
+        self.left_out = len(view) - len(fitting)
+        fitting = fitting[evenly(len(fitting), sample / int((sources + targets)[fitting].sum()))]
+        lengths = np.stack([targets[fitting], sources[fitting]])
+        self.longest = int(lengths.sum(axis=0).max())
+        plan = plan_by_length(fitting, lengths, batch_size=batch_size, batch_tokens=batch_tokens, seed=seed)
+        super().__init__(plan)
+        self.order = np.concatenate([*plan.whole()])
+
+    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
+        sources = self._view.source.padded(numbers, self._pad)
+        targets = self._view.target.padded(numbers, self._pad)
+        source_lengths, target_lengths = self._view.source.lengths[numbers], self._view.target.lengths[numbers] - 1
+        scored = present(target_lengths)
+        return Batch(
+            input_ids=sources,
+            labels=np.where(scored, targets[:, 1:], IGNORED),
+            padding_mask=present(source_lengths),
+            decoder_input_ids=np.where(scored, targets[:, :-1], self._pad),
+            row_tokens=source_lengths + target_lengths,
+        )
+
 
 Batches = CausalBatches | MaskedBatches | PairBatches
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tfcli.corpora.source import PARTS, Kind, Part
+from tfcli.corpora import PARTS, Kind, Part
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import file_digest, read_versioned, validated, write_json
 from tfcli.records.dataset import DatasetRecord, PartCounts

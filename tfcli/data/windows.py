@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.batch import ORDER, Plan, PlannedBatches, generator
-from tfcli.data.bucketing import evenly, plan_by_length
+from tfcli.data.batch import ORDER, Plan, PlannedBatches, evenly, generator, plan_by_length
 from tfcli.data.dataset import TokenStreamView
 from tfcli.errors import UsageError
 from tfcli.records.roles import TokenRoles

@@ -28,8 +28,8 @@ def doctor(
       tfcli doctor
       tfcli doctor --report > report.md
     """
+    from tfcli.doctor import TerminalFacts
     from tfcli.doctor.compute import diagnose
-    from tfcli.doctor.record import TerminalFacts
     from tfcli.doctor.view import DoctorView, bug_report
     from tfcli.errors import UsageError
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import tfcli
 from tfcli import machine
 from tfcli.data.cache import entries
-from tfcli.doctor.record import Advice, Cache, Diagnosis, Extra, Gpu, Memory, Processor, TerminalFacts
+from tfcli.doctor import Advice, Cache, Diagnosis, Extra, Gpu, Memory, Processor, TerminalFacts
 from tfcli.errors import TfcliError, first_lines
 from tfcli.files import cache_folder, require_writable
 from tfcli.machine import of_unix

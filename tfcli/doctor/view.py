@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from tfcli.doctor.record import Diagnosis, Processor
+from tfcli.doctor import Diagnosis, Processor
 from tfcli.draw import View
 from tfcli.draw.numbers import plural, short
 from tfcli.draw.safe import printable

@@ -24,8 +24,8 @@ from tfcli.inspection.positions import (
     PositionsRecord,
     ShiftRecord,
 )
-from tfcli.records.tokenization import TokenizerReport
-from tfcli.records.training import (
+from tfcli.records.dataset import TokenizerReport
+from tfcli.records.runs import (
     CheckpointSaved,
     CheckResult,
     Evaluated,
@@ -34,7 +34,7 @@ from tfcli.records.training import (
     TrainingFinished,
     TrainingStarted,
 )
-from tfcli.verification.record import Verification
+from tfcli.verification import Verification
 
 
 def grid(*heads: str, padding: PaddingDimensions = (0, 0, 0, 1)) -> Table:

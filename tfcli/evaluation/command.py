@@ -103,8 +103,7 @@ def evaluate(
     from dataclasses import replace
 
     from tfcli.console.reporting import reporting
-    from tfcli.evaluation.comparison import compared, require_comparable
-    from tfcli.evaluation.evaluate import scores_of
+    from tfcli.evaluation.evaluate import compared, require_comparable, scores_of
     from tfcli.evaluation.measure import measure, read_as_asked
     from tfcli.evaluation.windows import EvaluationSettings
     from tfcli.models.head import require_head
@@ -153,7 +152,7 @@ def _require_places(outputs: Path | None, references: Path | None, sources: tupl
     from tfcli.console.settings import require_sources
     from tfcli.errors import Misnamed
     from tfcli.outputs import reading_from, require_output
-    from tfcli.runs.finding import is_run
+    from tfcli.runs.directory import is_run
 
     for source in sources:
         if is_run(Path(source)):

@@ -1,11 +1,14 @@
-"""One scoring pass of a run over a text, with all that its scores are computed from.
+"""Loss, perplexity, accuracy, and the pseudo-perplexity of masked language models.
 
 Shape legend: N labels of a batch, C cells.
+
+Salazar et al. 2020, Masked language model scoring, equations 1 and 3. It costs a pass over a window for every token,
+and so of a long text some windows are taken, evenly spread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -17,11 +20,8 @@ from torch import Tensor
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PreparedDataset, TokenStreamView
-from tfcli.data.loader import build_batches
-from tfcli.data.masked_lm import MaskedBatches
-from tfcli.data.seq2seq import PairBatches
+from tfcli.data.loader import MaskedBatches, PairBatches, build_batches
 from tfcli.errors import UsageError
-from tfcli.evaluation.pseudo_perplexity import lone_masks
 from tfcli.evaluation.translation import Translated, translated
 from tfcli.evaluation.windows import (
     AS_IT_IS,
@@ -42,8 +42,57 @@ from tfcli.models.objective import scores_of_labels
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
-from tfcli.records.training import StageStarted
+from tfcli.records.runs import StageStarted
 from tfcli.runs.load import LoadedRun
+
+MOST_TOKENS = 5000  # tokens that are masked, about: in a text with more, windows are left out between the others
+
+
+@dataclass(frozen=True, eq=False)
+class LoneMasks:
+    """The windows whose tokens are masked one by one. Special tokens, and unknown ones, stay.
+
+    Args:
+        tokens: places of a batch; one window at least.
+
+    Shape: starts, lengths (windows,)."""
+
+    view: TokenStreamView
+    roles: TokenRoles
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    tokens: int
+
+    def __iter__(self) -> Iterator[Placed]:
+        for start, length in zip(self.starts, self.lengths, strict=True):
+            window = self.view.padded(start[None], length[None], 0)[0]
+            hidden = np.flatnonzero(~np.isin(window, self.roles.ids()))
+            rows = max(1, self.tokens // int(length))
+            for first in range(0, len(hidden), rows):
+                yield self._batch(window, int(start), hidden[first : first + rows])
+
+    @property
+    def tokens_read(self) -> int:
+        """What all passes read, at most."""
+        return int((self.lengths**2).sum())
+
+    def _batch(self, window: NDArray[np.int64], start: int, hidden: NDArray[np.int64]) -> Placed:
+        rows = np.arange(len(hidden))
+        inputs = np.tile(window, (len(hidden), 1))
+        labels = np.full_like(inputs, IGNORED)
+        assert self.roles.mask is not None
+        inputs[rows, hidden], labels[rows, hidden] = self.roles.mask, window[hidden]
+        return Placed(Batch(inputs, labels), start + np.arange(len(window))[None])
+
+
+def lone_masks(view: TokenStreamView, roles: TokenRoles, batches: MaskedBatches, tokens: int) -> LoneMasks:
+    """The windows that `batches` are made of: all, or some for about `MOST_TOKENS` tokens."""
+    spans = list(batches.spans())
+    starts, lengths = (np.concatenate([getattr(one, name) for one in spans]) for name in ("starts", "lengths"))
+    order = np.argsort(starts)
+    wanted = min(len(order), -(-MOST_TOKENS * len(order) // int(lengths.sum())))
+    chosen = order[(np.arange(wanted) * len(order)) // wanted]
+    return LoneMasks(view, roles, starts[chosen], lengths[chosen], tokens)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from tfcli.data.dataset import PairsView
 from tfcli.evaluation.bootstrap import Array
 from tfcli.evaluation.windows import without_frame
-from tfcli.generation.generate import GrowingText, translate
-from tfcli.generation.prompts import prefix_ids
+from tfcli.generation.generate import GrowingText, prefix_ids, translate
 from tfcli.generation.stopping import stop_finder
 from tfcli.models.transformer import EncoderDecoder
 from tfcli.runs.load import LoadedRun

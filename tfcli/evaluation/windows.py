@@ -20,10 +20,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.bucketing import BudgetPlan
-from tfcli.data.causal_lm import are_news
+from tfcli.data.batch import IGNORED, Batch, BudgetPlan
 from tfcli.data.dataset import SequencesView, TokenStreamView
+from tfcli.data.loader import are_news
 from tfcli.data.windows import present
 from tfcli.errors import UsageError
 from tfcli.models.transformer import Transformer

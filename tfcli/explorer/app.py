@@ -10,11 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.worker import get_current_worker
 
 from tfcli.errors import TfcliError
-from tfcli.explorer.export import export, plain_command
-from tfcli.explorer.keys import KEYS, HelpScreen
-from tfcli.explorer.panels import CSS, THEMES, Panels, Prompt
-from tfcli.explorer.scene import Look, ReadText, Scene
-from tfcli.explorer.state import View, following
+from tfcli.explorer import View, following
+from tfcli.explorer.panels import CSS, KEYS, THEMES, HelpScreen, Panels, Prompt
+from tfcli.explorer.scene import Look, ReadText, Scene, export, plain_command
 
 Read = Callable[[str, str | None], ReadText]
 """Runs the model on a text and a target."""

@@ -15,10 +15,10 @@ from tfcli.draw.colors import NO_VALUE, Brush, levels
 from tfcli.draw.heatmap import TALLEST, Line, half_block_lines, max_pool, ruler, scale_bar, vertical
 from tfcli.draw.numbers import weight
 from tfcli.draw.safe import fit, shortened, widest
+from tfcli.explorer import View
 from tfcli.explorer.scene import BOLD, DIM, Drawn, Map, Scene, cursor_style, map_brush, mark_style, weights_brush
-from tfcli.explorer.state import View
 from tfcli.inspection.attention import AttentionRecord
-from tfcli.inspection.attention.thumbnails_view import small_map
+from tfcli.inspection.attention.matrix_view import small_map
 
 _SIZES = ((12, 6), (12, 5), (10, 5), (10, 4), (8, 4), (8, 3), (6, 3), (6, 2), (4, 2), (4, 1), (2, 1))
 """Widths and heights of a cell, the largest first; from 4 columns on there is room for a number in it."""

@@ -30,7 +30,7 @@ from tfcli.generation.decoding import (
 from tfcli.generation.kv_cache import least_moves
 from tfcli.generation.sampling import against_repetition, never_generated, ruled_out
 from tfcli.models.transformer import Decoder, EncoderDecoder
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import BeamNode
 from tfcli.records.roles import TokenRoles
 

@@ -14,7 +14,7 @@ from tfcli.console.terminal import Terminal
 from tfcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from tfcli.recipe.generate import GenerateSection
+    from tfcli.recipe.recipe import GenerateSection
     from tfcli.records.generation import Filled, Generated
     from tfcli.runs.load import LoadedRun
 
@@ -148,12 +148,11 @@ def generate(
 
     from tfcli.console.stdin import argument_batches, asked_batches, file_batches
     from tfcli.errors import BrokenInputError
-    from tfcli.generation.generate import settled
-    from tfcli.generation.prompts import require_prompt
+    from tfcli.generation.generate import require_prompt, settled
     from tfcli.models.head import require_head
-    from tfcli.recipe.generate import GenerateSection
     from tfcli.recipe.loading import generation_settings
-    from tfcli.runs.foreign import remark_on_first_foreign, usual
+    from tfcli.recipe.recipe import GenerateSection
+    from tfcli.runs.load import remark_on_first_foreign, usual
 
     if stop:
         arguments["stop"] = [_stop_text(typed) for typed in stop]

@@ -25,8 +25,8 @@ from tfcli.generation.sampling import (
     sampling_probabilities,
 )
 from tfcli.models.transformer import Decoder, EncoderDecoder, Transformer, extend_context, require_extendable
-from tfcli.recipe.generate import BeyondContext, GenerateSection
 from tfcli.recipe.model import ModelSection
+from tfcli.recipe.recipe import BeyondContext, GenerateSection
 from tfcli.records.generation import Finish
 from tfcli.records.roles import TokenRoles
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tfcli.layers.attention import Span
 from tfcli.layers.layer import LayerCache
-from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import KeysValues, KeyValueCache
 from tfcli.models.transformer import Transformer
 

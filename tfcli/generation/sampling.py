@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.roles import TokenRoles
 
 

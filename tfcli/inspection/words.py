@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.inspection.attention import AttentionRecord
-from tfcli.inspection.embeddings.record import TokenRow, Word
-from tfcli.inspection.losses import ScoredToken
+from tfcli.inspection.embeddings import TokenRow, Word
+from tfcli.inspection.predictions import ScoredToken
 from tfcli.records.arrays import frozen
 
 

@@ -14,19 +14,18 @@ from tokenizers import Tokenizer as Backend
 from tfcli.errors import UsageError
 from tfcli.files import claimed, replacing_folder, write_json, write_text
 from tfcli.generation.sampling import never_generated
+from tfcli.interop import Exportable, ExportedRun
 from tfcli.interop.families import KNOWN_FAMILIES
 from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariantError, written_tokens
-from tfcli.interop.record import Exportable, ExportedRun
 from tfcli.interop.tensors import Parameters, checkpoint_of_parameters, precision_of, same_functions
 from tfcli.interop.token_roles import framing_template, prefix_token_ids
 from tfcli.interop.tokenizer_files import CHAT_FILE, CHAT_FOLDER
 from tfcli.models.build import meta_model
 from tfcli.recipe.model import ModelSection
-from tfcli.records.roles import TokenRoles
-from tfcli.runs.header import read_header
+from tfcli.records.roles import ROLE_NAMES, TokenRoles
+from tfcli.runs.config import read_header
 from tfcli.runs.load import LoadedRun
 from tfcli.runs.weights import model_tensors, save_tensors
-from tfcli.tokenization.roles import ROLE_NAMES
 from tfcli.tokenization.tokenizer_json import copy_backend
 
 

@@ -16,19 +16,24 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from tfcli.corpora.hub import PREFIX
+from tfcli.corpora.open import HUB_PREFIX
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines, shortened
 from tfcli.files import digest, replacing_folder, write_text
-from tfcli.interop.checkpoint import CONFIG_NAME, Checkpoint, read_checkpoint, weights_name
-from tfcli.interop.config import CheckpointConfig, read_optional
+from tfcli.interop import ImportedRun
+from tfcli.interop.checkpoint import (
+    CONFIG_NAME,
+    Checkpoint,
+    CheckpointConfig,
+    read_checkpoint,
+    read_optional,
+    weights_name,
+)
 from tfcli.interop.families import layout_of
-from tfcli.interop.record import ImportedRun
 from tfcli.interop.tensors import canonical_names, multiplied, parameters_of_checkpoint, precision_of, settled_section
 from tfcli.interop.tokenizer_files import read_chat, read_roles, read_tokenizer
-from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.loading import as_name, build_recipe, to_toml
 from tfcli.recipe.model import ModelSection
-from tfcli.recipe.recipe import OriginSection, Recipe
+from tfcli.recipe.recipe import GenerateSection, OriginSection, Recipe
 from tfcli.runs.card import imported_card
 from tfcli.runs.config import RunConfig, write_config
 from tfcli.runs.directory import RunDirectory, claimed_run
@@ -50,7 +55,7 @@ _SHARDS = {
 
 def is_hub_name(source: str) -> bool:
     """Whether a checkpoint is named on the hub, not by its folder."""
-    return source.startswith(PREFIX)
+    return source.startswith(HUB_PREFIX)
 
 
 def fetch(name: str) -> Path:

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as Backend
 
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import read_object, require_size
-from tfcli.interop.config import LARGEST_FILE, read_optional
+from tfcli.interop.checkpoint import LARGEST_FILE, read_optional
 from tfcli.interop.token_roles import framing_template
 from tfcli.tokenization.tokenizer import first_characters
 from tfcli.tokenization.tokenizer_json import validate_tokenizer

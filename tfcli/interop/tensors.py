@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tfcli.errors import BrokenInputError, shortened
 from tfcli.interop.families.layout import CheckpointFamily, TensorMap
-from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.layers.positions import sinusoidal_encoding
 from tfcli.models.build import meta_model
 from tfcli.recipe.model import ModelSection
 

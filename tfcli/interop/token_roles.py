@@ -10,9 +10,8 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
 from tfcli.errors import BrokenInputError, shortened
-from tfcli.interop.config import read_optional
-from tfcli.records.roles import TokenRoles
-from tfcli.tokenization.roles import ROLE_NAMES, find_roles
+from tfcli.interop.checkpoint import read_optional
+from tfcli.records.roles import ROLE_NAMES, TokenRoles, find_roles
 
 _SETTINGS = {"pad": ("pad",), "bos": ("bos", "cls"), "eos": ("eos", "sep"), "mask": ("mask",), "unk": ("unk",)}
 """The names that a role goes by in these files, the first that is there: BERT has cls and sep."""

@@ -11,11 +11,11 @@ from tokenizers import Tokenizer as Backend
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import read_object, require_size
-from tfcli.interop.config import LARGEST_FILE, read_optional
+from tfcli.interop.checkpoint import LARGEST_FILE, read_optional
 from tfcli.interop.sentencepiece_files import ENDINGS, REMEDY, add_sentinels, framed, sentencepiece_backend
 from tfcli.interop.token_roles import checkpoint_roles, framing_template, special_names
+from tfcli.records.roles import ROLE_NAMES
 from tfcli.tokenization.chat import ChatTemplates
-from tfcli.tokenization.roles import ROLE_NAMES
 from tfcli.tokenization.tokenizer import FILE_NAME, Tokenizer, load_tokenizer
 from tfcli.tokenization.tokenizer_json import copy_backend, library_refusals, read_backend, require_ids, tried
 

@@ -3,7 +3,7 @@
 from tfcli.draw.numbers import exact
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import Fact, Facts
-from tfcli.interop.record import ExportedRun, ImportedRun
+from tfcli.interop import ExportedRun, ImportedRun
 
 _SHOWN = 4
 """Names before the rest is counted."""

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tfcli.layers.masks import Span
+from tfcli.layers.attention import Span
 from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import extend_table, register_table, table_rows
 from tfcli.recipe.model import JOINED_TO_EMBEDDINGS, ModelSection

@@ -1,7 +1,10 @@
-"""The transformer layer: attention mixes tokens, the feed-forward network works on each alone, and residual
-connections carry both. Gradient checkpointing and torch.compile go by layers."""
+"""The transformer layer: attention, residual connection, feed-forward network (gated: SwiGLU), gradient checkpointing.
 
-from collections.abc import Callable
+Attention mixes tokens, the feed-forward network works on each alone, and residual connections carry both.
+Gradient checkpointing and torch.compile go by layers.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -9,12 +12,55 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from tfcli.layers.feed_forward import FeedForward
-from tfcli.layers.linear import for_products
+from tfcli.layers.kernels import Linear, for_products
 from tfcli.layers.multi_head import KeyValueCache, MultiHeadAttention
 from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
-from tfcli.recipe.model import ModelSection
+from tfcli.recipe.model import Activation, ModelSection
+
+
+def relu2(x: Tensor) -> Tensor:
+    """max(x, 0)² (So et al. 2021, section 4)."""
+    return F.relu(x).square()
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """½ x (1 + tanh(√(2/π) (x + 0.044715 x³))), which is nearly x Φ(x) (Hendrycks and Gimpel 2016, section 2)."""
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "relu2": relu2,
+    "gelu": F.gelu,
+    "gelu_tanh": gelu_tanh,
+    "silu": F.silu,
+    "swiglu": F.silu,
+    "geglu": F.gelu,
+    "geglu_tanh": gelu_tanh,
+}
+
+
+class FeedForward(nn.Module):
+    """f(x W₁) W₂ with f an activation (Vaswani et al. 2017, equation 2); gated, as in SwiGLU, (f(x W) ⊙ x V) W₂
+    (Shazeer 2020, equation 6)."""
+
+    def __init__(self, model: ModelSection) -> None:
+        super().__init__()
+        self.activation, self.dropout = ACTIVATIONS[model.activation], model.activation_dropout
+        sizes, bias = (model.d_model, model.inner_size), model.feed_forward_bias
+        self.gate = Linear(*sizes, bias=bias) if model.is_gated else None
+        self.up = Linear(*sizes, bias=bias)
+        self.output = Linear(model.inner_size, model.d_model, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each vector on its own.
+
+        Shape:
+            x: (…, D) → (…, D)
+        """
+        inner = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
+        return self.output(F.dropout(inner, self.dropout) if self.training else inner)
 
 
 class Residual(nn.Module):

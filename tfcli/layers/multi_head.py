@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tfcli.layers.attention import (
     Score,
+    attention_mask,
     dot_scores,
     explicit_attention,
     fused_attention,
@@ -19,8 +20,7 @@ from tfcli.layers.attention import (
     row_attention,
     without_blind_rows,
 )
-from tfcli.layers.linear import Linear
-from tfcli.layers.masks import attention_mask
+from tfcli.layers.kernels import Linear
 from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import NO_SIGNAL, PositionSignal
 from tfcli.layers.rotary import rotate

@@ -1,4 +1,4 @@
-"""Position information inside attention; positional embeddings that join the tokens' are in `embedding.py`.
+"""Positions: sinusoidal and learned ones added to embeddings, others that attention asks for.
 
 Shape legend: H heads, T queries, S keys, D model, Dh size of a head, N positions of the context.
 """
@@ -9,11 +9,42 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
-from tfcli.layers.masks import Span
+from tfcli.layers.attention import Span
 from tfcli.layers.relative_bias import RelativeBias
 from tfcli.layers.rotary import Rotation, rotary_frequencies, rotation
-from tfcli.layers.sinusoidal import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection, PositionLayout
+
+
+def sinusoidal_encoding(
+    length: int,
+    d_model: int,
+    base: float = 10_000.0,
+    *,
+    layout: PositionLayout = "interleaved",
+    offset: int = 0,
+    scaling: float = 1.0,
+) -> Tensor:
+    """r_ni = sin(n / base^(i/D)) for even i, cos(n / base^((i−1)/D)) for odd i; n and i count from 0.
+
+    Each even dimension and the odd one after it share a wavelength, from 2π to 2π·base. An odd D ends on a sine. The
+    layout "halves" holds the same numbers with all sines before all cosines, as Marian has it.
+
+        >>> sinusoidal_encoding(2, 4)[1]      # sin 1, cos 1, sin 0.01, cos 0.01
+        tensor([0.8415, 0.5403, 0.0100, 0.9999])
+
+    Args:
+        offset: the number n of the first row.
+        scaling: what n is divided by.
+
+    Shape:
+        returns: (length, D), float32
+    """
+    even = torch.arange(d_model) // 2 * 2  # i for even dimensions, i − 1 for odd ones
+    numbers = (torch.arange(length).double() + offset) / scaling
+    angles = numbers[:, None] / base ** (even.double() / d_model)
+    is_even = torch.arange(d_model) % 2 == 0
+    table = torch.where(is_even, angles.sin(), angles.cos()).float()
+    return table if layout == "interleaved" else torch.cat((table[:, 0::2], table[:, 1::2]), dim=1)
 
 
 @dataclass(frozen=True)

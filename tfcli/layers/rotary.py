@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tfcli.layers.masks import Span
+from tfcli.layers.attention import Span
 from tfcli.recipe.model import ModelSection, PositionLayout
 
 

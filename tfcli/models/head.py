@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfcli.errors import UsageError
-from tfcli.layers.feed_forward import ACTIVATIONS
-from tfcli.layers.linear import Linear
+from tfcli.layers.kernels import Linear
+from tfcli.layers.layer import ACTIVATIONS
 from tfcli.layers.norms import build_norm
 from tfcli.recipe.model import ModelSection
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.errors import UsageError
+from tfcli.layers.attention import Span
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.layer import LayerCache, TransformerLayer
-from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import AttentionPath, MultiHeadAttention
 from tfcli.layers.norms import build_norm
 from tfcli.layers.positions import AttentionPositions, attention_positions

@@ -9,22 +9,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from tfcli.corpora.files import expanded, is_there
-from tfcli.corpora.open import open_source
-from tfcli.corpora.source import Kind, Pair, Source, Text, texts
+from tfcli.corpora import Kind, Pair, Source, Text, texts
+from tfcli.corpora.open import expanded, is_there, open_source
 from tfcli.corpora.split import TrainValidationSplit, evaluation_only, open_split
-from tfcli.data.cache import used
+from tfcli.data.cache import dataset_fingerprint, prepare, used
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.prepare import dataset_fingerprint, prepare
 from tfcli.data.shards import MANIFEST_NAME
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import cache_folder, digest, require_writable, write_json, write_text
-from tfcli.recipe.data import DataSection, TokenizerSection
-from tfcli.recipe.recipe import Recipe
-from tfcli.records.training import StageProgress, StageStarted
+from tfcli.recipe.recipe import DataSection, Recipe, TokenizerSection
+from tfcli.records.runs import StageProgress, StageStarted
 from tfcli.runs.config import read_config, read_run_data
-from tfcli.runs.directory import RunDirectory
-from tfcli.runs.finding import existing_run, is_run
+from tfcli.runs.directory import RunDirectory, existing_run, is_run
 from tfcli.runs.load import LoadedRun, load_run_tokenizer
 from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 from tfcli.tokenization.train import train_tokenizer

@@ -20,9 +20,9 @@ from tfcli.pipeline.training import ShouldStop, train_recipe
 from tfcli.recipe.loading import to_toml
 from tfcli.recipe.recipe import CheckSection, Recipe
 from tfcli.records.evaluation import Scores
-from tfcli.records.training import CheckResult, StageStarted
+from tfcli.records.roles import MASK
+from tfcli.records.runs import CheckResult, StageStarted
 from tfcli.runs.load import LoadedRun, load_run
-from tfcli.tokenization.roles import MASK
 
 _SCORES_FORMAT = 1
 _WHOLE = "the whole validation part"

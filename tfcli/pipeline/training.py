@@ -25,12 +25,18 @@ from tfcli.pipeline.datasets import (
     require_same_text,
     with_absolute_paths,
 )
-from tfcli.recipe.changes import changed_recipe, edits_since, may_change
-from tfcli.recipe.loading import Settings, build_recipe, load_recorded, recorded_settings
+from tfcli.recipe.loading import (
+    Settings,
+    build_recipe,
+    changed_recipe,
+    edits_since,
+    load_recorded,
+    may_change,
+    recorded_settings,
+)
 from tfcli.recipe.recipe import Change, OriginSection, Recipe, changes_between, first_difference
 from tfcli.recipe.train import TrainSection
-from tfcli.records.training import Reason, SettingChanged, StageStarted, TrainingFinished
-from tfcli.runs.branch import branch
+from tfcli.records.runs import Reason, SettingChanged, StageStarted, TrainingFinished
 from tfcli.runs.card import run_card
 from tfcli.runs.checkpoint import (
     Checkpoint,
@@ -42,11 +48,11 @@ from tfcli.runs.checkpoint import (
     stopping_reason,
 )
 from tfcli.runs.config import read_config, read_run_data
-from tfcli.runs.directory import RunDirectory, claimed_run, held, is_held
-from tfcli.runs.finding import existing_run, newest_first
+from tfcli.runs.directory import RunDirectory, claimed_run, existing_run, held, is_held, newest_first
 from tfcli.runs.load import StoredRun, read_run
 from tfcli.runs.metrics import read_metrics
 from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
+from tfcli.training.checkpoint import branch
 from tfcli.training.distributed import SINGLE_PROCESS, Workers, require_work_for_all
 from tfcli.training.job import (
     TrainingJob,

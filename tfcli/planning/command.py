@@ -17,8 +17,8 @@ from tfcli.errors import TfcliError, UsageError
 from tfcli.outputs import require_output, write_output
 
 if TYPE_CHECKING:
+    from tfcli.planning import Candidate, Measured, Plan
     from tfcli.planning.plan import Compose
-    from tfcli.planning.record import Candidate, Measured, Plan
     from tfcli.recipe.loading import Settings
     from tfcli.recipe.recipe import Recipe
 
@@ -54,7 +54,7 @@ def plan(
       tfcli plan --minutes 20
       tfcli plan 'books/*.txt' --minutes 5 --out books.toml
     """
-    from tfcli.planning.record import FOUND
+    from tfcli.planning import FOUND
     from tfcli.planning.view import PlanView
     from tfcli.recipe.loading import build_recipe, to_toml
 
@@ -90,8 +90,8 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     from tfcli.models.head import require_head
     from tfcli.models.presets import SIZES
     from tfcli.pipeline.datasets import obtain_data
+    from tfcli.planning import Plan
     from tfcli.planning.plan import MOST_EPOCHS, candidates, choose, least_minutes, settings_of
-    from tfcli.planning.record import Plan
     from tfcli.training.job import resolve_for_machine
 
     plain = compose({})
@@ -149,7 +149,7 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
 def _first_documents(recipe: "Recipe") -> "Settings":
     """The setting that reads only the first `LARGE` characters of a corpus, in whole documents. None of a smaller
     corpus, of a single text, and of a folder that is prepared already."""
-    from tfcli.corpora.source import texts
+    from tfcli.corpora import texts
     from tfcli.corpora.split import open_split
     from tfcli.pipeline.datasets import kind_of, prepared_folder
 
@@ -176,8 +176,8 @@ def _written(plan: "Plan") -> list[str]:
 def _measured(terminal: Terminal, proposal: "Recipe") -> "Measured":
     """Train the proposal in a process and a folder of its own, which goes afterwards."""
     from tfcli.files import write_text
-    from tfcli.planning.record import Measured
-    from tfcli.processes import child, temporary_folder
+    from tfcli.machine import child, temporary_folder
+    from tfcli.planning import Measured
     from tfcli.recipe.loading import to_toml
 
     terminal.note("Training it …")

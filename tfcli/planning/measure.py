@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any
 
 from tfcli.errors import TfcliError
-from tfcli.planning.record import StepMeasurement
-from tfcli.processes import PIPE, child, temporary_folder
+from tfcli.machine import PIPE, child, temporary_folder
+from tfcli.planning import StepMeasurement
 from tfcli.recipe.loading import to_toml
 from tfcli.recipe.recipe import Recipe
 

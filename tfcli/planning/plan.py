@@ -18,8 +18,8 @@ from tfcli.models.build import meta_model
 from tfcli.models.device import choose_device
 from tfcli.models.flops import training_flops
 from tfcli.models.presets import SIZES
+from tfcli.planning import FOUND, Candidate, StepMeasurement, TrainingOutline
 from tfcli.planning.measure import measure_steps
-from tfcli.planning.record import FOUND, Candidate, StepMeasurement, TrainingOutline
 from tfcli.recipe.recipe import Recipe
 from tfcli.records.roles import TokenRoles
 from tfcli.training.job import resolve_for_machine

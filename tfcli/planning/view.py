@@ -10,7 +10,7 @@ from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.tables import bar, columns, dim, grid
 from tfcli.inspection.model import ParameterGroup
-from tfcli.planning.record import Candidate, MemoryRecord, Plan, TrainingOutline
+from tfcli.planning import Candidate, MemoryRecord, Plan, TrainingOutline
 
 _MEMORY = {
     "process": "interpreter and libraries",

@@ -1,4 +1,4 @@
-"""From TOML, presets, ``--set`` and flags to one checked recipe."""
+"""Loading recipes: shipped ones by name, TOML files, `--set`, and what a run's recipe may still change."""
 
 import json
 import re
@@ -9,13 +9,55 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from tfcli.errors import BrokenInputError, UsageError, shortened
+import tfcli
+from tfcli.errors import BrokenInputError, Misnamed, UsageError, near, shortened
 from tfcli.files import type_adapter
 from tfcli.outputs import reading_from
-from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.keys import key_meant
-from tfcli.recipe.recipe import SECTIONS, Recipe, known_keys
-from tfcli.recipe.shipped import find_recipe
+from tfcli.recipe.recipe import DECISIVE, SECTIONS, Change, GenerateSection, Recipe, changes_between, known_keys
+
+
+def recipes_folder() -> Path:
+    """The folder of the shipped recipes.
+
+    A wheel carries it inside the package. An editable install has no such folder and reads the repository's own, so
+    that a recipe edited there is the recipe that runs.
+    """
+    package = Path(tfcli.__file__).parent
+    packaged = package / "recipes"
+    return packaged if packaged.is_dir() else package.parent / "recipes"
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Name and path of every shipped recipe, in order."""
+    return {path.stem: path for path in sorted(recipes_folder().glob("*.toml"))}
+
+
+def find_recipe(name_or_path: str) -> Path:
+    """A TOML file by its path, or a shipped recipe by its name.
+
+    Raises:
+        UsageError: neither is there; names the nearest shipped one.
+        Misnamed: it is a run, whose recipe is meant, or a file without its ending.
+    """
+    shipped = shipped_recipes()
+    if name_or_path in shipped:
+        return shipped[name_or_path]
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    for run in (path, Path("runs", path)):
+        if (run / "recipe.toml").is_file():
+            recipe = str(run / "recipe.toml")
+            raise Misnamed(f"{name_or_path!r} is a run, and no recipe", f"its recipe is {recipe}", name_or_path, recipe)
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        raise UsageError(f"There is no recipe file {name_or_path!r}", "check the path, or see `tfcli recipes list`")
+    if (own := path.with_name(f"{path.name}.toml")).is_file():
+        raise Misnamed(f"There is no recipe {name_or_path!r}", f"there is {own}", name_or_path, str(own))
+    guess = near(name_or_path, shipped)
+    remedy = f"did you mean {guess[0]!r}" if guess else f"choose one of {', '.join(shipped)}"
+    raise UsageError(f"There is no recipe {name_or_path!r}", remedy)
+
 
 Settings = Mapping[str, Any]
 """Nested settings as TOML reads them: ``{"model": {"d_model": 64}}``."""
@@ -308,3 +350,81 @@ def _value(value: Any) -> str:
         return repr(value)  # Python's shortest round-trip form is TOML too
     # JSON's strings are TOML's, but for the delete character, which TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+CHANGEABLE = {
+    # Beyond the end of a finished run, too.
+    "how long": ("train.steps", "train.epochs", "train.patience", "train.schedule", "train.schedule_steps"),
+    # What one changes after a loss that diverged, from the last good checkpoint on.
+    "how fast": (
+        "train.learning_rate",
+        "train.muon_learning_rate",
+        "train.final_learning_rate",
+        "train.clip_norm",
+        "train.skip_nonfinite",
+    ),
+    # None of them touches the weights.
+    "how often": (
+        "train.evaluate_every",
+        "train.save_every",
+        "train.log_every",
+        "train.keep_checkpoints",
+        "train.average_checkpoints",
+    ),
+    # The same computation, up to rounding, on another machine.
+    "where": (
+        "train.device",
+        "train.threads",
+        "train.parallel",
+        "train.attention",
+        "train.compile",
+        "train.activation_checkpointing",
+    ),
+}
+"""The keys that a resume may change, by what they say. All others make the run what it is: the text and its order, the
+model, the state of its optimizer. With another value it would be another run."""
+
+
+def changed_recipe(path: Path, settings: Settings, typed: Mapping[str, str] | None = None) -> tuple[Recipe, Recipe]:
+    """A run's recipe, and the same with some settings changed, checked as a whole.
+
+    Args:
+        typed: how each key was, on a command line.
+
+    Raises:
+        UsageError: a key is unknown or may not change (names it and those that may), or a value is out of range.
+        BrokenInputError: the recipe is damaged.
+    """
+    recorded = load_recorded(path)
+    if not settings:
+        return recorded, recorded
+    recipe = build_recipe(recorded_settings(path), settings)
+    typed = typed or {}
+    for key, before, after in changes_between(recorded, recipe):
+        if not may_change(key):
+            may = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in CHANGEABLE.items())
+            was, wanted = ("left out" if value is None else shortened(repr(value)) for value in (before, after))
+            takes_weights = not key.startswith(("model.", "tokenizer.")) or key.endswith("dropout")
+            init = f"--init {shlex.quote(str(path.parent))}"
+            begin = f"with its weights: tfcli train {init}" if takes_weights else f"({init} fits no other): tfcli train"
+            words = " ".join(["--recipe", shlex.quote(str(path)), *dict.fromkeys(typed.values())])
+            problem = f"{key} is {was} in this run, and with {typed.get(key, wanted)} it would be another one"
+            raise UsageError(problem, f"begin a new one {begin} {words}; or change only {may}")
+    return recorded, recipe
+
+
+def settings_that_decide(recipe: Recipe) -> dict[str, dict[str, Any]]:
+    """The sections of a recipe that say what is computed. The others shape only what is shown."""
+    settings = {section: asdict(getattr(recipe, section)) for section in DECISIVE}
+    return {name: {k: v for k, v in section.items() if v is not None} for name, section in settings.items()}
+
+
+def edits_since(trained_by: Settings, recorded: Recipe) -> list[Change]:
+    """What was changed in a run's recipe since it was trained by these settings, those of `settings_that_decide`."""
+    changes = changes_between(build_recipe(trained_by), recorded)
+    return [change for change in changes if change.key.partition(".")[0] in DECISIVE]
+
+
+def may_change(key: str) -> bool:
+    """Whether a resume may change it."""
+    return any(key in keys for keys in CHANGEABLE.values())

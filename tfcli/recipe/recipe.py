@@ -1,16 +1,176 @@
-"""A recipe: the sections together, and the rules that hold between them."""
+"""Recipes: one run as frozen dataclasses, with its text, its model, its training and its generation."""
 
+import re
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Unit
+from annotated_types import Ge, Gt, Le, Lt, MinLen, Unit
 
-from tfcli.errors import UsageError
+from tfcli.errors import UsageError, shortened
 from tfcli.recipe import Section
-from tfcli.recipe.data import DataSection, TokenizerSection
-from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.train import TrainSection
+from tfcli.records.roles import OWN_SPECIAL_TOKENS
+
+Split = Literal["hash", "tail", "file"]
+
+
+@dataclass(frozen=True)
+class DataSection(Section):
+    """Where the text comes from and how it is divided into training and validation."""
+
+    source: str | tuple[str, ...] | None = None
+    """Paths, globs, `-`, builtin:NAME or hf:owner/name. None: builtin:stories, or builtin:pt-en for pairs."""
+
+    validation: Annotated[str, MinLen(1)] | None = None
+    """The source of the validation part, where `split` is "file"."""
+
+    split: Split | None = None
+    """How the validation part is held out (train/validation split). hash: by content, so that adding documents moves
+    none of the others. tail: the last share of the text. file: `validation` names it. None: file where `validation` is
+    given; else the source's own division, if it has one; else hash, or tail below 100 documents."""
+
+    validation_fraction: Annotated[float, Gt(0), Lt(1), Unit("share")] = 0.1
+    """Share of the validation part: of the documents for hash, of the characters for tail."""
+
+    columns: tuple[str, ...] | None = None
+    """Columns to read from tables: one for text, two (source, target) for pairs. None: they are found by their
+    names."""
+
+    max_documents: Annotated[int, Ge(1), Unit("documents")] | None = None
+    """Read no more documents than this. None: all, or a built-in generator's own number."""
+
+    seed: Annotated[int, Ge(0), Lt(2**63)] = 0
+    """Seed of the built-in generators."""
+
+    def __post_init__(self) -> None:
+        for name in (self.source,) if isinstance(self.source, str) else self.source or ():
+            if not name.strip():
+                raise UsageError("data.source has an empty name", "name a source, or leave data.source out")
+        if self.source == ():
+            raise UsageError("data.source = [] names no source", "name one, or leave data.source out")
+
+
+Algorithm = Literal["bpe", "wordpiece", "unigram", "word", "char"]
+
+
+@dataclass(frozen=True)
+class TokenizerSection(Section):
+    """Train a tokenizer on the training text, or use one that exists."""
+
+    algorithm: Algorithm = "bpe"
+    """bpe (byte-pair encoding) is byte-level and can spell any text. The others read what they cannot spell as
+    unknown."""
+
+    vocab_size: Annotated[int, Ge(6), Le(2_000_000), Unit("ids")] = 2048
+    """The most ids it may have, special tokens included; a small text may give fewer. char and word keep the most
+    frequent."""
+
+    min_frequency: Annotated[int, Ge(1), Unit("times")] = 2
+    """A merge, a word or a subword that occurs less often is not learned (char keeps every character)."""
+
+    lowercase: bool = False
+    """Turn text into lower case first. Decoded text is then lower case, too."""
+
+    special_tokens: tuple[str, ...] = ()
+    """Your own special tokens, such as <|user|>, beside those that begin, end, pad and mask."""
+
+    path: Annotated[str, MinLen(1)] | None = None
+    """A tokenizer.json, or a run, whose tokenizer is taken instead of training one; the other keys are then unused."""
+
+    def __post_init__(self) -> None:
+        for number, token in enumerate(self.special_tokens):
+            if not re.fullmatch(r"(?=.*\w)(?=.*[^\w\s])\S{2,80}", token):
+                problem = f"tokenizer.special_tokens has {shortened(token)!r}, which a text could hold as a word"
+                raise UsageError(problem, "write a word and a sign, without spaces, as <|user|>")
+            if token in self.special_tokens[:number] or token in OWN_SPECIAL_TOKENS:
+                raise UsageError(f"The special token {token!r} is there already", "leave it out")
+
+
+BeyondContext = Literal["stop", "slide", "extrapolate"]
+
+
+@dataclass(frozen=True)
+class GenerateSection(Section):
+    """Sampling, beam search, and what `tfcli run` shows after training."""
+
+    prompts: tuple[str, ...] = ()
+    """Prompts that `tfcli run` continues, fills or translates at the end. Without any, a decoder continues an empty
+    one."""
+
+    chat: bool = False
+    """Put every prompt into the chat template of an imported model, as what a user says."""
+
+    system: str = ""
+    """The system message, which stands before what the user says (with chat)."""
+
+    special_tokens: bool = False
+    """Read the spelling of a special token in a prompt as that token; otherwise it is plain text."""
+
+    max_new_tokens: Annotated[int, Ge(1), Unit("tokens")] = 128
+    """Stop after this many tokens, unless the end token comes first."""
+
+    temperature: Annotated[float, Ge(0)] = 1.0
+    """Divides the logits; 0 is greedy. An encoder-decoder is greedy unless a temperature is given."""
+
+    top_k: Annotated[int, Ge(0), Unit("tokens")] = 0
+    """Sample from the k most probable tokens only; 0: from all. For an encoder: how many tokens to show for each mask
+    (0: 5)."""
+
+    top_p: Annotated[float, Gt(0), Le(1), Unit("share")] = 1.0
+    """Sample from the smallest set of tokens that holds this probability (Holtzman et al. 2020)."""
+
+    min_p: Annotated[float, Ge(0), Le(1), Unit("share")] = 0.0
+    """Sample from the tokens at least this share as probable as the best one (Nguyen et al. 2024); 0: all."""
+
+    repetition_penalty: Annotated[float, Gt(0)] = 1.0
+    """Divides the positive logits of tokens that the text holds already, and multiplies the negative ones (Keskar et
+    al. 2019, section 4.1); beams multiply their log-probabilities; 1: none."""
+
+    no_repeat_ngram: Annotated[int, Ge(0), Unit("tokens")] = 0
+    """No sequence of this many tokens occurs twice in a text (Paulus et al. 2018, section 2.5); 0: any may."""
+
+    stop: tuple[Annotated[str, MinLen(1)], ...] = ()
+    """Stop texts: a generated text ends before the first of them."""
+
+    prefix: str = ""
+    """Text with which every translation of an encoder-decoder begins."""
+
+    beyond_context: BeyondContext = "stop"
+    """What happens when the context is full. stop: the text ends. slide: the model reads the last part of the text
+    anew. extrapolate: it goes on with positions that training has not seen."""
+
+    beam: Annotated[int, Ge(1), Le(1_000), Unit("beams")] = 1
+    """Hypotheses kept by beam search; 1: none."""
+
+    length_penalty: Annotated[float, Ge(0)] = 0.6
+    """The α of Wu et al. 2016 (equation 14) for beams; 0 ranks by probability alone and favours short texts."""
+
+    beam_groups: Annotated[int, Ge(1), Unit("groups")] = 1
+    """Groups of beams that avoid each other's tokens (Vijayakumar et al. 2018); divides `beam`."""
+
+    diversity: Annotated[float, Ge(0), Unit("nats")] = 0.5
+    """Penalty of diverse beam search: what a token's score loses for every earlier group that chose it at the same
+    step."""
+
+    joint: bool = False
+    """An encoder fills the mask first that it is surest of, and reads the result before it fills the next. Otherwise it
+    fills each mask on its own."""
+
+    num_samples: Annotated[int, Ge(1), Le(10_000), Unit("texts")] = 1
+    """Texts to generate for each prompt."""
+
+    batch_size: Annotated[int, Ge(1), Le(10_000), Unit("prompts")] = 32
+    """Prompts that are computed together, where there are several."""
+
+    seed: Annotated[int, Ge(0), Lt(2**63)] = 0
+    """Seed of the sampling. A text depends only on the seed, its prompt and its number among the samples, and not on
+    what else is in the batch."""
+
+    def __post_init__(self) -> None:
+        if self.beam % self.beam_groups:
+            problem = f"generate.beam = {self.beam} beams do not divide into generate.beam_groups = {self.beam_groups}"
+            raise UsageError(problem, "choose a beam that is a multiple of the groups")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
-"""What a prepared dataset holds, and what the cache does."""
+"""What a dataset and a tokenizer are said to be: manifest, text statistics, vocabulary, comparison."""
 
 from dataclasses import dataclass
 from typing import Literal
+
+from tfcli.bench import Spread
 
 Kind = Literal["dataset", "tokenizer"]
 State = Literal["whole", "in use", "unfinished", "damaged"]
@@ -59,3 +61,85 @@ class DatasetRecord:
     reused: bool = False
     only: Literal["whole", "validation"] | None = None
     """What both parts are of their source, where both are the same."""
+
+
+@dataclass(frozen=True)
+class TokenizerReport:
+    """A tokenizer and its text in numbers. `stretches_learned`: of long stretches without white space, the share that
+    memory let it learn from."""
+
+    algorithm: str
+    vocab_size: int
+    fingerprint: str
+    documents: int
+    characters: int
+    bytes: int
+    tokens: int
+    unknown: int
+    stretches_learned: float = 1.0
+
+    @property
+    def bytes_per_token(self) -> float:
+        """How much text a token carries."""
+        return self.bytes / self.tokens if self.tokens else 0.0
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """One text as ids, and the text that each stands for, as it is; `render` makes it safe to print."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    unknown: int
+
+
+@dataclass(frozen=True)
+class TokenizerQuality:
+    """What one tokenizer makes of a text. Shares and rates are 0 to 1.
+
+    Attributes:
+        tokens: of the whole text; `unknown` of them are the unknown token.
+        bytes_per_token, characters_per_token: how much text a token carries.
+        fertility: tokens a word, words being what stands between white space (Rust et al. 2021, section 3.3, whose
+            words are cut at punctuation as well).
+        whole_words: share of the runs of letters and digits that lie in one known token.
+        single_characters: share of the tokens that stand for one character, or for a part of one.
+        unknown_rate: share of the tokens that are the unknown token.
+        vocabulary_use: share of the vocabulary, special tokens left out, that occurs in the text.
+        renyi_efficiency: Rényi entropy of the tokens with α = 2.5, over ln of the vocabulary's size (Zouhar et al.
+            2023, equation 9): 1 where all tokens are equally frequent.
+        round_trip: share of the documents that come back exactly from their ids.
+        megabytes_per_second: 10⁶ bytes of UTF-8, over the timed rounds.
+    """
+
+    name: str
+    algorithm: str
+    vocab_size: int
+    fingerprint: str
+    tokens: int
+    unknown: int
+    bytes_per_token: float
+    characters_per_token: float
+    fertility: float
+    whole_words: float
+    single_characters: float
+    unknown_rate: float
+    vocabulary_use: float
+    renyi_efficiency: float
+    round_trip: float
+    megabytes_per_second: Spread
+
+
+@dataclass(frozen=True)
+class TokenizerComparison:
+    """Several tokenizers on one text; `timed_bytes` of it were encoded in each of `rounds` rounds for their speed."""
+
+    source: str
+    documents: int
+    characters: int
+    bytes: int
+    words: int
+    timed_bytes: int
+    rounds: int
+    tokenizers: tuple[TokenizerQuality, ...]

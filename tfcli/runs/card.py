@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from tfcli.interop.record import Exportable
+from tfcli.interop import Exportable
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
-from tfcli.records.training import TrainingFinished
+from tfcli.records.runs import TrainingFinished
 
 _USE = {
     "decoder": ('tfcli generate . "One day"', 'tfcli inspect attention . "One day"'),

@@ -16,7 +16,7 @@ from annotated_types import Ge, Le
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import digest, read_versioned, validated, write_json
 from tfcli.recipe.train import TrainSection
-from tfcli.records.training import Reason, TrainingFinished
+from tfcli.records.runs import Reason, TrainingFinished
 from tfcli.runs.directory import RunDirectory
 
 FORMAT_VERSION = 5

@@ -41,8 +41,7 @@ def list_runs(terminal: Terminal, folder: Folder = None, sort: Sort = "age", jso
       tfcli runs list runs --sort loss
     """
     from tfcli.draw.tables import to_json
-    from tfcli.runs.directory import RUNS
-    from tfcli.runs.finding import find_runs
+    from tfcli.runs.directory import RUNS, find_runs
     from tfcli.runs.overview import summarize
     from tfcli.runs.view import RunList
 
@@ -141,7 +140,7 @@ def training(terminal: Terminal, outputs: Outputs, run: Run) -> None:
       tfcli inspect training runs/pt-en-1 --csv
     """
     from tfcli.runs.curves_view import TrainingCurvesView, training_curves_table
-    from tfcli.runs.finding import existing_run
+    from tfcli.runs.directory import existing_run
     from tfcli.runs.metrics import training_curves
 
     curves = training_curves(existing_run(run))

@@ -1,4 +1,4 @@
-"""The run directory: which file of an experiment is where, and which checkpoints are kept.
+"""The run directory: its files, its checkpoints, and finding it by name.
 
 RUN/recipe.toml  config.json  tokenizer.json  model.safetensors  metrics.jsonl  data.json  scores.json  README.md
 RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.json}
@@ -6,16 +6,18 @@ RUN/checkpoints/step-000250/{model.safetensors, optimizer.safetensors, state.jso
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Container, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import count
 from pathlib import Path
 
-from tfcli.errors import TfcliError, UsageError
-from tfcli.files import Taken, claimed
-from tfcli.locks import is_locked, patient_lock
+from tfcli.errors import Misnamed, TfcliError, UsageError, shortened
+from tfcli.files import Taken, claimed, is_locked, patient_lock
+from tfcli.recipe.loading import shipped_recipes
 
 RUNS = Path("runs")
 """Where runs are put, and looked for, that nothing else is said of."""
@@ -141,3 +143,151 @@ def is_held(run: RunDirectory) -> bool:
     """Whether a process trains into a run now. It is asked with a shared lock, let go of at once, which one who is
     about to train waits for."""
     return is_locked(run.config, shared=True)
+
+
+LAST = "last"
+"""The run below `runs/` whose metrics were written last."""
+
+DEEPEST = 3
+"""Levels below the folder in which runs are looked for: runs/a, runs/group/a, runs/group/day/a."""
+
+_SHOWN = 4  # names in a sentence
+
+
+def existing_run(path: Path) -> RunDirectory:
+    """The run at a path, or of a name; what is at the path wins.
+
+    Raises:
+        UsageError: there is none; says what there is.
+        Misnamed: it is something of a run, a recipe that made one, or a folder that hides the run of its name.
+    """
+    if (run := _found(path)) is None:
+        raise _refusal(path)
+    return run
+
+
+def is_run(path: Path) -> bool:
+    """Whether `existing_run` takes it."""
+    return _found(path) is not None
+
+
+def _found(path: Path) -> RunDirectory | None:
+    run = RunDirectory(path) if os.path.lexists(path) else _named(path)
+    return run if run is not None and run.holds_run() else None
+
+
+def name_of(run: RunDirectory) -> str:
+    """The shortest that `existing_run` takes for this run: below `runs/` what follows it, else its path."""
+    place, runs = os.path.abspath(run.path), os.path.abspath(RUNS)  # noqa: PTH100 (resolve would follow links)
+    name = os.path.relpath(place, runs)
+    inside = place.startswith(runs + os.sep)
+    return name if inside and name != LAST and not os.path.lexists(name) else str(run.path)
+
+
+def run_names() -> list[str]:
+    """The name of every run below `runs/`, by path."""
+    return [name_of(run) for run in sorted(_below(RUNS, DEEPEST), key=lambda run: run.path)]
+
+
+def newest_first() -> list[RunDirectory]:
+    """The runs below `runs/` that have metrics, that whose were written last first."""
+    trained = [run for run in _below(RUNS, DEEPEST) if run.metrics.is_file()]
+    return sorted(trained, key=lambda run: (run.metrics.stat().st_mtime_ns, str(run.path)), reverse=True)
+
+
+def find_runs(folder: Path) -> list[RunDirectory]:
+    """The runs in `folder` and a few levels below it, by path; the folder itself, if it is one.
+
+    Raises:
+        UsageError: there is no such folder, or it cannot be read.
+    """
+    if not folder.is_dir():
+        problem = f"{str(folder)!r} is a file" if folder.exists() else f"There is no folder {str(folder)!r}"
+        raise UsageError(problem, "name the folder that your runs are in")
+    try:
+        list(folder.iterdir())
+    except OSError as error:
+        problem = f"Cannot read the folder {str(folder)!r}: {error.strerror}"
+        raise UsageError(problem, "check its permissions") from error
+    return sorted(_below(folder, DEEPEST), key=lambda run: run.path)
+
+
+def _below(folder: Path, levels: int) -> Iterator[RunDirectory]:
+    """A folder that cannot be read, or is no run and holds none, is passed over; runs are not searched for runs."""
+    run = RunDirectory(folder)
+    try:
+        if run.holds_run():
+            yield run
+        elif levels and folder.is_dir():
+            for inner in folder.iterdir():
+                if inner.is_dir() and not inner.name.startswith(".") and not _leads_back(inner):
+                    yield from _below(inner, levels - 1)
+    except OSError:
+        return
+
+
+def _leads_back(inner: Path) -> bool:
+    """Whether a folder is a link to one that it lies in."""
+    return inner.is_symlink() and inner.parent.resolve().is_relative_to(inner.resolve())
+
+
+def _named(name: Path) -> RunDirectory | None:
+    """The run below `runs/` that is called so."""
+    if str(name) == LAST:
+        return next(iter(newest_first()), None)
+    run = RunDirectory(RUNS / name)
+    return run if not name.is_absolute() and ".." not in name.parts and run.holds_run() else None
+
+
+def _refusal(path: Path) -> UsageError:
+    """What is there in place of a run, and what was meant."""
+    name = str(path)
+    quoted, known = shlex.quote(name), _known_as(path)
+    if known is not None:
+        return UsageError(f"{name!r} is {known[0]}, and no run", f"{known[1]} `tfcli {known[2].format(quoted)}`")
+    folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    if os.path.lexists(path) and RunDirectory(folder).holds_run():
+        return Misnamed(f"{name!r} is a part of the run {folder}", "name the run", name, str(folder))
+    if os.path.isdir(path):  # noqa: PTH112 (the path may be one that cannot be)
+        if (run := _named(path)) is not None:
+            problem = f"The folder {name!r} holds no run, and has the name of one"
+            return Misnamed(problem, f"name it {run.path}", name, str(run.path))
+        problem = f"The folder {name!r} holds no run: it has no recipe.toml"
+    elif os.path.lexists(path):
+        problem = f"There is no run {name!r}: it is a file"
+    elif name == LAST:
+        problem = f"No run in {RUNS} has been trained, so that none is the last"
+    elif name in shipped_recipes():
+        problem = f"{name!r} is a recipe, and no run"
+        called = re.compile(rf"{re.escape(name)}-\d+")
+        if (run := next((run for run in newest_first() if called.fullmatch(run.path.name)), None)) is None:
+            return UsageError(problem, f"make one by it: `tfcli run {name}`")
+        return Misnamed(problem, f"name one that it has made: {name_of(run)}", name, name_of(run))
+    else:
+        problem = f"There is no run {name if os.sep in name else shortened(name)!r}"
+    return UsageError(problem, _what_there_is(path))
+
+
+def _known_as(path: Path) -> tuple[str, str, str] | None:
+    """What a path that holds no run holds, what it is good for, and the command."""
+    if os.path.isfile(path / "manifest.json"):  # noqa: PTH113
+        return "a prepared dataset", "train on it:", "train --data {}"
+    if os.path.isfile(path / "config.json") and not RunDirectory(path).metrics.is_file():  # noqa: PTH113
+        return "a checkpoint of another library", "make a run of it:", "import {}"
+    if not os.path.isfile(path) or RunDirectory(path.parent).holds_run():  # noqa: PTH113
+        return None
+    if path.suffix == ".toml":
+        return "a recipe", "make a run by it:", "run {}"
+    return ("a tokenizer", "cut a text with it:", "tokenize encode {} TEXT") if path.suffix == ".json" else None
+
+
+def _what_there_is(path: Path) -> str:
+    """The nearest names of all that could have been meant, those beside the path among them."""
+    wanted = str(path).removeprefix(f"{RUNS}{os.sep}")
+    beside = {name_of(run) for run in _below(path.parent, 1)} if path.parent != RUNS else set()
+    names = sorted({*run_names(), *beside}, key=lambda name: (-SequenceMatcher(None, wanted, name).ratio(), name))
+    if not names:
+        return "make one: `tfcli run quickstart`, or `tfcli train FILE`"
+    more = len(names) - _SHOWN
+    listed = ", ".join(map(shlex.quote, names[:_SHOWN])) + (f" and {more} more: `tfcli runs list`" if more > 0 else "")
+    return f"there {'is' if len(names) == 1 else 'are'} {listed}"

@@ -1,23 +1,26 @@
-"""Loading a model: a run's recipe, tokenizer and weights, all checked against each other."""
+"""Loading a run: model, tokenizer and recipe; text that is foreign to it, by unknown tokens and bits per byte."""
 
-from collections.abc import Mapping
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from tfcli.errors import BrokenInputError, UsageError, shortened
+from tfcli.errors import BrokenInputError, Remark, UsageError, shortened
 from tfcli.models.build import uninitialized_model
-from tfcli.models.inference import prepare_for_inference
+from tfcli.models.device import prepare_for_inference
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.loading import load_recorded
 from tfcli.recipe.model import WeightPrecision
 from tfcli.recipe.recipe import Recipe
 from tfcli.runs.checkpoint import open_checkpoint
-from tfcli.runs.config import RunConfig, read_config
-from tfcli.runs.directory import RunDirectory
-from tfcli.runs.finding import existing_run
+from tfcli.runs.config import RunConfig, read_config, read_run_data
+from tfcli.runs.directory import RunDirectory, existing_run
+from tfcli.runs.metrics import read_evaluations
 from tfcli.runs.weights import StoredTensors, checkpoint_tensors, fill_model, require_belonging
 from tfcli.tokenization.tokenizer import Tokenizer, load_tokenizer
 
@@ -155,3 +158,127 @@ def kept_checkpoint(directory: RunDirectory, checkpoint: str) -> Path:
         problem = f"The run {directory.path} keeps no checkpoint {shortened(checkpoint)!r}"
         raise UsageError(problem, f"choose best, last or {', '.join(map(str, kept))}")
     return named
+
+
+FEWEST_WORDS = 4
+"""Of a shorter text, one name decides how many pieces a word takes."""
+_TIMES, _SPREADS = 2.4, 4.0
+_BITS, _BITS_OF_A_TEXT = 2.0, 80.0
+_LISTED = 5
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What a run's validation part is like: the share of unknown tokens, pieces a word and how far they spread, and,
+    of a decoder, bits per byte; None where it is not recorded.
+
+    `dataset` is the fingerprint of the dataset that it is a part of.
+    """
+
+    unknown: float = 0.0
+    pieces: float | None = None
+    spread: float = 0.0
+    bits_per_byte: float | None = None
+    dataset: str = ""
+
+
+def usual(run: LoadedRun) -> Usual:
+    """What is recorded of a run's validation part, in `data.json` and in the metrics; no dataset is opened."""
+    try:
+        data = read_run_data(run.directory.data)
+        metrics = read_evaluations(run.directory.metrics) if run.directory.metrics.is_file() else None
+    except (UsageError, BrokenInputError):  # an imported run has none; a damaged one is told where it is read
+        return Usual()
+    if (counts := data.validation) is None or min(counts.tokens, counts.bytes) < 1 or counts.unknown < 0:
+        return Usual()
+    whole = [one for one in (*metrics.validation, *metrics.whole) if one.part == "whole"] if metrics else []
+    nats = [one.loss * one.scored_tokens for one in whole if one.loss is not None and one.scored_tokens]
+    return Usual(
+        counts.unknown / counts.tokens,
+        counts.pieces_per_word(ends_of(run)),
+        counts.spread,
+        min(nats) / math.log(2) / counts.bytes if nats and run.architecture == "decoder" else None,
+        data.fingerprint,
+    )
+
+
+def ends_of(run: LoadedRun) -> int:
+    """Tokens that end a document of a run, or both sides of a pair."""
+    return len(run.config.roles.end) * (2 if run.architecture == "encoder-decoder" else 1)
+
+
+def remark_if_foreign(run: LoadedRun, text: str, bits_per_byte: float | None = None) -> bool:
+    """As `remark_on_first_foreign`, of one text.
+
+    Args:
+        bits_per_byte: where they are known; None: a decoder reads the text for them, where its tokens say nothing.
+    """
+    return remark_on_first_foreign(run, [text], usual(run), bits_per_byte)
+
+
+def remark_on_first_foreign(
+    run: LoadedRun, texts: Sequence[str], known: Usual, bits_per_byte: float | None = None
+) -> bool:
+    """Say by a `Remark` that a text, the first of several, is clearly foreign to a run; returns whether there is one.
+
+    Pieces a word are too many from the larger of 2.4 times the usual and 4 times their spread, over √words, above the
+    usual, and bits per byte from 2 + 80 / bytes above theirs: both limits are wide for short texts, and measured so
+    that a run's own are not told (decisions/0018). Texts are read for their bits side by side, as far as one is foreign
+    by its tokens.
+    """
+    reasons, waiting = "", list[str]()
+    for text in texts:
+        if reasons := "; ".join(_of_tokens(run, text, known)):
+            break
+        waiting += [text] if text else []
+    if waiting and known.bits_per_byte is not None:
+        found = _bits_per_byte(run, waiting) if bits_per_byte is None else [bits_per_byte]
+        for text, bits in zip(waiting, found, strict=True):
+            if bits > known.bits_per_byte + _BITS + _BITS_OF_A_TEXT / len(text.encode()):
+                reasons = f"{bits:.2f} bits a byte, {known.bits_per_byte:.2f} in its validation part"
+                break
+    if reasons:
+        warnings.warn(f"Foreign to {run.directory.path}: {reasons}.", Remark, stacklevel=2)
+    return bool(reasons)
+
+
+@torch.inference_mode()
+def _bits_per_byte(run: LoadedRun, texts: Sequence[str]) -> list[float]:
+    """Of what a decoder can read at once from the beginning of each text."""
+    read, sizes = [], []
+    for text, (ids, spans) in zip(texts, run.tokenizer.encode_spans(texts), strict=True):
+        framed = run.config.roles.prompt(ids)
+        read.append(framed[: run.config.model.max_seq_len])
+        sizes.append(len(text[: spans[len(read[-1]) - len(framed) - 1][1]].encode()) if ids else 0)
+    # Padding stands at the end, where the causal mask hides it from every real token.
+    longest = max(map(len, read))
+    tokens = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in read], device=run.device)
+    hidden, found = run.model.hidden(tokens), list[float]()
+    for vectors, own, ids, size in zip(hidden, tokens, read, sizes, strict=True):  # the logits of one text at a time
+        logits = run.model.head(vectors[: len(ids) - 1]).float()
+        nats = F.cross_entropy(logits, own[1 : len(ids)], reduction="sum")
+        found.append(float(nats) / math.log(2) / max(1, size))
+    return found
+
+
+def _of_tokens(run: LoadedRun, text: str, known: Usual) -> Iterator[str]:
+    """What the tokenizer makes of a text that it seldom makes of the run's own."""
+    tokenizer, mask = run.tokenizer, run.config.roles.mask
+    if mask is not None:
+        text = text.replace(tokenizer.labels([mask])[0], " ")
+    [(ids, spans)] = tokenizer.encode_spans([text])
+    unknown = [
+        text[start:end] for token_id, (start, end) in zip(ids, spans, strict=True) if token_id == tokenizer.roles.unk
+    ]
+    expected = known.unknown * len(ids)
+    if len(unknown) > expected + 3 * math.sqrt(expected):
+        listed = list(dict.fromkeys(shortened(one.strip() or repr(one)) for one in unknown))
+        more = ", …" if len(listed) > _LISTED else ""
+        are = "is" if len(unknown) == 1 else "are"
+        yield f"{len(unknown)} of {len(ids)} tokens {are} unknown ({', '.join(listed[:_LISTED])}{more})"
+    words = len(text.split())
+    if known.pieces is None or words < FEWEST_WORDS:
+        return
+    beyond = max(_TIMES * known.pieces, _SPREADS * known.spread) / math.sqrt(words)
+    if len(ids) / words > known.pieces + beyond:
+        yield f"{len(ids) / words:.1f} pieces a word, {known.pieces:.1f} in its validation part"

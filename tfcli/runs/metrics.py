@@ -14,8 +14,16 @@ from numpy.typing import NDArray
 from tfcli.errors import BrokenInputError, TfcliError, UsageError
 from tfcli.files import flush, write_text
 from tfcli.records.arrays import frozen
-from tfcli.records.runs import EvaluationPoint, History, StepPoint, TrainingCurves
-from tfcli.records.training import Evaluated, Scored, SettingChanged, StepsDone
+from tfcli.records.runs import (
+    Evaluated,
+    EvaluationPoint,
+    History,
+    Scored,
+    SettingChanged,
+    StepPoint,
+    StepsDone,
+    TrainingCurves,
+)
 from tfcli.runs.directory import RunDirectory
 
 _MOST_STEPS = 1 << 53

@@ -31,10 +31,8 @@ from tfcli.records.runs import (
     SettingRow,
 )
 from tfcli.runs.checkpoint import finished_reason, last_checkpoint
-from tfcli.runs.config import RunData, read_config, read_run_data
-from tfcli.runs.directory import RunDirectory, is_held
-from tfcli.runs.finding import existing_run, name_of
-from tfcli.runs.header import count_numbers
+from tfcli.runs.config import RunData, count_numbers, read_config, read_run_data
+from tfcli.runs.directory import RunDirectory, existing_run, is_held, name_of
 from tfcli.runs.metrics import read_evaluations, read_history
 
 

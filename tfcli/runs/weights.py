@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, first_lines
 from tfcli.files import read_json, replacing
 from tfcli.runs.checkpoint import Checkpoint
-from tfcli.runs.header import read_header
+from tfcli.runs.config import read_header
 
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.api import CheckpointException

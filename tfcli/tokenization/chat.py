@@ -17,8 +17,7 @@ from typing import Any, NoReturn
 
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import read_versioned, validated, write_json
-from tfcli.machine import of_unix
-from tfcli.processes import DEVNULL, PIPE, Popen, child
+from tfcli.machine import DEVNULL, PIPE, Popen, child, of_unix
 
 FILE_NAME = "chat_template.json"
 _FORMAT_VERSION = 1

@@ -60,11 +60,11 @@ def train(
       tfcli tokenize train 'books/*.txt' --algorithm wordpiece --out books.json
     """
     from tfcli.console.reporting import reporting
+    from tfcli.corpora import Text, texts
     from tfcli.corpora.open import open_source
-    from tfcli.corpora.source import Text, texts
     from tfcli.draw.numbers import percent
     from tfcli.recipe.loading import build_recipe
-    from tfcli.records.training import StageProgress, StageStarted
+    from tfcli.records.runs import StageProgress, StageStarted
     from tfcli.tokenization.train import train_tokenizer
 
     require_output(out, "--out")
@@ -183,8 +183,8 @@ def compare(
       tfcli tokenize compare tokenizer.json runs/decoder-1 --on book.txt
       tfcli tokenize compare runs/decoder-1 runs/encoder-1 --on 'books/*.txt' --json
     """
+    from tfcli.corpora import Text, texts
     from tfcli.corpora.open import open_source
-    from tfcli.corpora.source import Text, texts
     from tfcli.interop.tokenizer_files import any_tokenizer
     from tfcli.tokenization.quality import compare_tokenizers
     from tfcli.tokenization.view import TokenizerComparisonView

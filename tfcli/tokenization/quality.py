@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfcli.bench import Spread
-from tfcli.corpora.source import Text, pieces
-from tfcli.records.tokenization import TokenizerComparison, TokenizerQuality
+from tfcli.corpora import Text, pieces
+from tfcli.records.dataset import TokenizerComparison, TokenizerQuality
 from tfcli.tokenization.tokenizer import TextCounts, Tokenizer
 
 Texts = Callable[[], Iterable[Text]]

@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from tfcli.errors import TfcliError
-from tfcli.processes import PIPE, TimeoutExpired, child
+from tfcli.machine import PIPE, TimeoutExpired, child
 from tfcli.tokenization.chat import limit_process
 
 _SECONDS, _BYTES = 5, 1 << 30

@@ -15,15 +15,14 @@ from tokenizers import Regex, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from tfcli import files
-from tfcli.corpora.source import Text, pieces
+from tfcli.corpora import Text, pieces
 from tfcli.errors import BrokenInputError, UsageError, shortened
 from tfcli.files import digest
-from tfcli.inspection.embeddings.record import Word
-from tfcli.records.roles import TokenRoles
-from tfcli.records.tokenization import Encoding
+from tfcli.inspection.embeddings import Word
+from tfcli.records.dataset import Encoding
+from tfcli.records.roles import MASK_NAMES, TokenRoles, find_roles
 from tfcli.tokenization.chat import ChatTemplates, read_chat_templates
 from tfcli.tokenization.labels import TokenStream, are_one_word, labeller, lone_bytes
-from tfcli.tokenization.roles import MASK_NAMES, find_roles
 from tfcli.tokenization.tokenizer_json import (
     copy_backend,
     is_panic,

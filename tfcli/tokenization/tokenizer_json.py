@@ -28,8 +28,8 @@ from tokenizers import Tokenizer as Backend
 
 from tfcli import files
 from tfcli.errors import BrokenInputError, TfcliError, UsageError, shortened
-from tfcli.recipe.data import Algorithm, TokenizerSection
-from tfcli.tokenization.roles import BOS, EOS, MASK, PAD, UNK
+from tfcli.recipe.recipe import Algorithm, TokenizerSection
+from tfcli.records.roles import BOS, EOS, MASK, PAD, UNK
 from tfcli.tokenization.sandbox import try_out
 
 REPLACEMENT = "\ufffd"

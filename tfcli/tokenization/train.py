@@ -19,11 +19,11 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
 from tfcli import machine
-from tfcli.corpora.source import Text, is_blank, pieces
+from tfcli.corpora import Text, is_blank, pieces
 from tfcli.errors import UsageError
-from tfcli.recipe.data import Algorithm, TokenizerSection
-from tfcli.records.tokenization import TokenizerReport
-from tfcli.tokenization.roles import UNK
+from tfcli.recipe.recipe import Algorithm, TokenizerSection
+from tfcli.records.dataset import TokenizerReport
+from tfcli.records.roles import UNK
 from tfcli.tokenization.tokenizer import TextCounts, Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION, REPLACEMENT, SPACE, pipeline, special_tokens
 

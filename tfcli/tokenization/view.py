@@ -15,7 +15,7 @@ from tfcli.draw.colors import has_colors
 from tfcli.draw.numbers import exact, percent, plural, short
 from tfcli.draw.safe import broken, fit, printable, token_label, widest
 from tfcli.draw.tables import Fact, Facts, aligned, dim, heading
-from tfcli.records.tokenization import Encoding, TokenizerComparison, TokenizerQuality, TokenizerReport
+from tfcli.records.dataset import Encoding, TokenizerComparison, TokenizerQuality, TokenizerReport
 
 _PAPERS = ("#1f4e79", "#5b3a72")
 

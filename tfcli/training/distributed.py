@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.errors import TfcliError, UsageError, first_lines
-from tfcli.processes import LAUNCH
+from tfcli.machine import LAUNCH
 from tfcli.recipe.train import TrainSection
 from tfcli.training.objective import TrainingLoss
 

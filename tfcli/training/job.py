@@ -11,23 +11,20 @@ from torch.optim import Optimizer
 
 from tfcli.data.batch import Batch
 from tfcli.data.dataset import PreparedDataset
-from tfcli.data.loader import Batches, build_batches
-from tfcli.data.seq2seq import PairBatches
+from tfcli.data.loader import Batches, PairBatches, build_batches
 from tfcli.errors import BrokenInputError, UsageError
 from tfcli.files import digest, replacing_folder, require_writable, write_text
 from tfcli.machine import choose_threads
 from tfcli.models.build import build_model, meta_model
-from tfcli.models.device import choose_device, synchronize
-from tfcli.models.inference import keep_freed_memory
+from tfcli.models.device import choose_device, keep_freed_memory, synchronize
 from tfcli.models.transformer import Transformer
-from tfcli.recipe.changes import settings_that_decide
-from tfcli.recipe.loading import to_toml
+from tfcli.recipe.loading import settings_that_decide, to_toml
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import BATCH_SIZE, EVALUATE_TOKENS, Device, TrainSection, Windows
 from tfcli.records.dataset import DatasetRecord
 from tfcli.records.roles import TokenRoles
-from tfcli.records.training import SettingChanged
+from tfcli.records.runs import SettingChanged
 from tfcli.runs.checkpoint import Checkpoint, Origin, Progress, last_checkpoint, or_an_older_one
 from tfcli.runs.config import RunConfig, read_config, write_config, write_run_data
 from tfcli.runs.directory import RunDirectory

@@ -23,7 +23,7 @@ from tfcli.evaluation.measure import total_loss
 from tfcli.files import replacing, write_text
 from tfcli.machine import busy_cores
 from tfcli.recipe.loading import to_toml
-from tfcli.records.training import (
+from tfcli.records.runs import (
     CheckpointSaved,
     Evaluated,
     Reason,

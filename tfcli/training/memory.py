@@ -23,7 +23,7 @@ from tfcli.layers.kernels import Operation, fake_tensors
 from tfcli.machine import peak_process_memory, process_memory
 from tfcli.models.build import ARCHITECTURES, meta_model
 from tfcli.models.objective import scores_of_labels
-from tfcli.planning.record import MemoryRecord
+from tfcli.planning import MemoryRecord
 from tfcli.recipe.model import ModelSection
 from tfcli.recipe.recipe import Recipe
 from tfcli.training.objective import MOST_TOKENS, TrainingLoss

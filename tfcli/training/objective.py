@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.layers.linear import for_products
+from tfcli.layers.kernels import for_products
 from tfcli.models.head import Head
 from tfcli.models.objective import labelled_hidden
 from tfcli.models.transformer import Transformer

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from tfcli.errors import UsageError, first_lines
 from tfcli.files import digest, read_json
 from tfcli.recipe.loading import read_toml
-from tfcli.records.training import Evaluated, StepsDone, TrainingStarted
+from tfcli.records.runs import Evaluated, StepsDone, TrainingStarted
 
 PROJECT = "tfcli"
 """Under which project a service keeps the runs."""

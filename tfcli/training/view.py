@@ -13,7 +13,7 @@ from tfcli.draw.curve import Plot, Series
 from tfcli.draw.numbers import duration, exact, percent, plural, short, speed
 from tfcli.draw.safe import printable
 from tfcli.draw.tables import columns
-from tfcli.records.training import (
+from tfcli.records.runs import (
     CheckpointSaved,
     Evaluated,
     SettingChanged,

@@ -16,6 +16,7 @@ from tfcli.verification.check import (
     Finding,
     ModelInputs,
     Skipped,
+    VerifiedRun,
     alike,
     at_most,
     at_text,
@@ -27,7 +28,6 @@ from tfcli.verification.check import (
     proof,
     reading,
 )
-from tfcli.verification.subject import VerifiedRun
 
 
 @proof("fused attention")

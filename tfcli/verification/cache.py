@@ -13,14 +13,16 @@ from torch import Tensor
 
 from tfcli.generation.decoding import prefill
 from tfcli.generation.kv_cache import DecodingCache
-from tfcli.models.inference import prepare_for_inference
+from tfcli.models.device import prepare_for_inference
 from tfcli.models.transformer import AttentionWeights, Decoder, EncoderDecoder, Transformer
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.verification.check import (
     RELATIVE,
+    ROWS,
     Finding,
     ModelInputs,
     Skipped,
+    VerifiedRun,
     alike,
     at_most,
     difference,
@@ -30,7 +32,6 @@ from tfcli.verification.check import (
     ragged,
     reading,
 )
-from tfcli.verification.subject import ROWS, VerifiedRun
 
 CHUNKED = "in chunks"  # read a few tokens at a time, behind those before
 

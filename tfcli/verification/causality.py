@@ -10,6 +10,7 @@ from tfcli.verification.check import (
     Finding,
     ModelInputs,
     Skipped,
+    VerifiedRun,
     alike,
     at_most,
     at_text,
@@ -22,7 +23,6 @@ from tfcli.verification.check import (
     reading,
     unchanged,
 )
-from tfcli.verification.subject import VerifiedRun
 
 
 @proof("future values")

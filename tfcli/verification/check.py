@@ -1,4 +1,4 @@
-"""Checks and their findings.
+"""Checks and their findings; what is checked: a run or a small model, and text for it.
 
 A check is a function that measures something on a subject and returns a `Finding`, or
 yields several of which the worst counts; its name is shown, and its docstring, which is the claim:
@@ -11,23 +11,159 @@ yields several of which the worst counts; its name is shown, and its docstring, 
         ...
         return at_most(different, 0, "tokens")
 
+Made-up documents are random words of the run's own vocabulary, prepared as any corpus is.
+
 Shape legend: B rows, T tokens, S source tokens, D model, Vocab.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from tfcli.corpora import Document, Kind, Pair, Source
+from tfcli.corpora.split import TrainValidationSplit
+from tfcli.data.batch import IGNORED, Batch
+from tfcli.data.cache import prepare
+from tfcli.data.dataset import PreparedDataset, SequencesView
+from tfcli.data.loader import Batches, build_batches
 from tfcli.errors import TfcliError, first_lines
+from tfcli.files import digest
+from tfcli.machine import temporary_folder
 from tfcli.models.transformer import AttentionWeights, EncoderDecoder, Transformer
-from tfcli.verification.record import Check
-from tfcli.verification.subject import VerifiedRun
+from tfcli.recipe.recipe import OriginSection, Recipe
+from tfcli.records.roles import TokenRoles
+from tfcli.runs.load import LoadedRun
+from tfcli.training.job import decide
+from tfcli.verification import Check
+
+ROWS = 3  # texts read side by side
+LONGEST = 512  # tokens of a text at most: attention weights of all layers are kept, and grow with the square
+_LARGEST_EXACT = 1 << 28  # parameters up to which a copy in float64 is made: two gigabytes
+_WORK = 1 << 32  # parameters times tokens of a text: a second or two a pass, of which the checks take about a hundred
+_SINGLE_STEPS = 1 << 32  # parameters times texts read token by token: each step reads every weight
+_ENOUGH = 1 << 14  # tokens taken from a side of the validation text
+
+
+@dataclass(frozen=True)
+class VerifiedRun:
+    """A run to be looked at, with texts of the validation part of its dataset, or `made_up_because` there is none."""
+
+    run: LoadedRun
+    data: PreparedDataset | None = None
+    made_up_because: str = ""
+
+    @cached_property
+    def model(self) -> Transformer:
+        """In evaluation mode; a copy in float64 where it fits: no slip can hide in rounding there."""
+        if self.precision == self.run.model.dtype:
+            return self.run.model
+        with torch.inference_mode(False):  # wherever it is asked for first: gradients are taken of it too
+            return copy.deepcopy(self.run.model).to(self.precision)
+
+    @property
+    def roles(self) -> TokenRoles:
+        """The ids of the special tokens."""
+        return self.run.config.roles
+
+    @property
+    def precision(self) -> torch.dtype:
+        """Of `model`. Apple's GPUs have no float64."""
+        small = self.run.model.num_parameters() <= _LARGEST_EXACT
+        return torch.float64 if small and self.run.device.type != "mps" else torch.float32
+
+    @property
+    def limit(self) -> float:
+        """How far two ways to the same numbers may differ, in parts of the largest of them (see `difference`)."""
+        return 1e-9 if self.precision == torch.float64 else 1e-4
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest texts: the whole context, unless the model is too large for it."""
+        affordable = max(8, _WORK // self.run.model.num_parameters())
+        return min(self.run.config.model.max_seq_len, LONGEST, affordable)
+
+    @property
+    def single_steps(self) -> int:
+        """How many tokens may be read one by one."""
+        return max(8, min(LONGEST, _SINGLE_STEPS // self.run.model.num_parameters()))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Lengths that texts are read at, rising: from one token to the whole context."""
+        return tuple(sorted({1, 2, min(7, self.longest), self.longest}))
+
+    @property
+    def origin(self) -> str:
+        """What is read, in words."""
+        because = f" ({self.made_up_because})" if self.made_up_because else ""
+        what = f"made-up text{because}" if self.data is None else "its own validation text"
+        context = self.run.config.model.max_seq_len
+        far = f", up to {self.longest} tokens of the context's {context}" if self.longest < context else ""
+        rounded = "" if self.precision == torch.float64 else ", in float32"
+        return f"{what}{far}{rounded}"
+
+    @cached_property
+    def ordinary(self) -> NDArray[np.int64]:
+        """The ids of all tokens that are no special ones."""
+        vocabulary = self.run.config.model.vocab_size
+        assert vocabulary is not None
+        return np.setdiff1d(np.arange(min(vocabulary, self.run.tokenizer.vocab_size)), self.roles.ids())
+
+    def ids(self, length: int, rows: int = ROWS) -> Tensor:
+        """Texts, (rows, length), as the model's causal stack (or its only one) reads them."""
+        return self._windows(self._texts, length, rows)
+
+    def sources(self, length: int, rows: int = ROWS) -> Tensor:
+        """Sources of an encoder-decoder, (rows, length), without special tokens."""
+        return self._windows(self._sources, length, rows)
+
+    def texts(self, count: int = 8, tokens: int = 24) -> list[str]:
+        """Some pieces of text, of the side that the model reads prompts of."""
+        stream = self._sources if self.run.architecture == "encoder-decoder" else self._texts
+        return [self.run.tokenizer.decode(row) for row in self._windows(stream, tokens, count).tolist()]
+
+    @cached_property
+    def _texts(self) -> NDArray[np.int64]:
+        if self.data is None:
+            return self._made_up(1)
+        if self.run.architecture == "encoder-decoder":
+            return self._joined(self.data.pairs("validation").target)
+        view = self.data.text("validation")
+        return view.padded(np.array([0]), np.array([min(len(view), _ENOUGH)]), self.roles.pad)[0]
+
+    @cached_property
+    def _sources(self) -> NDArray[np.int64]:
+        if self.data is None:
+            return self._made_up(2)
+        return self._joined(self.data.pairs("validation").source)
+
+    def _made_up(self, seed: int) -> NDArray[np.int64]:
+        return np.random.default_rng(seed).choice(self.ordinary, _ENOUGH)
+
+    def _joined(self, side: SequencesView) -> NDArray[np.int64]:
+        """The sequences of one side, one after the other, without special tokens."""
+        some: list[NDArray[np.int64]] = []
+        while len(some) < len(side) and sum(map(len, some)) < _ENOUGH:
+            some.append(side.sequence(len(some)))
+        joined = np.concatenate(some)
+        kept = joined[~np.isin(joined, self.roles.ids())]
+        return kept if len(kept) else self._made_up(2)
+
+    def _windows(self, stream: NDArray[np.int64], length: int, rows: int) -> Tensor:
+        """Windows spread over a stream, which begins again where it ends."""
+        starts = np.arange(rows) * max(1, len(stream) // rows)
+        places = (starts[:, None] + np.arange(length)) % len(stream)
+        return torch.from_numpy(stream[places]).to(self.run.device)
+
 
 RELATIVE = "of the largest number"  # the unit of `difference`
 
@@ -265,3 +401,72 @@ def embedded(model: Transformer) -> Iterator[dict[str, Tensor]]:
         for side, part in sides.items():
             hooks.callback(part.register_forward_hook(partial(keep, side)).remove)
         yield found
+
+
+_DOCUMENTS = 48
+_LONGEST = 40  # tokens of a document, or of a side of a pair
+
+
+@contextmanager
+def dataset(subject: VerifiedRun) -> Iterator[PreparedDataset]:
+    """The run's own dataset where it is there; else a made-up one, in a folder that goes afterwards."""
+    if subject.data is not None:
+        yield subject.data
+        return
+    with temporary_folder() as folder:
+        path = folder / "dataset"
+        training, validation = (_source(subject, seed) for seed in (1, 2))
+        prepare(TrainValidationSplit(training, "file", 0.5, validation=validation), subject.run.tokenizer, path)
+        yield PreparedDataset.open(path)
+
+
+def require_head(run: LoadedRun) -> None:
+    """Skip a check of a run that predicts nothing."""
+    if run.config.model.head == "none":
+        raise Skipped("the run has no head that predicts tokens")
+
+
+def recipe_of(run: LoadedRun, data: PreparedDataset) -> Recipe:
+    """The run's recipe; of an imported one, the default training of its model where the model is."""
+    if not run.recipe.is_imported:
+        return run.recipe
+    train = replace(run.recipe.train, device=run.device.type)  # type: ignore[arg-type]
+    return decide(replace(run.recipe, origin=OriginSection(), train=train), run.tokenizer, data)
+
+
+def validation_batches(subject: VerifiedRun, data: PreparedDataset, rows: int, longest: int) -> Batches:
+    """Batches of the validation part; where they are windows of a text, of `longest` tokens at most."""
+    recipe = recipe_of(subject.run, data)
+    context = recipe.context
+    if subject.run.architecture != "encoder-decoder":
+        context = min(context, longest)
+    train = replace(recipe.train, context=context, batch_size=rows, batch_tokens=None)
+    return build_batches(replace(recipe, train=train), data, "validation", subject.roles)
+
+
+def unpadded(one: Batch) -> Batch:
+    """A batch of one text without its padding."""
+    length = one.tokens
+    if one.decoder_input_ids is not None and one.padding_mask is not None:
+        length, target = int(one.padding_mask.sum()), int(np.flatnonzero(one.labels != IGNORED).max()) + 1
+        return Batch(
+            one.input_ids[:, :length],
+            one.labels[:, :target],
+            one.padding_mask[:, :length],
+            one.decoder_input_ids[:, :target],
+        )
+    return Batch(one.input_ids[:, :length], one.labels[:, :length])
+
+
+def _source(subject: VerifiedRun, seed: int) -> Source:
+    pairs = subject.run.architecture == "encoder-decoder"
+    kind: Kind = "pairs" if pairs else "text"
+    draw = np.random.default_rng(seed)
+    longest = max(2, min(_LONGEST, subject.run.config.model.max_seq_len // 2 - 2))
+
+    def text() -> str:
+        ids = draw.choice(subject.ordinary, int(draw.integers(2, longest + 1)))
+        return subject.run.tokenizer.decode(ids) or "a"
+
+    documents: list[Document] = [Pair(text(), text()) if pairs else text() for _ in range(_DOCUMENTS)]
+    return Source(("made-up text",), kind, lambda: iter(documents), lambda: digest("made up", seed))

@@ -18,24 +18,31 @@ from tfcli.data.dataset import PreparedDataset
 from tfcli.data.loader import Batches, build_batches
 from tfcli.errors import TfcliError, UsageError
 from tfcli.files import read_json, write_text
+from tfcli.machine import temporary_folder
 from tfcli.models.build import ARCHITECTURES
 from tfcli.models.device import choose_device
-from tfcli.processes import temporary_folder
 from tfcli.recipe.loading import to_toml
 from tfcli.recipe.recipe import Recipe
 from tfcli.recipe.train import TrainSection
 from tfcli.runs.checkpoint import open_checkpoint
-from tfcli.runs.config import read_run_data, write_config
+from tfcli.runs.config import read_header, read_run_data, write_config
 from tfcli.runs.directory import RunDirectory
-from tfcli.runs.header import read_header
 from tfcli.runs.load import LoadedRun, load_run, read_run
 from tfcli.runs.weights import ABOUT, load_tensors, model_tensors, save_tensors
 from tfcli.training.checkpoint import random_states
 from tfcli.training.job import TrainingJob, resume, start
 from tfcli.training.loop import train
-from tfcli.verification.check import Finding, Skipped, at_most, proof, same_bits
-from tfcli.verification.material import dataset, recipe_of, require_head
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.check import (
+    Finding,
+    Skipped,
+    VerifiedRun,
+    at_most,
+    dataset,
+    proof,
+    recipe_of,
+    require_head,
+    same_bits,
+)
 
 _STEPS, _FEWEST = 4, 2  # taken in one go, and in two halves; the fewest of a large model
 _SMALL = 1 << 24  # parameters up to which all steps are taken

@@ -8,8 +8,8 @@ from tfcli.console.terminal import Terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tfcli.verification.record import Check, Verification
-    from tfcli.verification.subject import VerifiedRun
+    from tfcli.verification import Check, Verification
+    from tfcli.verification.check import VerifiedRun
 
 
 _SMALL = 1 << 20  # parameters up to which one thread is faster than several, which then wait for each other
@@ -53,7 +53,7 @@ def _subject(terminal: Terminal, run: "Path", checkpoint: str, device: str) -> "
     """The run, and its dataset where it can be had."""
     from tfcli.errors import TfcliError
     from tfcli.pipeline.datasets import dataset_of_run
-    from tfcli.verification.subject import VerifiedRun
+    from tfcli.verification.check import VerifiedRun
 
     with terminal.progress() as say:
         say("loading")

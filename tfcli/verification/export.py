@@ -14,9 +14,8 @@ import torch
 
 from tfcli.errors import UsageError
 from tfcli.interop.exporting import export_run
-from tfcli.processes import temporary_folder
-from tfcli.verification.check import RELATIVE, Finding, Skipped, at_most, difference, proof, worst
-from tfcli.verification.subject import VerifiedRun
+from tfcli.machine import temporary_folder
+from tfcli.verification.check import RELATIVE, Finding, Skipped, VerifiedRun, at_most, difference, proof, worst
 
 _LENGTH = 48  # tokens of a text
 _LIMIT = 2e-5  # in parts of the largest logit: both compute in float32, in another order

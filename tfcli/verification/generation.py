@@ -9,11 +9,10 @@ from tfcli.generation.beam_search import continuations, prompt_beams
 from tfcli.generation.decoding import Continuation
 from tfcli.generation.generate import generate, stream
 from tfcli.models.transformer import Decoder
-from tfcli.recipe.generate import GenerateSection
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import Filled, Generated
 from tfcli.verification.cache import require_generation
-from tfcli.verification.check import Finding, ModelInputs, Skipped, alike, at_most, predict, proof, ragged
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.check import Finding, ModelInputs, Skipped, VerifiedRun, alike, at_most, predict, proof, ragged
 
 _NEW_TOKENS = 16
 _BEAM = 3

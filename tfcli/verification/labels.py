@@ -8,15 +8,25 @@ import torch
 from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
-from tfcli.data.causal_lm import CausalBatches
 from tfcli.data.dataset import PairsView, PreparedDataset
-from tfcli.data.loader import Batches
-from tfcli.data.masked_lm import MaskedBatches
-from tfcli.data.seq2seq import PairBatches
+from tfcli.data.loader import Batches, CausalBatches, MaskedBatches, PairBatches
 from tfcli.evaluation.measure import Totals, total_loss
-from tfcli.verification.check import RELATIVE, Finding, ModelInputs, Skipped, at_most, predict, proof
-from tfcli.verification.material import dataset, recipe_of, require_head, unpadded, validation_batches
-from tfcli.verification.subject import ROWS, VerifiedRun
+from tfcli.verification.check import (
+    RELATIVE,
+    ROWS,
+    Finding,
+    ModelInputs,
+    Skipped,
+    VerifiedRun,
+    at_most,
+    dataset,
+    predict,
+    proof,
+    recipe_of,
+    require_head,
+    unpadded,
+    validation_batches,
+)
 
 _BATCHES = 8
 _ROUNDING = 1e-5  # of a loss: probabilities are summed up in float32

@@ -8,8 +8,7 @@ from tokenizers import Tokenizer as Backend
 
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.tokenizer_json import copy_backend
-from tfcli.verification.check import Finding, at_most, proof
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification.check import Finding, VerifiedRun, at_most, proof
 
 ZWJ, SKIN = "\u200d", "\U0001f3fd"
 

@@ -14,13 +14,24 @@ import torch
 from torch import Tensor
 
 from tfcli.errors import UsageError
-from tfcli.models.inference import prepare_for_inference
+from tfcli.models.device import prepare_for_inference
 from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import WeightPrecision
-from tfcli.verification import attention, cache, causality, checkpoint, export, generation, labels, tokenizer
-from tfcli.verification.check import Proof, difference, predict, reading
-from tfcli.verification.record import Check, OwnFigure, OwnPrecision, Verification
-from tfcli.verification.subject import VerifiedRun
+from tfcli.verification import (
+    Check,
+    OwnFigure,
+    OwnPrecision,
+    Verification,
+    attention,
+    cache,
+    causality,
+    checkpoint,
+    export,
+    generation,
+    labels,
+    tokenizer,
+)
+from tfcli.verification.check import Proof, VerifiedRun, difference, predict, reading
 
 # fmt: off
 OF_MODELS: tuple[Proof, ...] = (

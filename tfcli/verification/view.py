@@ -11,7 +11,7 @@ from rich.text import Text
 from tfcli.draw import View
 from tfcli.draw.numbers import duration
 from tfcli.draw.safe import printable
-from tfcli.verification.record import Check, Status, Verification
+from tfcli.verification import Check, Status, Verification
 
 _MARKS: dict[Status, tuple[str, str, str]] = {
     "passed": ("✓", "ok", "bold green"),

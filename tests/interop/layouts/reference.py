@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families.layout import CheckpointFamily
 from tfcli.interop.tensors import canonical_names, checkpoint_of_parameters, parameters_of_checkpoint, settled_section
 from tfcli.models.build import build_model

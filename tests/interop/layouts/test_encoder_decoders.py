@@ -10,7 +10,7 @@ from tests.support.checkpoints import save_checkpoint
 from tfcli.errors import UsageError
 from tfcli.interop.exporting import export_run
 from tfcli.interop.importing import import_run
-from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.layers.positions import sinusoidal_encoding
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import load_run
 

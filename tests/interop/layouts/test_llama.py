@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from tests.support.checkpoints import save_checkpoint
 from tfcli.generation.kv_cache import DecodingCache
-from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.exporting import export_run
 from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariantError
 from tfcli.interop.families.llama import LLAMA

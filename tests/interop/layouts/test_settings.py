@@ -8,7 +8,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 
 from tfcli.errors import UsageError
-from tfcli.interop.config import WITHOUT_EFFECT, CheckpointConfig
+from tfcli.interop.checkpoint import WITHOUT_EFFECT, CheckpointConfig
 from tfcli.recipe.model import ModelSection
 
 from . import comparison, reference

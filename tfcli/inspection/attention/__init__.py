@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from tfcli.inspection.embeddings.record import Word
+from tfcli.inspection.embeddings import Word
 from tfcli.records.generation import Candidate
 
 if TYPE_CHECKING:

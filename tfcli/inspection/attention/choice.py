@@ -15,10 +15,10 @@ from tfcli.errors import UsageError, shortened
 from tfcli.inspection.attention import AttentionEdge, AttentionEdges, AttentionKind, AttentionRecord
 from tfcli.inspection.words import attention_in_words
 from tfcli.records.arrays import frozen
-from tfcli.tokenization.roles import MASK_NAMES
+from tfcli.records.roles import MASK_NAMES
 
 if TYPE_CHECKING:
-    from tfcli.inspection.reading import Inputs
+    from tfcli.inspection.passes import Inputs
     from tfcli.runs.load import LoadedRun
 
 
@@ -305,7 +305,7 @@ class AttentionChoice:
 
     def read(self, run: "LoadedRun", text: str) -> "Inputs":
         """How a run reads a text: with the target that is given, or the one that the beam search finds."""
-        from tfcli.inspection.reading import read_text
+        from tfcli.inspection.passes import read_text
 
         return read_text(run, text, self.target, beam=self.beam, max_new_tokens=self.max_new_tokens)
 

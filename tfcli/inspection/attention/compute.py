@@ -22,9 +22,17 @@ from tfcli.inspection.attention import (
 )
 from tfcli.inspection.attention.choice import AttentionChoice, focused, head_place, require_head, strongest_edges
 from tfcli.inspection.heads.statistics import entropy
-from tfcli.inspection.passes import ModelPass, record_model
+from tfcli.inspection.passes import (
+    Inputs,
+    ModelPass,
+    chosen_kinds,
+    key_ids,
+    query_ids,
+    read_text,
+    record_model,
+    require_room,
+)
 from tfcli.inspection.predictions.compute import candidates_at
-from tfcli.inspection.reading import Inputs, chosen_kinds, key_ids, query_ids, read_text, require_room
 from tfcli.inspection.words import attention_in_words
 from tfcli.recipe.model import ModelSection
 from tfcli.records.arrays import frozen

@@ -27,7 +27,10 @@ from tfcli.inspection.attention.matrix_view import (
     HABITS,
     KIND_NAMES,
     SIDES,
+    AttentionOverview,
     Matrix,
+    Scale,
+    Thumbnails,
     difference_matrix,
     labels,
     look_at,
@@ -38,7 +41,6 @@ from tfcli.inspection.attention.matrix_view import (
     weights_matrix,
 )
 from tfcli.inspection.attention.page_view import attention_html, attention_svg, matrices_svg
-from tfcli.inspection.attention.thumbnails_view import AttentionOverview, Scale, Thumbnails
 from tfcli.inspection.predictions.view import candidate_bars
 from tfcli.records.generation import Candidate
 

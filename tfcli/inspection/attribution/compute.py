@@ -16,9 +16,9 @@ from tfcli.inspection.attribution import Attribution, Contribution, Part, PartKi
 from tfcli.inspection.embeddings.compute import token_of
 from tfcli.inspection.passes import AttentionPass, LayerPass, ModelPass, record_model
 from tfcli.inspection.predictions.compute import ask, named
+from tfcli.layers.attention import Span
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.layer import Residual, TransformerLayer
-from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.norms import LayerNorm, RMSNorm
 from tfcli.models.head import Head, TransformHead

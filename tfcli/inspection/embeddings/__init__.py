@@ -1,1 +1,164 @@
-"""Embeddings: the vectors of tokens and of whole texts."""
+"""Embeddings as records: the ids of a text with their vectors, nearest neighbours, and vectors of whole texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+TokenRole = Literal["text", "special", "unknown"]
+"""A part of the text; a token that no text holds, put around it or in it; the one for what is not known."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a text and the places of its pieces among the tokens; "sign": punctuation or white space alone.
+
+    A mask stands for a word, and is one.
+    """
+
+    text: str
+    places: tuple[int, ...]
+    kind: Literal["word", "sign", "special"] = "word"
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """One token at its position, from 0.
+
+    `first` and `end` are the characters of the text that it stands for, from and up to, None where it stands for none
+    or a mask is among the tokens; `bytes` counts those of its text, 0 of a special token. `norm` is the length of its
+    row of E, scaled as the model scales it; `position_norm` that of the vector its position adds, None where positions
+    act elsewhere.
+    """
+
+    position: int
+    token_id: int
+    token: str
+    role: TokenRole
+    first: int | None
+    end: int | None
+    bytes: int
+    norm: float
+    position_norm: float | None
+    pieces: int = 1
+    """Of a word whose tokens are merged, how many there are."""
+
+
+@dataclass(frozen=True)
+class TokensRecord:
+    """A text and its tokens. `words` is what stands between white space; `context` how many tokens the model can
+    read; `scale` what it multiplies rows of E with."""
+
+    run: str
+    algorithm: str
+    vocab_size: int
+    d_model: int
+    scale: float
+    context: int
+    text: str
+    characters: int
+    bytes: int
+    words: int
+    tokens: tuple[TokenRow, ...]
+
+    @property
+    def of_text(self) -> int:
+        """Tokens without the special ones."""
+        return sum(row.pieces for row in self.tokens if row.role != "special")
+
+    @property
+    def read(self) -> int:
+        """Tokens that the model reads."""
+        return sum(row.pieces for row in self.tokens)
+
+    @property
+    def fertility(self) -> float | None:
+        """Tokens a word (Rust et al. 2021); None without a word."""
+        return self.of_text / self.words if self.words else None
+
+    @property
+    def bytes_per_token(self) -> float | None:
+        """How much text a token carries; None without a token."""
+        return self.bytes / self.of_text if self.of_text else None
+
+
+MatrixSide = Literal["input", "output"]
+"""The matrix that token ids pick rows of, or the head's; the same one where they are tied."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A token, the cosine of its vector with the asked one's, and its length."""
+
+    token: str
+    token_id: int
+    cosine: float
+    norm: float
+
+
+@dataclass(frozen=True)
+class TokenNeighbours:
+    """A token with those nearest to it, the nearest first."""
+
+    token: str
+    token_id: int
+    norm: float
+    neighbours: tuple[Neighbour, ...]
+
+
+@dataclass(frozen=True)
+class NeighboursRecord:
+    """Nearest tokens by cosine among the `vocabulary` tokens that text is made of, special ones left out.
+
+    `mean_cosine` is the mean over all pairs of different tokens, 0 where vectors point everywhere alike (Ethayarajh
+    2019, section 4.1); `mean_norm` the mean length.
+    """
+
+    run: str
+    matrix: MatrixSide
+    tied: bool
+    d_model: int
+    vocabulary: int
+    mean_cosine: float
+    mean_norm: float
+    tokens: tuple[TokenNeighbours, ...]
+
+
+Pool = Literal["mean", "first", "last"]
+"""What stands for a text: the mean over its tokens, special ones among them and padding not; or one of them."""
+
+
+@dataclass(frozen=True)
+class EmbeddingsRecord:
+    """A vector a text, not normalised. `layer` is the one whose output was pooled; None: the last, behind its norm.
+
+    Shape:
+        vectors: (N, D)
+        tokens: (N,), how many each text was read as
+    """
+
+    run: str
+    architecture: str
+    pool: Pool
+    layer: int | None
+    texts: tuple[str, ...]
+    tokens: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+    def cosines(self) -> NDArray[np.float32]:
+        """How alike texts are: u·v / ‖u‖‖v‖.
+
+        Shape:
+            returns: (N, N)
+        """
+        import numpy as np
+
+        lengths = np.linalg.norm(self.vectors, axis=1, keepdims=True)
+        unit = self.vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+        found: NDArray[np.float32] = unit @ unit.T
+        return found

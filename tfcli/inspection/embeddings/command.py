@@ -25,7 +25,7 @@ from tfcli.console.terminal import Terminal
 from tfcli.outputs import require_output, writing
 
 if TYPE_CHECKING:
-    from tfcli.inspection.embeddings.record import EmbeddingsRecord
+    from tfcli.inspection.embeddings import EmbeddingsRecord
 
 
 @command
@@ -123,7 +123,7 @@ def embed(
     from tfcli.inspection.embeddings.compute import embed as compute
     from tfcli.inspection.embeddings.compute import joined
     from tfcli.inspection.embeddings.view import EmbeddingsView, embedding_lines, embeddings_table
-    from tfcli.inspection.reading import text_ids
+    from tfcli.inspection.passes import text_ids
 
     Outputs(csv=csv, json=json)
     if npz is not None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tfcli.errors import UsageError, shortened
 from tfcli.generation.decoding import padded
 from tfcli.inspection.attention.choice import require_place
-from tfcli.inspection.embeddings.record import (
+from tfcli.inspection.embeddings import (
     EmbeddingsRecord,
     MatrixSide,
     Neighbour,
@@ -26,15 +26,14 @@ from tfcli.inspection.embeddings.record import (
     TokenRow,
     TokensRecord,
 )
-from tfcli.inspection.reading import text_ids, tower
+from tfcli.inspection.passes import text_ids, tower
 from tfcli.inspection.words import tokens_in_words
+from tfcli.layers.attention import Span
 from tfcli.layers.embedding import TokenEmbedding
-from tfcli.layers.masks import Span
 from tfcli.models.head import require_head
 from tfcli.models.transformer import EncoderDecoder, Stack
 from tfcli.records.arrays import frozen
-from tfcli.runs.foreign import remark_if_foreign
-from tfcli.runs.load import LoadedRun
+from tfcli.runs.load import LoadedRun, remark_if_foreign
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION
 

@@ -19,13 +19,7 @@ from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
 from tfcli.draw.numbers import exact, plural
 from tfcli.draw.safe import fit, printable, shortened, token_label, widest
 from tfcli.draw.tables import CsvTable, Fact, Facts, bar, columns, dim, heading, to_json
-from tfcli.inspection.embeddings.record import (
-    EmbeddingsRecord,
-    NeighboursRecord,
-    TokenNeighbours,
-    TokenRow,
-    TokensRecord,
-)
+from tfcli.inspection.embeddings import EmbeddingsRecord, NeighboursRecord, TokenNeighbours, TokenRow, TokensRecord
 
 _PAPERS = ("#1f4e79", "#5b3a72")
 _SPECIAL, _UNKNOWN = "#4d4d4d", "#a11d1d"

@@ -61,7 +61,7 @@ def equivariance(
         order_table,
         perturbation_table,
     )
-    from tfcli.inspection.reading import text_ids
+    from tfcli.inspection.passes import text_ids
     from tfcli.models.device import choose_device
 
     given = [read_text(text) for text in texts or [_TEXT]]

@@ -22,10 +22,10 @@ from tfcli.inspection.equivariance import (
     PerturbationRecord,
     Variant,
 )
-from tfcli.inspection.reading import Tower, tower
+from tfcli.inspection.passes import Tower, tower
+from tfcli.layers.attention import Span
 from tfcli.layers.embedding import TokenEmbedding
 from tfcli.layers.layer import TransformerLayer
-from tfcli.layers.masks import Span
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.layers.norms import LayerNorm, RMSNorm
 from tfcli.layers.positions import AlibiPositions, QueryKeyPositions, RotaryPositions

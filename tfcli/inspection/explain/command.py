@@ -223,7 +223,7 @@ def masking(
       tfcli explain masking "Lucas will travel" --notation bishop
       tfcli explain masking "Tom swam" --run runs/decoder-1
     """
-    from tfcli.inspection.explain.masking import explain_lecture_masking, explain_masking
+    from tfcli.inspection.explain.attention import explain_lecture_masking, explain_masking
 
     if text is None and run is None:
         option = first_option(of_toy) or (None if head is None else "--head") or first_option(of_layer)

@@ -18,11 +18,11 @@ from tfcli.generation.decoding import Continuation, DecodingStages, DecodingStat
 from tfcli.generation.generate import Labels, PromptBatch, beam_tree, settled
 from tfcli.generation.sampling import FILTERS
 from tfcli.inspection.explain import DecodedPath, DecodingCandidate, DecodingRecord, DecodingStep
-from tfcli.inspection.reading import Inputs, require_room
+from tfcli.inspection.passes import Inputs, require_room
 from tfcli.models.head import require_head
 from tfcli.models.transformer import Decoder, EncoderDecoder
-from tfcli.recipe.generate import GenerateSection
 from tfcli.recipe.loading import generation_settings
+from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import BeamNode, Generated
 from tfcli.records.roles import TokenRoles
 from tfcli.runs.load import LoadedRun

@@ -9,10 +9,9 @@ from torch.nn import functional as F
 
 from tfcli.inspection.equivariance.compute import across_tokens
 from tfcli.inspection.explain import Explanation, Matrix, Measure, NotationName, ShapeTrace, Step, TensorShape
-from tfcli.inspection.explain.notation import VECTORS, Axis, Notation, lectures, notation
 from tfcli.inspection.explain.positions import entrance
 from tfcli.inspection.explain.scoring import QUANTITIES, joined_axis, score_formula, transposed
-from tfcli.inspection.explain.subject import Subject
+from tfcli.inspection.explain.subject import VECTORS, Axis, Notation, Subject, lectures, notation
 from tfcli.layers.layer import Residual
 from tfcli.layers.norms import LayerNorm, RMSNorm
 

@@ -10,15 +10,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tfcli.inspection.explain import Explanation, Measure, NotationName, PositionExplanation, Spelling, Step
-from tfcli.inspection.explain.notation import Notation, lectures, notation, numbered
-from tfcli.inspection.explain.subject import Subject, toy_words
-from tfcli.inspection.passes import record_attention
-from tfcli.inspection.positions.shift import fitted
-from tfcli.inspection.reading import text_ids, tower
-from tfcli.layers.masks import Span
+from tfcli.inspection.explain.subject import Notation, Subject, lectures, notation, numbered, toy_words
+from tfcli.inspection.passes import record_attention, text_ids, tower
+from tfcli.inspection.positions.compute import fitted
+from tfcli.layers.attention import Span
 from tfcli.layers.multi_head import MultiHeadAttention
-from tfcli.layers.positions import PositionSignal
-from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.layers.positions import PositionSignal, sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 from tfcli.runs.load import LoadedRun
 

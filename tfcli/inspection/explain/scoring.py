@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tfcli.inspection.explain import Matrix, MatrixKind, Step
-from tfcli.inspection.explain.notation import PAIRS, Axes, Axis, Notation, numbered
-from tfcli.inspection.explain.subject import Subject
+from tfcli.inspection.explain.subject import PAIRS, Axes, Axis, Notation, Subject, numbered
 from tfcli.layers.attention import dot_scores
 
 QUANTITIES = ("query", "key", "value")

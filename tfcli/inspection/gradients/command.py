@@ -37,7 +37,7 @@ def gradients(
     """
     from tfcli.inspection.gradients.compute import initial_gradients, run_gradients
     from tfcli.inspection.gradients.view import GradientsView, gradients_table
-    from tfcli.inspection.reading import read_text
+    from tfcli.inspection.passes import read_text
     from tfcli.runs.load import load_run
 
     if run is None:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.errors import UsageError
 from tfcli.inspection.gradients import GradientProfile, GradientsRecord, StackGradients
-from tfcli.inspection.reading import Inputs
+from tfcli.inspection.passes import Inputs
 from tfcli.layers.layer import Residual, TransformerLayer
 from tfcli.models.build import build_model, meta_model
 from tfcli.models.head import require_head

@@ -21,7 +21,7 @@ from tfcli.console.options import (
 from tfcli.console.terminal import Terminal
 
 if TYPE_CHECKING:
-    from tfcli.inspection.heads.material import Material
+    from tfcli.inspection.heads.find import Material
     from tfcli.runs.load import LoadedRun
 
 
@@ -92,10 +92,10 @@ def heads(
     """
     from tfcli.console.stdin import read_text
     from tfcli.errors import UsageError
-    from tfcli.inspection.heads.material import given
+    from tfcli.inspection.heads.find import given
     from tfcli.inspection.heads.roles import heads as compute
     from tfcli.inspection.heads.view import SORT_KEYS, HeadsExplained, HeadsView, commands, heads_table
-    from tfcli.inspection.reading import chosen_kinds
+    from tfcli.inspection.passes import chosen_kinds
 
     if sort not in SORT_KEYS:
         raise UsageError(f"--sort {sort!r} is not one of {', '.join(SORT_KEYS)}", "choose one of them")
@@ -160,7 +160,7 @@ def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Ma
     """Of the sources that are named, else of the run's own validation text, else of the built-in one."""
     from tfcli.corpora.open import DEFAULT
     from tfcli.errors import UsageError
-    from tfcli.inspection.heads.material import sampled
+    from tfcli.inspection.heads.find import sampled
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, kind_of
 
     few = None

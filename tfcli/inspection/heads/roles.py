@@ -23,11 +23,9 @@ from tfcli.evaluation.bootstrap import FEWEST_UNITS, resampled
 from tfcli.inspection.attention import AttentionKind
 from tfcli.inspection.heads import NO_ROLE, Head, HeadExample, HeadsRecord, HeadStatistics, RoleShare
 from tfcli.inspection.heads import statistics as measure
-from tfcli.inspection.heads.find import require_bank_sentences, require_translator
-from tfcli.inspection.heads.material import Material, Surface, surface
+from tfcli.inspection.heads.find import Material, Surface, require_bank_sentences, require_translator, surface
 from tfcli.inspection.heads.statistics import Copies, PerHead, copies, covered, cross_places, spelled
-from tfcli.inspection.passes import AttentionPass, ModelPass, record_model
-from tfcli.inspection.reading import Inputs, chosen_kinds, key_ids, query_ids
+from tfcli.inspection.passes import AttentionPass, Inputs, ModelPass, chosen_kinds, key_ids, query_ids, record_model
 from tfcli.runs.load import LoadedRun
 
 _FARTHEST = 8  # of the single offsets that are looked at

@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from tfcli.inspection.attention import AttentionKind
-from tfcli.inspection.passes import record_model
-from tfcli.inspection.reading import KINDS, Inputs, framed
+from tfcli.inspection.passes import KINDS, Inputs, framed, record_model
 from tfcli.runs.load import LoadedRun
 from tfcli.tokenization.tokenizer import Tokenizer
 

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from tfcli.inspection.model import Block, BlockKind, Matrix, ModelRecord, ParameterGroup, StackRecord, Sublayer
 from tfcli.layers.embedding import TokenEmbedding
-from tfcli.layers.feed_forward import FeedForward
-from tfcli.layers.layer import Residual, TransformerLayer
+from tfcli.layers.layer import FeedForward, Residual, TransformerLayer
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.build import meta_model
 from tfcli.models.head import Head, TransformHead

@@ -85,15 +85,18 @@ def positions(
 
     from tfcli.draw.tables import comparison_json, positions_json
     from tfcli.inspection.positions.comparison import compared, sized_formula
-    from tfcli.inspection.positions.requirements_view import (
+    from tfcli.inspection.positions.compute import shift as compute
+    from tfcli.inspection.positions.view import (
+        ROWS,
+        BeyondContextView,
         PositionComparisonView,
+        PositionsView,
         RequirementsView,
         ShiftView,
+        positions_csv,
         requirements_table,
         shift_table,
     )
-    from tfcli.inspection.positions.shift import shift as compute
-    from tfcli.inspection.positions.view import ROWS, BeyondContextView, PositionsView, positions_csv
 
     if base is not None and not 1 < base < inf:
         raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
@@ -147,7 +150,7 @@ def _of_run(
 ) -> "tuple[Described, BeyondContext | None]":
     """A run's positions, and with `loss` its loss on its own validation text, within its context and beyond."""
     from tfcli.inspection.positions.comparison import of_run
-    from tfcli.inspection.positions.shift import beyond_context, require_decoder
+    from tfcli.inspection.positions.compute import beyond_context, require_decoder
     from tfcli.pipeline.datasets import dataset_of_run
     from tfcli.runs.load import load_run
 

@@ -18,10 +18,9 @@ from tfcli.inspection.positions import (
     PositionsRecord,
     Requirement,
 )
-from tfcli.inspection.positions.compute import Side, positions_table, relative_weight, run_positions, stack_name
-from tfcli.inspection.positions.shift import fitted
+from tfcli.inspection.positions.compute import Side, fitted, positions_table, relative_weight, run_positions, stack_name
 from tfcli.layers.alibi import alibi_bias, alibi_slopes
-from tfcli.layers.masks import Span
+from tfcli.layers.attention import Span
 from tfcli.layers.positions import AttentionPositions
 from tfcli.layers.rotary import rotate, rotation
 from tfcli.models.build import build_model

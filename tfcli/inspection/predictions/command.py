@@ -1,4 +1,4 @@
-"""``tfcli inspect predictions``: what a model expects at every position."""
+"""``tfcli inspect predictions``, ``inspect lens`` and ``inspect losses``."""
 
 from typing import Annotated
 
@@ -40,3 +40,67 @@ def predictions(
     text = read_text(text)
     record = compute(weights.load(run), text, target, position=position, top_k=top_k, words=words)
     present(terminal, outputs, PredictionsView(record), record, predictions_table)
+
+
+@command
+def lens(
+    terminal: Terminal,
+    outputs: Outputs,
+    run: Run,
+    text: Text,
+    *,
+    target: Target = None,
+    position: Position = None,
+    top_k: Annotated[int, typer.Option(min=1, help="Candidates to show of each layer at one position.")] = 3,
+    words: Words = False,
+    weights: Weights,
+) -> None:
+    """Show what a model would predict if it stopped after each layer.
+
+    The logit lens: the residual stream after every layer goes through the last
+    norm and the head. A table of layers and positions, then one position's
+    likeliest tokens layer by layer.
+
+    Examples:
+
+      tfcli inspect lens runs/decoder-1 "Tom swam to the"
+      tfcli inspect lens runs/encoder-1 "Tom <mask>am" --position 2
+      tfcli inspect lens runs/pt-en-1 "o gato" --target "the cat" --csv
+    """
+    from tfcli.inspection.predictions.compute import lens as compute
+    from tfcli.inspection.predictions.view import LensView, lens_table
+
+    text = read_text(text)
+    record = compute(weights.load(run), text, target, position=position, top_k=top_k, words=words)
+    present(terminal, outputs, LensView(record), record, lens_table)
+
+
+@command
+def losses(
+    terminal: Terminal,
+    outputs: Outputs,
+    run: Run,
+    text: Text,
+    *,
+    target: Target = None,
+    words: Words = False,
+    weights: Weights,
+) -> None:
+    """Show a text with the loss of each token.
+
+    The text counts as a whole document, the end of it included, and the mean is
+    the loss that evaluate gives it. An encoder masks each token alone. A text
+    longer than the context is read in windows.
+
+    Examples:
+
+      tfcli inspect losses runs/decoder-1 "Tom swam to the bank."
+      tfcli inspect losses runs/encoder-1 "Tom swam" --json
+      tfcli inspect losses runs/pt-en-1 "o gato" --target "the cat"
+    """
+    from tfcli.inspection.predictions.compute import losses as compute
+    from tfcli.inspection.predictions.view import LossesView, losses_table
+
+    text = read_text(text)
+    record = compute(weights.load(run), text, target, words=words)
+    present(terminal, outputs, LossesView(record), record, losses_table)

@@ -1,18 +1,23 @@
-"""Predictions: every position as a row, and one with its candidates as bars."""
+"""Predictions as rows and bars, the logit lens as a table of layers, losses as colours of a text."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 
 from tfcli.draw import View
-from tfcli.draw.numbers import percent, percent_in_four, short
-from tfcli.draw.safe import fit, token_label, widest
-from tfcli.draw.tables import CsvTable, bar, dim, heading
-from tfcli.inspection.predictions import Prediction, Predictions
+from tfcli.draw.colors import WEIGHTS, Brush, brush_for, levels
+from tfcli.draw.heatmap import labelled_row, scale_bar
+from tfcli.draw.numbers import percent, percent_in_four, plural, short
+from tfcli.draw.safe import broken, fit, printable, token_label, widest
+from tfcli.draw.tables import CsvTable, Fact, Facts, bar, dim, heading
+from tfcli.inspection.predictions import Lens, Losses, Prediction, Predictions, ScoredToken
 from tfcli.records.generation import Candidate, Option
 
 _LEAST_LABEL, _MOST_LABEL = 6, 16
@@ -139,5 +144,200 @@ def predictions_table(record: Predictions) -> CsvTable:
         (one.position, one.read, one.answer, one.rank, one.probability, one.entropy, two.token, two.probability)
         for one in record.predictions
         for two in one.candidates
+    )
+    return CsvTable(names, rows)
+
+
+_GUTTER = 11
+_LEAST_CELL, _MOST_CELL = 4, 10
+_DIM, _BOLD = Style(dim=True), Style(bold=True)
+
+
+class LensView(View[Lens]):
+    """The likeliest token of every layer at every position, its probability as colour; as many positions side by side
+    as fit, the others below."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record, brush = self.record, brush_for(console, WEIGHTS)
+        what = "next token" if record.kind == "next" else "token that belongs there"
+        yield from heading(
+            f"Logit lens · the {what}, if the model stopped after each layer",
+            "softmax(head(last norm(x))) of the residual stream x; the last row is the prediction",
+        )
+        yield Segment.line()
+        cell = _cell_width(record, brush)
+        fitting = max(1, (options.max_width - _GUTTER) // cell)
+        for first in range(0, len(record.tokens), fitting):
+            yield from _block(record, brush, cell, range(first, min(first + fitting, len(record.tokens))))
+            yield Segment.line()
+        yield Segment(" " * _GUTTER)
+        yield from scale_bar("0", "1", brush)
+        yield Segment("  p of the likeliest token\n", _DIM)
+        early = sum(depth < len(record.top) - 1 for depth in record.settled)
+        positions = plural(len(record.tokens), "position")
+        yield from dim(f"At {early} of {positions} the prediction stands before the last layer.")
+        yield from _by_layer(record, options)
+
+
+def _cell_width(record: Lens, brush: Brush) -> int:
+    """Room for nine in ten labels; a blank, or a shade, stands behind each."""
+    tokens = (*record.tokens, *(token for row in record.top for token in row))
+    widths = sorted(cell_len(token_label(token)) for token in tokens)
+    wanted = widths[len(widths) * 9 // 10] + (1 if brush.in_color else 2)
+    return max(_LEAST_CELL, min(_MOST_CELL, wanted))
+
+
+def _block(record: Lens, brush: Brush, cell: int, columns: range) -> Iterator[Segment]:
+    yield from _words("position", [str(column) for column in columns], cell, _DIM)
+    yield from _words("read", [token_label(record.tokens[column]) for column in columns], cell, _BOLD)
+    for depth, row in enumerate(record.top):
+        grid = levels(record.probabilities[depth], 0.0, 1.0).tolist()
+        painted = [grid[column] for column in columns]
+        texts = [token_label(row[column]) for column in columns]
+        if not brush.in_color:
+            texts = [fit(text, cell - 2) + brush.glyph(level) for text, level in zip(texts, painted, strict=True)]
+        name, widths = f"{layer_name(depth):>{_GUTTER - 1}} ", [cell] * len(texts)
+        yield from labelled_row(name, texts, painted, widths, brush, align="left", behind=1)
+        yield Segment.line()
+    answers = [record.answers[column] for column in columns]
+    if record.kind == "next":
+        shown = ["?" if answer is None else token_label(answer) for answer in answers]
+        yield from _words("true next", shown, cell, _DIM)
+    settled = [record.settled[column] for column in columns]
+    yield from _words("stays from", ["emb" if depth == 0 else str(depth - 1) for depth in settled], cell, _DIM)
+
+
+def _words(name: str, words: list[str], cell: int, style: Style) -> Iterator[Segment]:
+    line = "".join(fit(word, cell - 1) + " " for word in words)
+    yield Segment(f"{name:>{_GUTTER - 1}} ", _DIM)
+    yield Segment(line.rstrip() + "\n", style)
+
+
+def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
+    position = record.position
+    final, read = token_label(record.top[-1][position]), token_label(record.tokens[position])
+    where = f"after {read}" if record.kind == "next" else f"in the place of {read}"
+    settled = layer_name(record.settled[position])
+    yield from heading(f"\nPosition {position}, {where}, layer by layer")
+    shown = fit(f"p({final})", 10, "right") if cell_len(final) > 6 else f"p({final})".rjust(10)
+    yield Text(f"{'':>{_GUTTER - 1}} {shown}  likeliest", style="dim")
+    layout = row_layout(record.candidates, options.max_width - _GUTTER - 13)
+    for depth, candidates in enumerate(record.candidates):
+        row = Text(f"{layer_name(depth):>{_GUTTER - 1}} ", no_wrap=True, overflow="crop")
+        row.append(f"{percent_in_four(float(record.final[depth, position])):>10} ")
+        append_candidates(row, candidates, record.top[-1][position], layout, ascii_only=options.ascii_only)
+        yield row
+    mark = sign(ascii_only=options.ascii_only)
+    yield Text(f"{mark} what the model predicts in the end, the likeliest from {settled} on", style="dim")
+
+
+def layer_name(depth: int) -> str:
+    """What is read at a depth."""
+    return "embedding" if depth == 0 else f"layer {depth - 1}"
+
+
+def lens_table(record: Lens) -> CsvTable:
+    """A row a depth and position."""
+    names = ("depth", "position", "read", "answer", "top", "probability", "final_probability")
+    rows = (
+        (
+            *(depth, position, record.tokens[position], record.answers[position], record.top[depth][position]),
+            *(float(record.probabilities[depth, position]), float(record.final[depth, position])),
+        )
+        for depth in range(len(record.top))
+        for position in range(len(record.tokens))
+    )
+    return CsvTable(names, rows)
+
+
+_WORST = 8
+
+
+class LossesView(View[Losses]):
+    """The text on its colours, its figures, and the tokens that were least expected."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        record, brush = self.record, brush_for(console, WEIGHTS)
+        pseudo = ", each masked alone" if record.kind == "masked" else ""
+        about = "−ln p(token | what the model sees), in nats; 0: it was certain"
+        yield from heading(f"Losses · how surprising each token is{pseudo}", about)
+        yield Text("")
+        highest = max(one.loss for one in record.tokens if one.loss is not None)
+        if brush.in_color:
+            yield _running_text(record.tokens, highest, brush)
+        else:
+            yield from _numbered(record.tokens, options.max_width)
+        yield Segment.line()
+        if brush.in_color:
+            yield from scale_bar("0", f"{highest:.1f}", brush)
+            yield Segment("  nats\n\n", _DIM)
+        yield _facts(record)
+        yield Text("")
+        yield from _worst(record.tokens)
+
+
+def _running_text(tokens: tuple[ScoredToken, ...], highest: float, brush: Brush) -> Text:
+    text = Text()
+    losses = np.array([np.nan if one.loss is None else one.loss for one in tokens], np.float32)
+    for one, level in zip(tokens, levels(losses, 0.0, highest).tolist(), strict=True):
+        text.append(printable(one.before, keep_newlines=True))
+        if one.loss is None:
+            text.append(token_label(one.text), _DIM)
+        else:
+            # A line end is seen, and still ends its line.
+            text.append(printable(one.text, keep_newlines=True).replace("\n", "⏎\n"), brush.readable(level))
+    return text
+
+
+def _numbered(tokens: tuple[ScoredToken, ...], width: int) -> Iterator[Segment]:
+    """Tokens side by side, each over its loss."""
+    for line in broken(tokens, width, _width, lambda one: one.text.endswith("\n")):
+        yield Segment("".join(fit(token_label(one.token), _width(one)) + "│" for one in line) + "\n")
+        below = "".join(fit("" if one.loss is None else f"{one.loss:.1f}", _width(one)) + " " for one in line)
+        yield Segment(below.rstrip() + "\n", _DIM)
+
+
+def _width(one: ScoredToken) -> int:
+    number = 0 if one.loss is None else len(f"{one.loss:.1f}")
+    return min(max(cell_len(token_label(one.token)), number), 30)
+
+
+def _facts(record: Losses) -> Facts:
+    facts = [
+        Fact("mean loss", f"{record.loss:.3f}", f"nats a token, over {plural(record.scored, 'token')}"),
+        Fact("perplexity", short(record.perplexity), "e^loss: as hard as so many equally likely tokens"),
+    ]
+    if record.bits_per_byte is not None:
+        facts.append(Fact("bits per byte", f"{record.bits_per_byte:.3f}", "sum of losses / ln 2 / bytes of the text"))
+    if record.windows > 1:
+        note = f"of {record.context} tokens at most, side by side: the first tokens of each see little"
+        facts.append(Fact("windows", str(record.windows), note))
+    unscored = [one.token for one in record.tokens if one.loss is None]
+    names = " ".join(token_label(token) for token in dict.fromkeys(unscored))
+    return Facts("The text", [*facts, Fact("not scored", str(len(unscored)), names)])
+
+
+def _worst(tokens: tuple[ScoredToken, ...]) -> Iterator[Text]:
+    scored = sorted(((one.loss, one) for one in tokens if one.loss is not None), key=lambda pair: -pair[0])
+    worst = [one for _, one in scored[:_WORST]]
+    total = sum(loss for loss, _ in scored)
+    share = f": {percent(sum(loss for loss, _ in scored[:_WORST]) / total)} of the loss" if total else ""
+    yield Text(f"The {_WORST} least expected{share}" if len(scored) > _WORST else "Least expected", style="bold")
+    room = min(max(5, widest(tuple(token_label(one.token) for one in worst))), 16)
+    yield from dim(f"  # {fit('token', room)}  loss  rank  likeliest")
+    for one in worst:
+        assert one.best is not None
+        line = Text(f"{one.position:>3} ", no_wrap=True, overflow="ellipsis")
+        line.append(fit(token_label(one.token), room), "bold")
+        line.append(f" {one.loss:5.2f} {one.rank:>5}  ")
+        yield line.append(f"{percent_in_four(one.best.probability)} {token_label(one.best.token)}")
+
+
+def losses_table(record: Losses) -> CsvTable:
+    """A row a token."""
+    names = ("position", "token", "loss", "rank", "best", "best_probability")
+    rows = (
+        (one.position, one.token, one.loss, one.rank, one.best and one.best.token, one.best and one.best.probability)
+        for one in record.tokens
     )
     return CsvTable(names, rows)

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families.layout import (
     BIASED,
     BOTH_SIDES,
@@ -25,7 +25,7 @@ from tfcli.interop.families.layout import (
     affine,
     form,
 )
-from tfcli.layers.sinusoidal import sinusoidal_encoding
+from tfcli.layers.positions import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 
 _OFFSET = 2

@@ -7,7 +7,7 @@ the layers have. DistilBERT has no token types. Each has names of its own for so
 
 from collections.abc import Mapping
 
-from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families.layout import (
     BIASED,
     TOKENS,

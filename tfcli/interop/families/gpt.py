@@ -5,7 +5,7 @@ Their matrices lie in the checkpoint as (in, out), and those of queries, keys an
 
 import math
 
-from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families.bart import LAYER
 from tfcli.interop.families.layout import BIASED, TOKENS, CheckpointFamily, Fields, Setting, TensorMap, affine, form
 from tfcli.interop.families.llama import ROTARY, alike_biases, read_rotation, write_rotation

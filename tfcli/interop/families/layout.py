@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.recipe.model import Activation, ModelSection
 from tfcli.records.roles import TokenRoles
 

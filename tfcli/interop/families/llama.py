@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
-from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families.layout import TOKENS, CheckpointFamily, Fields, Setting, TensorMap, form, gain
 from tfcli.recipe.model import Activation, ModelSection, PositionScaling
 

@@ -7,7 +7,7 @@ of its own and a gate in the feed-forward. mT5 is version 1.1 with a large vocab
 
 from typing import Any
 
-from tfcli.interop.config import CheckpointConfig
+from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families.layout import (
     ACTIVATIONS,
     BOTH_SIDES,
