@@ -9,6 +9,7 @@ import pytest
 from tests.support.bench import TINY
 from tfcli.bench import generate, machine
 from tfcli.bench.generate import WARMUP, bench_generation
+from tfcli.bench.measure import Taken
 from tfcli.bench.work import GenerationWork
 from tfcli.errors import UsageError
 from tfcli.models.presets import preset
@@ -50,12 +51,12 @@ def test_a_token_takes_what_is_left_of_the_whole_when_the_first_is_there():
     answers = [{"seconds": seconds, "prefill": prefill, "ids": []} for seconds, prefill in rounds]
     about = {"model": "Decoder", "precision": "float32", "parameters": 7}
     kept: Any = SimpleNamespace(name="tfcli", about=about, answers=answers)
-    taken = [2.5, 1.3, 4.5]
-    side = generate._side(kept, WORK, taken, taken, memory=1, reading=0.05)
+    taken = Taken(kept, [2.5, 1.3, 4.5], {"memory": 1})
+    side = generate._side(taken, WORK, reading=0.05)
     assert side.token_seconds is not None and side.prefill_seconds is not None
     assert (side.token_seconds.p50, side.prefill_seconds.p50, side.bandwidth_share) == (0.5, 0.5, 0.4)
     assert side.tokens_per_second == 2.0
-    several = generate._side(kept, replace(WORK, batch=4), taken, taken, memory=1, reading=0.05)
+    several = generate._side(taken, replace(WORK, batch=4), reading=0.05)
     assert (several.bandwidth_share, several.tokens_per_second) == (None, 8.0)
 
 

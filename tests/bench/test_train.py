@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.bench import TINY
 from tfcli.bench import MatrixPeak, machine, train
+from tfcli.bench.measure import Taken
 from tfcli.bench.train import WARMUP, bench_training
 from tfcli.errors import UsageError
 from tfcli.models.presets import preset
@@ -71,8 +72,7 @@ def test_a_share_is_of_the_peak_in_the_side_s_own_precision():
     peaks = [MatrixPeak("float32", 1e6, 1, 1, 1), MatrixPeak("bfloat16", 4e6, 1, 1, 1)]
     about = {"model": "Decoder", "precision": "bfloat16", "parameters": 1}
     process: Any = SimpleNamespace(name="tfcli", about=about)
-    taken = [2.0, 1.0, 4.0]
-    side = train._side(process, taken, taken, memory=1, sizes=sizes, peaks=peaks)
+    side = train._side(Taken(process, [2.0, 1.0, 4.0], {"memory": 1}), sizes, peaks)
     assert (side.tokens_per_second, side.peak_share) == (8.0, 345_600 / 2.0 / 4e6)
 
 

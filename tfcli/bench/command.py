@@ -1,15 +1,29 @@
 """``tfcli bench``: measured speed."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tfcli.console.options import Json, command
-from tfcli.console.settings import MACHINE, SHAPE, SIZES, Asked
+from tfcli.console.settings import MACHINE, SHAPE, SIZES, Asked, recipe_from, with_vocabulary
 from tfcli.console.terminal import Terminal
 
+if TYPE_CHECKING:
+    from tfcli.draw import View
+
 bench_app = typer.Typer()
+
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Rounds to measure, after one to warm up.")]
+
+
+def _show(terminal: Terminal, view: "View[Any]", *, json: bool) -> None:
+    from tfcli.draw.tables import to_json
+
+    if json:
+        terminal.json(to_json(view.record))
+    else:
+        terminal.show(view)
 
 
 @bench_app.command("train")
@@ -37,16 +51,11 @@ def bench_train(
     """
     from tfcli.bench.train import bench_training
     from tfcli.bench.view import TrainingSpeedView
-    from tfcli.console.settings import recipe_from, with_vocabulary
-    from tfcli.draw.tables import to_json
 
     settings = with_vocabulary(terminal, recipe_from(asked))
     with terminal.progress() as tell:
         speed = bench_training(settings, steps, transformers=against is not None, tell=tell)
-    if json:
-        terminal.json(to_json(speed))
-    else:
-        terminal.show(TrainingSpeedView(speed))
+    _show(terminal, TrainingSpeedView(speed), json=json)
 
 
 @bench_app.command("generate")
@@ -70,7 +79,7 @@ def bench_generate(
         int | None,
         typer.Option("--sentences", min=1, help="Translate so many, of lengths as in real text.", show_default=False),
     ] = None,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds to measure, after one to warm up.")] = 5,
+    rounds: Rounds = 5,
     precision: Annotated[
         Literal["float32", "bfloat16", "int8"],
         typer.Option("--precision", help="Of the weights, on both sides; int8: tfcli's alone."),
@@ -95,8 +104,6 @@ def bench_generate(
     from tfcli.bench.generate import bench_generation
     from tfcli.bench.view import GenerationSpeedView
     from tfcli.bench.work import GenerationWork
-    from tfcli.console.settings import recipe_from, with_vocabulary
-    from tfcli.draw.tables import to_json
     from tfcli.recipe.loading import generation_settings
 
     settings = recipe_from(asked)
@@ -114,10 +121,7 @@ def bench_generate(
         speed = bench_generation(
             settings, work, rounds, precision=precision, transformers=against is not None, tell=tell
         )
-    if json:
-        terminal.json(to_json(speed))
-    else:
-        terminal.show(GenerationSpeedView(speed))
+    _show(terminal, GenerationSpeedView(speed), json=json)
 
 
 @bench_app.command("data")
@@ -141,7 +145,7 @@ def bench_data(
     context: Annotated[
         int, typer.Option("--context", min=1, help="Tokens of the windows that --against cuts the text into.")
     ] = 256,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds to measure, after one to warm up.")] = 5,
+    rounds: Rounds = 5,
     against: Annotated[
         Literal["transformers"] | None,
         typer.Option("--against", help="Tokenize with datasets.map and its tokenizer too, and print the ratio."),
@@ -164,7 +168,6 @@ def bench_data(
     """
     from tfcli.bench.data import bench_data
     from tfcli.bench.view import DataSpeedView
-    from tfcli.draw.tables import to_json
 
     with terminal.progress() as tell:
         speed = bench_data(
@@ -176,7 +179,4 @@ def bench_data(
             transformers=against is not None,
             tell=tell,
         )
-    if json:
-        terminal.json(to_json(speed))
-    else:
-        terminal.show(DataSpeedView(speed))
+    _show(terminal, DataSpeedView(speed), json=json)

@@ -9,7 +9,7 @@ from statistics import median
 from tfcli.bench import DataSide, DataSpeed
 from tfcli.bench.data_sides import TEXTS, TOKENIZER
 from tfcli.bench.machine import describe_machine, require_cores, require_transformers
-from tfcli.bench.measure import SideProcess, measure, ratios, spread
+from tfcli.bench.measure import SideProcess, measure, spread
 from tfcli.corpora import Source, Text, pieces, texts
 from tfcli.corpora.open import open_source
 from tfcli.machine import cores, temporary_folder
@@ -65,7 +65,7 @@ def bench_data(
             request = {"open": name, "folder": str(folder), "context": context}
             environment = {"RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
             sides.append(stack.enter_context(SideProcess(name, request, environment)))
-        times, memory = measure(sides, rounds, warmup=WARMUP, tell=tell)
+        measured = measure(sides, rounds, warmup=WARMUP, tell=tell)
     tokens: int = sides[1].about["tokens"]
     return DataSpeed(
         sources=tuple(sources),
@@ -81,13 +81,12 @@ def bench_data(
         sides=tuple(
             DataSide(
                 name=side.name,
-                bytes_per_second=size / median(taken),
-                tokens_per_second=tokens / median(taken),
-                seconds=spread(taken),
-                memory=held,
-                **ratios(times[0], taken),
+                bytes_per_second=size / median(seconds),
+                tokens_per_second=tokens / median(seconds),
+                seconds=spread(seconds),
+                **beside,
             )
-            for side, taken, held in zip(sides, times, memory, strict=True)
+            for side, seconds, beside in measured
         ),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfcli.bench import GenerationSide, GenerationSpeed
 from tfcli.bench.machine import describe_machine, describe_model, require_cores, require_transformers
-from tfcli.bench.measure import Answer, SideProcess, measure, ratios, spread
+from tfcli.bench.measure import Answer, SideProcess, Taken, measure, spread
 from tfcli.bench.transformers_side import opponent_of
 from tfcli.bench.work import GenerationWork, weights_of_a_token
 from tfcli.errors import UsageError
@@ -69,7 +69,7 @@ def bench_generation(
         precisions = {"tfcli": precision, "transformers": "float32" if precision == "int8" else precision}
         names = ("tfcli", "transformers")[: 1 + transformers]
         sides = [start(name, precision=precisions[name]) for name in names]
-        times, memory = measure(sides, rounds, warmup=WARMUP, tell=tell)
+        measured = measure(sides, rounds, warmup=WARMUP, tell=tell)
         tell("bandwidth")
         bandwidth.step()
     read_bandwidth = max(answer["bytes_per_second"] for answer in bandwidth.answers)
@@ -90,10 +90,7 @@ def bench_generation(
         weight_bytes=weights * _BYTES[precision],
         read_bandwidth=read_bandwidth,
         machine=describe_machine(recipe.train.device, recipe.train.threads),
-        sides=tuple(
-            _side(side, work, times[0], taken, memory=held, reading=weights / read_bandwidth)
-            for side, taken, held in zip(sides, times, memory, strict=True)
-        ),
+        sides=tuple(_side(taken, work, reading=weights / read_bandwidth) for taken in measured),
         same_ids=_same_ids(sides) if is_same else None,
         differences=opponent_of(recipe.model).differences if transformers and not is_same else (),
     )
@@ -133,36 +130,24 @@ def _same_ids(sides: Sequence[SideProcess]) -> float:
     return sum(here == there for here, there in pairs) / len(pairs)
 
 
-def _side(
-    side: SideProcess,
-    work: GenerationWork,
-    ours: Sequence[float],
-    taken: Sequence[float],
-    *,
-    memory: int,
-    reading: float,
-) -> GenerationSide:
+def _side(taken: Taken, work: GenerationWork, *, reading: float) -> GenerationSide:
     """A side's figures; `reading` a token's weights takes so many seconds, at a byte each."""
-    answers, precision = side.answers[WARMUP:], side.about["precision"]
+    side, answers, seconds = taken.side, taken.side.answers[WARMUP:], spread(taken.seconds)
     prefill = later = share = None
     if not work.sentences:
         prefill = spread([answer["prefill"] for answer in answers])
         if work.new_tokens > 1:
             left = [answer["seconds"] - answer["prefill"] for answer in answers]
-            later = spread([seconds / (work.new_tokens - 1) for seconds in left])
+            later = spread([rest / (work.new_tokens - 1) for rest in left])
     if later is not None and work.batch == 1 and work.beam == 1:
-        share = _BYTES[precision] * reading / later.p50
-    seconds = spread(taken)
+        share = _BYTES[side.about["precision"]] * reading / later.p50
     return GenerationSide(
         name=side.name,
-        model=side.about["model"],
-        precision=precision,
-        parameters=side.about["parameters"],
+        **side.about,
         tokens_per_second=work.texts * work.new_tokens / seconds.p50,
         seconds=seconds,
         prefill_seconds=prefill,
         token_seconds=later,
         bandwidth_share=share,
-        memory=memory,
-        **ratios(ours, taken),
+        **taken.beside,
     )

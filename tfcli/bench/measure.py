@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from statistics import median
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -45,11 +45,8 @@ default, 200, is longer than a short step. GNU's, which comes with PyTorch for L
 
 
 class SideProcess(ExitStack):
-    """Starts `tfcli.bench.worker` and talks to it. As a context manager, or when it is closed, it ends the process.
-
-    `name` is for errors, `request` is its "open", `about` what the side says of itself, `answers` those to all steps
-    so far, `environment` holds variables of this side alone.
-    """
+    """Starts `tfcli.bench.worker` and talks to it, until it is closed. `name` is for errors, `request` is its "open",
+    `about` what the side says of itself, `answers` those to all steps so far."""
 
     def __init__(self, name: str, request: Answer, environment: Mapping[str, str] | None = None) -> None:
         super().__init__()
@@ -100,16 +97,26 @@ class SideProcess(ExitStack):
         return said[-1] if said and code > 0 else f"exit code {code}"
 
 
+class Taken(NamedTuple):
+    """A side's seconds of every round; `beside`: the most bytes that its process held, and its `ratios`."""
+
+    side: SideProcess
+    seconds: list[float]
+    beside: Answer
+
+
 _PAUSE = 0.02  # seconds between two sides' steps, in which the idle threads of the first fall asleep
 
 
 def measure(
     sides: Sequence[SideProcess], rounds: int, *, warmup: int, tell: Callable[[str], None], unit: str = "round"
-) -> tuple[list[list[float]], list[int]]:
-    """Every side's seconds (`in_turns`), and the most bytes that its process held."""
+) -> list[Taken]:
+    """What every side took, `in_turns`."""
     total = warmup + rounds
     times = in_turns(sides, rounds, warmup=warmup, done=lambda number: tell(f"{unit} {number} of {total}"))
-    return times, [side.stop()["memory"] for side in sides]
+    return [
+        Taken(side, taken, {**side.stop(), **ratios(times[0], taken)}) for side, taken in zip(sides, times, strict=True)
+    ]
 
 
 def in_turns(

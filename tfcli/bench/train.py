@@ -18,7 +18,7 @@ from tfcli.bench.machine import (
     require_cores,
     require_transformers,
 )
-from tfcli.bench.measure import Answer, SideProcess, measure, ratios, spread
+from tfcli.bench.measure import Answer, SideProcess, Taken, measure, spread
 from tfcli.bench.transformers_side import opponent_of
 from tfcli.models.flops import training_flops
 from tfcli.models.head import require_head
@@ -46,14 +46,14 @@ def bench_training(
     """
     recipe = _decided(recipe, transformers)
     names = ["tfcli", *(f"transformers {precision}" for precision in _PRECISIONS if transformers)]
-    measured = _Sizes(recipe)
+    sizes = _Sizes(recipe)
     with ExitStack() as stack:
 
         def start(name: str, request: Answer) -> SideProcess:
             tell(f"starting {name}")
             return stack.enter_context(SideProcess(name, request))
 
-        shapes = largest_products(recipe.model, measured.sequences * measured.length, measured.labelled)
+        shapes = largest_products(recipe.model, sizes.sequences * sizes.length, sizes.labelled)
         machine = {"device": recipe.train.device, "threads": recipe.train.threads}
         request = {"open": "products", "shapes": [*SQUARES, *shapes], "precisions": _PRECISIONS, **machine}
         products = start("matrix products", request)
@@ -62,27 +62,24 @@ def bench_training(
         for name in names:
             kind, _, precision = name.partition(" ")
             sides.append(start(name, {"open": kind, "recipe": asdict(recipe), "precision": precision}))
-        times, memory = measure(sides, steps, warmup=WARMUP, tell=tell, unit="step")
+        measured = measure(sides, steps, warmup=WARMUP, tell=tell, unit="step")
         tell("matrix products")
         products.step()
     peaks = best_peaks(products.answers)
     return TrainingSpeed(
         **describe_model(recipe),
-        length=measured.length,
-        sequences=measured.sequences,
+        length=sizes.length,
+        sequences=sizes.sequences,
         micro_batches=recipe.train.grad_accumulation,
-        tokens_per_step=measured.tokens,
-        flops_per_step=measured.flops,
+        tokens_per_step=sizes.tokens,
+        flops_per_step=sizes.flops,
         attention=recipe.train.attention,
         compiled=recipe.train.compile == "on",
         steps=steps,
         warmup=WARMUP,
         machine=describe_machine(recipe.train.device, recipe.train.threads),
         peaks=peaks,
-        sides=tuple(
-            _side(side, times[0], taken, memory=held, sizes=measured, peaks=peaks)
-            for side, taken, held in zip(sides, times, memory, strict=True)
-        ),
+        sides=tuple(_side(taken, sizes, peaks) for taken in measured),
         differences=opponent_of(recipe.model).differences if transformers else (),
     )
 
@@ -115,25 +112,14 @@ class _Sizes:
         self.flops = train.grad_accumulation * flops
 
 
-def _side(
-    side: SideProcess,
-    ours: Sequence[float],
-    taken: Sequence[float],
-    *,
-    memory: int,
-    sizes: _Sizes,
-    peaks: Sequence[MatrixPeak],
-) -> TrainingSide:
-    seconds, precision = median(taken), side.about["precision"]
-    peak = next(peak for peak in peaks if peak.precision == precision)
+def _side(taken: Taken, sizes: _Sizes, peaks: Sequence[MatrixPeak]) -> TrainingSide:
+    about, seconds = taken.side.about, median(taken.seconds)
+    peak = next(peak for peak in peaks if peak.precision == about["precision"])
     return TrainingSide(
-        name=side.name,
-        model=side.about["model"],
-        precision=precision,
-        parameters=side.about["parameters"],
+        name=taken.side.name,
+        **about,
         tokens_per_second=sizes.tokens / seconds,
-        step_seconds=spread(taken),
+        step_seconds=spread(taken.seconds),
         peak_share=sizes.flops / seconds / peak.flops_per_second,
-        memory=memory,
-        **ratios(ours, taken),
+        **taken.beside,
     )

@@ -50,7 +50,7 @@ class TrainingSpeedView(View[TrainingSpeed]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         speed, sides = self.record, self.record.sides
-        about = (_shape(speed), machine_line(speed.machine), *map(_peak, speed.peaks))
+        about = (_shape(speed), _machine(speed.machine), *map(_peak, speed.peaks))
         names = [one.name if one.name.endswith(one.precision) else f"{one.name} {one.precision}" for one in sides]
         more = (
             spreads("ms a step", [side.step_seconds for side in sides]),
@@ -106,13 +106,18 @@ def milliseconds(seconds: float) -> str:
     return f"{value:,.{digits}f}"
 
 
+def _turns(work: str, whole: str = "") -> str:
+    return (
+        f"The sides take turns, {work} each, in processes of their own. A ratio is that of the medians{whole}, and "
+        "under it are the percentiles of the ratio in each round."
+    )
+
+
 def _shape(speed: TrainingSpeed) -> str:
     micro_batches = f"{speed.micro_batches} × " if speed.micro_batches > 1 else ""
     pairs = speed.architecture == "encoder-decoder"
-    each = (
-        f"{speed.sequences} pairs of 2 × {speed.length}" if pairs else f"{speed.sequences} sequences of {speed.length}"
-    )
-    return f"{_model(speed)} · {micro_batches}{each}"
+    each = f"pairs of 2 × {speed.length}" if pairs else f"sequences of {speed.length}"
+    return f"{_model(speed)} · {micro_batches}{speed.sequences} {each}"
 
 
 def _model(speed: TrainingSpeed | GenerationSpeed) -> str:
@@ -122,8 +127,7 @@ def _model(speed: TrainingSpeed | GenerationSpeed) -> str:
     )
 
 
-def machine_line(machine: Machine) -> str:
-    """Where it was measured."""
+def _machine(machine: Machine) -> str:
     where = "" if machine.device == "cpu" else f" · {machine.device}"
     cores, threads = plural(machine.cores, "core"), plural(machine.threads, "thread")
     return f"{printable(machine.processor)}{where} · {cores}, {threads} · torch {machine.torch}"
@@ -145,23 +149,19 @@ def _notes(speed: TrainingSpeed) -> Iterator[str]:
     yield f"tfcli: attention {speed.attention}, {compiled}; {exact(ours.parameters)} parameters."
     if not others:
         return
-    yield (
-        "The sides take turns, a step each, in processes of their own. A ratio is that of the medians, and under it "
-        "are the percentiles of the ratio in each round."
-    )
+    yield _turns("a step")
     yield (
         f"transformers {speed.machine.transformers}: {others[0].model}, torch.optim.AdamW, no cache of keys and "
         "values, not compiled."
     )
     count = f"{exact(others[0].parameters)} parameters"
     if speed.differences:
-        yield f"Its sizes are the same, and it is another model, of {count}: {listed(speed.differences)}."
+        yield f"Its sizes are the same, and it is another model, of {count}: {_listed(speed.differences)}."
     else:
         yield f"It is the same model, of {count}."
 
 
-def listed(differences: tuple[Difference, ...]) -> str:
-    """How the compared model differs."""
+def _listed(differences: tuple[Difference, ...]) -> str:
     return "; ".join(f"{one.setting} {one.theirs} in place of {one.ours}" for one in differences)
 
 
@@ -172,7 +172,7 @@ class GenerationSpeedView(View[GenerationSpeed]):
         speed, sides = self.record, self.record.sides
         read, weights = short(speed.read_bandwidth, "B/s"), short(speed.weight_bytes, "B")
         bandwidth = f"memory is read at {read} · a token reads {weights} of weights"
-        about = (_model(speed), _work(speed), machine_line(speed.machine), bandwidth)
+        about = (_model(speed), _work(speed), _machine(speed.machine), bandwidth)
         names = Cells("", [side.name for side in sides], [side.precision for side in sides])
         table = sides_table(sides, names, _generation_columns(speed), options)
         yield from _picture(_title("Generation", speed), about, table, _generation_notes(speed))
@@ -198,12 +198,10 @@ def _generation_columns(speed: GenerationSpeed) -> Iterator[Cells]:
 
 def _work(speed: GenerationSpeed) -> str:
     unit = "source" if speed.architecture == "encoder-decoder" else "prompt"
+    what = f"{plural(speed.batch, unit)} of {speed.prompt_tokens:.0f} tokens"
     if speed.sentences:
-        what = (
-            f"{plural(speed.sentences, 'source')} of {speed.prompt_tokens:.1f} tokens (mean), {speed.batch} at a time"
-        )
-    else:
-        what = f"{plural(speed.batch, unit)} of {speed.prompt_tokens:.0f} tokens"
+        mean = f"{speed.prompt_tokens:.1f} tokens (mean)"
+        what = f"{plural(speed.sentences, 'source')} of {mean}, {speed.batch} at a time"
     way = "greedy" if speed.beam == 1 else f"{speed.beam} beams"
     return f"{what} · {speed.new_tokens:,} new each, {way}"
 
@@ -221,23 +219,16 @@ def _generation_notes(speed: GenerationSpeed) -> Iterator[str]:
     yield f"tfcli: {exact(ours.parameters)} parameters."
     if not others:
         return
-    yield (
-        "The sides take turns, a whole generation each, in processes of their own. A ratio is that of the medians of "
-        "the whole time, and under it are the percentiles of the ratio in each round."
-    )
+    yield _turns("a whole generation", " of the whole time")
     count = f"{exact(others[0].parameters)} parameters"
     yield f"transformers {speed.machine.transformers}: generate of {others[0].model}, {count}."
     if speed.same_ids is not None:
         yield f"The weights are the same; {percent(speed.same_ids)} of the new tokens are."
     elif speed.differences:
-        yield f"Its sizes are the same, and it is another model: {listed(speed.differences)}."
+        yield f"Its sizes are the same, and it is another model: {_listed(speed.differences)}."
 
 
-_ABOUT = {
-    "prepare": "tfcli prepare",
-    "encode_batch_fast": "tokenizers alone",
-    "datasets.map": "datasets.map",
-}
+_ABOUT = {"prepare": "tfcli prepare", "encode_batch_fast": "tokenizers alone", "datasets.map": "datasets.map"}
 
 
 class DataSpeedView(View[DataSpeed]):
@@ -246,7 +237,7 @@ class DataSpeedView(View[DataSpeed]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         speed, sides = self.record, self.record.sides
         text = f"{plural(speed.lines, 'text')}, {short(speed.bytes, 'B')}, {short(speed.tokens)} tokens"
-        about = (f"{text} · {speed.algorithm}, vocabulary {speed.vocab_size:,}", machine_line(speed.machine))
+        about = (f"{text} · {speed.algorithm}, vocabulary {speed.vocab_size:,}", _machine(speed.machine))
         more = (
             Cells("bytes/s", [short(side.bytes_per_second, "B") for side in sides]),
             spreads("ms in all", [side.seconds for side in sides]),
@@ -257,11 +248,8 @@ class DataSpeedView(View[DataSpeed]):
 
 
 def _data_notes(speed: DataSpeed) -> Iterator[str]:
-    yield (
-        f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up: the median, under it the 10th and 90th "
-        "percentile. The sides take turns, all the text each, in processes of their own. A ratio is that of the "
-        "medians, and under it are the percentiles of the ratio in each round."
-    )
+    warmed = f"{plural(speed.rounds, 'round')} after {speed.warmup} to warm up"
+    yield f"{warmed}: the median, under it the 10th and 90th percentile. {_turns('all the text')}"
     yield "tfcli prepare: reads the text, divides, encodes and counts it, and writes the dataset to the disk."
     yield "tokenizers alone: encode_batch_fast on texts in memory, 1,000 at a time; nothing is read or written."
     if speed.sides[-1].name == "datasets.map":

@@ -24,7 +24,7 @@ def serve(requests: TextIO, replies: TextIO) -> None:
                 side = open_side(request)
                 answer = side.about()
             else:
-                answer = side.step() if request["do"] == "step" else _held(side)
+                answer = side.step() if request["do"] == "step" else {"memory": _held(side)}
         except TfcliError as error:
             answer = {"problem": error.problem, "remedy": error.remedy, "exit_code": error.exit_code}
         except (RuntimeError, ValueError, MemoryError) as error:
@@ -53,7 +53,7 @@ def open_side(request: Answer) -> Side:
     from tfcli.recipe.loading import build_recipe
 
     if kind == "products":
-        shapes = [(rows, inner, columns) for rows, inner, columns in request["shapes"]]
+        shapes = map(tuple, request["shapes"])
         return Products(shapes, request["precisions"], request["device"], request["threads"])
     if kind == "bandwidth":
         return Bandwidth(request["device"], request["threads"])
@@ -68,12 +68,12 @@ def open_side(request: Answer) -> Side:
     return TfcliSteps(recipe) if kind == "tfcli" else TransformersLoop(recipe, request["precision"])
 
 
-def _held(side: Side) -> Answer:
+def _held(side: Side) -> int:
     if side.device is None:
-        return {"memory": peak_process_memory()}
+        return peak_process_memory()
     from tfcli.training.memory import peak_memory
 
-    return {"memory": peak_memory(side.device)}
+    return peak_memory(side.device)
 
 
 def main() -> None:
