@@ -67,39 +67,29 @@ def ask(
             context.
     """
     require_head(run.config.model)
-    inputs = read_text(run, text, target)
+    inputs, roles = read_text(run, text, target), run.config.roles
     read = inputs.decoder or inputs.encoder
     assert read is not None
-    if run.architecture == "encoder":
-        mask = run.config.roles.mask
-        answers = tuple(None if token == mask else token for token in read)
-        first = read.index(mask) if mask in read else max(0, len(read) - 2)
-        return Asked(
-            inputs, read, answers, *_shown(run, read, 0, words=words, default=first, position=position), "masked"
+    answers: tuple[int | None, ...]
+    masked = run.architecture == "encoder"
+    if masked:
+        answers = tuple(None if token == roles.mask else token for token in read)
+        default = read.index(roles.mask) if roles.mask in read else len(read) - 2
+    else:
+        answers = (*read[1:], None if target is None else roles.eos)
+        default = len(read) - (2 if run.architecture == "encoder-decoder" and target is None else 1)
+    default, places, names = max(0, default), tuple(range(len(read))), tuple(run.tokenizer.labels(read))
+    if words:
+        found = run.tokenizer.words(read)
+        default = next(number for number, word in enumerate(found) if default in word.places)
+        places, names = tuple(word.places[0 if masked else -1] for word in found), tuple(word.text for word in found)
+    if position is not None and not 0 <= position < len(places):
+        raise UsageError(
+            f"There is no position {position}: the model reads {len(places)} {'words' if words else 'tokens'}",
+            f"choose one from 0 to {len(places) - 1}",
         )
-    end = None if target is None else run.config.roles.eos
-    own = run.architecture == "encoder-decoder" and target is None
-    last = max(0, len(read) - (2 if own else 1))
-    return Asked(
-        inputs, read, (*read[1:], end), *_shown(run, read, -1, words=words, default=last, position=position), "next"
-    )
-
-
-def _shown(
-    run: LoadedRun, read: tuple[int, ...], piece: int, words: bool, default: int, position: int | None
-) -> tuple[tuple[int, ...], tuple[str, ...], int]:
-    """The positions that are shown, what is read there, and which of them is looked at.
-
-    Args:
-        piece: of each word, the one at whose position it is asked for. default: the position where none is given.
-    """
-    if not words:
-        names = tuple(run.tokenizer.labels(read))
-        return tuple(range(len(read))), names, _checked(position, default, len(read), "tokens")
-    found = run.tokenizer.words(read)
-    own = next(number for number, word in enumerate(found) if default in word.places)
-    places, names = zip(*((word.places[piece], word.text) for word in found), strict=True)
-    return places, names, _checked(position, own, len(found), "words")
+    chosen = default if position is None else position
+    return Asked(inputs, read, answers, places, names, chosen, "masked" if masked else "next")
 
 
 def named(run: LoadedRun, scores: Tensor) -> Tensor:
@@ -111,19 +101,9 @@ def named(run: LoadedRun, scores: Tensor) -> Tensor:
     return scores[..., : run.tokenizer.vocab_size]
 
 
-def _checked(position: int | None, default: int, length: int, what: str) -> int:
-    if position is None:
-        return default
-    if not 0 <= position < length:
-        raise UsageError(
-            f"There is no position {position}: the model reads {length} {what}",
-            f"choose one from 0 to {length - 1}",
-        )
-    return position
-
-
-CANDIDATES = 5
-"""Shown where no number is asked for."""
+def _likeliest(run: LoadedRun, probabilities: Tensor, top_k: int) -> tuple[Candidate, ...]:
+    best = probabilities.topk(min(top_k, len(probabilities)))
+    return tuple(map(Candidate, run.tokenizer.labels(best.indices.tolist()), best.values.tolist()))
 
 
 def predictions(
@@ -132,7 +112,7 @@ def predictions(
     target: str | None = None,
     *,
     position: int | None = None,
-    top_k: int = CANDIDATES,
+    top_k: int = 5,
     words: bool = False,
 ) -> Predictions:
     """The `top_k` likeliest tokens at every position, and the rank and the probability of the true one.
@@ -174,25 +154,21 @@ def predictions(
     return Predictions(asked.kind, asked.position, tuple(found))
 
 
-def candidates_at(run: LoadedRun, inputs: Inputs, position: int, top_k: int = CANDIDATES) -> tuple[Candidate, ...]:
-    """The likeliest tokens behind a position, of ids that are there already, by a model that has a head."""
-    with torch.inference_mode():
-        scores = named(run, run.model(*inputs.tensors(run.device))[0, position].float().softmax(-1))
-    best = scores.topk(min(top_k, len(scores)))
-    return tuple(map(Candidate, run.tokenizer.labels(best.indices.tolist()), best.values.tolist()))
+@torch.inference_mode()
+def candidates_at(run: LoadedRun, inputs: Inputs, position: int) -> tuple[Candidate, ...]:
+    """The five likeliest tokens behind a position, of ids that are there already, by a model that has a head."""
+    logits: Tensor = run.model(*inputs.tensors(run.device))[0, position]
+    return _likeliest(run, named(run, logits.float().softmax(-1)), 5)
 
 
-LENS_CANDIDATES = 3
-"""Shown of each layer where no number is asked for."""
-
-
+@torch.inference_mode()
 def lens(
     run: LoadedRun,
     text: str,
     target: str | None = None,
     *,
     position: int | None = None,
-    top_k: int = LENS_CANDIDATES,
+    top_k: int = 3,
     words: bool = False,
 ) -> Lens:
     """What the model would predict at every position if it stopped after each layer.
@@ -206,28 +182,26 @@ def lens(
         UsageError: the model has no head, or there is no such position.
     """
     asked = ask(run, text, target, position, words=words)
-    with torch.inference_mode():
-        streams = [stream[list(asked.places)] for stream in _streams(run, asked.inputs.tensors(run.device))]
-        last = _probabilities(run, streams[-1]).argmax(-1)  # (T,)
-        tops, likeliest = [], []
-        for stream in streams:
-            likely = _probabilities(run, stream)
-            highest, token = likely.max(-1)
-            tops.append((token.tolist(), highest.tolist(), likely.gather(-1, last[:, None])[:, 0].tolist()))
-            best = likely[asked.position].topk(min(top_k, likely.shape[-1]))
-            likeliest.append((best.indices.tolist(), best.values.tolist()))
+    streams = [stream[list(asked.places)] for stream in _streams(run, asked.inputs.tensors(run.device))]
+    last = _probabilities(run, streams[-1]).argmax(-1)  # (T,)
+    tops, candidates = [], []
+    for stream in streams:
+        likely = _probabilities(run, stream)
+        highest, token = likely.max(-1)
+        tops.append((token.tolist(), highest.tolist(), likely.gather(-1, last[:, None])[:, 0].tolist()))
+        candidates.append(_likeliest(run, likely[asked.position], top_k))
     top, probabilities, final = zip(*tops, strict=True)
     label = run.tokenizer.labels
     return Lens(
         kind=asked.kind,
         tokens=asked.names,
-        answers=tuple(None if one is None else label([one])[0] for one in map(asked.answers.__getitem__, asked.places)),
+        answers=tuple(None if one is None else label([one])[0] for one in (asked.answers[at] for at in asked.places)),
         top=tuple(tuple(label(one)) for one in top),
         probabilities=frozen(probabilities),
         final=frozen(final),
         settled=tuple(_settled(tops) for tops in zip(*top, strict=True)),
         position=asked.position,
-        candidates=tuple(tuple(map(Candidate, label(ids), found)) for ids, found in likeliest),
+        candidates=tuple(candidates),
     )
 
 
@@ -240,11 +214,7 @@ def _streams(run: LoadedRun, inputs: list[Tensor]) -> list[Tensor]:
 
 
 def _probabilities(run: LoadedRun, stream: Tensor) -> Tensor:
-    """What the head makes of vectors, of the tokens that have a name.
-
-    Shape:
-        stream: (T, D) → (T, tokens)
-    """
+    """(T, D) → (T, tokens)."""
     logits: Tensor = run.model.head(stream)
     return named(run, logits.float().softmax(-1))
 
@@ -262,6 +232,7 @@ def _settled(tops: Sequence[int]) -> int:
 _AT_A_TIME = 2048  # tokens
 
 
+@torch.inference_mode()
 def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool = False) -> Losses:
     """Score every token of a text, of any length; of an encoder-decoder those of the target, which is its own
     translation where none is given.
@@ -280,24 +251,22 @@ def losses(run: LoadedRun, text: str, target: str | None = None, *, words: bool 
         raise UsageError(f"This {run.architecture} reads one text, and --target is a second one", "leave --target out")
     passages = _pair(run, text, target) if run.architecture == "encoder-decoder" else _windows(run, text)
     scores = _Scores(len(passages.ids))
-    with torch.inference_mode():
-        for placed in passages.batches:
-            scores.take(run, placed)
+    for placed in passages.batches:
+        scores.take(run, placed)
     scored = np.isfinite(scores.nats)
-    if not scored.any() and not text:
-        raise UsageError("The text is empty", "give a few words")
     if not scored.any():
+        if not text:
+            raise UsageError("The text is empty", "give a few words")
         raise UsageError(
             "The text has no token to score: all are special or unknown to the tokenizer",
             "give text in the alphabet that the tokenizer was trained on",
         )
     loss, size = float(scores.nats[scored].mean()), len(passages.text.encode())
-    tokens = _tokens(run, passages, scores)
-    covers = run.architecture != "encoder" and size > 0
-    bits_per_byte = float(scores.nats[scored].sum()) / np.log(2) / size if covers else None
+    masked, tokens = run.architecture == "encoder", _tokens(run, passages, scores)
+    bits_per_byte = float(scores.nats[scored].sum()) / np.log(2) / size if size and not masked else None
     remark_if_foreign(run, text, bits_per_byte)
     return Losses(
-        kind="masked" if run.architecture == "encoder" else "next",
+        kind="masked" if masked else "next",
         tokens=losses_in_words(tokens, run.tokenizer.words(passages.ids)) if words else tokens,
         scored=int(scored.sum()),
         loss=loss,
@@ -327,7 +296,6 @@ class _Scores:
         self.ranks, self.best = np.zeros(length, np.int64), np.zeros(length, np.int64)
 
     def take(self, run: LoadedRun, placed: Placed) -> None:
-        """Score a batch."""
         labels = placed.batch.labels
         scored = (labels != IGNORED).ravel()
         if not scored.any():

@@ -21,10 +21,8 @@ from tfcli.inspection.predictions import Lens, Losses, Prediction, Predictions, 
 from tfcli.records.generation import Candidate, Option
 
 _LEAST_LABEL, _MOST_LABEL = 6, 16
-_LEAST_BAR, _MOST_BAR = 3, 10
-_AROUND = 8
-"""Cells of a candidate beside its label and its bar: its sign, its percentage, blanks."""
-_WIDEST_BAR = 40
+_LEAST_BAR, _MOST_BAR, _WIDEST_BAR = 3, 10, 40
+_AROUND = 8  # cells of a candidate beside its label and its bar: its sign, its percentage, blanks
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,8 @@ class PredictionsView(View[Predictions]):
         if ranks := [one.rank for one in record.predictions if one.rank is not None]:
             yield from dim(f"The {answer} token is the likeliest at {ranks.count(1)} of {len(ranks)} positions.")
         chosen = record.predictions[record.position]
-        yield from heading(f"\n{_heading(record, chosen)}")
+        what = f"\nPosition {chosen.position}, {_where(record, chosen.read)}"
+        yield from heading(f"{what}: H = {chosen.entropy:.2f}, e^H = {short(math.exp(chosen.entropy))}")
         yield from candidate_bars(chosen.candidates, chosen.answer, options.max_width, ascii_only=ascii_only)
 
 
@@ -131,10 +130,8 @@ def _token_width(record: Predictions, width: int) -> int:
     return max(4, min(max(cell_len(token_label(token)) for token in read), 16 if width >= 100 else 8))
 
 
-def _heading(record: Predictions, one: Prediction) -> str:
-    read = token_label(one.read)
-    what = f"after {read}" if record.kind == "next" else f"in the place of {read}"
-    return f"Position {one.position}, {what}: H = {one.entropy:.2f}, e^H = {short(math.exp(one.entropy))}"
+def _where(record: Predictions | Lens, read: str) -> str:
+    return f"{'after' if record.kind == 'next' else 'in the place of'} {token_label(read)}"
 
 
 def predictions_table(record: Predictions) -> CsvTable:
@@ -191,18 +188,16 @@ def _block(record: Lens, brush: Brush, cell: int, columns: range) -> Iterator[Se
     yield from _words("position", [str(column) for column in columns], cell, _DIM)
     yield from _words("read", [token_label(record.tokens[column]) for column in columns], cell, _BOLD)
     for depth, row in enumerate(record.top):
-        grid = levels(record.probabilities[depth], 0.0, 1.0).tolist()
-        painted = [grid[column] for column in columns]
+        painted = levels(record.probabilities[depth, columns], 0.0, 1.0).tolist()
         texts = [token_label(row[column]) for column in columns]
         if not brush.in_color:
             texts = [fit(text, cell - 2) + brush.glyph(level) for text, level in zip(texts, painted, strict=True)]
-        name, widths = f"{layer_name(depth):>{_GUTTER - 1}} ", [cell] * len(texts)
+        name, widths = f"{_layer_name(depth):>{_GUTTER - 1}} ", [cell] * len(texts)
         yield from labelled_row(name, texts, painted, widths, brush, align="left", behind=1)
         yield Segment.line()
-    answers = [record.answers[column] for column in columns]
     if record.kind == "next":
-        shown = ["?" if answer is None else token_label(answer) for answer in answers]
-        yield from _words("true next", shown, cell, _DIM)
+        answers = ["?" if (answer := record.answers[column]) is None else token_label(answer) for column in columns]
+        yield from _words("true next", answers, cell, _DIM)
     settled = [record.settled[column] for column in columns]
     yield from _words("stays from", ["emb" if depth == 0 else str(depth - 1) for depth in settled], cell, _DIM)
 
@@ -215,15 +210,13 @@ def _words(name: str, words: list[str], cell: int, style: Style) -> Iterator[Seg
 
 def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
     position = record.position
-    final, read = token_label(record.top[-1][position]), token_label(record.tokens[position])
-    where = f"after {read}" if record.kind == "next" else f"in the place of {read}"
-    settled = layer_name(record.settled[position])
-    yield from heading(f"\nPosition {position}, {where}, layer by layer")
+    final, settled = token_label(record.top[-1][position]), _layer_name(record.settled[position])
+    yield from heading(f"\nPosition {position}, {_where(record, record.tokens[position])}, layer by layer")
     shown = fit(f"p({final})", 10, "right") if cell_len(final) > 6 else f"p({final})".rjust(10)
     yield Text(f"{'':>{_GUTTER - 1}} {shown}  likeliest", style="dim")
     layout = row_layout(record.candidates, options.max_width - _GUTTER - 13)
     for depth, candidates in enumerate(record.candidates):
-        row = Text(f"{layer_name(depth):>{_GUTTER - 1}} ", no_wrap=True, overflow="crop")
+        row = Text(f"{_layer_name(depth):>{_GUTTER - 1}} ", no_wrap=True, overflow="crop")
         row.append(f"{percent_in_four(float(record.final[depth, position])):>10} ")
         append_candidates(row, candidates, record.top[-1][position], layout, ascii_only=options.ascii_only)
         yield row
@@ -231,8 +224,7 @@ def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
     yield Text(f"{mark} what the model predicts in the end, the likeliest from {settled} on", style="dim")
 
 
-def layer_name(depth: int) -> str:
-    """What is read at a depth."""
+def _layer_name(depth: int) -> str:
     return "embedding" if depth == 0 else f"layer {depth - 1}"
 
 
