@@ -65,12 +65,9 @@ def cost(
         from tfcli.inspection.cost.compute import heads_cost, require_memory
         from tfcli.inspection.cost.view import HeadsView, heads_table
 
-        numbers, tokens = [int(part) for part in parts], length or section.max_seq_len
-        for number in numbers:
-            if section.d_model % number:
-                raise UsageError(
-                    f"--heads {number} does not divide d_model = {section.d_model}", "choose divisors of it"
-                )
+        numbers, tokens = list(map(int, parts)), length or section.max_seq_len
+        if odd := [number for number in numbers if section.d_model % number]:
+            raise UsageError(f"--heads {odd[0]} does not divide d_model = {section.d_model}", "choose divisors of it")
         require_memory("--heads", tokens, batch, max(numbers) * tokens)
         cut = heads_cost(section, numbers, tokens, batch)
         present(terminal, outputs, HeadsView(cut), cut, heads_table)

@@ -33,9 +33,7 @@ from tfcli.models.flops import flops_by_part
 from tfcli.models.transformer import Transformer, part_of_parameter
 from tfcli.recipe.model import ModelSection
 
-FLOAT = 4
-"""Bytes of a float32."""
-
+FLOAT = 4  # bytes of a float32
 _SHORTEST = 128
 _PRODUCTS = {
     "query": "projections",
@@ -85,8 +83,7 @@ def model_cost(section: ModelSection, length: int | None = None, sequences: int 
 
 
 def counted_flops(section: ModelSection, length: int, sequences: int = 1) -> int:
-    """What PyTorch's counter finds in a forward pass on the explicit path. The tensors have shapes and no numbers, so
-    any size is counted at once."""
+    """What PyTorch's counter finds in a forward pass on the explicit path, by shapes alone."""
     model = meta_model(replace(section, max_seq_len=max(length, section.max_seq_len)))
     ids = torch.zeros(sequences, length, dtype=torch.long, device="meta")
     with FlopCounterMode(display=False) as counter:
@@ -169,8 +166,7 @@ def _decoder_layers(section: ModelSection) -> int:
 
 
 _SQUARE = 1024
-_BUDGET = 0.25
-"""Seconds that one measurement takes, roughly."""
+_BUDGET = 0.25  # seconds that one measurement takes, roughly
 _FEWEST, _MOST = 3, 50
 
 
@@ -270,7 +266,6 @@ def cost_against(
 
 
 def _attention(section: ModelSection, length: int) -> MixerCost:
-    """Every token reads every other in one step."""
     make = one_attention(section)
     parameters, flops, _ = counted(make, section.d_model, length)
     with torch.device("meta"):
@@ -309,20 +304,14 @@ def _parameters(layer: nn.Module) -> int:
     return sum(parameter.numel() for parameter in layer.parameters())
 
 
-_LONGEST = 1.5
-"""Predicted seconds above which a length is left out, but for the one that was asked for."""
-_MOST_SCORES = 1 << 29
-"""Bytes of the scores of one layer above which a length is left out."""
+_LONGEST, _MOST_SCORES = 1.5, 1 << 29
+"""Predicted seconds, and bytes of the scores of one layer, above which a length is left out."""
 _MOST_BYTES = 4 << 30
 """Of the weights, or of the scores of one layer and the logits, above which nothing is measured."""
 
 
 def require_measurable(parameters: int) -> None:
-    """Refuse, before any work, a model whose weights are too large to be made for a measurement.
-
-    Raises:
-        UsageError: they take more than 4 GiB.
-    """
+    """Refuse, before any work, a model whose weights take more than 4 GiB."""
     if parameters * FLOAT > _MOST_BYTES:
         raise UsageError(
             f"--measure makes the weights, and {parameters * FLOAT / 1e9:.1f} GB are too many",
@@ -331,15 +320,8 @@ def require_measurable(parameters: int) -> None:
 
 
 def require_memory(option: str, length: int, sequences: int, numbers_a_token: int) -> None:
-    """Refuse, before any work, a measurement whose largest results would not fit.
-
-    Args:
-        option: what asks for it.
-        numbers_a_token: in those results, the scores of a layer and the logits.
-
-    Raises:
-        UsageError: they take more than 4 GiB.
-    """
+    """Refuse, before any work, a measurement whose scores of a layer and logits, so many numbers a token, take more
+    than 4 GiB; `option` asks for it."""
     size = FLOAT * sequences * length * numbers_a_token
     if size > _MOST_BYTES:
         raise UsageError(
@@ -369,10 +351,9 @@ def measured_cost(
     require_measurable(record.parameters)
     assert section.vocab_size is not None
     require_memory("--measure", record.length, sequences, section.num_heads * record.length + section.vocab_size)
-    longest = max(at.length for at in record.lengths)
-    room = replace(section, max_seq_len=max(longest, section.max_seq_len))
+    room = max(section.max_seq_len, *(at.length for at in record.lengths))
     tell("making the weights")
-    model = build_model(room, seed).eval()
+    model = build_model(replace(section, max_seq_len=room), seed).eval()
     tell("measuring a matrix product")
     rate = products_a_second()
 

@@ -23,6 +23,7 @@ _NAMES = {
     "head": ("head", "N · D · Vocab"),
     "norms": ("norms", "–"),
 }
+_BAR = 16  # cells
 _SHARES = (
     ("P", "projections", "cyan"),
     ("F", "feed_forward", "blue"),
@@ -30,7 +31,7 @@ _SHARES = (
     ("H", "head", "magenta"),
 )
 _POINTS = 60  # of a curve
-_EXACT_FROM = 78  # columns from which on there is room for every digit
+_EXACT_FROM, _HEADS_EXACT_FROM = 78, 74  # columns from which on there is room for every digit
 
 
 class CostView(View[CostRecord]):
@@ -42,7 +43,9 @@ class CostView(View[CostRecord]):
         title = f"Cost of a forward pass · {r.architecture} · {batch} of {plural(r.length, 'token')}"
         yield from heading(title, _shape(r))
         yield _parts(r, is_exact=options.max_width >= _EXACT_FROM)
-        yield Text(_checked(r), style="dim" if r.counted_flops == r.flops else "bold red")
+        is_same = r.counted_flops == r.flops
+        same = f"{exact(r.counted_flops)}, {'the same' if is_same else 'NOT the same'}."
+        yield Text(f"torch.utils.flop_counter on the explicit path: {same}", "dim" if is_same else "bold red")
         yield from heading("\nThe same by the number of tokens N")
         yield _lengths(r, options.max_width)
         yield from dim(*_meaning(r))
@@ -68,17 +71,15 @@ def _shape(r: CostRecord) -> str:
 
 
 def _parts(r: CostRecord, *, is_exact: bool) -> Table:
-    table = grid("part")
-    if is_exact:
-        table.add_column("grows as", no_wrap=True, style="dim")
-    for name in ("FLOPs", "share", "parameters" if is_exact else "params", "made"):
-        table.add_column(name, justify="right", no_wrap=True)
     write = exact if is_exact else short
+    many = (">FLOPs", ">share", ">parameters" if is_exact else ">params", ">made")
+    table = grid("part", *["grows as"] * is_exact, *many)
+    table.columns[1].style = "dim" if is_exact else ""
 
     def add(name: str, grows: str, flops: int, parameters: int, made: int, style: str = "") -> None:
         share = percent(flops / r.flops) if flops else "–"
         numbers = (write(flops), share, write(parameters), short(made, "B"))
-        table.add_row(name, *([grows] if is_exact else []), *numbers, style=style)
+        table.add_row(name, *[grows] * is_exact, *numbers, style=style)
 
     for part in r.parts:
         if part.flops or part.parameters or part.bytes_made:
@@ -88,21 +89,15 @@ def _parts(r: CostRecord, *, is_exact: bool) -> Table:
     return table
 
 
-def _checked(r: CostRecord) -> str:
-    same = "the same" if r.counted_flops == r.flops else "NOT the same"
-    return f"torch.utils.flop_counter on the explicit path: {exact(r.counted_flops)}, {same}."
-
-
 def _lengths(r: CostRecord, width: int) -> Table:
     hides = any(at.visible_flops != at.flops for at in r.lengths)
     caches = any(at.cache_bytes for at in r.lengths) and width >= _EXACT_FROM
-    heads = ["N", "FLOPs", "made", *(["KV cache"] if caches else []), *(["masked"] if hides else [])]
-    table = grid(*(f">{head}" for head in heads), "FLOPs by part")
+    heads = [">N", ">FLOPs", ">made", *[">KV cache"] * caches, *[">masked"] * hides]
+    table = grid(*heads, "FLOPs by part")
     cells = max(13, min(60, width - 10 * len(heads) - 1))
     for at in r.lengths:
-        numbers = [exact(at.length), short(at.flops), short(at.bytes_made, "B")]
-        numbers += [short(at.cache_bytes, "B")] if caches else []
-        numbers += [percent(1 - at.visible_flops / at.flops)] if hides else []
+        numbers = [exact(at.length), short(at.flops), short(at.bytes_made, "B"), *[short(at.cache_bytes, "B")] * caches]
+        numbers += [percent(1 - at.visible_flops / at.flops)] * hides
         table.add_row(*numbers, _share_bar(at, cells), style="bold" if at.length == r.length else "")
     return table
 
@@ -120,12 +115,10 @@ def _share_bar(at: CostAtLength, cells: int) -> Text:
 
 def _meaning(r: CostRecord) -> Iterator[str]:
     yield "P projections and W^o · F feed-forward · S scores and mixing · H head"
-    remembered = (
-        " KV cache: the keys and values that generation keeps." if any(at.cache_bytes for at in r.lengths) else ""
-    )
+    caches = any(at.cache_bytes for at in r.lengths)
     yield (
         "made: what the matrix products and the look-up of embeddings give, in float32; the fused path never writes "
-        f"the N × N scores.{remembered}"
+        f"the N × N scores.{' KV cache: the keys and values that generation keeps.' * caches}"
     )
     if any(at.visible_flops != at.flops for at in r.lengths):
         yield (
@@ -134,20 +127,19 @@ def _meaning(r: CostRecord) -> Iterator[str]:
         )
 
 
+_UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (0, ""))
+
+
 def _crossover(r: CostRecord) -> RenderResult:
-    title = f"\nScores and mixing overtake at N* = a / b = {short_count(r.crossover)} tokens"
-    yield from heading(title, *_formulas(r))
+    yield from heading(f"\nScores and mixing overtake at N* = a / b = {_count(r.crossover)} tokens", *_formulas(r))
     end = 2 * r.crossover
     xs = tuple(end * i / _POINTS for i in range(_POINTS + 1))
-    linear = [r.flops_a_token * x for x in xs]
-    quadratic = [r.flops_a_pair * x * x for x in xs]
-    unit, letter = next((size, name) for size, name in _UNITS if max(quadratic) >= size)
-    cross = r.flops_a_token * r.crossover / unit
+    unit, letter = next((size, name) for size, name in _UNITS if r.flops_a_pair * end * end >= size)
     yield Plot(
         (
-            Series("O(ND²)", xs, [y / unit for y in linear], "cyan", letter="a"),
-            Series("O(N²D)", xs, [y / unit for y in quadratic], "yellow", letter="b"),
-            Series("N*", (r.crossover,), (cross,), "bold red", "●"),
+            Series("O(ND²)", xs, [r.flops_a_token * x / unit for x in xs], "cyan", letter="a"),
+            Series("O(N²D)", xs, [r.flops_a_pair * x * x / unit for x in xs], "yellow", letter="b"),
+            Series("N*", (r.crossover,), (r.flops_a_token * r.crossover / unit,), "bold red", "●"),
         ),
         f"{letter}FLOP by N",
         height=10,
@@ -158,7 +150,13 @@ def _crossover(r: CostRecord) -> RenderResult:
     )
 
 
-_UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (0, ""))
+def _count(number: float) -> str:
+    """Whole where it is large.
+
+    >>> _count(4608.0), _count(2.5)
+    ('4,608', '2.5')
+    """
+    return exact(round(number)) if number >= 100 else f"{number:.3g}"
 
 
 def _formulas(r: CostRecord) -> Iterator[str]:
@@ -173,10 +171,9 @@ def _formulas(r: CostRecord) -> Iterator[str]:
         yield f"b: 4 H Dh an attention, for every pair of tokens; {per}"
         yield f"a = {exact(r.flops_a_token)}, b = {exact(r.flops_a_pair)} in all layers"
         return
-    layers = r.num_layers
-    a = exact(r.flops_a_token // layers)
+    a, b = exact(r.flops_a_token // r.num_layers), exact(r.flops_a_pair // r.num_layers)
     yield f"a = {attention} + {six} D F a token and layer = {numbers} + {six}·{d}·{f} = {a}"
-    yield f"b = 4 H Dh a pair of tokens and layer = 4·{h}·{dh} = {exact(r.flops_a_pair // layers)}"
+    yield f"b = 4 H Dh a pair of tokens and layer = 4·{h}·{dh} = {b}"
     if r.has_projections and kv == h and h * dh == d:
         inner = "1.5 F" if r.is_gated else "F"
         yield f"Here H Dh = D, so that N* = 2 D + {inner}; with F = 4 D and no gate it is 6 D."
@@ -188,27 +185,17 @@ def _measured(r: CostRecord, *, ascii_only: bool) -> RenderResult:
     about = f"predicted: FLOPs over {rate}, a product of 1024 × 1024 matrices here"
     yield from heading("\nMeasured beside predicted", about)
     table = grid(">N", ">predicted", ">measured", ">ratio", "")
-    known = [(at, at.seconds, at.predicted_seconds) for at in r.lengths]
-    largest = max(seconds / predicted for _, seconds, predicted in known if seconds and predicted)
-    for at, seconds, predicted in known:
-        if seconds and predicted:
-            ratio = seconds / predicted
-            drawn = Text(bar(ratio / largest, 16, ascii_only=ascii_only), "yellow")
-            table.add_row(exact(at.length), short_duration(predicted), short_duration(seconds), f"{ratio:.2f}", drawn)
+    known = [(at.length, at.predicted_seconds, at.seconds) for at in r.lengths if at.predicted_seconds and at.seconds]
+    largest = max(seconds / predicted for _, predicted, seconds in known)
+    for length, predicted, seconds in known:
+        drawn = Text(bar(seconds / predicted / largest, _BAR, ascii_only=ascii_only), "yellow")
+        times = (short_duration(predicted), short_duration(seconds), f"{seconds / predicted:.2f}")
+        table.add_row(exact(length), *times, drawn)
     yield table
     yield Text(
         "See: a ratio above 1 is what no matrix product counts: softmax and mask go over N² numbers, and small "
         "products do not reach the speed of a large one. Lengths that take seconds are left out."
     )
-
-
-def short_count(number: float) -> str:
-    """Whole where it is large.
-
-    >>> short_count(4608.0), short_count(2.5)
-    ('4,608', '2.5')
-    """
-    return exact(round(number)) if number >= 100 else f"{number:.3g}"
 
 
 _AGAINST_NAMES = {"dense": "fully connected", "rnn": "recurrent"}
@@ -273,10 +260,6 @@ def against_table(record: AgainstRecord) -> CsvTable:
 def _cells(layer: MixerCost) -> tuple[str, ...]:
     takes = "yes" if layer.another_length else "no"
     return short(layer.parameters), short(layer.flops), exact(layer.steps), exact(layer.path), takes
-
-
-_BAR = 16
-_HEADS_EXACT_FROM = 74
 
 
 class HeadsView(View[HeadCosts]):

@@ -37,8 +37,7 @@ from tfcli.runs.load import LoadedRun, remark_if_foreign
 from tfcli.tokenization.tokenizer import Tokenizer
 from tfcli.tokenization.tokenizer_json import CONTINUATION
 
-_BYTE = re.compile("⟨[0-9A-F]{2}⟩")
-"""How a label writes a byte that is no whole character."""
+_BYTE = re.compile("⟨[0-9A-F]{2}⟩")  # how a label writes a byte that is no whole character
 
 
 @torch.inference_mode()
@@ -57,10 +56,13 @@ def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
     assert isinstance(embedding, TokenEmbedding)
     index = torch.tensor(ids, dtype=torch.long, device=run.device)
     norms = (embedding.weight[index].float() * embedding.scale).norm(dim=1).tolist()
-    of_positions = _position_norms(embedding, len(ids))
+    of_positions: list[float | None] = [None] * len(ids)
+    if embedding.has_positions:
+        added: Tensor = embedding.position_rows(Span(0, len(ids)))
+        of_positions = added.float().reshape(-1, added.shape[-1]).norm(dim=1).tolist()
     spans = _spans(tokenizer, text, ids)
     rows = []
-    for position, (token, label, norm) in enumerate(zip(ids, tokenizer.labels(ids), norms, strict=True)):
+    for position, (token, label) in enumerate(zip(ids, tokenizer.labels(ids), strict=True)):
         role = _role(tokenizer, token)
         first, end = spans.get(position, (None, None))
         rows.append(
@@ -72,8 +74,8 @@ def tokens(run: LoadedRun, text: str, *, words: bool = False) -> TokensRecord:
                 first=first,
                 end=end,
                 bytes=_bytes(label, None if first is None else text[first:end], role),
-                norm=norm,
-                position_norm=None if of_positions is None else of_positions[position],
+                norm=norms[position],
+                position_norm=of_positions[position],
             )
         )
     return TokensRecord(
@@ -116,17 +118,7 @@ def _bytes(label: str, spelled: str | None, role: TokenRole) -> int:
     return len((label.removeprefix(CONTINUATION) if spelled is None else spelled).encode("utf-8"))
 
 
-def _position_norms(embedding: TokenEmbedding, length: int) -> list[float] | None:
-    """Lengths of the vectors of the first positions; None where positions do not join the embeddings."""
-    if not embedding.has_positions:
-        return None
-    rows: Tensor = embedding.position_rows(Span(0, length))
-    norms: list[float] = rows.float().reshape(-1, rows.shape[-1]).norm(dim=1).tolist()
-    return norms
-
-
-_NAMED = 8
-"""Tokens of a text that an error names."""
+_NAMED = 8  # tokens of a text that an error names
 
 
 @torch.inference_mode()
@@ -144,12 +136,23 @@ def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixS
     # The head may share the target's matrix, which ids of a source pick no rows of.
     one_matrix = not isinstance(run.model, EncoderDecoder) or run.config.model.share_embeddings
     tied = run.config.model.tie_embeddings and one_matrix
-    rows = _matrix(run, matrix).float()
+    if matrix == "output":
+        require_head(run.config.model)
+    vectors: Any = run.model.head if matrix == "output" else run.model.embedding
+    rows: Tensor = vectors.weight.float()  # (Vocab, D)
     ordinary = sorted(token for token in run.tokenizer.ordinary_ids if token < len(rows))
     norms = rows.norm(dim=1)
     unit = rows / norms.clamp(min=torch.finfo(torch.float32).tiny)[:, None]
     among = torch.tensor(ordinary, device=rows.device)
-    found = [_neighbours(run.tokenizer, token, unit, norms=norms, among=among, top_k=top_k) for token in ids]
+
+    def nearest(token: int) -> TokenNeighbours:
+        others = among[among != token]
+        cosines, places = (unit[others] @ unit[token]).topk(min(top_k, len(others)))
+        found = others[places].tolist()
+        name, *names = run.tokenizer.labels([token, *found])
+        close = map(Neighbour, names, found, cosines.tolist(), norms[found].tolist())
+        return TokenNeighbours(name, token, float(norms[token]), tuple(close))
+
     count = len(ordinary)
     # Σᵢⱼ uᵢ·uⱼ = ‖Σ u‖², of which count pairs are of a token with itself.
     of_pairs = float(unit[among].sum(0).square().sum()) - count
@@ -161,7 +164,7 @@ def neighbours(run: LoadedRun, texts: Sequence[str], top_k: int, matrix: MatrixS
         vocabulary=count,
         mean_cosine=of_pairs / (count * (count - 1)) if count > 1 else 0.0,
         mean_norm=float(norms[among].mean()),
-        tokens=tuple(found),
+        tokens=tuple(map(nearest, ids)),
     )
 
 
@@ -178,41 +181,13 @@ def token_of(tokenizer: Tokenizer, text: str) -> int:
     for ids in tried:
         if len(ids) == 1 and ids[0] != tokenizer.roles.unk:
             return ids[0]
-    ids = tried[0]
+    ids, name = tried[0], repr(shortened(text))
     if not ids:
-        raise UsageError(f"{shortened(text)!r} is no token", "give a word")
+        raise UsageError(f"{name} is no token", "give a word")
     if len(ids) == 1:
-        raise UsageError(
-            f"{shortened(text)!r} is not in the vocabulary of this run's tokenizer", "give a word that it knows"
-        )
+        raise UsageError(f"{name} is not in the vocabulary of this run's tokenizer", "give a word that it knows")
     parts = " ".join(repr(label) for label in tokenizer.labels(ids[:_NAMED])) + (" …" if len(ids) > _NAMED else "")
-    raise UsageError(
-        f"{shortened(text)!r} is {len(ids)} tokens and has no vector of its own: {parts}", "name one of them"
-    )
-
-
-def _matrix(run: LoadedRun, matrix: MatrixSide) -> Tensor:
-    """E or W.
-
-    Shape:
-        returns: (Vocab, D)
-    """
-    if matrix == "output":
-        require_head(run.config.model)
-        return run.model.head.weight  # type: ignore[return-value]
-    return run.model.embedding.weight  # type: ignore[return-value, union-attr]
-
-
-def _neighbours(
-    tokenizer: Tokenizer, token: int, unit: Tensor, norms: Tensor, among: Tensor, top_k: int
-) -> TokenNeighbours:
-    """Shape: unit (Vocab, D), rows of length 1; norms (Vocab,); among (N,), the ids to look at."""
-    others = among[among != token]
-    cosines, places = (unit[others] @ unit[token]).topk(min(top_k, len(others)))
-    nearest = others[places].tolist()
-    labels = tokenizer.labels([token, *nearest])
-    others_found = zip(labels[1:], nearest, cosines.tolist(), norms[nearest].tolist(), strict=True)
-    return TokenNeighbours(labels[0], token, float(norms[token]), tuple(Neighbour(*one) for one in others_found))
+    raise UsageError(f"{name} is {len(ids)} tokens and has no vector of its own: {parts}", "name one of them")
 
 
 def embed(
@@ -279,17 +254,10 @@ def pooled(hidden: Tensor, counts: Tensor, pool: Pool) -> Tensor:
 def _hidden(run: LoadedRun, stack: Stack, ids: Tensor, mask: Tensor | None, layer: int | None) -> Tensor:
     """Shape: ids, mask (N, S); returns (N, S, D)."""
     kept: list[Tensor] = []
-
-    def keep(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
-        kept.append(output)
-
     listened: nn.Module = stack if layer is None else stack.layers[layer]
-    handle = listened.register_forward_hook(keep)
+    handle = listened.register_forward_hook(lambda module, inputs, output: kept.append(output))
     try:
-        if isinstance(run.model, EncoderDecoder):
-            run.model.encode(ids, mask)
-        else:
-            run.model.hidden(ids, mask)
+        (run.model.encode if isinstance(run.model, EncoderDecoder) else run.model.hidden)(ids, mask)
     finally:
         handle.remove()
     return kept[0]

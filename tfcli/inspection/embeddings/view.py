@@ -24,8 +24,7 @@ from tfcli.inspection.embeddings import EmbeddingsRecord, NeighboursRecord, Toke
 _PAPERS = ("#1f4e79", "#5b3a72")
 _SPECIAL, _UNKNOWN = "#4d4d4d", "#a11d1d"
 _LONGEST_LABEL, _LONGEST_BAR = 20, 24
-_BARS_FROM = 72
-"""Columns of a terminal from which on lengths have bars."""
+_BARS_FROM = 72  # columns of a terminal from which on lengths have bars
 
 
 class TokensView(View[TokensRecord]):
@@ -99,13 +98,10 @@ def _kind(row: TokenRow, text: str) -> str:
 
 
 def _figures(record: TokensRecord) -> Iterator[Facts | Text]:
-    of_text = record.of_text
-    fertility = "" if record.fertility is None else f"{record.fertility:.2f} tokens a word (fertility)"
-    carried = "" if record.bytes_per_token is None else f"{record.bytes_per_token:.2f} bytes a token"
-    special = record.read - of_text
+    rates = ((record.fertility, "tokens a word (fertility)"), (record.bytes_per_token, "bytes a token"))
     facts = [
         Fact("words", exact(record.words), "between white space; each would need a row of E"),
-        Fact("tokens", exact(of_text), ", ".join(filter(None, (fertility, carried)))),
+        Fact("tokens", exact(record.of_text), ", ".join(f"{rate:.2f} {of}" for rate, of in rates if rate is not None)),
         Fact("characters", exact(record.characters)),
         Fact("bytes", exact(record.bytes), "UTF-8; 256 rows of E would do"),
     ]
@@ -113,14 +109,13 @@ def _figures(record: TokensRecord) -> Iterator[Facts | Text]:
     read, verb = record.read, "is" if record.read == 1 else "are"
     yield from heading(
         f"{exact(read)} of {plural(record.context, 'position')} {verb} read, "
-        f"{special} special: each head compares {plural(read**2, 'pair')}"
+        f"{read - record.of_text} special: each head compares {plural(read**2, 'pair')}"
     )
 
 
 def tokens_json(record: TokensRecord) -> dict[str, Any]:
     """The record and its rates."""
-    rates = {"fertility": record.fertility, "bytes_per_token": record.bytes_per_token}
-    return {**to_json(record), **rates}
+    return {**to_json(record), "fertility": record.fertility, "bytes_per_token": record.bytes_per_token}
 
 
 def tokens_table(record: TokensRecord) -> CsvTable:
@@ -143,7 +138,10 @@ class NeighboursView(View[NeighboursRecord]):
             f"Nearest tokens · {printable(record.run)} · {of_head}",
             f"cos(a, b) = a·b / ‖a‖‖b‖ between rows of {exact(record.vocabulary)} tokens × {record.d_model}",
         )
-        label = min(_LONGEST_NEIGHBOUR, max(map(_widest, record.tokens)))
+        label = min(
+            _LONGEST_NEIGHBOUR,
+            widest(tuple(token_label(one.token) for token in record.tokens for one in token.neighbours)),
+        )
         width = max(3, min(_LONGEST_COSINE, options.max_width - label - _AROUND))
         for token in record.tokens:
             yield from _one(token, label, width, options.ascii_only)
@@ -152,10 +150,6 @@ class NeighboursView(View[NeighboursRecord]):
             f"at random in {record.d_model} dimensions lie within ±{2 / math.sqrt(record.d_model):.2f} (2/√D) 19 times "
             "out of 20: what is well above that was learned."
         )
-
-
-def _widest(token: TokenNeighbours) -> int:
-    return widest(tuple(token_label(one.token) for one in token.neighbours))
 
 
 def _one(token: TokenNeighbours, label: int, width: int, ascii_only: bool) -> Iterator[Text | Table]:
@@ -249,8 +243,7 @@ def _closest(record: EmbeddingsRecord) -> str:
 
 def embedding_lines(record: EmbeddingsRecord) -> Iterator[dict[str, Any]]:
     """A text with its vector each, as JSON values."""
-    vectors = to_json(record)["vectors"]
-    for text, vector in zip(record.texts, vectors, strict=True):
+    for text, vector in zip(record.texts, to_json(record)["vectors"], strict=True):
         yield {"text": text, "vector": vector}
 
 

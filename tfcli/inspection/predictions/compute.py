@@ -88,8 +88,15 @@ def ask(
             f"There is no position {position}: the model reads {len(places)} {'words' if words else 'tokens'}",
             f"choose one from 0 to {len(places) - 1}",
         )
-    chosen = default if position is None else position
-    return Asked(inputs, read, answers, places, names, chosen, "masked" if masked else "next")
+    return Asked(
+        inputs=inputs,
+        read=read,
+        answers=answers,
+        places=places,
+        names=names,
+        position=default if position is None else position,
+        kind="masked" if masked else "next",
+    )
 
 
 def named(run: LoadedRun, scores: Tensor) -> Tensor:
