@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -61,7 +62,7 @@ def diagnose(terminal: TerminalFacts) -> Diagnosis:
         ),
         advice=(),
     )
-    return Diagnosis(**{**vars(found), "advice": (*broken, *_advice(found))})
+    return replace(found, advice=(*broken, *_advice(found)))
 
 
 def _torch() -> tuple[Any, tuple[Advice, ...]]:
@@ -71,10 +72,6 @@ def _torch() -> tuple[Any, tuple[Advice, ...]]:
         problem = f"PyTorch cannot be loaded: {first_lines(error)}"
         return None, (Advice(problem, "pip install --force-reinstall torch"),)
     return torch, ()
-
-
-def _load() -> tuple[float, ...]:
-    return tuple(round(one, 2) for one in os.getloadavg()) if hasattr(os, "getloadavg") else ()
 
 
 def _try(ask: Callable[[], Found], otherwise: Found) -> Found:
@@ -100,7 +97,7 @@ def _processor(torch: ModuleType | None) -> Processor:
         cores=machine.cores(),
         free_cores=_try(machine.free_cores, machine.cores()),
         quota=_try(machine.quota, None),
-        load=_try(_load, ()),
+        load=_try(lambda: tuple(round(one, 2) for one in os.getloadavg()), ()),  # Windows has none
         threads=_try(lambda: machine.choose_threads(0, torch.get_num_threads()) if torch else None, None),
         told=told,
     )

@@ -1,7 +1,7 @@
 """What the doctor finds, a line each; and the same as a block for a bug report."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
@@ -25,9 +25,8 @@ class DoctorView(View[Diagnosis]):
         yield table
         yield Text()
         for one in self.record.advice:
-            yield Text.assemble(
-                ("! ", "bold yellow"), printable(one.problem), (f"\n  → {printable(one.remedy)}", "dim")
-            )
+            remedy = (f"\n  → {printable(one.remedy)}", "dim")
+            yield Text.assemble(("! ", "bold yellow"), printable(one.problem), remedy)
         if not self.record.advice:
             yield Text("✓ Nothing is missing, and nothing is slow.", "green")
 
@@ -84,5 +83,5 @@ def _size(size: float) -> str:
     return short(size, "B")
 
 
-def _joined(facts: "Iterator[str] | list[str]") -> str:
+def _joined(facts: Iterable[str]) -> str:
     return " · ".join(facts)

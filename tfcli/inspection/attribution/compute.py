@@ -29,9 +29,6 @@ from tfcli.tokenization.tokenizer import Tokenizer
 Summands = dict[Part, Tensor]
 """Part → the vector that it adds, (D,) in float64."""
 
-OUTSIDE = Part("bias")
-"""The biases of norms outside the layers and of the head."""
-
 
 def decomposed(model: Transformer, passed: ModelPass, token_id: int, position: int) -> Summands:
     """What the model multiplies with the output matrix at a position, part by part.
@@ -39,10 +36,8 @@ def decomposed(model: Transformer, passed: ModelPass, token_id: int, position: i
     Args:
         passed: the model's pass over the text. token_id: what stands at the position.
     """
-    both = isinstance(model, EncoderDecoder)
-    embedding, stack = (
-        model.get_submodule(name) for name in (("target_embedding", "decoder") if both else ("embedding", "stack"))
-    )
+    names = ("target_embedding", "decoder") if isinstance(model, EncoderDecoder) else ("embedding", "stack")
+    embedding, stack = map(model.get_submodule, names)
     assert isinstance(embedding, TokenEmbedding) and isinstance(stack, Stack) and isinstance(model.head, Head)
     summands = _embedded(embedding, token_id, position)
     for number, (layer, one) in enumerate(zip(stack.layers, passed.last.layers, strict=True)):
@@ -51,18 +46,18 @@ def decomposed(model: Transformer, passed: ModelPass, token_id: int, position: i
     return _prepared(_normed(summands, stack.final_norm), model.head)
 
 
-def exact(values: Tensor) -> Tensor:
+def _exact(values: Tensor) -> Tensor:
     """In float64, on the CPU: some devices have none."""
     return values.cpu().double()
 
 
 def _embedded(embedding: TokenEmbedding, token_id: int, position: int) -> Summands:
     """What enters the first layer."""
-    rows = {Part("token"): exact(embedding.weight[token_id]) * embedding.scale}
+    rows = {Part("token"): _exact(embedding.weight[token_id]) * embedding.scale}
     if embedding.token_types is not None:
-        rows[Part("segment")] = exact(embedding.token_types[0])
+        rows[Part("segment")] = _exact(embedding.token_types[0])
     if embedding.has_positions:
-        place = exact(embedding.position_rows(Span(position, position + 1))[0])
+        place = _exact(embedding.position_rows(Span(position, position + 1))[0])
         if embedding.concatenates:
             rows = {part: torch.cat((row, torch.zeros_like(place))) for part, row in rows.items()}
             place = torch.cat((place.new_zeros(len(rows[Part("token")]) - len(place)), place))
@@ -77,27 +72,27 @@ def _through_layer(summands: Summands, layer: TransformerLayer, one: LayerPass, 
         assert layer.cross_attention is not None and layer.cross_attention_residual is not None
         heads = _heads(layer.cross_attention, one.cross, "cross_head", number, position)
         summands = _added(summands, heads, layer.cross_attention_residual, number)
-    output = exact(one.feed_forward[position])
+    output = _exact(one.feed_forward[position])
     bias = layer.feed_forward.output.bias
-    wide = {Part("feed_forward", number): output if bias is None else output - exact(bias)}
+    wide = {Part("feed_forward", number): output if bias is None else output - _exact(bias)}
     return _added(summands, _with_bias(wide, bias, number), layer.feed_forward_residual, number)
 
 
 def _heads(attention: MultiHeadAttention, one: AttentionPass, kind: PartKind, layer: int, position: int) -> Summands:
     """Each head's mixed values times its own columns of Wᵒ; the bias of Wᵒ apart."""
-    apart = torch.block_diag(*exact(one.mixed[:, position, None]))  # (H, H · Dh)
-    if not isinstance(attention.output, nn.Linear):  # parameter-free
-        return {Part(kind, layer, head): row for head, row in enumerate(apart)}
-    written = apart @ exact(attention.output.weight).T
-    rows = {Part(kind, layer, head): row for head, row in enumerate(written)}
-    return _with_bias(rows, attention.output.bias, layer)
+    written, bias = torch.block_diag(*_exact(one.mixed[:, position, None])), None  # (H, H · Dh)
+    if isinstance(attention.output, nn.Linear):  # else it is parameter-free
+        written, bias = written @ _exact(attention.output.weight).T, attention.output.bias
+    return _with_bias({Part(kind, layer, head): row for head, row in enumerate(written)}, bias, layer)
+
+
+def _joined(summands: Summands, new: Summands) -> Summands:
+    return {**summands, **{part: summands[part] + row if part in summands else row for part, row in new.items()}}
 
 
 def _added(summands: Summands, new: Summands, residual: Residual, layer: int) -> Summands:
     """X + f(…), normalised where the norm comes after."""
-    joined = dict(summands)
-    for part, row in new.items():
-        joined[part] = joined[part] + row if part in joined else row
+    joined = _joined(summands, new)
     return joined if residual.placement == "pre" else _normed(joined, residual.norm, layer)
 
 
@@ -110,7 +105,7 @@ def _normed(summands: Summands, norm: nn.Module, layer: int | None = None) -> Su
         rows = rows - rows.mean(-1, keepdim=True)
     rows = rows * (rows.sum(0).square().mean() + norm.eps).rsqrt()
     if norm.weight is not None:
-        rows = rows * exact(norm.weight)
+        rows = rows * _exact(norm.weight)
     bias = norm.bias if isinstance(norm, LayerNorm) else None
     return _with_bias(dict(zip(summands, rows, strict=True)), bias, layer)
 
@@ -118,7 +113,7 @@ def _normed(summands: Summands, norm: nn.Module, layer: int | None = None) -> Su
 def _prepared(summands: Summands, head: Head) -> Summands:
     """Through what stands in the head before its matrix. An activation f(z) is z · g with g = f(z) / z as it is."""
     if isinstance(head, TransformHead):
-        weight, bias = exact(head.transform.weight), head.transform.bias
+        weight, bias = _exact(head.transform.weight), head.transform.bias
         summands = _with_bias({part: weight @ row for part, row in summands.items()}, bias, None)
         z = torch.stack(list(summands.values())).sum(0)
         gate = torch.where(z == 0, 0.0, head.activation(z) / z)
@@ -127,19 +122,11 @@ def _prepared(summands: Summands, head: Head) -> Summands:
 
 
 def _with_bias(summands: Summands, bias: Tensor | None, layer: int | None) -> Summands:
-    if bias is None:
-        return summands
-    part = Part("bias", layer)
-    row = exact(bias)
-    return {**summands, part: summands[part] + row if part in summands else row}
+    return summands if bias is None else _joined(summands, {Part("bias", layer): _exact(bias)})
 
 
-def chosen_token(tokenizer: Tokenizer, text: str) -> int:
-    """The id of the token that is labelled so, special ones too ("·" is a space); else that of a word.
-
-    Raises:
-        UsageError: there is none; says what the text is made of.
-    """
+def _chosen(tokenizer: Tokenizer, text: str) -> int:
+    """The id of the token that is labelled so, special ones too ("·" is a space); else what `token_of` finds."""
     labels = tokenizer.labels(range(tokenizer.vocab_size))
     for label in (text, text.replace("·", " ")):
         if text and label in labels:
@@ -167,7 +154,7 @@ def attribution(
         UsageError: the model has no head, or there is no such token or position.
     """
     asked = ask(run, text, target, position)
-    wanted, other = (None if one is None else chosen_token(run.tokenizer, one) for one in (token, against))
+    wanted, other = (None if one is None else _chosen(run.tokenizer, one) for one in (token, against))
     inputs, head = asked.inputs.tensors(run.device), run.model.head
     assert isinstance(head, Head)
     with torch.inference_mode():
@@ -201,10 +188,11 @@ def contributions(head: Head, summands: Summands, token: int, against: int | Non
     """
 
     def less(of: Tensor) -> Tensor:
-        return exact(of[token]) - (0.0 if against is None else exact(of[against]))
+        return _exact(of[token]) - (0.0 if against is None else _exact(of[against]))
 
     direction = less(head.weight)
     values = {part: float(row @ direction) for part, row in summands.items()}
     if head.bias is not None:
-        values[OUTSIDE] = values.get(OUTSIDE, 0.0) + float(less(head.bias))
+        outside = Part("bias")
+        values[outside] = values.get(outside, 0.0) + float(less(head.bias))
     return tuple(Contribution(part, value) for part, value in values.items())

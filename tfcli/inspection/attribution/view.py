@@ -16,7 +16,7 @@ from tfcli.draw.heatmap import HeatMap, labelled_row, scale_bar
 from tfcli.draw.numbers import percent
 from tfcli.draw.safe import fit, token_label, widest
 from tfcli.draw.tables import CsvTable, bar, heading
-from tfcli.inspection.attribution import Attribution, Contribution, Part
+from tfcli.inspection.attribution import Attribution, Part
 
 _RANKED = 12
 _GUTTER = 9
@@ -32,12 +32,17 @@ class AttributionView(View[Attribution]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, SIGNED)
         about = (_where(record), _FORMULA, *([_GATED] if record.gated else []))
-        yield from heading(f"Direct logit attribution · {_what(record)}", *about)
+        token, against = token_label(record.token), record.against
+        what = f"the logit of {token}" if against is None else f"{token} against {token_label(against)}"
+        yield from heading(f"Direct logit attribution · {what}", *about)
         grid, columns = _grid(record)
-        outside = [one for one in record.parts if one.part.layer is None]
         highest = max(abs(one.value) for one in record.parts)
         yield from heading("\noutside the layers")
-        yield from _outside(outside, highest, brush)
+        for one in (one for one in record.parts if one.part.layer is None):
+            level = levels(np.array([one.value], np.float32), -highest, highest).tolist()
+            name = f"{_OUTSIDE[one.part.kind]:<16}"
+            yield from labelled_row(name, [_signed(one.value)], level, [8], brush, before=1)
+            yield Segment.line()
         yield Text("")
         cell = 1 + max(len(_signed(value)) for value in (*np.nansum(grid, 1).tolist(), highest, -highest))
         if _GUTTER + cell * (len(columns) + 1) <= options.max_width:
@@ -47,15 +52,8 @@ class AttributionView(View[Attribution]):
         yield from heading("\nThe largest")
         yield from _ranked(record, options)
         yield Text(_extremes(record))
-        of = "logit" if record.against is None else "difference of the logits"
-        yield Text(
-            f"Sum of all {len(record.parts)} parts {record.total:+.4f}; the model's own {of} {record.logit:+.4f}"
-        )
-
-
-def _what(record: Attribution) -> str:
-    token = token_label(record.token)
-    return f"the logit of {token}" if record.against is None else f"{token} against {token_label(record.against)}"
+        own = f"{'logit' if against is None else 'difference of the logits'} {record.logit:+.4f}"
+        yield Text(f"Sum of all {len(record.parts)} parts {record.total:+.4f}; the model's own {own}")
 
 
 def _where(record: Attribution) -> str:
@@ -70,25 +68,17 @@ def _where(record: Attribution) -> str:
 
 def _extremes(record: Attribution) -> str:
     ranked = sorted(record.parts, key=lambda one: one.value)
-    words = []
-    if ranked[-1].value > 0:
-        words.append(f"{part_name(ranked[-1].part)} raises it most ({_signed(ranked[-1].value)})")
-    if ranked[0].value < 0:
-        words.append(f"{part_name(ranked[0].part)} lowers it most ({_signed(ranked[0].value)})")
-    return "; ".join(words) + ("." if words else "")
+    ends = ((ranked[-1], "raises", ranked[-1].value > 0), (ranked[0], "lowers", ranked[0].value < 0))
+    words = [f"{part_name(one.part)} {does} it most ({_signed(one.value)})" for one, does, is_so in ends if is_so]
+    return "; ".join(words) + "." * bool(words)
 
 
 def _grid(record: Attribution) -> tuple[NDArray[np.float32], tuple[str, ...]]:
     """Layers × columns, NaN where a layer has no such part, and the names of the columns."""
     inside = [one for one in record.parts if one.part.layer is not None]
     heads = max((one.part.head for one in inside if one.part.head is not None), default=-1) + 1
-    has_cross = any(one.part.kind == "cross_head" for one in inside)
-    crossed = heads if has_cross else 0
-    columns = (
-        *(f"head {head}" for head in range(heads)),
-        *(f"cross {head}" for head in range(crossed)),
-        *("MLP", "bias"),
-    )
+    crossed = heads if any(one.part.kind == "cross_head" for one in inside) else 0
+    columns = [*(f"head {head}" for head in range(heads)), *(f"cross {head}" for head in range(crossed)), "MLP", "bias"]
     grid = np.full((1 + max(one.part.layer or 0 for one in inside), len(columns)), np.nan, np.float32)
     first = {"head": 0, "cross_head": heads, "feed_forward": heads + crossed, "bias": heads + crossed + 1}
     for one in inside:
@@ -130,14 +120,6 @@ def _header(columns: tuple[str, ...], cell: int) -> tuple[str, str]:
         above += " " + fit(longest.get(kind, ""), room)
     below = "".join(fit(column.split()[-1], cell, "right") for column in (*columns, "Σ"))
     return above, below
-
-
-def _outside(parts: list[Contribution], highest: float, brush: Brush) -> Iterator[Segment]:
-    for one in parts:
-        level = int(levels(np.array([one.value], np.float32), -highest, highest)[0])
-        name = f"{_OUTSIDE[one.part.kind]:<16}"
-        yield from labelled_row(name, [_signed(one.value)], [level], [8], brush, before=1)
-        yield Segment.line()
 
 
 def _ranked(record: Attribution, options: ConsoleOptions) -> Iterator[Text]:
