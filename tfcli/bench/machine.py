@@ -42,10 +42,8 @@ def describe_model(recipe: Recipe) -> dict[str, Any]:
 def require_cores(threads: int) -> None:
     """Refuse to measure threads that wait for each other."""
     if threads > cores():
-        raise UsageError(
-            f"train.threads = {threads} is more than the {cores()} processor cores there are",
-            "choose --threads no larger than that",
-        )
+        problem = f"train.threads = {threads} is more than the {cores()} processor cores there are"
+        raise UsageError(problem, "choose --threads no larger than that")
 
 
 def require_transformers() -> None:
@@ -75,7 +73,7 @@ def largest_products(section: ModelSection, tokens: int, labelled: int) -> list[
 
 
 class Products(Side):
-    """A side of the benchmark whose step is a round of products, many short repeats of each shape and precision."""
+    """Whose step is a round of products, many short repeats of each shape and precision."""
 
     def __init__(self, shapes: Iterable[Shape], precisions: Sequence[str], device: str, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -84,12 +82,8 @@ class Products(Side):
 
     def step(self) -> Answer:
         """The peak of each precision in this round, under "peaks"."""
-        return {
-            "peaks": [
-                max((self._measure(shape, precision) for shape in self.shapes), key=lambda peak: peak[1])
-                for precision in self.precisions
-            ]
-        }
+        rounds = ([self._measure(shape, precision) for shape in self.shapes] for precision in self.precisions)
+        return {"peaks": [max(peaks, key=lambda peak: peak[1]) for peaks in rounds]}
 
     def _measure(self, shape: Shape, precision: str) -> tuple[str, float, Shape]:
         rows, inner, columns = shape
@@ -135,8 +129,8 @@ _REPEATS = 5  # in a step, after one that prepares
 
 
 class Bandwidth(Side):
-    """A side of the benchmark whose step reads 512 MB in two ways, several times each: as a matrix that is multiplied
-    with a vector, which is what generation does, and as a sum."""
+    """Whose step reads 512 MB in two ways, several times each: as a matrix that is multiplied with a vector, which is
+    what generation does, and as a sum."""
 
     def __init__(self, device: str, threads: int) -> None:
         torch.set_num_threads(threads)

@@ -57,8 +57,7 @@ def opponent_of(section: ModelSection) -> Opponent:
     Raises:
         UsageError: the sizes do not fit together in that family.
     """
-    config = _written(section)
-    if config is not None:
+    if (config := _written(section)) is not None:
         return Opponent(config, section, ())
     family = build_recipe(preset(_FAMILIES[section.architecture]), {"model": {"d_ff": None}}).model
     alike = replace(family, **{name: getattr(section, name) for name in (*_SIZES, *_DROPOUTS)})
@@ -111,14 +110,14 @@ class TransformersLoop(Side):
         torch.manual_seed(recipe.train.seed)
         opponent = opponent_of(recipe.model)
         # Training needs no cache of keys and values; the library's own Trainer makes none.
-        self.model = new_model({**opponent.config, "use_cache": False}).to(self.device)
+        self.model = _new_model({**opponent.config, "use_cache": False}).to(self.device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.train.learning_rate)
         self.batches = synthetic_batches(recipe)
 
     def about(self) -> Answer:
         """The model's class and its precision."""
-        parameters = trained_parameters(self.model)
-        return {"model": type(self.model).__name__, "precision": self.precision, "parameters": parameters}
+        name, parameters = type(self.model).__name__, _trained(self.model)
+        return {"model": name, "precision": self.precision, "parameters": parameters}
 
     def step(self) -> Answer:
         """One optimizer step on the batches that tfcli gets."""
@@ -139,13 +138,12 @@ class TransformersLoop(Side):
         return {"seconds": time.perf_counter() - began, "loss": loss}
 
 
-def trained_parameters(model: torch.nn.Module) -> int:
-    """How many numbers of a model are trained."""
+def _trained(model: torch.nn.Module) -> int:
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
-def new_model(config: dict[str, Any]) -> Any:
-    """A new model of the class that a config.json names."""
+def _new_model(config: dict[str, Any]) -> Any:
+    """Of the class that a config.json names."""
     require_transformers()
     import transformers
 
@@ -166,19 +164,17 @@ def _inputs(batch: Batch, device: torch.device) -> dict[str, Tensor]:
 
 class TransformersGeneration(GenerationBench):
     """Greedy or with beams, keys and values cached, its own choice of attention kernel, in inference mode. A corpus is
-    sorted by length and read in padded batches with their mask. No token ends a text.
-
-    Args:
-        folder: a checkpoint to load; None: a new model of the recipe's sizes."""
+    sorted by length and read in padded batches with their mask. No token ends a text. `folder` is a checkpoint to load;
+    None: a new model of the recipe's sizes."""
 
     def __init__(self, recipe: Recipe, work: GenerationWork, precision: str, folder: str | None) -> None:
         super().__init__(recipe, work, precision)
         require_transformers()
         torch.manual_seed(recipe.train.seed)
         kind = getattr(torch, precision)
-        model = _load(Path(folder), kind) if folder else new_model(opponent_of(recipe.model).config).to(kind)
+        model = _load(Path(folder), kind) if folder else _new_model(opponent_of(recipe.model).config).to(kind)
         self.model = model.to(self.device).eval()
-        self.parameters = trained_parameters(model)
+        self.parameters = _trained(model)
         self.is_decoder = recipe.model.architecture == "decoder"
         self._all = self._batch(self.prompts)
 
@@ -219,10 +215,8 @@ class TransformersGeneration(GenerationBench):
         )
         # What a config leaves unsaid is taken from the model's own, and that has an end of its own.
         self.model.generation_config = settings
-        ids = self.model.generate(**batch, generation_config=settings)
-        read = batch["input_ids"].shape[1] if self.is_decoder else 1
-        new: list[list[int]] = ids[:, read:].tolist()
-        return new
+        ids: Tensor = self.model.generate(**batch, generation_config=settings)
+        return ids[:, batch["input_ids"].shape[1] if self.is_decoder else 1 :].tolist()
 
 
 def _load(folder: Path, kind: torch.dtype) -> Any:

@@ -29,7 +29,6 @@ from tfcli.training.job import StepBenchmark
 ROLES = TokenRoles(pad=0, bos=0, eos=1)
 """Random ids have no special tokens; models and configs want some. The rows of these two are zeros
 (`synthetic_model`), so that neither is ever the likeliest token."""
-
 _FIRST = 2  # the first id that serves as nothing else
 _MEDIAN_LENGTH, _SPREAD = 20, 0.6
 """Lengths of sentences in tokens: their logarithm is normal (Williams 1940), their mean 24, one in ten above 43."""
@@ -49,7 +48,7 @@ class GenerationWork:
 
     @property
     def texts(self) -> int:
-        """How many texts are made."""
+        """How many are made."""
         return self.sentences or self.batch
 
     def prompts(self, architecture: str, vocab_size: int, context: int) -> list[list[int]]:
@@ -131,12 +130,12 @@ def weights_of_a_token(model: Transformer) -> int:
     Rows of embeddings are looked up; what is computed once for a source (the encoder, and the keys and values of
     cross-attention) is not read again.
     """
-    numbers = 0
-    for name, module in model.named_modules():
-        once = name.startswith("encoder.") or name.endswith(("cross_attention.key", "cross_attention.value"))
-        if isinstance(module, Head | nn.Linear) and not once:
-            numbers += module.weight.numel()
-    return numbers
+    once = ("cross_attention.key", "cross_attention.value")
+    return sum(
+        module.weight.numel()
+        for name, module in model.named_modules()
+        if isinstance(module, Head | nn.Linear) and not (name.startswith("encoder.") or name.endswith(once))
+    )
 
 
 class SavedWeights(Side):
@@ -153,11 +152,8 @@ class SavedWeights(Side):
         same = expressed(self.recipe.model, model_tensors(model), ROLES)
         assert not isinstance(same, str), "asked for where there is none"
         write_json(self.folder / "config.json", same.config)
-        save_tensors(
-            self.folder / "model.safetensors",
-            checkpoint_of_parameters(same.layout, same.section, same.parameters),
-            {"format": "pt"},
-        )
+        tensors = checkpoint_of_parameters(same.layout, same.section, same.parameters)
+        save_tensors(self.folder / "model.safetensors", tensors, {"format": "pt"})
         return {"seconds": time.perf_counter() - began}
 
 

@@ -15,7 +15,7 @@ FOUND = ("steps", "batch_tokens", "warmup_steps", "evaluate_every", "save_every"
 
 @dataclass(frozen=True)
 class MemoryRecord:
-    """The memory of a training by what it is for: the most of each kind. They are not all there at once.
+    """The memory of a training by what it is for, the most of each kind; `peak`: the most that is held at once.
 
     process: the interpreter and its libraries, on a CPU. weights: with the tables of positions. copies: of weights, in
     bfloat16. optimizer: moments, and a moving average. activations: what the backward pass needs, and the kernels'
@@ -31,7 +31,6 @@ class MemoryRecord:
     logits: int
     allocator: int
     peak: int
-    """The most that is held at once."""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _LOADED = ("tfcli.cli.main", "tfcli.console.reporting", "tfcli.pipeline.training", "rich.live")
 """What `tfcli train` loads beside what a step needs."""
 
-LARGE = 20_000_000
-"""Characters. A longer corpus is planned with its first documents only."""
+LARGE = 20_000_000  # characters: a longer corpus is planned with its first documents only
 
 
 @command
@@ -118,9 +117,8 @@ def _planned(terminal: Terminal, compose: "Compose", minutes: float) -> "tuple[P
     if chosen is None:
         what, least = "pairs" if pairs else "text", least_minutes(found[0])
         if least > minutes:
-            problem = (
-                f"--minutes {minutes:g} is too short for any training of {'these' if pairs else 'this'} {what} here"
-            )
+            these = f"{'these' if pairs else 'this'} {what}"
+            problem = f"--minutes {minutes:g} is too short for any training of {these} here"
             raise UsageError(problem, f"the smallest takes --minutes {least:.2g}")
         problem = f"The {what} {'are too few' if pairs else 'is too short'} to train on: {record.train.tokens:,} tokens"
         raise UsageError(f"{problem}, read {MOST_EPOCHS} times at most", f"give more {what}")

@@ -32,16 +32,10 @@ TOKENS_A_PARAMETER = 20
 MOST_EPOCHS = 16
 REPETITIONS_WORTH = 15.4
 
-TOKENS_A_STEP = 4096
-"""Of a micro-batch, a side: enough for a quiet gradient, few enough for many steps."""
-
+TOKENS_A_STEP = 4096  # of a micro-batch, a side: enough for a quiet gradient, few enough for many steps
 FEWEST_STEPS = 20
-EVALUATIONS = 10
-"""At most; and they and the checkpoints may take a tenth of the time."""
-
-KEPT = 0.95
-"""Share of the time that is planned: machines are not always equally fast."""
-
+EVALUATIONS = 10  # at most; and they and the checkpoints may take a tenth of the time
+KEPT = 0.95  # share of the time that is planned: machines are not always equally fast
 SHARE_OF_MEMORY = 0.8
 LONGEST_PROBING, SHORTEST_PROBING, SHARE_OF_PROBING = 60.0, 15.0, 0.1
 
@@ -73,7 +67,7 @@ def choose(found: Sequence[Candidate]) -> list[Candidate]:
     that comes to too few steps."""
     possible = [candidate for candidate in found if candidate.fits and candidate.steps >= FEWEST_STEPS]
     served = [c for c in possible if c.worth >= TOKENS_A_PARAMETER * c.parameters]
-    best = served[-1] if served else (possible[0] if possible else None)
+    best = next(iter(served[-1:] or possible[:1]), None)
     return [replace(candidate, chosen=candidate is best) for candidate in found]
 
 
@@ -97,25 +91,24 @@ def worth(tokens: float, unique: float) -> float:
 
 def settings_of(candidate: Candidate) -> dict[str, dict[str, int]]:
     """The recipe settings that a candidate says, beside those of its size: those of [train] named in `FOUND`."""
-    every = max(1, math.ceil(candidate.steps / candidate.evaluations))
-    warmup = min(100, max(1, candidate.steps // 10))
-    return {"train": dict(zip(FOUND, (candidate.steps, candidate.batch_tokens, warmup, every, every), strict=True))}
+    steps, every = candidate.steps, max(1, math.ceil(candidate.steps / candidate.evaluations))
+    warmup = min(100, max(1, steps // 10))
+    return {"train": dict(zip(FOUND, (steps, candidate.batch_tokens, warmup, every, every), strict=True))}
 
 
 def _fitting(compose: Compose, size: str) -> tuple[Recipe, bool]:
     """The recipe of a size with a batch that fits into the memory; false where a single sequence does not."""
     recipe = compose(SIZES[size]).resolved()
     sides = 2 if recipe.model.objective == "seq2seq" else 1
-    batch = sides * max(recipe.context, TOKENS_A_STEP)
+    least, batch = sides * recipe.context, sides * max(recipe.context, TOKENS_A_STEP)
     there = SHARE_OF_MEMORY * memory_of(choose_device(recipe.train.device))
     while True:
         recipe = compose(SIZES[size], {"train": {"batch_tokens": batch}}).resolved()
-        decided = replace(recipe, train=resolve_for_machine(recipe.model, recipe.train))
-        needed = predict_memory(decided)
+        needed = predict_memory(replace(recipe, train=resolve_for_machine(recipe.model, recipe.train)))
         fits = needed.peak - needed.allocator <= there
-        if fits or batch == sides * recipe.context:
+        if fits or batch == least:
             return recipe, fits
-        batch = max(sides * recipe.context, batch // 2)
+        batch = max(least, batch // 2)
 
 
 def _candidate(size: str, recipe: Recipe, measured: StepMeasurement, minutes: float) -> Candidate:
@@ -147,8 +140,7 @@ def outline(recipe: Recipe, *, vocab_size_is_most: bool, roles: TokenRoles | Non
     tokenizer that is yet to be trained may come out smaller than its vocabulary (`vocab_size_is_most`)."""
     model, train = recipe.model, recipe.train
     assert model.vocab_size is not None
-    built = meta_model(model)
-    context = recipe.context
+    built, context = meta_model(model), recipe.context
     sequences = sequences_per_batch(recipe) * train.grad_accumulation
     labelled = round(train.mask_probability * sequences * context) if model.objective == "mlm" else None
     flops = training_flops(model, sequences, context, labelled=labelled)

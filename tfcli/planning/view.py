@@ -10,7 +10,7 @@ from tfcli.draw import View
 from tfcli.draw.numbers import duration, exact, percent, plural, short
 from tfcli.draw.tables import bar, columns, dim, grid
 from tfcli.inspection.model import ParameterGroup
-from tfcli.planning import Candidate, MemoryRecord, Plan, TrainingOutline
+from tfcli.planning import Candidate, Measured, MemoryRecord, Plan, TrainingOutline
 
 _MEMORY = {
     "process": "interpreter and libraries",
@@ -37,18 +37,17 @@ class OutlineView(View[TrainingOutline]):
         yield Text()
         most = " at most" if o.vocab_size_is_most else ""
         table = columns("lw")
-        facts = {
-            "vocabulary": f"{exact(o.vocab_size)} ids{most}",
-            "a micro-batch": _micro_batch(o),
-            "a step": f"{'up to ' * o.equal_tokens}{plural(o.sequences, 'sequence')} of {exact(o.context)} tokens, "
-            f"{short(o.flops_per_step, 'FLOP')}",
-            "a token": f"{short(o.flops_per_token, 'FLOP')}, forward and backward",
-            "in all": _in_all(o),
-            "on": f"{o.device}, {o.precision}, {plural(o.threads, 'thread')}, attention {o.attention}, "
-            f"compile {o.compile}",
-            "exports as": str(o.exportable),
-        }
-        for name, value in facts.items():
+        step = f"{'up to ' * o.equal_tokens}{plural(o.sequences, 'sequence')} of {exact(o.context)} tokens"
+        device = f"{o.device}, {o.precision}, {plural(o.threads, 'thread')}"
+        for name, value in (
+            ("vocabulary", f"{exact(o.vocab_size)} ids{most}"),
+            ("a micro-batch", _micro_batch(o)),
+            ("a step", f"{step}, {short(o.flops_per_step, 'FLOP')}"),
+            ("a token", f"{short(o.flops_per_token, 'FLOP')}, forward and backward"),
+            ("in all", _in_all(o)),
+            ("on", f"{device}, attention {o.attention}, compile {o.compile}"),
+            ("exports as", str(o.exportable)),
+        ):
             table.add_row(Text(name, "dim"), value)
         yield table
 
@@ -84,7 +83,7 @@ class PlanView(View[Plan]):
         yield from dim(_why(chosen, unit), f"exports as {p.exportable}")
         if p.measured is not None:
             yield Text()
-            yield _checked(p)
+            yield _checked(chosen, p.measured)
 
 
 def _parameters(groups: Sequence[ParameterGroup], total: int) -> Table:
@@ -114,8 +113,7 @@ def _memory(memory: MemoryRecord, *, ascii_only: bool) -> Table:
     table = grid("memory", ">at most", padding=(0, 1))
     table.add_column("", ratio=1, no_wrap=True)
     for name, what in _MEMORY.items():
-        size = getattr(memory, name)
-        if size:
+        if size := getattr(memory, name):
             table.add_row(what, short(size, "B"), Text(bar(size / memory.peak, _BAR, ascii_only=ascii_only), "cyan"))
     table.add_section()
     whole = Text(bar(1.0, _BAR, ascii_only=ascii_only), "dim cyan")
@@ -138,17 +136,14 @@ def _candidates(candidates: Sequence[Candidate]) -> Table:
 
 
 def _why(chosen: Candidate, unit: str) -> str:
-    return (
-        f"{chosen.size}: the largest that gets 20 tokens for each of N parameters, a repeated one counted for less; "
-        if chosen.worth >= 20 * chosen.parameters
-        else f"{chosen.size}: the smallest, for there is too little time or too few {unit}s for 20 tokens a parameter; "
-    ) + f"{plural(chosen.evaluations, 'evaluation')}, as many checkpoints"
+    why = f"the smallest, for there is too little time or too few {unit}s for 20 tokens a parameter"
+    if chosen.worth >= 20 * chosen.parameters:
+        why = "the largest that gets 20 tokens for each of N parameters, a repeated one counted for less"
+    return f"{chosen.size}: {why}; {plural(chosen.evaluations, 'evaluation')}, as many checkpoints"
 
 
-def _checked(plan: Plan) -> Table:
-    assert plan.measured is not None
+def _checked(chosen: Candidate, measured: Measured) -> Table:
     table = grid("", ">predicted", ">measured", ">apart", padding=(0, 1))
-    chosen, measured = plan.chosen, plan.measured
     apart = f"{chosen.seconds / measured.seconds - 1:+.1%}"
     table.add_row("time", duration(chosen.seconds), duration(measured.seconds), apart)
     if measured.memory is not None:

@@ -21,20 +21,19 @@ class CostPart:
 class CostAtLength:
     """One batch of sequences of `length` tokens (of both sides, for pairs).
 
-    flops: of the explicit path, every query with every key. visible_flops: without what the mask hides. seconds and
-    predicted_seconds: None where they were not measured.
+    flops: of the explicit path, every query with every key. projections: of queries, keys, values and W^o.
+    visible_flops: without what the mask hides. cache_bytes: keys and values that generation remembers; 0 for an
+    encoder. seconds and predicted_seconds: None where they were not measured.
     """
 
     length: int
     projections: int
-    """FLOPs of queries, keys, values and W^o."""
     feed_forward: int
     scores_and_mixing: int
     head: int
     visible_flops: int
     bytes_made: int
     cache_bytes: int
-    """Keys and values that generation remembers; 0 for an encoder."""
     predicted_seconds: float | None = None
     seconds: float | None = None
 
@@ -46,7 +45,8 @@ class CostAtLength:
 
 @dataclass(frozen=True)
 class CostRecord:
-    """The cost of one forward pass. `counted_flops` are PyTorch's own count of it.
+    """The cost of one forward pass. `counted_flops` are PyTorch's own count of it, `products_a_second` the FLOPs a
+    second of a large matrix product on this machine; None: not measured. `num_decoder_layers`: 0 of one stack.
 
     flops_a_token (a) and flops_a_pair (b): of all layers, so that N tokens cost a N in projections and feed-forwards
     and b N² in scores and mixing; equal at N = `crossover`, a / b.
@@ -56,7 +56,6 @@ class CostRecord:
     d_model: int
     num_layers: int
     num_decoder_layers: int
-    """0 where there is one stack."""
     num_heads: int
     num_kv_heads: int
     head_dim: int
@@ -72,7 +71,6 @@ class CostRecord:
     flops_a_token: int
     flops_a_pair: int
     products_a_second: float | None = None
-    """FLOPs a second of a large matrix product on this machine. None: not measured."""
 
     @property
     def flops(self) -> int:

@@ -9,17 +9,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
 TokenRole = Literal["text", "special", "unknown"]
 """A part of the text; a token that no text holds, put around it or in it; the one for what is not known."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a text and the places of its pieces among the tokens; "sign": punctuation or white space alone.
-
-    A mask stands for a word, and is one.
-    """
+    """A word of a text, or a mask, and the places of its pieces among the tokens; "sign": punctuation or white space
+    alone."""
 
     text: str
     places: tuple[int, ...]
@@ -33,7 +30,7 @@ class TokenRow:
     `first` and `end` are the characters of the text that it stands for, from and up to, None where it stands for none
     or a mask is among the tokens; `bytes` counts those of its text, 0 of a special token. `norm` is the length of its
     row of E, scaled as the model scales it; `position_norm` that of the vector its position adds, None where positions
-    act elsewhere.
+    act elsewhere. `pieces`: how many tokens of a word are merged in it.
     """
 
     position: int
@@ -46,7 +43,6 @@ class TokenRow:
     norm: float
     position_norm: float | None
     pieces: int = 1
-    """Of a word whose tokens are merged, how many there are."""
 
 
 @dataclass(frozen=True)
@@ -151,11 +147,7 @@ class EmbeddingsRecord:
     vectors: NDArray[np.float32]
 
     def cosines(self) -> NDArray[np.float32]:
-        """How alike texts are: u·v / ‖u‖‖v‖.
-
-        Shape:
-            returns: (N, N)
-        """
+        """How alike texts are: u·v / ‖u‖‖v‖, (N, N)."""
         import numpy as np
 
         lengths = np.linalg.norm(self.vectors, axis=1, keepdims=True)
