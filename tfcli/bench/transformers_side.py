@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tfcli.bench import Difference
 from tfcli.bench.machine import require_transformers
-from tfcli.bench.measure import Answer, Side
-from tfcli.bench.work import ROLES, GenerationBench, GenerationWork
+from tfcli.bench.measure import Answer
+from tfcli.bench.work import ROLES, GenerationBench, GenerationWork, ModelSide
 from tfcli.data.batch import Batch
 from tfcli.interop.families import KNOWN_FAMILIES
 from tfcli.interop.families.layout import UnsupportedVariantError
@@ -100,7 +100,7 @@ _STANDS_FOR = {
 }
 
 
-class TransformersLoop(Side):
+class TransformersLoop(ModelSide):
     """Forward, backward, clip_grad_norm_, AdamW as PyTorch has it, zero_grad; float32, or under bfloat16 autocast."""
 
     def __init__(self, recipe: Recipe, precision: str) -> None:
@@ -111,13 +111,9 @@ class TransformersLoop(Side):
         opponent = opponent_of(recipe.model)
         # Training needs no cache of keys and values; the library's own Trainer makes none.
         self.model = _new_model({**opponent.config, "use_cache": False}).to(self.device)
+        self.parameters = _trained(self.model)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.train.learning_rate)
         self.batches = synthetic_batches(recipe)
-
-    def about(self) -> Answer:
-        """The model's class and its precision."""
-        name, parameters = type(self.model).__name__, _trained(self.model)
-        return {"model": name, "precision": self.precision, "parameters": parameters}
 
     def step(self) -> Answer:
         """One optimizer step on the batches that tfcli gets."""

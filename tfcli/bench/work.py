@@ -62,11 +62,20 @@ class GenerationWork:
         return [start + draw.integers(_FIRST, vocab_size, length).tolist() for length in lengths]
 
 
-class GenerationBench(Side):
-    """A side that generates with a model; its subclass has the model, counts its parameters, and says how."""
+class ModelSide(Side):
+    """A side that measures a model."""
 
     model: Any
+    precision: str
     parameters: int
+
+    def about(self) -> Answer:
+        """The model's class and its precision."""
+        return {"model": type(self.model).__name__, "precision": self.precision, "parameters": self.parameters}
+
+
+class GenerationBench(ModelSide):
+    """A side that generates; its subclass has the model, counts its parameters, and says how."""
 
     def __init__(self, recipe: Recipe, work: GenerationWork, precision: str) -> None:
         torch.set_num_threads(recipe.train.threads)
@@ -74,10 +83,6 @@ class GenerationBench(Side):
         model = recipe.model
         assert model.vocab_size is not None
         self.prompts = work.prompts(model.architecture, model.vocab_size, model.max_seq_len)
-
-    def about(self) -> Answer:
-        """The model's class and its precision."""
-        return {"model": type(self.model).__name__, "precision": self.precision, "parameters": self.parameters}
 
     def step(self) -> Answer:
         """All texts once, under "ids"; before that, how long one new token takes, under "prefill"."""
@@ -157,17 +162,13 @@ class SavedWeights(Side):
         return {"seconds": time.perf_counter() - began}
 
 
-class TfcliSteps(Side):
+class TfcliSteps(ModelSide):
     """Trains a recipe's model on random ids."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.trial = StepBenchmark(recipe)
-        self.device = self.trial.parts.device
-
-    def about(self) -> Answer:
-        """The model and its precision."""
-        model, train = self.trial.parts.model, self.trial.recipe.train
-        return {"model": type(model).__name__, "precision": train.precision, "parameters": model.num_parameters()}
+        self.device, self.model = self.trial.parts.device, self.trial.parts.model
+        self.precision, self.parameters = self.trial.recipe.train.precision, self.model.num_parameters()
 
     def step(self) -> Answer:
         """One optimizer step, with its batches."""

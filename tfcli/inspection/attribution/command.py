@@ -39,9 +39,8 @@ def attribution(
       tfcli inspect attribution runs/decoder-1 "Tom s" --token w --against a
       tfcli inspect attribution runs/pt-en-1 "o gato" --target "the" --position 0
     """
-    from tfcli.inspection.attribution.compute import attribution as compute
-    from tfcli.inspection.attribution.view import AttributionView, attribution_table
+    from tfcli.inspection.attribution import compute, view
 
     text = read_text(text)
-    record = compute(weights.load(run), text, target, position=position, token=token, against=against)
-    present(terminal, outputs, AttributionView(record), record, attribution_table)
+    record = compute.attribution(weights.load(run), text, target, position=position, token=token, against=against)
+    present(terminal, outputs, view.AttributionView(record), record, view.attribution_table)

@@ -54,32 +54,25 @@ def cost(
     if not all(part.isdecimal() and len(part) < 19 and int(part) for part in parts):
         raise UsageError(f"--heads {shortened(str(heads))!r} is no list of numbers", "write it as 1,2,4,8")
     use_threads(threads)
+    from tfcli.draw.tables import to_json
+    from tfcli.inspection.cost import compute, view
+
     section = section_of(terminal, run, asked, vocabulary=not (parts or against))
     if against:
-        from tfcli.inspection.cost.compute import cost_against
-        from tfcli.inspection.cost.view import AgainstView, against_table
-
-        beside = cost_against(section, against)
-        present(terminal, outputs, AgainstView(beside), beside, against_table)
+        beside = compute.cost_against(section, against)
+        present(terminal, outputs, view.AgainstView(beside), beside, view.against_table)
     elif parts:
-        from tfcli.inspection.cost.compute import heads_cost, require_memory
-        from tfcli.inspection.cost.view import HeadsView, heads_table
-
         numbers, tokens = list(map(int, parts)), length or section.max_seq_len
         if odd := [number for number in numbers if section.d_model % number]:
             raise UsageError(f"--heads {odd[0]} does not divide d_model = {section.d_model}", "choose divisors of it")
-        require_memory("--heads", tokens, batch, max(numbers) * tokens)
-        cut = heads_cost(section, numbers, tokens, batch)
-        present(terminal, outputs, HeadsView(cut), cut, heads_table)
+        compute.require_memory("--heads", tokens, batch, max(numbers) * tokens)
+        cut = compute.heads_cost(section, numbers, tokens, batch)
+        present(terminal, outputs, view.HeadsView(cut), cut, view.heads_table)
     else:
-        from tfcli.draw.tables import to_json
-        from tfcli.inspection.cost.compute import measured_cost, model_cost
-        from tfcli.inspection.cost.view import CostView, cost_table
-
         if measure:
             with terminal.progress() as tell:
-                record = measured_cost(section, length, batch, tell=tell)
+                record = compute.measured_cost(section, length, batch, tell=tell)
         else:
-            record = model_cost(section, length, batch)
-        more = {"flops": record.flops, "crossover": record.crossover}
-        present(terminal, outputs, CostView(record), record, cost_table, json=lambda record: to_json(record) | more)
+            record = compute.model_cost(section, length, batch)
+        whole = {**to_json(record), "flops": record.flops, "crossover": record.crossover}
+        present(terminal, outputs, view.CostView(record), record, view.cost_table, json=lambda _: whole)

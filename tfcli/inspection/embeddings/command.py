@@ -42,13 +42,12 @@ def tokens(
       tfcli inspect tokens runs/decoder-1 "Tom swam to the bank"
       tfcli inspect tokens runs/encoder-1 "She sat on the <mask> bank." --csv
     """
-    from tfcli.inspection.embeddings.compute import tokens as compute
-    from tfcli.inspection.embeddings.view import TokensView, tokens_json, tokens_table
+    from tfcli.inspection.embeddings import compute, view
     from tfcli.runs.load import load_run
 
     text = read_text(text)
-    record = compute(load_run(run, checkpoint), text, words=words)
-    present(terminal, outputs, TokensView(record), record, tokens_table, json=tokens_json)
+    record = compute.tokens(load_run(run, checkpoint), text, words=words)
+    present(terminal, outputs, view.TokensView(record), record, view.tokens_table, json=view.tokens_json)
 
 
 @command
@@ -73,12 +72,11 @@ def neighbours(
       tfcli inspect neighbours runs/decoder-1 a e
       tfcli inspect neighbours runs/pt-en-1 the --top-k 5 --json
     """
-    from tfcli.inspection.embeddings.compute import neighbours as compute
-    from tfcli.inspection.embeddings.view import NeighboursView, neighbours_table
+    from tfcli.inspection.embeddings import compute, view
     from tfcli.runs.load import load_run
 
-    record = compute(load_run(run, checkpoint), tokens, top_k, matrix)
-    present(terminal, outputs, NeighboursView(record), record, neighbours_table)
+    record = compute.neighbours(load_run(run, checkpoint), tokens, top_k, matrix)
+    present(terminal, outputs, view.NeighboursView(record), record, view.neighbours_table)
 
 
 _BATCH = 32
@@ -120,9 +118,7 @@ def embed(
     """
     from tfcli.console.stdin import argument_batches
     from tfcli.draw.tables import to_csv
-    from tfcli.inspection.embeddings.compute import embed as compute
-    from tfcli.inspection.embeddings.compute import joined
-    from tfcli.inspection.embeddings.view import EmbeddingsView, embedding_lines, embeddings_table
+    from tfcli.inspection.embeddings import compute, view
     from tfcli.inspection.passes import text_ids
 
     Outputs(csv=csv, json=json)
@@ -135,21 +131,21 @@ def embed(
         text_ids(loaded, text)
 
     found = []
-    for record in compute(loaded, argument_batches(texts or ["-"], require, _BATCH), pool, layer):
+    for record in compute.embed(loaded, argument_batches(texts or ["-"], require, _BATCH), pool, layer):
         if json:
-            for line in embedding_lines(record):
+            for line in view.embedding_lines(record):
                 terminal.json(line)
         if npz is not None or not json:
             found.append(record)
     if not found:
         return
-    whole = joined(found)
+    whole = compute.joined(found)
     if npz is not None:
         _write_npz(npz, whole)
     if csv:
-        terminal.write(to_csv(embeddings_table(whole)))
+        terminal.write(to_csv(view.embeddings_table(whole)))
     elif not json:
-        terminal.show(EmbeddingsView(whole))
+        terminal.show(view.EmbeddingsView(whole))
 
 
 def _write_npz(path: Path, record: "EmbeddingsRecord") -> None:

@@ -34,12 +34,11 @@ def predictions(
       tfcli inspect predictions runs/encoder-1 "Tom <mask>am" --top-k 3
       tfcli inspect predictions runs/pt-en-1 "o gato" --target "the cat"
     """
-    from tfcli.inspection.predictions.compute import predictions as compute
-    from tfcli.inspection.predictions.view import PredictionsView, predictions_table
+    from tfcli.inspection.predictions import compute, view
 
     text = read_text(text)
-    record = compute(weights.load(run), text, target, position=position, top_k=top_k, words=words)
-    present(terminal, outputs, PredictionsView(record), record, predictions_table)
+    record = compute.predictions(weights.load(run), text, target, position=position, top_k=top_k, words=words)
+    present(terminal, outputs, view.PredictionsView(record), record, view.predictions_table)
 
 
 @command
@@ -67,12 +66,11 @@ def lens(
       tfcli inspect lens runs/encoder-1 "Tom <mask>am" --position 2
       tfcli inspect lens runs/pt-en-1 "o gato" --target "the cat" --csv
     """
-    from tfcli.inspection.predictions.compute import lens as compute
-    from tfcli.inspection.predictions.view import LensView, lens_table
+    from tfcli.inspection.predictions import compute, view
 
     text = read_text(text)
-    record = compute(weights.load(run), text, target, position=position, top_k=top_k, words=words)
-    present(terminal, outputs, LensView(record), record, lens_table)
+    record = compute.lens(weights.load(run), text, target, position=position, top_k=top_k, words=words)
+    present(terminal, outputs, view.LensView(record), record, view.lens_table)
 
 
 @command
@@ -98,9 +96,8 @@ def losses(
       tfcli inspect losses runs/encoder-1 "Tom swam" --json
       tfcli inspect losses runs/pt-en-1 "o gato" --target "the cat"
     """
-    from tfcli.inspection.predictions.compute import losses as compute
-    from tfcli.inspection.predictions.view import LossesView, losses_table
+    from tfcli.inspection.predictions import compute, view
 
     text = read_text(text)
-    record = compute(weights.load(run), text, target, words=words)
-    present(terminal, outputs, LossesView(record), record, losses_table)
+    record = compute.losses(weights.load(run), text, target, words=words)
+    present(terminal, outputs, view.LossesView(record), record, view.losses_table)
