@@ -39,7 +39,6 @@ def bench_data(
         context: tokens of the windows that the other library's ids are grouped into.
         threads: of the tokenizers library, on all sides; 0: one a core.
         transformers: whether to measure the usual way with that library too.
-        tell: is told what is going on.
 
     Raises:
         UsageError: no such source or tokenizer, too many threads, or no `transformers`.

@@ -42,7 +42,6 @@ def bench_generation(
         rounds: how often each side does the whole work, in turns.
         precision: of the weights, on both sides; against int8 the other library has float32.
         transformers: whether to generate there too: with the same weights where it has the model.
-        tell: is told what is going on.
 
     Raises:
         UsageError: an encoder, too many threads, no such device, no `transformers`, or too large for the memory.

@@ -38,7 +38,6 @@ def bench_training(
     Args:
         recipe: with `model.vocab_size` set.
         transformers: whether to train the same shape there too, in float32 and under bfloat16 autocast.
-        tell: is told what is going on.
 
     Raises:
         UsageError: too many threads, no such device, no `transformers`, or too large for the memory.

@@ -8,7 +8,6 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import tfcli
@@ -52,7 +51,7 @@ def diagnose(terminal: TerminalFacts) -> Diagnosis:
         system=platform.platform(),
         processor=_processor(torch),
         cuda=_try(lambda: _gpus(torch), ()),
-        mps=_try(lambda: torch.backends.mps.is_available() if torch else None, None),
+        mps=_try(lambda: torch.backends.mps.is_available(), None),
         memory=_memory(),
         cache=_cache(),
         terminal=terminal,
@@ -75,7 +74,7 @@ def _torch() -> tuple[Any, tuple[Advice, ...]]:
 
 
 def _try(ask: Callable[[], Found], otherwise: Found) -> Found:
-    """What is asked for; something else where a system does not tell it."""
+    """What is asked for; something else where a system, or a PyTorch that is not there, does not tell it."""
     try:
         return ask()
     except Exception:
@@ -86,25 +85,25 @@ def _version(package: str) -> str | None:
     return _try(lambda: version(package), None)
 
 
-def _processor(torch: ModuleType | None) -> Processor:
+def _processor(torch: Any) -> Processor:
     flags: set[str] = _try(machine.cpu_flags, set())
     told = next((f"{name}={os.environ[name]}" for name in _THREADS if name in os.environ), None)
     return Processor(
         name=_try(machine.processor, ""),
         instruction_sets=tuple(name for flag, name in _SETS.items() if flag in flags),
-        kernels=_try(lambda: str(torch.backends.cpu.get_cpu_capability()) if torch else None, None),
-        bfloat16=_try(lambda: import_module("tfcli.layers.kernels").has_bfloat16_products() if torch else None, None),
+        kernels=_try(lambda: str(torch.backends.cpu.get_cpu_capability()), None),
+        bfloat16=_try(lambda: import_module("tfcli.layers.kernels").has_bfloat16_products(), None),
         cores=machine.cores(),
         free_cores=_try(machine.free_cores, machine.cores()),
         quota=_try(machine.quota, None),
         load=_try(lambda: tuple(round(one, 2) for one in os.getloadavg()), ()),  # Windows has none
-        threads=_try(lambda: machine.choose_threads(0, torch.get_num_threads()) if torch else None, None),
+        threads=_try(lambda: machine.choose_threads(0, torch.get_num_threads()), None),
         told=told,
     )
 
 
 def _gpus(torch: Any) -> tuple[Gpu, ...]:
-    if torch is None or not torch.cuda.is_available():
+    if not torch.cuda.is_available():
         return ()
     devices = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
     return tuple(Gpu(one.name, one.total_memory, f"{one.major}.{one.minor}") for one in devices)

@@ -31,11 +31,7 @@ Summands = dict[Part, Tensor]
 
 
 def decomposed(model: Transformer, passed: ModelPass, token_id: int, position: int) -> Summands:
-    """What the model multiplies with the output matrix at a position, part by part.
-
-    Args:
-        passed: the model's pass over the text. token_id: what stands at the position.
-    """
+    """What the model multiplies with the output matrix at a position where `token_id` stands, part by part."""
     names = ("target_embedding", "decoder") if isinstance(model, EncoderDecoder) else ("embedding", "stack")
     embedding, stack = map(model.get_submodule, names)
     assert isinstance(embedding, TokenEmbedding) and isinstance(stack, Stack) and isinstance(model.head, Head)

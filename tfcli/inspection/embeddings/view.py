@@ -200,7 +200,7 @@ class EmbeddingsView(View[EmbeddingsRecord]):
             f"{_POOLS[record.pool]}, out of {of}; {size} dimensions, not normalised",
         )
         if count == 1:
-            yield from self._single()
+            yield from _single(record)
             return
         labels = tuple(printable(text) for text in record.texts)
         if count > _MOST_TEXTS or options.max_width < 12 + count * _CELL:
@@ -209,12 +209,12 @@ class EmbeddingsView(View[EmbeddingsRecord]):
             yield from _embeddings_table(record.cosines(), labels, brush_for(console, WEIGHTS), options.max_width)
         yield Text(_closest(record), style="dim")
 
-    def _single(self) -> Iterator[Text | HeatMap]:
-        vector = self.record.vectors
-        tokens = plural(int(self.record.tokens[0]), "token")
-        yield Text(f"{printable(self.record.texts[0])}: {tokens}, length {np.linalg.norm(vector):.3g}")
-        yield HeatMap(vector, "its numbers, in order of their dimension", signed=True, wide=False)
-        yield Text("Give further texts to see how alike they are; --json writes all numbers.", style="dim")
+
+def _single(record: EmbeddingsRecord) -> Iterator[Text | HeatMap]:
+    tokens = plural(int(record.tokens[0]), "token")
+    yield Text(f"{printable(record.texts[0])}: {tokens}, length {np.linalg.norm(record.vectors):.3g}")
+    yield HeatMap(record.vectors, "its numbers, in order of their dimension", signed=True, wide=False)
+    yield from dim("Give further texts to see how alike they are; --json writes all numbers.")
 
 
 def _embeddings_table(

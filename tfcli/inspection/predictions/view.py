@@ -49,7 +49,7 @@ def append_candidates(
     """Candidates at the end of a row, `answer` marked among them."""
     for one in candidates[: layout.count]:
         is_answer = one.token == answer
-        row.append(f" {sign(ascii_only=ascii_only) if is_answer else ' '}")
+        row.append(f" {_sign(ascii_only) if is_answer else ' '}")
         row.append(f"{fit(token_label(one.token), layout.label)} ", "bold" if is_answer else "")
         row.append(bar(one.probability, layout.bar, ascii_only=ascii_only).ljust(layout.bar), "cyan")
         row.append(f" {percent_in_four(one.probability)}")
@@ -64,21 +64,16 @@ def candidate_bars(
     room = max(4, min(_WIDEST_BAR, width - name_width - 13))
     for name, one in zip(names, candidates, strict=True):
         is_answer = one.token == answer
-        line = Text(f"{sign(ascii_only=ascii_only) if is_answer else ' '} ", no_wrap=True, overflow="crop")
+        line = Text(f"{_sign(ascii_only) if is_answer else ' '} ", no_wrap=True, overflow="crop")
         line.append(fit(name, name_width), "bold" if is_answer else "")
         line.append(f"  {percent(one.probability):>7}  ")
         yield line.append(bar(one.probability, room, ascii_only=ascii_only), "cyan")
 
 
-def sign(*, ascii_only: bool) -> str:
-    """What stands before the true token."""
+def _sign(ascii_only: bool) -> str:
     return ">" if ascii_only else "▸"
 
 
-_TITLES = {
-    "next": "Predictions · the next token after every position",
-    "masked": "Predictions · the token that belongs at every position",
-}
 _FIXED = 4 + 6 + 5 + 5  # position, rank, p, H
 
 
@@ -87,18 +82,17 @@ class PredictionsView(View[Predictions]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, ascii_only = self.record, options.ascii_only
-        mark = sign(ascii_only=ascii_only)
         tokens = _token_width(record, options.max_width)
         room = options.max_width - _FIXED - 2 * (tokens + 1) - 1
         layout = row_layout([one.candidates for one in record.predictions], room)
-        yield Text(_TITLES[record.kind], style="bold")
-        answer = "next" if record.kind == "next" else "true"
+        what, answer = ("next token after", "next") if record.kind == "next" else ("token that belongs at", "true")
+        yield from heading(f"Predictions · the {what} every position")
         yield Text(f"  # {fit('read', tokens)} {fit(answer, tokens)}  rank    p    H  likeliest", style="bold dim")
         for one in record.predictions:
             yield _row(one, tokens, layout, is_chosen=one.position == record.position, ascii_only=ascii_only)
         yield from dim(
-            f"p: probability of the {answer} token, by the softmax of the logits; rank 1: it is the likeliest; {mark} "
-            "where it stands. H: entropy in nats; e^H equally likely tokens would be as uncertain."
+            f"p: probability of the {answer} token, by the softmax of the logits; rank 1: it is the likeliest; "
+            f"{_sign(ascii_only)} where it stands. H: entropy in nats; e^H equally likely tokens would be as uncertain."
         )
         if ranks := [one.rank for one in record.predictions if one.rank is not None]:
             yield from dim(f"The {answer} token is the likeliest at {ranks.count(1)} of {len(ranks)} positions.")
@@ -220,8 +214,8 @@ def _by_layer(record: Lens, options: ConsoleOptions) -> RenderResult:
         row.append(f"{percent_in_four(float(record.final[depth, position])):>10} ")
         append_candidates(row, candidates, record.top[-1][position], layout, ascii_only=options.ascii_only)
         yield row
-    mark = sign(ascii_only=options.ascii_only)
-    yield Text(f"{mark} what the model predicts in the end, the likeliest from {settled} on", style="dim")
+    mark = _sign(options.ascii_only)
+    yield from dim(f"{mark} what the model predicts in the end, the likeliest from {settled} on")
 
 
 def _layer_name(depth: int) -> str:
