@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tfcli.errors import UsageError
-from tfcli.verification.check import Finding, Proof, Skipped, VerifiedRun, at_most, dataset, difference, proof, worst
+from tfcli.verification.check import Finding, Proof, Skipped, VerifiedRun, at_most, difference, proof, worst
 from tfcli.verification.verify import PROOFS, verification
 
 from .subjects import subject, verify
@@ -101,7 +101,7 @@ def test_a_subject_says_what_it_reads():
 @pytest.mark.parametrize("architecture", ["decoder", "encoder-decoder"])
 def test_a_run_with_a_dataset_reads_its_validation_part(architecture: str):
     without = subject(architecture)
-    with dataset(without) as data:
+    with without.dataset() as data:
         own = VerifiedRun(without.run, data)
         assert own.origin == "its own validation text"
         if architecture == "decoder":

@@ -10,7 +10,7 @@ from tests.models.small import ARCHITECTURES
 from tfcli.generation.kv_cache import SelfAttentionCache
 from tfcli.models.device import _can_pack, prepare_for_inference
 from tfcli.verification import Check
-from tfcli.verification.check import Finding, VerifiedRun, at_most, predict, proof, reading
+from tfcli.verification.check import Finding, VerifiedRun, at_most, predict, proof
 from tfcli.verification.verify import PATHS, OwnPath
 
 from .subjects import subject, subject_of_preset, verify
@@ -45,7 +45,7 @@ def test_variants_too(variant: dict[str, Any]):
 def test_what_is_not_invariant_is_counted(architecture: str):
     """Against a pass of a copy that is rounded here."""
     found = subject(architecture)
-    read = reading(found, found.longest)
+    read = found.reading(found.longest)
     model = copy.deepcopy(found.run.model)
     prepare_for_inference(model, "bfloat16")
     with torch.inference_mode():

@@ -4,30 +4,17 @@ Shape legend: B rows, H heads, T queries, S keys.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tfcli.layers.multi_head import MultiHeadAttention
 from tfcli.models.transformer import AttentionWeights, Transformer
 from tfcli.verification.cache import CHUNKED, chunks, in_pieces
-from tfcli.verification.check import (
-    Finding,
-    ModelInputs,
-    Skipped,
-    VerifiedRun,
-    alike,
-    at_most,
-    at_text,
-    embedded,
-    kept_outputs,
-    mixed,
-    padded_reading,
-    predict,
-    proof,
-    reading,
-)
+from tfcli.verification.check import Finding, ModelInputs, Skipped, VerifiedRun, at_most, leaves, mixed, predict, proof
 
 
 @proof("fused attention")
@@ -38,7 +25,7 @@ def fused_attention(subject: VerifiedRun) -> Iterator[Finding]:
     for read in _readings(subject):
         fused, explicit = _outputs(subject.model, read, None), _outputs(subject.model, read, {})
         for (name, ours), (_, theirs) in zip(fused, explicit, strict=True):
-            yield alike(subject, ours, theirs, f"{name}, {_size(read)}")
+            yield subject.alike(ours, theirs, f"{name}, {_size(read)}")
 
 
 @proof("row attention")
@@ -52,7 +39,7 @@ def row_attention(subject: VerifiedRun) -> Iterator[Finding]:
         with _in_rows(subject.model):
             rows = _with_gradients(subject.model, read, None)
         for name, ours in rows.items():
-            yield alike(subject, ours, formula[name], f"{name}, {_size(read)}")
+            yield subject.alike(ours, formula[name], f"{name}, {_size(read)}")
 
 
 @proof("attention sums to one")
@@ -79,22 +66,29 @@ def masked_weights(subject: VerifiedRun) -> Iterator[Finding]:
 def _readings(subject: VerifiedRun) -> Iterator[ModelInputs]:
     for length in subject.lengths:
         if subject.run.architecture != "encoder-decoder":
-            yield reading(subject, length)
-        yield padded_reading(subject, length)
+            yield subject.reading(length)
+        yield subject.padded_reading(length)
 
 
 def _outputs(model: Transformer, read: ModelInputs, weights: AttentionWeights | None) -> list[tuple[str, Tensor]]:
     """What every attention gives at real tokens, and the logits there."""
-    with kept_outputs(model, MultiHeadAttention) as outputs:
+    found: list[tuple[str, Tensor]] = []
+
+    def keep(name: str, _part: nn.Module, _inputs: Any, output: Tensor) -> None:
+        found.append((name, read.at_text(output, of_source=name.startswith("encoder."))))
+
+    with ExitStack() as hooks:
+        for name, part in model.named_modules():
+            if isinstance(part, MultiHeadAttention):
+                hooks.callback(part.register_forward_hook(partial(keep, name)).remove)
         logits = predict(model, read, weights)
-    found = [(name, at_text(output, read, of_source=name.startswith("encoder."))) for name, output in outputs]
-    return [*found, ("the logits", at_text(logits, read))]
+    return [*found, ("the logits", read.at_text(logits))]
 
 
 def _with_gradients(model: Transformer, read: ModelInputs, weights: AttentionWeights | None) -> dict[str, Tensor]:
     """The logits, and the gradient of a mixture of them for every vector that enters a stack."""
-    with embedded(model) as entering:
-        logits = at_text(predict(model, read, weights), read)
+    with leaves(model) as entering:
+        logits = read.at_text(predict(model, read, weights))
         gradients = torch.autograd.grad(mixed(logits), list(entering.values()))
     named = {f"the gradient for the {side}": gradient for side, gradient in zip(entering, gradients, strict=True)}
     return {"the logits": logits.detach(), **named}
@@ -118,8 +112,9 @@ def _in_rows(model: Transformer) -> Iterator[None]:
 
 def _require_kernel(subject: VerifiedRun) -> None:
     section = subject.run.config.model
-    which = "additive scores" if section.attention_score == "additive" else "scores within a cap"
-    if section.attention_score == "additive" or section.attention_softcap is not None:
+    is_additive = section.attention_score == "additive"
+    if is_additive or section.attention_softcap is not None:
+        which = "additive scores" if is_additive else "scores within a cap"
         raise Skipped(f"{which} have no fast kernel: the formula is the only way")
 
 
@@ -134,7 +129,7 @@ def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
     if subject.run.architecture == "encoder":
         return
     for length in subject.lengths[1:]:
-        read = reading(subject, length)
+        read = subject.reading(length)
         for _, weights in in_pieces(subject.model, read, chunks(length), explicit=True):
             yield from _layers(subject, weights, read.mask, f"{_size(read)}, {CHUNKED}")
 

@@ -16,22 +16,7 @@ from tfcli.generation.kv_cache import DecodingCache
 from tfcli.models.device import prepare_for_inference
 from tfcli.models.transformer import AttentionWeights, Decoder, EncoderDecoder, Transformer
 from tfcli.recipe.recipe import GenerateSection
-from tfcli.verification.check import (
-    RELATIVE,
-    ROWS,
-    Finding,
-    ModelInputs,
-    Skipped,
-    VerifiedRun,
-    alike,
-    at_most,
-    difference,
-    padded_reading,
-    predict,
-    proof,
-    ragged,
-    reading,
-)
+from tfcli.verification.check import ROWS, Finding, ModelInputs, Skipped, VerifiedRun, predict, proof, ragged
 
 CHUNKED = "in chunks"  # read a few tokens at a time, behind those before
 
@@ -42,13 +27,13 @@ def cached_decoding(subject: VerifiedRun) -> Iterator[Finding]:
     """Behind a cache, token by token and in chunks, every position is predicted as when the text is read at once."""
     require_generation(subject)
     for length in subject.lengths:
-        read = reading(subject, length)
+        read = subject.reading(length)
         at_once = predict(subject.model, read)
         for how, cuts in (("token by token", _singles(subject, length)), (CHUNKED, chunks(length))):
             pieces = joined(subject.model, read, cuts)
             for position in range(length):
                 where = f"{how}, position {position} of {length}"
-                yield alike(subject, pieces[:, position], at_once[:, position], where)
+                yield subject.alike(pieces[:, position], at_once[:, position], where)
 
 
 @proof("cross-attention kept")
@@ -59,14 +44,14 @@ def cross_attention_kept(subject: VerifiedRun) -> Iterator[Finding]:
         this = "an encoder" if subject.run.architecture == "encoder" else "a decoder"
         raise Skipped(f"cross-attention is for an encoder-decoder, and this is {this}")
     for length in subject.lengths[1:]:
-        read = reading(subject, length)
+        read = subject.reading(length)
         fresh: AttentionWeights = {}
         predict(subject.model, read, fresh)
         pieces = in_pieces(subject.model, read, chunks(length), explicit=True)
         for (_, kept), (start, end) in zip(pieces, pairwise(chunks(length)), strict=True):
             for layer, weights in enumerate(kept["cross"]):
                 where = f"layer {layer}, positions {start} to {end - 1} of {length}"
-                yield alike(subject, weights, fresh["cross"][layer][:, :, start:end], where)
+                yield subject.alike(weights, fresh["cross"][layer][:, :, start:end], where)
 
 
 def require_generation(subject: VerifiedRun) -> Decoder | EncoderDecoder:
@@ -160,7 +145,7 @@ def _findings(subject: VerifiedRun, moves: Mapping[int, list[int]]) -> Iterator[
             for row, number in enumerate(order):
                 place = texts[number].start - 1 + step
                 where = f"text {number + 1} of {len(texts)} in row {row + 1}, token {step} of up to {length}"
-                yield alike(subject, reader.logits[row], alone[number][place], where)
+                yield subject.alike(reader.logits[row], alone[number][place], where)
             if step < steps:
                 upcoming = [texts[number].ids[texts[number].start + step] for number in order]
                 reader.read(torch.tensor(upcoming, device=subject.run.device))
@@ -202,10 +187,10 @@ def laid_out(subject: VerifiedRun) -> Iterator[Finding]:
     prepare_for_inference(ready)
     for length in subject.lengths:
         where = f"texts of {length} tokens"
-        read = padded_reading(subject, length)
-        yield at_most(difference(predict(ready, read), predict(subject.run.model, read)), _LIMIT, RELATIVE, where)
+        read = subject.padded_reading(length)
+        yield subject.alike(predict(ready, read), predict(subject.run.model, read), where, _LIMIT)
         if subject.run.architecture == "encoder":
             continue
-        read = reading(subject, length)  # nothing is padded behind a cache
-        away = difference(joined(ready, read, chunks(length)), predict(subject.run.model, read))
-        yield at_most(away, _LIMIT, RELATIVE, f"{where}, {CHUNKED}")
+        read = subject.reading(length)  # nothing is padded behind a cache
+        pieces = joined(ready, read, chunks(length))
+        yield subject.alike(pieces, predict(subject.run.model, read), f"{where}, {CHUNKED}", _LIMIT)

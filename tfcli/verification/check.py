@@ -17,11 +17,10 @@ Shape legend: B rows, T tokens, S source tokens, D model, Vocab.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -29,12 +28,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tfcli.corpora import Document, Kind, Pair, Source
+from tfcli.corpora import Document, Pair, Source
 from tfcli.corpora.split import TrainValidationSplit
-from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.cache import prepare
 from tfcli.data.dataset import PreparedDataset, SequencesView
-from tfcli.data.loader import Batches, build_batches
 from tfcli.errors import TfcliError, first_lines
 from tfcli.files import digest
 from tfcli.machine import temporary_folder
@@ -47,25 +44,116 @@ from tfcli.verification import Check
 
 ROWS = 3  # texts read side by side
 LONGEST = 512  # tokens of a text at most: attention weights of all layers are kept, and grow with the square
+RELATIVE = "of the largest number"  # the unit of `difference`
 _LARGEST_EXACT = 1 << 28  # parameters up to which a copy in float64 is made: two gigabytes
 _WORK = 1 << 32  # parameters times tokens of a text: a second or two a pass, of which the checks take about a hundred
 _SINGLE_STEPS = 1 << 32  # parameters times texts read token by token: each step reads every weight
 _ENOUGH = 1 << 14  # tokens taken from a side of the validation text
+_DOCUMENTS, _LONGEST_DOCUMENT = 48, 40  # made-up ones, and their tokens (of a pair: of a side)
+
+
+class Skipped(Exception):  # noqa: N818 (no error)
+    """Raised by a check that cannot apply to a run, with the reason in words."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check has measured. It holds where `measured` is a number (NaN fails) and not above `limit`.
+
+    `where` says what was looked at when the worst was found; it is shown where the check fails. `note` is a property of
+    the checkpoint that the run was made from, in words, which is no slip of tfcli's.
+    """
+
+    measured: float
+    limit: float
+    unit: str
+    where: str = ""
+    note: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim does."""
+        return self.measured <= self.limit
+
+
+def at_most(measured: float, limit: float, unit: str, where: str = "") -> Finding:
+    """One number and its limit."""
+    return Finding(float(measured), float(limit), unit, where)
+
+
+def worst(findings: Iterable[Finding]) -> Finding:
+    """The first finding that does not hold, else the one closest to its limit; `Skipped` where there is none."""
+    closest = None
+    for finding in findings:
+        if not finding.holds:
+            return finding
+        if closest is None or finding.measured > closest.measured:
+            closest = finding
+    if closest is None:
+        raise Skipped("there was nothing to compare")
+    return closest
+
+
+def difference(ours: Tensor, theirs: Tensor) -> float:
+    """The largest difference of two tensors of one shape, in parts of the largest number in the second; NaN where any
+    is."""
+    assert ours.shape == theirs.shape, f"shapes {tuple(ours.shape)} and {tuple(theirs.shape)}"
+    if not ours.numel():
+        return 0.0
+    ours, theirs = ours.cpu().double(), theirs.cpu().double()  # some devices have no float64
+    gap = (ours - theirs).abs().max()
+    scale = theirs.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
+    return float(gap / scale)
+
+
+@dataclass(frozen=True)
+class ModelInputs:
+    """What a model reads in one pass. `mask` is the padding mask of what an encoder reads, else of the tokens; None:
+    there is no padding.
+
+    Shape: tokens (B, T); source (B, S), for an encoder-decoder; mask (B, S), or (B, T) where there is no source."""
+
+    tokens: Tensor
+    source: Tensor | None = None
+    mask: Tensor | None = None
+
+    @property
+    def padded_side(self) -> Literal["source", "tokens"]:
+        """What `mask` is about, as `leaves` calls it."""
+        return "tokens" if self.source is None else "source"
+
+    def at_text(self, output: Tensor, *, of_source: bool = False) -> Tensor:
+        """The rows of an output that belong to real tokens: (B, T, …) → (real tokens, …). The target of an
+        encoder-decoder has no padding here. `of_source`: the output has a row a source token."""
+        is_padded = self.mask is not None and (of_source or self.source is None)
+        return output[self.mask] if is_padded else output.flatten(0, 1)
+
+
+def ragged(ids: Tensor) -> list[list[int]]:
+    """Rows of ids (B, T) made different: the first stays whole, the next is cut to two thirds, the next to one, none to
+    nothing."""
+    length = ids.shape[1]
+    return [row[: max(1, length - (length * cut) // len(ids))] for cut, row in enumerate(ids.tolist())]
 
 
 @dataclass(frozen=True)
 class VerifiedRun:
-    """A run to be looked at, with texts of the validation part of its dataset, or `made_up_because` there is none."""
+    """A run to be looked at, with texts of the validation part of its dataset, or `made_up_because` there is none.
+
+    `ready`: its model laid out for prediction in a precision, to be looked at instead; what is `allowed` there.
+    """
 
     run: LoadedRun
     data: PreparedDataset | None = None
     made_up_because: str = ""
+    ready: Transformer | None = None
+    allowed: float | None = None
 
     @cached_property
     def model(self) -> Transformer:
         """In evaluation mode; a copy in float64 where it fits: no slip can hide in rounding there."""
-        if self.precision == self.run.model.dtype:
-            return self.run.model
+        if self.ready is not None or self.precision == self.run.model.dtype:
+            return self.ready or self.run.model
         with torch.inference_mode(False):  # wherever it is asked for first: gradients are taken of it too
             return copy.deepcopy(self.run.model).to(self.precision)
 
@@ -83,7 +171,8 @@ class VerifiedRun:
     @property
     def limit(self) -> float:
         """How far two ways to the same numbers may differ, in parts of the largest of them (see `difference`)."""
-        return 1e-9 if self.precision == torch.float64 else 1e-4
+        exact = 1e-9 if self.precision == torch.float64 else 1e-4
+        return exact if self.allowed is None else self.allowed
 
     @property
     def longest(self) -> int:
@@ -111,12 +200,35 @@ class VerifiedRun:
         rounded = "" if self.precision == torch.float64 else ", in float32"
         return f"{what}{far}{rounded}"
 
-    @cached_property
-    def ordinary(self) -> NDArray[np.int64]:
-        """The ids of all tokens that are no special ones."""
-        vocabulary = self.run.config.model.vocab_size
-        assert vocabulary is not None
-        return np.setdiff1d(np.arange(min(vocabulary, self.run.tokenizer.vocab_size)), self.roles.ids())
+    def alike(self, ours: Tensor, theirs: Tensor, where: str, limit: float | None = None) -> Finding:
+        """Two ways to the same numbers; the `limit` is the run's where none is given."""
+        return at_most(difference(ours, theirs), self.limit if limit is None else limit, RELATIVE, where)
+
+    def require_head(self) -> None:
+        """Skip a check of a run that predicts nothing."""
+        if self.run.config.model.head == "none":
+            raise Skipped("the run has no head that predicts tokens")
+
+    def recipe(self, data: PreparedDataset) -> Recipe:
+        """The run's recipe; of an imported one, the default training of its model where the model is."""
+        recipe, run = self.run.recipe, self.run
+        if not recipe.is_imported:
+            return recipe
+        train = replace(recipe.train, device=run.device.type)  # type: ignore[arg-type]
+        return decide(replace(recipe, origin=OriginSection(), train=train), run.tokenizer, data)
+
+    def reading(self, length: int) -> ModelInputs:
+        """Texts of one length, side by side; the sources of an encoder-decoder have different ones, and padding."""
+        if self.run.architecture == "encoder-decoder":
+            return ModelInputs(self.ids(length), *self._padded(self.sources(length)))
+        return ModelInputs(self.ids(length))
+
+    def padded_reading(self, length: int) -> ModelInputs:
+        """As `reading`, and what any encoder reads is padded."""
+        if self.run.architecture == "encoder-decoder":
+            return self.reading(length)
+        tokens, mask = self._padded(self.ids(length))
+        return ModelInputs(tokens, mask=mask)
 
     def ids(self, length: int, rows: int = ROWS) -> Tensor:
         """Texts, (rows, length), as the model's causal stack (or its only one) reads them."""
@@ -131,6 +243,31 @@ class VerifiedRun:
         stream = self._sources if self.run.architecture == "encoder-decoder" else self._texts
         return [self.run.tokenizer.decode(row) for row in self._windows(stream, tokens, count).tolist()]
 
+    @contextmanager
+    def dataset(self) -> Iterator[PreparedDataset]:
+        """The run's own dataset where it is there; else a made-up one, in a folder that goes afterwards."""
+        if self.data is not None:
+            yield self.data
+            return
+        with temporary_folder() as folder:
+            path = folder / "dataset"
+            training, validation = map(self._made_up_source, (1, 2))
+            prepare(TrainValidationSplit(training, "file", 0.5, validation=validation), self.run.tokenizer, path)
+            yield PreparedDataset.open(path)
+
+    def _padded(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Ids (B, T) made `ragged` and filled up on the right, and the mask that says what is text."""
+        lengths = torch.tensor([[len(row)] for row in ragged(ids)], device=ids.device)
+        mask = torch.arange(ids.shape[1], device=ids.device) < lengths
+        return ids.masked_fill(~mask, self.roles.pad), mask
+
+    @cached_property
+    def _ordinary(self) -> NDArray[np.int64]:
+        """The ids of all tokens that are no special ones."""
+        vocabulary = self.run.config.model.vocab_size
+        assert vocabulary is not None
+        return np.setdiff1d(np.arange(min(vocabulary, self.run.tokenizer.vocab_size)), self.roles.ids())
+
     @cached_property
     def _texts(self) -> NDArray[np.int64]:
         if self.data is None:
@@ -142,12 +279,10 @@ class VerifiedRun:
 
     @cached_property
     def _sources(self) -> NDArray[np.int64]:
-        if self.data is None:
-            return self._made_up(2)
-        return self._joined(self.data.pairs("validation").source)
+        return self._made_up(2) if self.data is None else self._joined(self.data.pairs("validation").source)
 
     def _made_up(self, seed: int) -> NDArray[np.int64]:
-        return np.random.default_rng(seed).choice(self.ordinary, _ENOUGH)
+        return np.random.default_rng(seed).choice(self._ordinary, _ENOUGH)
 
     def _joined(self, side: SequencesView) -> NDArray[np.int64]:
         """The sequences of one side, one after the other, without special tokens."""
@@ -164,32 +299,17 @@ class VerifiedRun:
         places = (starts[:, None] + np.arange(length)) % len(stream)
         return torch.from_numpy(stream[places]).to(self.run.device)
 
+    def _made_up_source(self, seed: int) -> Source:
+        pairs, draw = self.run.architecture == "encoder-decoder", np.random.default_rng(seed)
+        longest = max(2, min(_LONGEST_DOCUMENT, self.run.config.model.max_seq_len // 2 - 2))
 
-RELATIVE = "of the largest number"  # the unit of `difference`
+        def text() -> str:
+            ids = draw.choice(self._ordinary, int(draw.integers(2, longest + 1)))
+            return self.run.tokenizer.decode(ids) or "a"
 
-
-class Skipped(Exception):  # noqa: N818 (no error)
-    """Raised by a check that cannot apply to a run, with the reason in words."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a check has measured. It holds where `measured` is a number (NaN fails) and not above `limit`.
-
-    `where` says what was looked at when the worst was found; it is shown where the check fails. `note` is a property of
-    the checkpoint that the run was made from, in words, which is no slip of tfcli's.
-    """
-
-    measured: float
-    limit: float
-    unit: str
-    where: str = ""
-    note: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the claim does."""
-        return self.measured <= self.limit
+        documents: list[Document] = [Pair(text(), text()) if pairs else text() for _ in range(_DOCUMENTS)]
+        kind: Literal["pairs", "text"] = "pairs" if pairs else "text"
+        return Source(("made-up text",), kind, lambda: iter(documents), lambda: digest("made up", seed))
 
 
 @dataclass(frozen=True)
@@ -202,18 +322,17 @@ class Proof:
 
     def check(self, subject: VerifiedRun) -> Check:
         """Look. Whatever goes wrong on the way is a failure of the check, and ends no other."""
+        made = partial(Check, self.name, self.claim)
         try:
             found = self.look(subject)
             finding = found if isinstance(found, Finding) else worst(found)
         except Skipped as skipped:
-            return Check(self.name, self.claim, "skipped", reason=str(skipped))
+            return made("skipped", reason=str(skipped))
         except TfcliError as error:
-            return Check(self.name, self.claim, "failed", reason=error.problem)
+            return made("failed", reason=error.problem)
         except Exception as error:
-            return Check(self.name, self.claim, "failed", reason=f"{type(error).__name__}: {first_lines(error)}")
-        return Check(
-            self.name,
-            self.claim,
+            return made("failed", reason=f"{type(error).__name__}: {first_lines(error)}")
+        return made(
             "failed" if not finding.holds else "noted" if finding.note else "passed",
             measured=finding.measured,
             limit=finding.limit,
@@ -227,93 +346,12 @@ def proof(name: str) -> Callable[[Callable[[VerifiedRun], Finding | Iterable[Fin
     return lambda look: Proof(name, " ".join((look.__doc__ or "").split()), look)
 
 
-def at_most(measured: float, limit: float, unit: str, where: str = "") -> Finding:
-    """One number and its limit."""
-    return Finding(float(measured), float(limit), unit, where)
-
-
-def worst(findings: Iterable[Finding]) -> Finding:
-    """The first finding that does not hold, else the one closest to its limit; `Skipped` where there is none."""
-    closest = None
-    for finding in findings:
-        if not finding.holds:
-            return finding
-        if closest is None or finding.measured > closest.measured:
-            closest = finding
-    if closest is None:
-        raise Skipped("there was nothing to compare")
-    return closest
-
-
-def difference(ours: Tensor, theirs: Tensor) -> float:
-    """The largest difference of two tensors, in parts of the largest number in the second; NaN where any is.
-
-    Shape: ours, theirs: the same."""
-    assert ours.shape == theirs.shape, f"shapes {tuple(ours.shape)} and {tuple(theirs.shape)}"
-    if not ours.numel():
-        return 0.0
-    ours, theirs = ours.cpu().double(), theirs.cpu().double()  # some devices have no float64
-    gap = (ours - theirs).abs().max()
-    scale = theirs.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
-    return float(gap / scale)
-
-
-def alike(subject: VerifiedRun, ours: Tensor, theirs: Tensor, where: str) -> Finding:
-    """Two ways to the same numbers."""
-    return at_most(difference(ours, theirs), subject.limit, RELATIVE, where)
-
-
-def same_bits(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Finding:
-    """How many numbers differ in any bit: no rounding is forgiven, NaN equals itself, and 0 is not −0.
-
-    A tensor that one side lacks differs in all of its numbers, and so does one of another shape or type.
-    """
-    apart = {name: _apart(ours.get(name), theirs.get(name)) for name in dict.fromkeys(chain(theirs, ours))}
-    first = next((name for name, count in apart.items() if count), "")
-    return at_most(sum(apart.values()), 0, "numbers", f"the first are in {first}" if first else "")
-
-
-def _apart(ours: Tensor | None, theirs: Tensor | None) -> int:
-    if ours is None or theirs is None or ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-        return max(one.numel() for one in (ours, theirs) if one is not None)
-    if not ours.numel():
-        return 0
-    bits, others = (tensor.detach().cpu().contiguous().view(-1).view(torch.uint8) for tensor in (ours, theirs))
-    return int((bits != others).view(ours.numel(), -1).any(-1).sum())
-
-
-@dataclass(frozen=True)
-class ModelInputs:
-    """What a model reads in one pass. `mask` is the padding mask of what an encoder reads, else of the tokens; None:
-    there is no padding.
-
-    Shape: tokens (B, T); source (B, S), for an encoder-decoder; mask (B, S), or (B, T) where there is no source."""
-
-    tokens: Tensor
-    source: Tensor | None = None
-    mask: Tensor | None = None
-
-    @property
-    def padded_side(self) -> Literal["source", "tokens"]:
-        """What `mask` is about, as `embedded` calls it."""
-        return "tokens" if self.source is None else "source"
-
-
-def at_text(output: Tensor, read: ModelInputs, *, of_source: bool = False) -> Tensor:
-    """The rows of an output that belong to real tokens. The target of an encoder-decoder has no padding here.
-
-    Args:
-        of_source: the output has a row a source token.
-
-    Shape: output (B, T, …) → (real tokens, …)."""
-    is_padded = read.mask is not None and (of_source or read.source is None)
-    return output[read.mask] if is_padded else output.flatten(0, 1)
-
-
-def other_tokens(subject: VerifiedRun, ids: Tensor) -> Tensor:
-    """Another id in every place."""
-    assert subject.run.config.model.vocab_size is not None
-    return (ids + 1) % subject.run.config.model.vocab_size
+def predict(model: Transformer, read: ModelInputs, weights: AttentionWeights | None = None) -> Tensor:
+    """The logits of a pass, (B, T, Vocab); of a model without a head, the last vectors, (B, T, D). `weights` takes the
+    explicit attention."""
+    inputs = (read.tokens,) if read.source is None else (read.source, read.tokens)
+    hidden = model.hidden(*inputs, read.mask, weights=weights)
+    return hidden if model.section.head == "none" else model.head(hidden)
 
 
 def mixed(logits: Tensor) -> Tensor:
@@ -323,69 +361,8 @@ def mixed(logits: Tensor) -> Tensor:
     return (logits * weights.to(logits)).sum()
 
 
-def reading(subject: VerifiedRun, length: int) -> ModelInputs:
-    """Texts of one length, side by side; the sources of an encoder-decoder have different ones, and padding."""
-    if subject.run.architecture == "encoder-decoder":
-        return ModelInputs(subject.ids(length), *padded(subject, subject.sources(length)))
-    return ModelInputs(subject.ids(length))
-
-
-def padded_reading(subject: VerifiedRun, length: int) -> ModelInputs:
-    """As `reading`, and what any encoder reads is padded."""
-    if subject.run.architecture == "encoder-decoder":
-        return reading(subject, length)
-    tokens, mask = padded(subject, subject.ids(length))
-    return ModelInputs(tokens, mask=mask)
-
-
-def padded(subject: VerifiedRun, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Ids (B, T) made `ragged` and filled up on the right, and the mask that says what is text."""
-    lengths = torch.tensor([[len(row)] for row in ragged(ids)], device=ids.device)
-    mask = torch.arange(ids.shape[1], device=ids.device) < lengths
-    return ids.masked_fill(~mask, subject.roles.pad), mask
-
-
-def ragged(ids: Tensor) -> list[list[int]]:
-    """Rows of ids (B, T) made different: the first stays whole, the next is cut to two thirds, the next to one, none to
-    nothing."""
-    length = ids.shape[1]
-    return [row[: max(1, length - (length * cut) // len(ids))] for cut, row in enumerate(ids.tolist())]
-
-
-def predict(model: Transformer, read: ModelInputs, weights: AttentionWeights | None = None) -> Tensor:
-    """The logits of a pass; of a model without a head, the last vectors. `weights` takes the explicit attention.
-
-    Shape: returns (B, T, Vocab), or (B, T, D)."""
-    inputs = (read.tokens,) if read.source is None else (read.source, read.tokens)
-    hidden = model.hidden(*inputs, read.mask, weights=weights)
-    return hidden if model.section.head == "none" else model.head(hidden)
-
-
-def unchanged(
-    subject: VerifiedRun, read: ModelInputs, other: ModelInputs, kept: Callable[[Tensor], Tensor], where: str
-) -> Iterator[Finding]:
-    """Reads two texts by both ways through attention; what is `kept` of their logits must be the same in every bit."""
-    for how in ("fused attention", "explicit attention"):
-        first, second = (
-            kept(predict(subject.model, one, {} if how == "explicit attention" else None)) for one in (read, other)
-        )
-        yield at_most(float((second - first).abs().max()), 0.0, "logit", f"{where}, {how}")
-
-
 @contextmanager
-def kept_outputs(model: Transformer, kind: type[nn.Module]) -> Iterator[list[tuple[str, Tensor]]]:
-    """What every module of a kind returns while this is open, in the order in which they run, with their names."""
-    found: list[tuple[str, Tensor]] = []
-    with ExitStack() as hooks:
-        for name, part in model.named_modules():
-            if isinstance(part, kind):
-                keep = partial(lambda name, _part, _inputs, output: found.append((name, output)), name)
-                hooks.callback(part.register_forward_hook(keep).remove)
-        yield found
-
-
-@contextmanager
-def embedded(model: Transformer) -> Iterator[dict[str, Tensor]]:
+def leaves(model: Transformer) -> Iterator[dict[str, Tensor]]:
     """The vectors that enter the stacks while this is open, as leaves of which gradients can be taken: "source" of an
     encoder-decoder's encoder, "tokens" of any other."""
     found: dict[str, Tensor] = {}
@@ -401,72 +378,3 @@ def embedded(model: Transformer) -> Iterator[dict[str, Tensor]]:
         for side, part in sides.items():
             hooks.callback(part.register_forward_hook(partial(keep, side)).remove)
         yield found
-
-
-_DOCUMENTS = 48
-_LONGEST = 40  # tokens of a document, or of a side of a pair
-
-
-@contextmanager
-def dataset(subject: VerifiedRun) -> Iterator[PreparedDataset]:
-    """The run's own dataset where it is there; else a made-up one, in a folder that goes afterwards."""
-    if subject.data is not None:
-        yield subject.data
-        return
-    with temporary_folder() as folder:
-        path = folder / "dataset"
-        training, validation = (_source(subject, seed) for seed in (1, 2))
-        prepare(TrainValidationSplit(training, "file", 0.5, validation=validation), subject.run.tokenizer, path)
-        yield PreparedDataset.open(path)
-
-
-def require_head(run: LoadedRun) -> None:
-    """Skip a check of a run that predicts nothing."""
-    if run.config.model.head == "none":
-        raise Skipped("the run has no head that predicts tokens")
-
-
-def recipe_of(run: LoadedRun, data: PreparedDataset) -> Recipe:
-    """The run's recipe; of an imported one, the default training of its model where the model is."""
-    if not run.recipe.is_imported:
-        return run.recipe
-    train = replace(run.recipe.train, device=run.device.type)  # type: ignore[arg-type]
-    return decide(replace(run.recipe, origin=OriginSection(), train=train), run.tokenizer, data)
-
-
-def validation_batches(subject: VerifiedRun, data: PreparedDataset, rows: int, longest: int) -> Batches:
-    """Batches of the validation part; where they are windows of a text, of `longest` tokens at most."""
-    recipe = recipe_of(subject.run, data)
-    context = recipe.context
-    if subject.run.architecture != "encoder-decoder":
-        context = min(context, longest)
-    train = replace(recipe.train, context=context, batch_size=rows, batch_tokens=None)
-    return build_batches(replace(recipe, train=train), data, "validation", subject.roles)
-
-
-def unpadded(one: Batch) -> Batch:
-    """A batch of one text without its padding."""
-    length = one.tokens
-    if one.decoder_input_ids is not None and one.padding_mask is not None:
-        length, target = int(one.padding_mask.sum()), int(np.flatnonzero(one.labels != IGNORED).max()) + 1
-        return Batch(
-            one.input_ids[:, :length],
-            one.labels[:, :target],
-            one.padding_mask[:, :length],
-            one.decoder_input_ids[:, :target],
-        )
-    return Batch(one.input_ids[:, :length], one.labels[:, :length])
-
-
-def _source(subject: VerifiedRun, seed: int) -> Source:
-    pairs = subject.run.architecture == "encoder-decoder"
-    kind: Kind = "pairs" if pairs else "text"
-    draw = np.random.default_rng(seed)
-    longest = max(2, min(_LONGEST, subject.run.config.model.max_seq_len // 2 - 2))
-
-    def text() -> str:
-        ids = draw.choice(subject.ordinary, int(draw.integers(2, longest + 1)))
-        return subject.run.tokenizer.decode(ids) or "a"
-
-    documents: list[Document] = [Pair(text(), text()) if pairs else text() for _ in range(_DOCUMENTS)]
-    return Source(("made-up text",), kind, lambda: iter(documents), lambda: digest("made up", seed))

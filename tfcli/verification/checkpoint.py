@@ -4,10 +4,10 @@ and read again. All of it is in temporary folders: the run is only read."""
 import random
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -32,17 +32,7 @@ from tfcli.runs.weights import ABOUT, load_tensors, model_tensors, save_tensors
 from tfcli.training.checkpoint import random_states
 from tfcli.training.job import TrainingJob, resume, start
 from tfcli.training.loop import train
-from tfcli.verification.check import (
-    Finding,
-    Skipped,
-    VerifiedRun,
-    at_most,
-    dataset,
-    proof,
-    recipe_of,
-    require_head,
-    same_bits,
-)
+from tfcli.verification.check import Finding, Skipped, VerifiedRun, at_most, proof
 
 _STEPS, _FEWEST = 4, 2  # taken in one go, and in two halves; the fewest of a large model
 _SMALL = 1 << 24  # parameters up to which all steps are taken
@@ -55,8 +45,8 @@ _WINDOW = 6  # batches looked at before and after the end of an epoch
 @proof("resumed training")
 def resumed_training(subject: VerifiedRun) -> Finding:
     """Steps after a stop and a resume are the same steps unbroken, to the last bit."""
-    _require_trainable(subject.run)
-    with temporary_folder() as folder, dataset(subject) as data, _undisturbed():
+    _require_trainable(subject)
+    with temporary_folder() as folder, subject.dataset() as data, _undisturbed():
         broken, unbroken = (RunDirectory(folder / name) for name in ("broken", "unbroken"))
         recipe = _begun(subject, data, unbroken)
         shutil.copytree(unbroken.path, broken.path)
@@ -64,31 +54,30 @@ def resumed_training(subject: VerifiedRun) -> Finding:
         theirs = _go(unbroken, recipe, data, steps, seed=1)
         _go(broken, recipe, data, steps // 2, seed=2)
         ours = _go(broken, recipe, data, steps // 2, seed=3)
-    return same_bits(ours, theirs)
+    return _same_bits(ours, theirs)
 
 
 @proof("data order")
 def data_order(subject: VerifiedRun) -> Iterator[Finding]:
     """A resumed training reads what an unbroken one reads, into the next epoch."""
-    _require_trainable(subject.run)
-    run = subject.run
-    with dataset(subject) as data:
-        recipe = recipe_of(run, data)
-        batches = build_batches(recipe, data, "train", run.config.roles)
+    _require_trainable(subject)
+    with subject.dataset() as data:
+        recipe = subject.recipe(data)
+        batches = build_batches(recipe, data, "train", subject.roles)
         epoch = batches.batches_per_epoch
         first = max(0, epoch - _WINDOW)
         unbroken = _digests(batches, first, epoch + _WINDOW)
         for begin in sorted({first, (first + epoch) // 2, epoch - 1, epoch, epoch + 1}):
-            again = _digests(build_batches(recipe, data, "train", run.config.roles), begin, epoch + _WINDOW)
+            again = _digests(build_batches(recipe, data, "train", subject.roles), begin, epoch + _WINDOW)
             different = sum(ours != theirs for ours, theirs in zip(again, unbroken[begin - first :], strict=True))
             yield at_most(different, 0, "batches", f"where it goes on at batch {begin} of {epoch} an epoch")
 
 
-def _require_trainable(run: LoadedRun) -> None:
-    require_head(run)
-    if not run.recipe.is_imported:
+def _require_trainable(subject: VerifiedRun) -> None:
+    subject.require_head()
+    if not subject.run.recipe.is_imported:
         try:
-            choose_device(run.recipe.train.device)
+            choose_device(subject.run.recipe.train.device)
         except UsageError as error:
             raise Skipped(f"it was trained on another device: {error.problem}") from error
 
@@ -100,9 +89,9 @@ def _begun(subject: VerifiedRun, data: PreparedDataset, out: RunDirectory) -> Re
         raise Skipped(f"a training of {run.model.num_parameters():,} parameters takes too long for a check")
     checkpoints = run.directory.checkpoints()
     if subject.data is None or not checkpoints:
-        recipe = recipe_of(run, data)
+        recipe = subject.recipe(data)
         model = replace(recipe.model, dropout=recipe.model.dropout or _DROPOUT)
-        recipe = replace(recipe, model=model, train=_short(run, recipe.train, 0))
+        recipe = replace(recipe, model=model, train=_short(run, recipe, 0))
         return start(recipe, data, run.tokenizer, out, initial=read_run(run.directory.path)).recipe
     step, checkpoint = max(checkpoints.items())
     stored = read_header(checkpoint / "optimizer.safetensors").shapes
@@ -112,12 +101,12 @@ def _begun(subject: VerifiedRun, data: PreparedDataset, out: RunDirectory) -> Re
     for file in (run.directory.config, run.directory.tokenizer, run.directory.metrics):
         shutil.copy(file, out.path)
     shutil.copytree(checkpoint, out.checkpoint(step))
-    return replace(run.recipe, train=_short(run, run.recipe.train, step))
+    return replace(run.recipe, train=_short(run, run.recipe, step))
 
 
-def _short(run: LoadedRun, section: TrainSection, step: int) -> TrainSection:
+def _short(run: LoadedRun, recipe: Recipe, step: int) -> TrainSection:
     """Steps of bounded work, neither evaluated nor averaged, and not the last of the training."""
-    context = section.context or run.config.model.max_seq_len
+    context, section = recipe.context, recipe.train
     affordable = max(16, _WORK // run.model.num_parameters())
     if run.architecture != "encoder-decoder":  # a shorter context would leave pairs out
         context = min(context, affordable)
@@ -195,7 +184,7 @@ def saved_and_loaded(subject: VerifiedRun) -> Iterator[Finding]:
         stored, _ = load_tensors(copy.weights)
         names = set(model_tensors(run.model)) ^ set(stored)
         ours, theirs = dict(again.model.state_dict()), dict(run.model.state_dict())
-        yield same_bits(ours, theirs)
+        yield _same_bits(ours, theirs)
         yield at_most(len(names), 0, "numbers", f"the file and the model do not both have {min(names, default='')}")
         for one, when in ((run, ""), (again, " after loading")):
             yield at_most(_untied(one), 0, "numbers", f"matrices that are one in the model are two{when}")
@@ -250,3 +239,22 @@ def _run_id(checkpoint: Path, name: str) -> str | None:
         return str((read_json(parts / ABOUT) if parts.is_dir() else read_header(file).metadata).get("run_id"))
     except (TfcliError, AttributeError):
         return None
+
+
+def _same_bits(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Finding:
+    """How many numbers differ in any bit: no rounding is forgiven, NaN equals itself, and 0 is not −0.
+
+    A tensor that one side lacks differs in all of its numbers, and so does one of another shape or type.
+    """
+    apart = {name: _apart(ours.get(name), theirs.get(name)) for name in dict.fromkeys(chain(theirs, ours))}
+    first = next((name for name, count in apart.items() if count), "")
+    return at_most(sum(apart.values()), 0, "numbers", f"the first are in {first}" if first else "")
+
+
+def _apart(ours: Tensor | None, theirs: Tensor | None) -> int:
+    if ours is None or theirs is None or ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return max(one.numel() for one in (ours, theirs) if one is not None)
+    if not ours.numel():
+        return 0
+    bits, others = (tensor.detach().cpu().contiguous().view(-1).view(torch.uint8) for tensor in (ours, theirs))
+    return int((bits != others).view(ours.numel(), -1).any(-1).sum())

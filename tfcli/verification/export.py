@@ -15,7 +15,7 @@ import torch
 from tfcli.errors import UsageError
 from tfcli.interop.exporting import export_run
 from tfcli.machine import temporary_folder
-from tfcli.verification.check import RELATIVE, Finding, Skipped, VerifiedRun, at_most, difference, proof, worst
+from tfcli.verification.check import Finding, Skipped, VerifiedRun, at_most, proof, worst
 
 _LENGTH = 48  # tokens of a text
 _LIMIT = 2e-5  # in parts of the largest logit: both compute in float32, in another order
@@ -64,7 +64,7 @@ def _same_logits(subject: VerifiedRun, model: Any) -> Finding:
         ours, theirs = run.model.hidden(ids), model(ids).last_hidden_state
     else:
         ours, theirs = run.model(ids), model(ids).logits
-    return at_most(difference(theirs, ours), _LIMIT, RELATIVE, "the logits are others")
+    return subject.alike(theirs, ours, "the logits are others", _LIMIT)
 
 
 def _same_tokens(subject: VerifiedRun, tokenizer: Any) -> Finding:

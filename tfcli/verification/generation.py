@@ -12,7 +12,7 @@ from tfcli.models.transformer import Decoder
 from tfcli.recipe.recipe import GenerateSection
 from tfcli.records.generation import Filled, Generated
 from tfcli.verification.cache import require_generation
-from tfcli.verification.check import Finding, ModelInputs, Skipped, VerifiedRun, alike, at_most, predict, proof, ragged
+from tfcli.verification.check import Finding, ModelInputs, Skipped, VerifiedRun, at_most, predict, proof, ragged
 
 _NEW_TOKENS = 16
 _BEAM = 3
@@ -30,7 +30,7 @@ def beam_of_one(subject: VerifiedRun) -> Iterator[Finding]:
     greedy, found = continuations(*same), prompt_beams(*same)
     for number, ([ours], [theirs]) in enumerate(zip(found, greedy, strict=True), start=1):
         yield at_most(ours.token_ids != theirs.token_ids, 0, "texts", f"prompt {number} is continued otherwise")
-        yield alike(subject, _number(ours.score), _number(theirs.score), f"the score of prompt {number}")
+        yield subject.alike(_number(ours.score), _number(theirs.score), f"the score of prompt {number}")
 
 
 @proof("scores")
@@ -44,7 +44,7 @@ def scores(subject: VerifiedRun) -> Iterator[Finding]:
         for number, (prompt, texts) in enumerate(zip(prompts, by_prompt, strict=True), start=1):
             for text in texts:
                 again = _score(subject, prompt, text)
-                yield alike(subject, _number(text.score), again, f"a text {how}, of prompt {number}")
+                yield subject.alike(_number(text.score), again, f"a text {how}, of prompt {number}")
 
 
 @proof("same seed")

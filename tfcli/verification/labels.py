@@ -1,6 +1,7 @@
 """Label checks: what training and evaluation ask for, against the text itself."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 
 import numpy as np
@@ -9,36 +10,24 @@ from numpy.typing import NDArray
 
 from tfcli.data.batch import IGNORED, Batch
 from tfcli.data.dataset import PairsView, PreparedDataset
-from tfcli.data.loader import Batches, CausalBatches, MaskedBatches, PairBatches
+from tfcli.data.loader import Batches, CausalBatches, MaskedBatches, PairBatches, build_batches
 from tfcli.evaluation.measure import Totals, total_loss
-from tfcli.verification.check import (
-    RELATIVE,
-    ROWS,
-    Finding,
-    ModelInputs,
-    Skipped,
-    VerifiedRun,
-    at_most,
-    dataset,
-    predict,
-    proof,
-    recipe_of,
-    require_head,
-    unpadded,
-    validation_batches,
-)
+from tfcli.verification.check import RELATIVE, ROWS, Finding, ModelInputs, Skipped, VerifiedRun, at_most, predict, proof
 
 _BATCHES = 8
 _ROUNDING = 1e-5  # of a loss: probabilities are summed up in float32
+_WORK = 1 << 31  # parameters times tokens scored in batches: a second of one core, and longer one by one
+_ROWS = 8  # texts of a batch
+_LIMIT = 1e-4  # nats a token that a loss may differ between batch sizes: rounding in float32 is a hundredth of it
 
 
 @proof("labels")
 def labels(subject: VerifiedRun) -> Finding:
     """What is to be predicted is the token that comes next; of a masked text, what was hidden and no more."""
     wrong, asked, rows = 0, 0, 0
-    with dataset(subject) as data:
-        batches = validation_batches(subject, data, ROWS, subject.longest)
-        probability = recipe_of(subject.run, data).train.mask_probability
+    with subject.dataset() as data:
+        batches = _validation_batches(subject, data)
+        probability = subject.recipe(data).train.mask_probability
         texts = _texts(data, batches)
         for batch in islice(batches.whole(), _BATCHES):
             if isinstance(batches, PairBatches):
@@ -56,15 +45,27 @@ def labels(subject: VerifiedRun) -> Finding:
 @torch.inference_mode()
 def loss(subject: VerifiedRun) -> Finding:
     """The loss of an evaluation is the mean of −ln p of every next token, each text read alone."""
-    require_head(subject.run)
-    with dataset(subject) as data:
-        batches = validation_batches(subject, data, ROWS, subject.longest)
+    subject.require_head()
+    with subject.dataset() as data:
+        batches = _validation_batches(subject, data)
         batch, texts = next(batches.whole()), next(_texts(data, batches), [])
     found = total_loss(subject.model, [batch], subject.run.device).loss
     nats = [one for row in range(len(batch.labels)) for one in _nats(subject, texts, batch, row)]
     expected = sum(nats) / len(nats)
     limit = max(_ROUNDING, subject.limit)
     return at_most(abs(found / expected - 1), limit, RELATIVE, f"{found:.6g} nats a token, and not {expected:.6g}")
+
+
+def _validation_batches(
+    subject: VerifiedRun, data: PreparedDataset, rows: int = ROWS, longest: int | None = None
+) -> Batches:
+    """Of the validation part; where they are windows of a text, of `longest` tokens at most (None: the subject's)."""
+    recipe = subject.recipe(data)
+    context = recipe.context
+    if subject.run.architecture != "encoder-decoder":
+        context = min(context, longest or subject.longest)
+    train = replace(recipe.train, context=context, batch_size=rows, batch_tokens=None)
+    return build_batches(replace(recipe, train=train), data, "validation", subject.roles)
 
 
 def _texts(data: PreparedDataset, batches: Batches) -> Iterator[list[NDArray[np.int64]]]:
@@ -126,7 +127,7 @@ def _wrong_of_pairs(pairs: PairsView, batch: Batch, numbers: NDArray[np.int64]) 
 
 def _nats(subject: VerifiedRun, texts: list[NDArray[np.int64]], batch: Batch, row: int) -> Iterator[float]:
     """−ln p of everything that one row is asked for, read alone."""
-    one, device = unpadded(batch.rows(slice(row, row + 1))), subject.run.device
+    one, device = _alone(batch, row), subject.run.device
     inputs = torch.from_numpy(one.input_ids).to(device)
     if one.decoder_input_ids is not None:
         read = ModelInputs(torch.from_numpy(one.decoder_input_ids).to(device), inputs)
@@ -137,11 +138,6 @@ def _nats(subject: VerifiedRun, texts: list[NDArray[np.int64]], batch: Batch, ro
         after = [*(one.labels[0] if is_encoder else np.where(_is_news(subject, texts[row]), texts[row][1:], IGNORED))]
     scores = predict(subject.model, read)[0].cpu().double().log_softmax(-1)
     yield from (-float(scores[place, token]) for place, token in enumerate(after) if token != IGNORED)
-
-
-_WORK = 1 << 31  # parameters times tokens scored in batches: a second of one core, and longer one by one
-_ROWS = 8  # texts of a batch
-_LIMIT = 1e-4  # nats a token that a loss may differ between batch sizes: rounding in float32 is a hundredth of it
 
 
 @proof("evaluation twice")
@@ -167,20 +163,19 @@ def evaluation_by_batches(subject: VerifiedRun) -> Finding:
     """The loss of texts in one batch is that of the same texts one by one."""
     batches = _batches(subject)
     together = _scored(subject, batches)
-    rows = [batch.rows(slice(row, row + 1)) for batch in batches for row in range(len(batch.input_ids))]
-    alone = _scored(subject, [unpadded(one) for one in rows if one.target_tokens])
+    rows = [(batch, row) for batch in batches for row, asked in enumerate(batch.labels != IGNORED) if asked.any()]
+    alone = _scored(subject, [_alone(*one) for one in rows])
     gap = abs(together.loss - alone.loss) if together.tokens == alone.tokens else float("nan")
     return at_most(gap, _LIMIT, "nats a token", f"loss {together.loss:.6f} in batches, and {alone.loss:.6f} one by one")
 
 
 def _batches(subject: VerifiedRun) -> Sequence[Batch]:
     """Of the validation part, as much as is affordable, and one batch at least."""
-    run = subject.run
-    require_head(run)
-    affordable = max(64, _WORK // run.model.num_parameters())
+    subject.require_head()
+    affordable = max(64, _WORK // subject.run.model.num_parameters())
     chosen: list[Batch] = []
-    with dataset(subject) as data:
-        batches = validation_batches(subject, data, _ROWS, max(16, affordable // _ROWS)).whole()
+    with subject.dataset() as data:
+        batches = _validation_batches(subject, data, _ROWS, max(16, affordable // _ROWS)).whole()
         while sum(batch.places for batch in chosen) < affordable and (batch := next(batches, None)) is not None:
             chosen.append(batch)
     if not any(batch.target_tokens for batch in chosen):
@@ -190,3 +185,14 @@ def _batches(subject: VerifiedRun) -> Sequence[Batch]:
 
 def _scored(subject: VerifiedRun, batches: Iterable[Batch]) -> Totals:
     return total_loss(subject.run.model, batches, subject.run.device)
+
+
+def _alone(batch: Batch, row: int) -> Batch:
+    """A text of a batch without its padding."""
+    one = batch.rows(slice(row, row + 1))
+    if one.decoder_input_ids is None or one.padding_mask is None:
+        return Batch(one.input_ids[:, : one.tokens], one.labels[:, : one.tokens])
+    sources = slice(int(one.padding_mask.sum()))
+    targets = slice(int(np.flatnonzero(one.labels != IGNORED).max()) + 1)
+    sides = one.padding_mask[:, sources], one.decoder_input_ids[:, targets]
+    return Batch(one.input_ids[:, sources], one.labels[:, targets], *sides)

@@ -7,7 +7,7 @@ twice would be two roundings that point apart, and as much again is for those th
 
 import copy
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import torch
@@ -15,7 +15,6 @@ from torch import Tensor
 
 from tfcli.errors import UsageError
 from tfcli.models.device import prepare_for_inference
-from tfcli.models.transformer import Transformer
 from tfcli.recipe.model import WeightPrecision
 from tfcli.verification import (
     Check,
@@ -31,7 +30,7 @@ from tfcli.verification import (
     labels,
     tokenizer,
 )
-from tfcli.verification.check import Proof, VerifiedRun, difference, predict, reading
+from tfcli.verification.check import Proof, VerifiedRun, difference, predict
 
 # fmt: off
 OF_MODELS: tuple[Proof, ...] = (
@@ -63,23 +62,6 @@ _ROUNDINGS = 4
 _LEAST = 1e-6  # of the largest number: less is allowed nowhere, for a tiny model's rounding may come out even
 
 
-@dataclass(frozen=True)
-class _AsItGenerates(VerifiedRun):
-    """The subject with its model laid out for prediction in a precision."""
-
-    ready: Transformer | None = None
-    allowed: float = 0.0
-
-    @cached_property
-    def model(self) -> Transformer:
-        assert self.ready is not None
-        return self.ready
-
-    @property
-    def limit(self) -> float:
-        return self.allowed
-
-
 class OwnPath:
     """The second column of a verification: made when it is first asked for, since it holds a copy a precision."""
 
@@ -104,16 +86,16 @@ class OwnPath:
         return tuple(measured for measured, _ in self._subjects)
 
     @cached_property
-    def _subjects(self) -> list[tuple[OwnPrecision, _AsItGenerates]]:
+    def _subjects(self) -> list[tuple[OwnPrecision, VerifiedRun]]:
         with torch.inference_mode():
             return [*self._made()]
 
-    def _made(self) -> Iterator[tuple[OwnPrecision, _AsItGenerates]]:
+    def _made(self) -> Iterator[tuple[OwnPrecision, VerifiedRun]]:
         subject = self._subject
         if subject.precision != torch.float64:  # too large for copies, or a device without float64
             return
-        read = reading(subject, subject.longest)
-        exact = predict(subject.model, read)
+        read = subject.reading(subject.longest)
+        exact = rounded = predict(subject.model, read)
         cuts, rounding = cache.chunks(subject.longest), 0.0
         for precision in _PRECISIONS:
             ready = copy.deepcopy(subject.run.model)
@@ -122,11 +104,11 @@ class OwnPath:
             except UsageError:
                 continue  # this machine has no such kernel
             plain = predict(ready, read)
+            if precision == "bfloat16":  # the weights, rounded as it rounds them, and no further rounding
+                rounded = predict(copy.deepcopy(subject.run.model).bfloat16().double(), read)
             if precision != "int8":  # its products are bfloat16's, and the rest is float32
-                rounding = _largest(plain, self._in_float64(precision, exact))
-            pieces = plain
-            if subject.run.architecture != "encoder":
-                pieces = cache.joined(ready, read, cuts)
+                rounding = _largest(plain, rounded)
+            pieces = plain if subject.run.architecture == "encoder" else cache.joined(ready, read, cuts)
             measured = OwnPrecision(
                 precision,
                 away=_largest(plain, exact),
@@ -134,15 +116,7 @@ class OwnPath:
                 other_tokens=_others(plain, exact),
                 other_behind_cache=_others(pieces, plain),
             )
-            allowed = max(_LEAST, _ROUNDINGS * rounding)
-            yield measured, _AsItGenerates(subject.run, subject.data, subject.made_up_because, ready, allowed)
-
-    def _in_float64(self, precision: WeightPrecision, exact: Tensor) -> Tensor:
-        """What the weights, rounded as this precision rounds them, predict without any further rounding."""
-        if precision == "float32":
-            return exact
-        rounded = copy.deepcopy(self._subject.run.model).bfloat16().double()
-        return predict(rounded, reading(self._subject, self._subject.longest))
+            yield measured, replace(subject, ready=ready, allowed=max(_LEAST, _ROUNDINGS * rounding))
 
 
 def _largest(ours: Tensor, theirs: Tensor) -> float:
