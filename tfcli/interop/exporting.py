@@ -16,7 +16,8 @@ from tfcli.files import claimed, replacing_folder, write_json, write_text
 from tfcli.generation.sampling import never_generated
 from tfcli.interop import Exportable, ExportedRun
 from tfcli.interop.families import KNOWN_FAMILIES
-from tfcli.interop.families.layout import CheckpointFamily, UnsupportedVariantError, written_tokens
+from tfcli.interop.families.layout import CheckpointFamily
+from tfcli.interop.families.settings import UnsupportedVariantError, written_tokens
 from tfcli.interop.tensors import Parameters, checkpoint_of_parameters, precision_of, same_functions
 from tfcli.interop.token_roles import framing_template, prefix_token_ids
 from tfcli.interop.tokenizer_files import CHAT_FILE, CHAT_FOLDER
@@ -165,7 +166,7 @@ def expressed(section: ModelSection, parameters: Parameters, roles: TokenRoles, 
     families: dict[str, list[str]] = {}
     for name, inexpressible in obstacles.items():
         if inexpressible.setting != "architecture":
-            families.setdefault(f"model.{inexpressible.setting} = {inexpressible.value!r}", []).append(name)
+            families.setdefault(str(inexpressible), []).append(name)
     return "; ".join(f"{setting} is not in {', '.join(names)}" for setting, names in families.items())
 
 

@@ -14,24 +14,15 @@ from typing import Any
 from torch import Tensor
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import (
-    BIASED,
-    BOTH_SIDES,
-    TARGET_TOKENS,
-    CheckpointFamily,
-    Fields,
-    Setting,
-    TensorMap,
-    affine,
-    form,
-)
+from tfcli.interop.families.layout import BIASED, CheckpointFamily, TensorMap, affine, full_form, layers, named
+from tfcli.interop.families.settings import BOTH_SIDES, TARGET_TOKENS, Fields, Setting
 from tfcli.layers.positions import sinusoidal_encoding
 from tfcli.recipe.model import ModelSection
 
 _OFFSET = 2
 """Rows before BART's first position, which nothing reads: a leftover of the code that it was trained with."""
 
-_SHARED = "model.shared.weight"
+_SHARED, _HEAD = "model.shared.weight", "lm_head.weight"
 _SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 _SIDES = {"encoder": "embedding", "decoder": "target_embedding"}
 _TABLES = {f"model.{side}.embed_positions.weight": f"{ours}.positions" for side, ours in _SIDES.items()}
@@ -53,16 +44,16 @@ _WITHOUT_EFFECT = (
 )  # fmt: skip
 
 
-def _on_both_sides(name: str, of: str) -> tuple[Setting, Setting]:
+def _on_both_sides(name: str, of: str) -> Setting:
     """A size that tfcli's sides have alike."""
-    both = Setting.integer(f"encoder_{name}", of), Setting.integer(f"decoder_{name}", of)
+    names = first, second = f"encoder_{name}", f"decoder_{name}"
 
-    def read(config: CheckpointConfig) -> Fields:
-        value, _ = config.integer(f"encoder_{name}"), config.integer(f"decoder_{name}")
-        config.fixed(f"decoder_{name}", value, reason=f"encoder_{name} is {value}, where tfcli's sides have the same")
-        return {of: value}
+    def read(config: CheckpointConfig) -> int:
+        value, _ = map(config.integer, names)
+        config.fixed(second, value, reason=f"{first} is {value}, where tfcli's sides have the same")
+        return value
 
-    return replace(both[0], read=read), Setting(write=both[1].write)
+    return Setting.of(names, [of], read)
 
 
 _OTHER_NORMS = ("normalize_before", "do_blenderbot_90_layernorm", "add_final_layer_norm")
@@ -74,11 +65,10 @@ _SETTINGS = (
         hidden_size="d_model", num_hidden_layers="encoder_layers", num_attention_heads="encoder_attention_heads"
     ),
     *BOTH_SIDES,
-    Setting.constant("is_encoder_decoder", True),
     *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", d_model="d_model"),
     *Setting.integers(encoder_layers="num_layers", decoder_layers="num_decoder_layers"),
-    *_on_both_sides("attention_heads", "num_heads"),
-    *_on_both_sides("ffn_dim", "d_ff"),
+    _on_both_sides("attention_heads", "num_heads"),
+    _on_both_sides("ffn_dim", "d_ff"),
     Setting.activation("activation_function", "gelu"),
     Setting(
         lambda config: {"scale_embeddings": config.flag("scale_embedding", False)},
@@ -87,11 +77,9 @@ _SETTINGS = (
     Setting.number("dropout", "dropout", "embedding_dropout", default=0.1),
     Setting.number("attention_dropout", "attention_dropout", default=0.0),
     Setting.number("activation_dropout", "activation_dropout", default=0.0),
-    *(Setting.fixed(f"{side}_layerdrop", 0, reason=_ALL_LAYERS) for side in _SIDES),
-    *(Setting.constant(f"{side}_layerdrop", 0.0) for side in _SIDES),
+    *(Setting.fixed(f"{side}_layerdrop", 0.0, reason=_ALL_LAYERS, written=True) for side in _SIDES),
     Setting.number("init_std", "init_std", default=0.02),
-    Setting.constant("use_cache", True),
-    Setting.constant("forced_eos_token_id", None),  # generation ends where the model says so
+    Setting.constants(use_cache=True, forced_eos_token_id=None),  # generation ends where the model says so
     TARGET_TOKENS,
 )
 
@@ -116,25 +104,22 @@ _CROSS = {
 def _layers(section: ModelSection) -> list[TensorMap]:
     """The layers of both sides, and the head's bias."""
     assert section.vocab_size is not None
-    maps = []
-    for side, layers in (("encoder", section.num_layers), ("decoder", section.decoder_layers)):
-        for i in range(layers):
-            names = LAYER | (_CROSS if side == "decoder" else {})
-            maps += affine(section, f"model.{side}.layers.{i}", f"{side}.layers.{i}", names)
     row = (1, section.vocab_size)
-    maps.append(TensorMap("final_logits_bias", ("head.bias",), absent=(0.0, row), theirs_shape=row, optional=True))
-    return maps
+    return [
+        *layers(section, "model.encoder.layers", LAYER, "encoder"),
+        *layers(section, "model.decoder.layers", LAYER | _CROSS, "decoder"),
+        TensorMap("final_logits_bias", ("head.bias",), absent=(0.0, row), theirs_shape=row, optional=True),
+    ]
 
 
 def _form(*free: str, last: Fields) -> dict[str, Any]:
     first = {"architecture": "encoder-decoder", "norm": "layernorm", "norm_eps": 1e-5, "norm_placement": "post"}
-    return form(first, "scale_embeddings", "head_bias", *free, last=last)
+    return full_form(first, "scale_embeddings", "head_bias", *free, last=last)
 
 
 def _bart_body(section: ModelSection) -> list[TensorMap]:
-    maps = [TensorMap(_SHARED, ("embedding.weight",))]
+    maps = named({_SHARED: "embedding.weight", **_TABLES})
     for side, ours in _SIDES.items():
-        maps.append(TensorMap(f"model.{side}.embed_positions.weight", (f"{ours}.positions",)))
         maps += affine(section, f"model.{side}", ours, {"layernorm_embedding": "norm"})
     return [*maps, *_layers(section)]
 
@@ -146,7 +131,7 @@ BART = CheckpointFamily(
     settings=(
         Setting.family("bart", "BartForConditionalGeneration"),
         Setting.fixed("tie_word_embeddings", True, reason=_ONE_MATRIX, written=True),
-        Setting.constant("normalize_before", False),  # CTranslate2 asks for it
+        Setting.constants(normalize_before=False),  # CTranslate2 asks for it
         Setting.fixed("normalize_embedding", True, reason="tfcli reads BART with normalised embeddings"),
         Setting.fixed("static_position_embeddings", False, reason="tfcli reads BART with learned positions"),
         Setting.fixed("extra_pos_embeddings", _OFFSET, reason=f"BART's positions are read from row {_OFFSET} on"),
@@ -160,7 +145,7 @@ BART = CheckpointFamily(
     given=BIASED | {"head_bias": True},
     without_effect=_WITHOUT_EFFECT,
     body=_bart_body,
-    head=("lm_head.weight", _SHARED),
+    head=(_HEAD, _SHARED),
     repeated=lambda _: dict.fromkeys((_SOURCE, _TARGET), _SHARED),
     prefix="model.",
     constants=_CONSTANTS,
@@ -195,18 +180,9 @@ def _settle(section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSectio
 
 
 def _marian_body(section: ModelSection) -> list[TensorMap]:
-    if section.share_embeddings:
-        maps = [TensorMap(_SHARED, ("embedding.weight",))]
-    else:
-        maps = [TensorMap(_SOURCE, ("embedding.weight",)), TensorMap(_TARGET, ("target_embedding.weight",))]
-    if section.positions == "learned":
-        maps += [TensorMap(theirs, (ours,)) for theirs, ours in _TABLES.items()]
-    return maps + _layers(section)
-
-
-def _shared_copies(section: ModelSection) -> Mapping[str, str]:
-    names = (_SOURCE, _TARGET, "lm_head.weight") if section.share_embeddings else ()
-    return dict.fromkeys(names, _SHARED)
+    own = {_SOURCE: "embedding.weight", _TARGET: "target_embedding.weight"}
+    names = {_SHARED: "embedding.weight"} if section.share_embeddings else own
+    return named(names | (_TABLES if section.positions == "learned" else {})) + _layers(section)
 
 
 MARIAN = CheckpointFamily(
@@ -232,8 +208,8 @@ MARIAN = CheckpointFamily(
     # The number of a token in old files; the table of positions, which is computed, begins at 0 all the same.
     without_effect=(*_WITHOUT_EFFECT, "extra_pos_embeddings"),
     body=_marian_body,
-    head=("lm_head.weight", _TARGET),
-    repeated=_shared_copies,
+    head=(_HEAD, _TARGET),
+    repeated=lambda section: dict.fromkeys((_SOURCE, _TARGET, _HEAD) if section.share_embeddings else (), _SHARED),
     prefix="model.",
     settle=_settle,
     constants=(*_CONSTANTS, *map(re.escape, _TABLES)),

@@ -6,20 +6,20 @@ the layers have. DistilBERT has no token types. Each has names of its own for so
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families.layout import (
     BIASED,
-    TOKENS,
     CheckpointFamily,
-    Fields,
-    Setting,
     TensorMap,
-    UnsupportedVariantError,
     affine,
-    form,
+    full_form,
+    layers,
     logit_bias,
+    named,
 )
+from tfcli.interop.families.settings import TOKENS, Fields, Setting, UnsupportedVariantError
 from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
 
@@ -48,7 +48,7 @@ _SIZES = (
     Setting.fixed("is_encoder_decoder", False, reason=_AS_ENCODER),
     Setting.fixed("directionality", "bidi", reason="tfcli's encoder sees the text on both sides"),
     *Setting.integers(hidden_size="d_model", num_hidden_layers="num_layers", num_attention_heads="num_heads"),
-    Setting.integer("intermediate_size", "d_ff"),
+    *Setting.integers(intermediate_size="d_ff"),
 )
 _REST = (
     Setting.number("hidden_dropout_prob", "dropout", "embedding_dropout", default=0.1),
@@ -57,8 +57,8 @@ _REST = (
     Setting.number("initializer_range", "init_std", default=0.02),
     Setting.fixed("is_decoder", False, reason=_AS_ENCODER, written=True),
     Setting.fixed("add_cross_attention", False, reason=_OWN_TEXT_ALONE, written=True),
-    Setting.flag("tie_word_embeddings", "tie_embeddings", True),
-    Setting.constant("use_cache", True),
+    Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
+    Setting.constants(use_cache=True),
     TOKENS,
 )
 _WITHOUT_EFFECT = (
@@ -80,48 +80,55 @@ _LAYER = {
 
 
 def _embeddings(base: str, section: ModelSection) -> list[TensorMap]:
+    tables = {"word_embeddings": "weight", "position_embeddings": "positions"}
     return [
-        TensorMap(f"{base}.embeddings.word_embeddings.weight", ("embedding.weight",)),
-        TensorMap(f"{base}.embeddings.position_embeddings.weight", ("embedding.positions",)),
+        *named({f"{base}.embeddings.{theirs}.weight": f"embedding.{ours}" for theirs, ours in tables.items()}),
         *affine(section, f"{base}.embeddings", "embedding", {"LayerNorm": "norm"}),
     ]
 
 
-def _body(base: str, section: ModelSection, head: str, transform: Mapping[str, str]) -> list[TensorMap]:
-    """Embeddings, layers, and the head but for its matrix: `transform` are the names of its first step."""
-    absent = (0.0, (section.token_types or _EXPORTED_TYPES, section.d_model))
-    types = f"{base}.embeddings.token_type_embeddings.weight"
-    maps = [*_embeddings(base, section), TensorMap(types, ("embedding.token_types",), absent=absent)]
-    for i in range(section.num_layers):
-        maps += affine(section, f"{base}.encoder.layer.{i}", f"stack.layers.{i}", _LAYER)
-    if section.head == "none":
-        return maps
-    maps += [*affine(section, head, "head", transform), logit_bias(f"{head}.bias", section)]
-    # Only where the matrices are tied are the two biases one. It is the decoder's that is added, and read last.
-    return maps if section.tie_embeddings else [*maps, logit_bias(f"{head}.decoder.bias", section)]
+def _family(
+    name: str, *settings: Setting, head: str, transform: Mapping[str, str], form: Fields, **others: Any
+) -> CheckpointFamily:
+    """BERT or RoBERTa. `transform` are the names of the head's first step."""
+
+    def body(section: ModelSection) -> list[TensorMap]:
+        absent = (0.0, (section.token_types or _EXPORTED_TYPES, section.d_model))
+        types = f"{name}.embeddings.token_type_embeddings.weight"
+        maps = [*_embeddings(name, section), TensorMap(types, ("embedding.token_types",), absent=absent)]
+        maps += layers(section, f"{name}.encoder.layer", _LAYER)
+        if section.head == "none":
+            return maps
+        maps += [*affine(section, head, "head", transform), logit_bias(f"{head}.bias", section)]
+        # Only where the matrices are tied are the two biases one. It is the decoder's that is added, and read last.
+        return maps if section.tie_embeddings else [*maps, logit_bias(f"{head}.decoder.bias", section)]
+
+    return CheckpointFamily(
+        name=name,
+        settings=(*settings, *_REST),
+        form=form,
+        given=_GIVEN,
+        without_effect=_WITHOUT_EFFECT,
+        body=body,
+        head=(f"{head}.decoder.weight", f"{name}.embeddings.word_embeddings.weight"),
+        repeated=lambda section: {f"{head}.decoder.bias": f"{head}.bias"} if section.tie_embeddings else {},
+        prefix=f"{name}.",
+        headless=f"{head}.",
+        constants=(rf"{name}\.embeddings\.(position_ids|token_type_ids)",),
+        heads=(rf"{name}\.pooler\..*", r"cls\.seq_relationship\..*", r"classifier\..*", r"qa_outputs\..*"),
+        **others,
+    )
 
 
-BERT = CheckpointFamily(
-    name="bert",
-    settings=(
-        Setting.family("bert", "BertForMaskedLM", "BertModel"),
-        *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len"),
-        *_SIZES,
-        Setting.activation("hidden_act", "gelu"),
-        *_REST,
-    ),
-    form=form(_ENCODER, "token_types", "head_bias"),
-    given=_GIVEN,
-    without_effect=_WITHOUT_EFFECT,
-    body=lambda section: _body(
-        "bert", section, "cls.predictions", {"transform.dense": "transform", "transform.LayerNorm": "norm"}
-    ),
-    head=("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
-    repeated=lambda section: {"cls.predictions.decoder.bias": "cls.predictions.bias"} if section.tie_embeddings else {},
-    prefix="bert.",
-    headless="cls.predictions.",
-    constants=(r"bert\.embeddings\.(position_ids|token_type_ids)",),
-    heads=(r"bert\.pooler\..*", r"cls\.seq_relationship\..*", r"classifier\..*", r"qa_outputs\..*"),
+BERT = _family(
+    "bert",
+    Setting.family("bert", "BertForMaskedLM", "BertModel"),
+    *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len"),
+    *_SIZES,
+    Setting.activation("hidden_act", "gelu"),
+    head="cls.predictions",
+    transform={"transform.dense": "transform", "transform.LayerNorm": "norm"},
+    form=full_form(_ENCODER, "token_types", "head_bias"),
     headless_lacks=("pooler.dense.weight", "pooler.dense.bias"),
     renames={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )
@@ -140,27 +147,17 @@ def _write_numbered(section: ModelSection, roles: TokenRoles) -> Fields:
     return {"max_position_embeddings": section.max_seq_len + section.position_offset}
 
 
-ROBERTA = CheckpointFamily(
-    name="roberta",
+ROBERTA = _family(
+    "roberta",
+    Setting.family("roberta", "RobertaForMaskedLM", "RobertaModel"),
+    *Setting.integers(vocab_size="vocab_size"),
+    Setting(_numbered, _write_numbered),
+    *_SIZES,
+    Setting.activation("hidden_act", "gelu", {"gelu": "gelu", "gelu_python": "gelu"}),
+    head="lm_head",
+    transform={"dense": "transform", "layer_norm": "norm"},
     also_named=("xlm-roberta", "camembert"),
-    settings=(
-        Setting.family("roberta", "RobertaForMaskedLM", "RobertaModel"),
-        Setting.integer("vocab_size", "vocab_size"),
-        Setting(_numbered, _write_numbered),
-        *_SIZES,
-        Setting.activation("hidden_act", "gelu", {"gelu": "gelu", "gelu_python": "gelu"}),
-        *_REST,
-    ),
-    form=form(_ENCODER, "token_types", "head_bias", "position_offset", "activation", last={"activation": "gelu"}),
-    given=_GIVEN,
-    without_effect=_WITHOUT_EFFECT,
-    body=lambda section: _body("roberta", section, "lm_head", {"dense": "transform", "layer_norm": "norm"}),
-    head=("lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"),
-    repeated=lambda section: {"lm_head.decoder.bias": "lm_head.bias"} if section.tie_embeddings else {},
-    prefix="roberta.",
-    headless="lm_head.",
-    constants=(r"roberta\.embeddings\.(position_ids|token_type_ids)",),
-    heads=(r"roberta\.pooler\..*", r"classifier\..*", r"qa_outputs\..*"),
+    form=full_form(_ENCODER, "token_types", "head_bias", "position_offset", "activation", last={"activation": "gelu"}),
 )
 
 _DISTILBERT_LAYER = {
@@ -176,9 +173,10 @@ _DISTILBERT_LAYER = {
 
 
 def _distilbert_body(section: ModelSection) -> list[TensorMap]:
-    maps = _embeddings("distilbert", section)
-    for i in range(section.num_layers):
-        maps += affine(section, f"distilbert.transformer.layer.{i}", f"stack.layers.{i}", _DISTILBERT_LAYER)
+    maps = [
+        *_embeddings("distilbert", section),
+        *layers(section, "distilbert.transformer.layer", _DISTILBERT_LAYER),
+    ]
     if section.head == "none":
         return maps
     transform = {"vocab_transform": "transform", "vocab_layer_norm": "norm"}
@@ -196,10 +194,10 @@ DISTILBERT = CheckpointFamily(
         Setting.number("dropout", "dropout", "embedding_dropout", default=0.1),
         Setting.number("attention_dropout", "attention_dropout", default=0.1),
         Setting.number("initializer_range", "init_std", default=0.02),
-        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
         TOKENS,
     ),
-    form=form(_ENCODER, "token_types", "head_bias", last={"token_types": 0, "norm_eps": 1e-12}),
+    form=full_form(_ENCODER, "token_types", "head_bias", last={"token_types": 0, "norm_eps": 1e-12}),
     given=_GIVEN,
     without_effect=(
         # How the table of positions began, which is in the file all the same.

@@ -7,8 +7,9 @@ import math
 
 from tfcli.interop.checkpoint import CheckpointConfig
 from tfcli.interop.families.bart import LAYER
-from tfcli.interop.families.layout import BIASED, TOKENS, CheckpointFamily, Fields, Setting, TensorMap, affine, form
+from tfcli.interop.families.layout import BIASED, CheckpointFamily, TensorMap, affine, full_form, layers, named
 from tfcli.interop.families.llama import ROTARY, alike_biases, read_rotation, write_rotation
+from tfcli.interop.families.settings import TOKENS, Fields, Setting
 from tfcli.recipe.model import Activation, ModelSection
 
 _WITHOUT_EFFECT = (
@@ -28,6 +29,11 @@ _RATES = (
     Setting.number("layer_norm_epsilon", "norm_eps", default=1e-5),
     Setting.number("initializer_range", "init_std", default=0.02),
 )
+_TIED = (
+    Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
+    Setting.constants(use_cache=True),
+    TOKENS,
+)
 _SCORES = Setting(
     lambda config: {"attention_score": "scaled_dot" if config.flag("scale_attn_weights", True) else "dot"},
     lambda section, _: {"scale_attn_weights": section.attention_score == "scaled_dot"},
@@ -43,13 +49,11 @@ _LAYER = {
 
 
 def _body(section: ModelSection, words: str = "wte", positions: str = "wpe") -> list[TensorMap]:
-    maps = [
-        TensorMap(f"transformer.{words}.weight", ("embedding.weight",)),
-        TensorMap(f"transformer.{positions}.weight", ("embedding.positions",)),
-    ]
-    for i in range(section.num_layers):
-        maps += affine(section, f"transformer.h.{i}", f"stack.layers.{i}", _LAYER, transposed=True)
-    return maps
+    tables = {
+        f"transformer.{words}.weight": "embedding.weight",
+        f"transformer.{positions}.weight": "embedding.positions",
+    }
+    return [*named(tables), *layers(section, "transformer.h", _LAYER, transposed=True)]
 
 
 GPT2 = CheckpointFamily(
@@ -57,20 +61,18 @@ GPT2 = CheckpointFamily(
     settings=(
         Setting.family("gpt2", "GPT2LMHeadModel"),
         *Setting.integers(vocab_size="vocab_size", n_positions="max_seq_len"),
-        Setting.alias("n_ctx", "n_positions"),
+        *Setting.aliases(n_ctx="n_positions"),
         *Setting.integers(n_embd="d_model", n_layer="num_layers", n_head="num_heads"),
-        Setting.integer("n_inner", "d_ff", lambda config: 4 * config.integer("n_embd")),
+        *Setting.integers(lambda config: 4 * config.integer("n_embd"), n_inner="d_ff"),
         Setting.activation("activation_function", "gelu_new"),
         *_RATES,
         _SCORES,
         Setting.fixed("scale_attn_by_inverse_layer_idx", False, reason=_SCALED_ALIKE, written=True),
-        Setting.constant("reorder_and_upcast_attn", False),
+        Setting.constants(reorder_and_upcast_attn=False),
         Setting.fixed("add_cross_attention", False, reason=_OWN_TEXT_ALONE, written=True),
-        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
-        Setting.constant("use_cache", True),
-        TOKENS,
+        *_TIED,
     ),
-    form=form({**_DECODER, "norm_placement": "pre", "attention_score": ("scaled_dot", "dot")}),
+    form=full_form({**_DECODER, "norm_placement": "pre", "attention_score": ("scaled_dot", "dot")}),
     given=BIASED | {"initialization": "gpt2"},
     # The order in which scores are scaled and the type they are computed in: rounding, not meaning.
     without_effect=(*_WITHOUT_EFFECT, "summary_last_dropout", "reorder_and_upcast_attn"),
@@ -88,18 +90,18 @@ OPENAI_GPT = CheckpointFamily(
     name="openai-gpt",
     settings=(
         Setting.family("openai-gpt", "OpenAIGPTLMHeadModel"),
-        Setting.integer("vocab_size", "vocab_size"),
-        Setting.integer("n_positions", "max_seq_len", 512),
-        Setting.alias("n_ctx", "n_positions", 512),
+        *Setting.integers(vocab_size="vocab_size"),
+        *Setting.integers(512, n_positions="max_seq_len"),
+        *Setting.aliases(512, n_ctx="n_positions"),
         Setting(lambda config: {"d_ff": 4 * config.integer("n_embd", 768)}),
-        Setting.integer("n_embd", "d_model", 768),
-        *(Setting.integer(name, of, 12) for name, of in (("n_layer", "num_layers"), ("n_head", "num_heads"))),
+        *Setting.integers(768, n_embd="d_model"),
+        *Setting.integers(12, n_layer="num_layers", n_head="num_heads"),
         Setting.activation("afn", "gelu", _ACTIVATIONS, _WRITTEN),
         *_RATES,
-        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", default=True),
         TOKENS,
     ),
-    form=form(
+    form=full_form(
         {
             **_DECODER,
             "norm_placement": "post",
@@ -117,13 +119,9 @@ OPENAI_GPT = CheckpointFamily(
 )
 
 
-_TURNED = 0.25
-"""Share of a head that is rotated, where the file does not say."""
-
-
 def _read_rotation(config: CheckpointConfig) -> Fields:
     size = config.integer("hidden_size") // config.integer("num_attention_heads")
-    return read_rotation(config, ("rotary_emb_base", "rotary_pct"), _TURNED, size)
+    return read_rotation(config, ("rotary_emb_base", "rotary_pct"), 0.25, size)
 
 
 def _write_rotation(section: ModelSection) -> Fields:
@@ -134,33 +132,27 @@ def _write_rotation(section: ModelSection) -> Fields:
     return {"rope_parameters": rope, "rotary_emb_base": section.position_base, "rotary_pct": share}
 
 
-def _read_biases(config: CheckpointConfig) -> Fields:
-    bias = config.flag("attention_bias", True)
-    return {"attention_bias": bias, "attention_output_bias": bias}
-
-
-_NORMS = {
+_GPT_NEOX_LAYER = {
     "input_layernorm": "attention_residual.norm",
     "post_attention_layernorm": "feed_forward_residual.norm",
+    "mlp.dense_h_to_4h": "feed_forward.up",
+    "mlp.dense_4h_to_h": "feed_forward.output",
 }
-_FEED_FORWARD = {"mlp.dense_h_to_4h": "feed_forward.up", "mlp.dense_4h_to_h": "feed_forward.output"}
+_JOINED = {"attention.query_key_value": "attention.query attention.key attention.value"}
 
 
 def _gpt_neox_body(section: ModelSection) -> list[TensorMap]:
-    maps = [
-        TensorMap("gpt_neox.embed_in.weight", ("embedding.weight",)),
-        *affine(section, "gpt_neox", "stack", {"final_layer_norm": "final_norm"}),
+    theirs = "gpt_neox.layers"
+    attention = [
+        *layers(section, theirs, _JOINED, groups=section.num_heads),
+        *layers(section, theirs, {"attention.dense": "attention.output"}),
     ]
-    joined = {"query_key_value": "query key value"}
-    for i in range(section.num_layers):
-        theirs, ours = f"gpt_neox.layers.{i}", f"stack.layers.{i}"
-        attention = [
-            *affine(section, f"{theirs}.attention", f"{ours}.attention", joined, groups=section.num_heads),
-            *affine(section, f"{theirs}.attention", f"{ours}.attention", {"dense": "output"}),
-        ]
-        maps += affine(section, theirs, ours, _NORMS | _FEED_FORWARD)
-        maps += [one for one in attention if section.attention_bias or one.absent is None]
-    return maps
+    return [
+        *named({"gpt_neox.embed_in.weight": "embedding.weight"}),
+        *affine(section, "gpt_neox", "stack", {"final_layer_norm": "final_norm"}),
+        *layers(section, theirs, _GPT_NEOX_LAYER),
+        *(one for one in attention if section.attention_bias or one.absent is None),
+    ]
 
 
 GPT_NEOX = CheckpointFamily(
@@ -171,17 +163,17 @@ GPT_NEOX = CheckpointFamily(
         *Setting.integers(num_hidden_layers="num_layers", num_attention_heads="num_heads", intermediate_size="d_ff"),
         Setting.activation("hidden_act", "gelu"),
         Setting(_read_rotation, lambda section, _: _write_rotation(section)),
-        Setting.flag("use_parallel_residual", "parallel_residual", True),
+        Setting.flag("use_parallel_residual", "parallel_residual", default=True),
         Setting.number("layer_norm_eps", "norm_eps", default=1e-5),
-        Setting(_read_biases, lambda section, _: {"attention_bias": section.attention_bias}),
+        Setting.flag("attention_bias", "attention_bias", "attention_output_bias", default=True),
         Setting.number("attention_dropout", "attention_dropout", default=0.0),
         Setting.number("hidden_dropout", "dropout", "embedding_dropout", default=0.0),
         Setting.number("initializer_range", "init_std", default=0.02),
-        Setting.flag("tie_word_embeddings", "tie_embeddings", False),
-        Setting.constant("use_cache", True),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", default=False),
+        Setting.constants(use_cache=True),
         TOKENS,
     ),
-    form=form(
+    form=full_form(
         {
             "architecture": "decoder",
             **ROTARY,
@@ -214,22 +206,14 @@ def _write_norms(section: ModelSection) -> Fields:
     }
 
 
-def _opt_read_biases(config: CheckpointConfig) -> Fields:
-    biased = config.flag("enable_bias", True)
-    return {"attention_bias": biased, "attention_output_bias": biased, "feed_forward_bias": biased}
-
-
 def _is_biased(section: ModelSection) -> bool:
     return section.attention_bias or section.has_output_bias or section.feed_forward_bias
 
 
 def _opt_body(section: ModelSection) -> list[TensorMap]:
-    maps = [
-        TensorMap("model.decoder.embed_tokens.weight", ("embedding.weight",)),
-        TensorMap("model.decoder.embed_positions.weight", ("embedding.positions",)),
-    ]
-    for i in range(section.num_layers):
-        maps += affine(section, f"model.decoder.layers.{i}", f"stack.layers.{i}", LAYER)
+    embedding = {"embed_tokens.weight": "weight", "embed_positions.weight": "positions"}
+    maps = named({f"model.decoder.{theirs}": f"embedding.{ours}" for theirs, ours in embedding.items()})
+    maps += layers(section, "model.decoder.layers", LAYER)
     if section.norm_placement == "pre":
         maps += affine(section, "model.decoder", "stack", {"final_layer_norm": "final_norm"})
     there = {True: section.norm_affine, False: _is_biased(section)}
@@ -244,22 +228,23 @@ OPT = CheckpointFamily(
     settings=(
         Setting.family("opt", "OPTForCausalLM"),
         *Setting.integers(vocab_size="vocab_size", max_position_embeddings="max_seq_len", hidden_size="d_model"),
-        Setting.alias("word_embed_proj_dim", "hidden_size", reason=_ONE_SIZE),
+        *Setting.aliases(reason=_ONE_SIZE, word_embed_proj_dim="hidden_size"),
         Setting(write=lambda section, _: {"word_embed_proj_dim": section.d_model}),
         Setting.fixed("_remove_final_layer_norm", False, reason=_LAST_NORM),
         Setting.fixed("layerdrop", 0, reason="tfcli leaves out no layers in training"),
         *Setting.integers(num_hidden_layers="num_layers", num_attention_heads="num_heads", ffn_dim="d_ff"),
         Setting.activation("activation_function", "relu"),
         Setting(_read_norms, lambda section, _: _write_norms(section)),
-        Setting(_opt_read_biases, lambda section, _: {"enable_bias": _is_biased(section)}),
+        Setting(
+            lambda config: dict.fromkeys(BIASED, config.flag("enable_bias", True)),
+            lambda section, _: {"enable_bias": _is_biased(section)},
+        ),
         Setting.number("dropout", "dropout", default=0.1),
         Setting.number("attention_dropout", "attention_dropout", default=0.0),
         Setting.number("init_std", "init_std", default=0.02),
-        Setting.flag("tie_word_embeddings", "tie_embeddings", True),
-        Setting.constant("use_cache", True),
-        TOKENS,
+        *_TIED,
     ),
-    form=form(_DECODER, last={"position_offset": 2, "norm_eps": 1e-5}),
+    form=full_form(_DECODER, last={"position_offset": 2, "norm_eps": 1e-5}),
     body=_opt_body,
     head=("lm_head.weight", "model.decoder.embed_tokens.weight"),
     prefix="model.",

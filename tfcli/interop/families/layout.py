@@ -8,159 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.recipe.model import Activation, ModelSection
+from tfcli.interop.families.settings import WRITTEN, Fields, Setting, UnsupportedVariantError
+from tfcli.recipe.model import ModelSection
 from tfcli.records.roles import TokenRoles
-
-Fields = Mapping[str, Any]
-"""Fields of a model section, or settings of a config.json, by name."""
-
-_BY_TANH = ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh")
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": "relu",
-    "relu2": "relu2",
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    **dict.fromkeys(_BY_TANH, "gelu_tanh"),
-    "silu": "silu",
-    "swish": "silu",
-}
-"""What checkpoints call the activations of an ungated feed-forward; several of their names are one function."""
-WRITTEN: dict[Activation, str] = {ours: ours for ours in ACTIVATIONS.values()} | {"gelu_tanh": "gelu_new"}
-"""The name that an exported checkpoint gives each."""
-
-
-class UnsupportedVariantError(Exception):
-    """A family does not have the variant of a run: the setting that stands in the way, and its value."""
-
-    def __init__(self, setting: str, value: object) -> None:
-        super().__init__(f"model.{setting} = {value!r}")
-        self.setting, self.value = setting, value
-
-
-_AS_WRITTEN = {
-    "d_ff": "inner_size",
-    "num_kv_heads": "kv_heads",
-    "head_dim": "size_per_head",
-    "num_decoder_layers": "decoder_layers",
-    "attention_dropout": "attention_dropout_rate",
-    "embedding_dropout": "embedding_dropout_rate",
-}
-"""Fields that may be left open in a recipe, and the property that settles them."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Settings of config.json that belong together: what they say of the model section, and how export writes them."""
-
-    read: Callable[[CheckpointConfig], Fields] = lambda _: {}
-    write: Callable[[ModelSection, TokenRoles], Fields] = lambda section, roles: {}
-
-    @staticmethod
-    def _of(name: str, of: Sequence[str], read: Callable[[CheckpointConfig], Any]) -> "Setting":
-        """A setting with a value of its own, which several fields may have."""
-        written = _AS_WRITTEN.get(of[0], of[0])
-        return Setting(
-            lambda config: dict.fromkeys(of, read(config)), lambda section, _: {name: getattr(section, written)}
-        )
-
-    @staticmethod
-    def integer(name: str, of: str, default: int | Callable[[CheckpointConfig], int] | None = None) -> "Setting":
-        """A size, a whole number. `default`: what a file means that does not say it; None: it must."""
-        return Setting._of(
-            name, [of], lambda config: config.integer(name, default(config) if callable(default) else default)
-        )
-
-    @staticmethod
-    def integers(**of: str) -> "tuple[Setting, ...]":
-        """Sizes that a file must say, each with its field."""
-        return tuple(Setting.integer(name, field) for name, field in of.items())
-
-    @staticmethod
-    def number(name: str, *of: str, default: float | None = None) -> "Setting":
-        """A number of 0 or more."""
-        return Setting._of(name, of, lambda config: config.number(name, default))
-
-    @staticmethod
-    def flag(name: str, of: str, default: bool) -> "Setting":
-        """True or false."""
-        return Setting._of(name, [of], lambda config: config.flag(name, default))
-
-    @staticmethod
-    def activation(
-        name: str,
-        default: str,
-        known: Mapping[str, Activation] = ACTIVATIONS,
-        written: Mapping[Activation, str] = WRITTEN,
-    ) -> "Setting":
-        """The activation of the feed-forward, by their names and by the one that is written."""
-        return Setting(
-            lambda config: {"activation": config.choice(name, known, default)},
-            lambda section, _: {name: written[section.activation]},
-        )
-
-    @staticmethod
-    def fixed(name: str, *allowed: object, reason: str, written: bool = False) -> "Setting":
-        """A setting that has one value (or several that mean the same) in all models that tfcli has; says why."""
-
-        def read(config: CheckpointConfig) -> Fields:
-            config.fixed(name, *allowed, reason=reason)
-            return {}
-
-        return Setting(read, lambda section, roles: {name: allowed[0]} if written else {})
-
-    @staticmethod
-    def alias(name: str, of: str, default: int | None = None, reason: str = "") -> "Setting":
-        """A second name of a size. The library would let the second name win, so both must say the same."""
-
-        def read(config: CheckpointConfig) -> Fields:
-            value = config.integer(of, default)
-            config.fixed(name, value, reason=reason or f"{of}, another name of the same, is {value}")
-            return {}
-
-        return Setting(read)
-
-    @staticmethod
-    def aliases(**of: str) -> "tuple[Setting, ...]":
-        """Second names, each with the first."""
-        return tuple(Setting.alias(name, first) for name, first in of.items())
-
-    @staticmethod
-    def constant(name: str, value: object) -> "Setting":
-        """A setting that is written as it is, and says nothing of the model."""
-        return Setting(write=lambda section, roles: {name: value})
-
-    @staticmethod
-    def family(model_type: str, model_class: str, headless_class: str = "") -> "Setting":
-        """The family, and the class of `transformers` that loads the model, with its head or without."""
-        return Setting(
-            write=lambda section, _: {
-                "model_type": model_type,
-                "architectures": [headless_class if section.head == "none" else model_class],
-            }
-        )
-
-
-def written_tokens(roles: TokenRoles) -> dict[str, Any]:
-    """The settings of special tokens that every family has."""
-    ends = [roles.eos, *roles.more_ends]
-    return {"bos_token_id": roles.bos, "eos_token_id": ends if ends[1:] else roles.eos, "pad_token_id": roles.pad}
-
-
-def _target_tokens(_: ModelSection, roles: TokenRoles) -> Fields:
-    """With those that a target begins with, for which config.json has two settings."""
-    names = ("decoder_start_token_id", "forced_bos_token_id")
-    if len(roles.target_prefix) > len(names):
-        raise UnsupportedVariantError("target_start", roles.target_prefix)
-    return {**written_tokens(roles), **dict(zip(names, roles.target_prefix, strict=False))}
-
-
-TOKENS = Setting(write=lambda _, roles: written_tokens(roles))
-TARGET_TOKENS = Setting(write=_target_tokens)
-BOTH_SIDES = tuple(
-    Setting.fixed(name, value, reason="tfcli reads both sides of this family")
-    for name, value in (("is_encoder_decoder", True), ("is_decoder", False))
-)
-"""Half an encoder-decoder is refused."""
 
 _PLAIN_FORM: dict[str, Any] = {
     "position_merge": "add",
@@ -182,9 +32,20 @@ _PLAIN_FORM: dict[str, Any] = {
 }
 """What most families have alike, checked in this order."""
 
-_ONE_OF_PLAIN = {name: value for name, value in _PLAIN_FORM.items() if not callable(value) and name != "activation"}
+_FIELDS = {one.name for one in fields(ModelSection)}
+
+
+def _one_form(form: Fields) -> dict[str, Any]:
+    """The fields that have one value only."""
+    return {
+        name: value
+        for name, value in form.items()
+        if name in _FIELDS and not callable(value) and not isinstance(value, tuple)
+    }
+
+
 _PLAIN = ModelSection(
-    **_ONE_OF_PLAIN,
+    **_one_form(_PLAIN_FORM),
     position_scaling=1.0,
     position_scaling_kind="linear",
     position_low_turns=1.0,
@@ -205,10 +66,8 @@ _PLAIN = ModelSection(
 BIASED = {"attention_bias": True, "attention_output_bias": True, "feed_forward_bias": True}
 """What the families have that came before Llama: biases in all projections."""
 
-_FIELDS = {one.name for one in fields(ModelSection)}
 
-
-def form(own: Fields, *free: str, last: Fields | None = None) -> dict[str, Any]:
+def full_form(own: Fields, *free: str, last: Fields | None = None) -> dict[str, Any]:
     """The form that a family has of every setting, in the order of the checks: a value, several of them in a tuple, or
     a condition on the section. First its `own`, then what most families have but for the `free` settings, which it has
     in all forms, then the `last`, of its own too."""
@@ -221,15 +80,14 @@ class TensorMap:
     """One tensor of a checkpoint and the parameters it holds.
 
     Attributes:
-        theirs: its name in the checkpoint.
         ours: the parameters; several lie one after the other along their first axis, in equal parts.
         transposed: whether the checkpoint keeps the matrix as (in, out).
         absent: value and shape to export where the run has no such parameter and this one changes nothing: a bias
             of zeros, a gain of ones. None: the parameter is always there.
         optional: whether a checkpoint may lack the tensor; `absent` then says what it stands for.
-        shift: what ours has more, as the gain of a norm that is kept less 1.
-        groups: how often the parameters lie one after the other, a part of each: once, or once a head.
         theirs_shape: its shape in the checkpoint where that is more than the parameter's, as (1, Vocab) for (Vocab,).
+        groups: how often the parameters lie one after the other, a part of each: once, or once a head.
+        shift: what ours has more, as the gain of a norm that is kept less 1.
     """
 
     theirs: str
@@ -247,9 +105,9 @@ def gain(theirs: str, ours: str, size: int) -> TensorMap:
     return TensorMap(f"{theirs}.weight", (f"{ours}.weight",), absent=(1.0, (size,)))
 
 
-def matrices(theirs: str, ours: str, names: Mapping[str, str]) -> list[TensorMap]:
-    """Matrices alone, by their names and ours."""
-    return [TensorMap(f"{theirs}.{their}.weight", (f"{ours}.{our}.weight",)) for their, our in names.items()]
+def named(names: Mapping[str, str]) -> list[TensorMap]:
+    """Tensors that are a parameter each, always there."""
+    return [TensorMap(theirs, (ours,)) for theirs, ours in names.items()]
 
 
 def affine(
@@ -278,6 +136,14 @@ def affine(
     return maps
 
 
+def layers(
+    section: ModelSection, theirs: str, names: Mapping[str, str], ours: str = "stack", **how: Any
+) -> list[TensorMap]:
+    """What `affine` says of each layer of a stack."""
+    number = section.decoder_layers if ours == "decoder" else section.num_layers
+    return [one for i in range(number) for one in affine(section, f"{theirs}.{i}", f"{ours}.layers.{i}", names, **how)]
+
+
 def logit_bias(theirs: str, section: ModelSection) -> TensorMap:
     """The bias of the head: zeros where a run has none."""
     return TensorMap(theirs, ("head.bias",), absent=(0.0, (section.vocab_size or 0,)))
@@ -291,24 +157,21 @@ class CheckpointFamily:
         name: gpt2, bert, llama, …
         settings: of config.json, in the order in which they are written.
         form: what the family has of each setting of a model section (`form`).
-        body: the tensors of a model of this section but the head's matrix, under the names of the class with a
-            language-model head.
+        body: the tensors of a model of this section but the head's matrix, as the class with a language-model head
+            names them.
         head: the names of the head's matrix, and of the embedding that it is where they are tied.
         prefix: what base-model checkpoints leave out in front of their names, as "transformer.".
         also_named: further `model_type`s of config.json that it reads.
         given: fields that a file of the family means without saying them, beside those of `form`.
         without_effect: settings of the family that change nothing about the model.
-        headless: whether checkpoints without a language-model head can be told by their lack of tensors whose names
-            begin so, as "cls.predictions."; None: they all have one (or it is tied).
-        tied_by_tensors: whether config.json does not say that head and embedding are one: they are tied unless the
-            checkpoint holds two different ones.
+        headless: checkpoints without a head lack tensors whose names begin so; None: they all have one, or a tied one.
+        tied_by_tensors: config.json does not say it: head and embedding are tied unless the checkpoint holds two.
         settle: the section with what else only the tensors say.
-        factors: patterns of parameters (the head's among them, if it is tied too), and what to multiply them by, from
+        factors: patterns of parameters (the head's too, though it is tied), and what to multiply them by, from
             config.json: settings that tfcli has no word for.
         repeated: names of further tensors that may repeat another one.
         constants: patterns (`re.fullmatch`) of tensors that hold what the code computes by itself, not read.
-        heads: patterns of heads for other tasks that lie within parts of the model; they are left over, and listed, as
-            is whatever lies outside of them.
+        heads: patterns of heads for other tasks within parts of the model: left over and listed, as is all outside.
         headless_lacks: what the library's headless class has and tfcli's models do not, as "pooler.dense.weight".
         renames: old endings of names and today's: {"LayerNorm.gamma": "LayerNorm.weight"}.
     """
@@ -334,21 +197,16 @@ class CheckpointFamily:
 
     def read(self, config: CheckpointConfig) -> ModelSection:
         """The model section of a config.json; UsageError where a setting is missing, wrong, or none of tfcli's."""
-        one_form = {
-            name: value
-            for name, value in self.form.items()
-            if name in _FIELDS and not callable(value) and not isinstance(value, tuple)
-        }
         said = {name: value for setting in self.settings for name, value in setting.read(config).items()}
         config.finish(self.without_effect)
-        return replace(_PLAIN, **{**one_form, **self.given, **said})
+        return replace(_PLAIN, **{**_one_form(self.form), **self.given, **said})
 
     def write(self, section: ModelSection, roles: TokenRoles) -> dict[str, Any]:
         """The config.json of a model; UnsupportedVariantError where the family lacks the variant."""
+        # A layout that is left open stands for the usual one, and of a scale the factor counts.
+        settled = {"position_layout": section.layout, "scale_embeddings": section.embedding_scale != 1}
         for name, wanted in self.form.items():
-            # A layout that is left open stands for the usual one, and of a scale the factor counts.
-            own = {"position_layout": section.layout, "scale_embeddings": section.embedding_scale != 1}
-            value = own[name] if name in own else getattr(section, name)
+            value = settled[name] if name in settled else getattr(section, name)
             allowed = wanted if isinstance(wanted, tuple) else (wanted,)
             if not (wanted(section) if callable(wanted) else value in allowed):
                 raise UnsupportedVariantError(name, value)
@@ -357,7 +215,7 @@ class CheckpointFamily:
     def tensors(self, section: ModelSection) -> list[TensorMap]:
         """All tensors of a model of this section."""
         has_own_head = not section.tie_embeddings and section.head != "none"
-        return [*self.body(section), *[TensorMap(self.head[0], ("head.weight",))] * has_own_head]
+        return [*self.body(section), *named({self.head[0]: "head.weight"} if has_own_head else {})]
 
     def copies(self, section: ModelSection) -> dict[str, str]:
         """Names of tensors that may repeat another one: {"lm_head.weight": "model.embed_tokens.weight"}."""

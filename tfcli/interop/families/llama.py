@@ -8,12 +8,14 @@ norms less 1. EuroBERT (Boizard et al. 2025) is an encoder with a head for maske
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import TOKENS, CheckpointFamily, Fields, Setting, TensorMap, form, gain
+from tfcli.interop.families.layout import CheckpointFamily, TensorMap, full_form, gain, named
+from tfcli.interop.families.settings import TOKENS, Fields, Setting
 from tfcli.recipe.model import Activation, ModelSection, PositionScaling
 
 _WITHOUT_EFFECT = ("is_llama_config", "max_sequence_length")
@@ -26,8 +28,6 @@ _ACTIVATIONS: dict[str, Activation] = {
     "gelu_new": "geglu_tanh",
 }
 _SCALINGS = {name: name for name in ("default", *get_args(PositionScaling))}
-_ROOT_TOLERANCE = 1e-6
-"""Relative: a file may write √d_model with few digits."""
 
 
 def read_rotation(
@@ -38,8 +38,10 @@ def read_rotation(
 ) -> dict[str, Any]:
     """The settings of rotary positions: from `rope_parameters`, or `rope_scaling` of older files, or both alike.
 
-    `names` are what the family calls the base and the share of a head (of `size`; None: of whole heads alone) that is
-    turned, `share` what it is where the file says none.
+    Args:
+        names: of the base, and of the share of a head that is turned.
+        share: what it is where the file says none.
+        size: of a head; None: whole heads are turned.
     """
     theta = config.number(names[0], 10_000.0)
     parameters, scaling_alone = config.mapping("rope_parameters"), config.mapping("rope_scaling")
@@ -48,11 +50,8 @@ def read_rotation(
     inside = "rope_parameters" if parameters else "rope_scaling"
     rope = CheckpointConfig(config.mapping(inside), config.file, inside)
     kind = rope.choice("rope_type", _SCALINGS, rope.choice("type", _SCALINGS, "default"))
-    found: dict[str, Any] = {
-        "positions": "rotary",
-        "position_layout": "halves",
-        "position_base": rope.number("rope_theta", theta),
-    }
+    base = rope.number("rope_theta", theta)
+    found: dict[str, Any] = {"positions": "rotary", "position_layout": "halves", "position_base": base}
     if size is None:
         for settings in (config, rope):
             settings.fixed("partial_rotary_factor", 1, reason="tfcli rotates whole heads of this family")
@@ -118,34 +117,38 @@ def _write_rope(section: ModelSection) -> Fields:
     return {"rope_parameters": rope, "rope_theta": section.position_base, **older}
 
 
+_LAYER = {
+    "self_attn.q_proj": "attention.query",
+    "self_attn.k_proj": "attention.key",
+    "self_attn.v_proj": "attention.value",
+    "self_attn.o_proj": "attention.output",
+    "mlp.gate_proj": "feed_forward.gate",
+    "mlp.up_proj": "feed_forward.up",
+    "mlp.down_proj": "feed_forward.output",
+}
+
+
 def _body(section: ModelSection) -> list[TensorMap]:
-    maps = [TensorMap("model.embed_tokens.weight", ("embedding.weight",))]
+    maps = named({"model.embed_tokens.weight": "embedding.weight"})
     for i in range(section.num_layers):
         maps += _layer(section, f"model.layers.{i}", f"stack.layers.{i}")
     maps.append(gain("model.norm", "stack.final_norm", section.d_model))
-    return [*maps, *[TensorMap("lm_head.bias", ("head.bias",))] * section.head_bias]
+    return [*maps, *named({"lm_head.bias": "head.bias"} if section.head_bias else {})]
 
 
 def _layer(section: ModelSection, theirs: str, ours: str) -> list[TensorMap]:
-    attention, mlp = f"{theirs}.self_attn", f"{theirs}.mlp"
     maps = [
         gain(f"{theirs}.input_layernorm", f"{ours}.attention_residual.norm", section.d_model),
         gain(f"{theirs}.post_attention_layernorm", f"{ours}.feed_forward_residual.norm", section.d_model),
     ]
     if section.query_key_norm:
-        maps.append(gain(f"{attention}.q_norm", f"{ours}.attention.query_norm", section.size_per_head))
-        maps.append(gain(f"{attention}.k_norm", f"{ours}.attention.key_norm", section.size_per_head))
-    for name, parameter, biased in (
-        (f"{attention}.q_proj", "attention.query", section.attention_bias),
-        (f"{attention}.k_proj", "attention.key", section.attention_bias),
-        (f"{attention}.v_proj", "attention.value", section.attention_bias),
-        (f"{attention}.o_proj", "attention.output", section.has_output_bias),
-        (f"{mlp}.gate_proj", "feed_forward.gate", section.feed_forward_bias),
-        (f"{mlp}.up_proj", "feed_forward.up", section.feed_forward_bias),
-        (f"{mlp}.down_proj", "feed_forward.output", section.feed_forward_bias),
-    ):
-        for part in ("weight", "bias") if biased else ("weight",):
-            maps.append(TensorMap(f"{name}.{part}", (f"{ours}.{parameter}.{part}",)))
+        maps.append(gain(f"{theirs}.self_attn.q_norm", f"{ours}.attention.query_norm", section.size_per_head))
+        maps.append(gain(f"{theirs}.self_attn.k_norm", f"{ours}.attention.key_norm", section.size_per_head))
+    biased = {"self_attn": section.attention_bias, "mlp": section.feed_forward_bias}
+    for their, our in _LAYER.items():
+        has_bias = section.has_output_bias if our == "attention.output" else biased[their.partition(".")[0]]
+        for kind in ("weight", "bias") if has_bias else ("weight",):
+            maps += named({f"{theirs}.{their}.{kind}": f"{ours}.{our}.{kind}"})
     return maps
 
 
@@ -154,19 +157,6 @@ ROTARY: Fields = {
     "position_layout": "halves",
     "rotary_gain": lambda section: section.position_scaling_kind == "yarn" or section.rotary_gain == 1.0,
 }
-
-
-def _form(*free: str, own: Fields | None = None, architecture: str = "decoder") -> dict[str, Any]:
-    """What families of the layout have: `own` beside the rest, `free` in several forms."""
-    first: Fields = {
-        "architecture": architecture,
-        **ROTARY,
-        "position_dim": lambda section: section.position_dim in (None, section.size_per_head),
-        "norm": "rmsnorm",
-        "norm_placement": "pre",
-        "activation": tuple(_WRITTEN),
-    }
-    return form(first, "num_kv_heads", "head_dim", *free, last=own)
 
 
 def alike_biases(section: ModelSection) -> bool:
@@ -179,17 +169,19 @@ def _whole_heads(section: ModelSection) -> bool:
     return section.d_model % section.num_heads == 0
 
 
-_WRITTEN_ONE_PIECE = Setting.constant("pretraining_tp", 1)
+_WRITTEN_ONE_PIECE = Setting.constants(pretraining_tp=1)
 _GATE = Setting.activation("hidden_act", "silu", _ACTIVATIONS, _WRITTEN)
-_ATTENTION_BIAS = Setting.flag("attention_bias", "attention_bias", False)
-_MLP_BIAS = Setting.flag("mlp_bias", "feed_forward_bias", False)
+_ATTENTION_BIAS = Setting.flag("attention_bias", "attention_bias", default=False)
+_MLP_BIAS = Setting.flag("mlp_bias", "feed_forward_bias", default=False)
 
 
 def _family(
     name: str,
     model_class: str,
     *own: Setting,
-    form: Mapping[str, Any],
+    form: Fields,
+    free: Sequence[str] = (),
+    architecture: str = "decoder",
     kv_heads: int | None = None,
     head_dim: int | None = None,
     gate: Setting = _GATE,
@@ -197,8 +189,9 @@ def _family(
     without_effect: tuple[str, ...] = (),
     **others: Any,
 ) -> CheckpointFamily:
-    """A family of the layout. `own` are settings that Llama does not have, `others` what else it has otherwise;
-    `kv_heads`, `head_dim` and `tied` count where the file says nothing of them (kv_heads: not even null)."""
+    """A family of the layout. `own` are settings that Llama does not have, `others` what else it has otherwise; `form`
+    is what it has beside the rest, `free` what in several forms. `kv_heads`, `head_dim` and `tied` count where the file
+    says nothing of them (kv_heads: not even null)."""
 
     def usual_kv_heads(config: CheckpointConfig) -> int:
         heads = config.integer("num_attention_heads")
@@ -208,30 +201,38 @@ def _family(
         return head_dim or config.integer("hidden_size") // config.integer("num_attention_heads")
 
     settings = (
-        Setting.constant("architectures", [model_class]),
+        Setting.constants(architectures=[model_class]),
         Setting.number("attention_dropout", "attention_dropout", default=0.0),
-        Setting.integer("head_dim", "head_dim", usual_head_dim),
+        *Setting.integers(usual_head_dim, head_dim="head_dim"),
         gate,
-        Setting.integer("hidden_size", "d_model"),
+        *Setting.integers(hidden_size="d_model"),
         Setting.number("initializer_range", "init_std", default=0.02),
         *Setting.integers(intermediate_size="d_ff", max_position_embeddings="max_seq_len"),
-        Setting.constant("model_type", name),
+        Setting.constants(model_type=name),
         *Setting.integers(num_attention_heads="num_heads", num_hidden_layers="num_layers"),
-        Setting.integer("num_key_value_heads", "num_kv_heads", usual_kv_heads),
+        *Setting.integers(usual_kv_heads, num_key_value_heads="num_kv_heads"),
         Setting.number("rms_norm_eps", "norm_eps"),
         Setting.fixed("rope_interleaved", False, reason="the layout rotates dimensions that lie half a head apart"),
         Setting(read_rotation, lambda section, _: _write_rope(section)),
-        Setting.flag("tie_word_embeddings", "tie_embeddings", tied),
-        Setting.integer("vocab_size", "vocab_size"),
+        Setting.flag("tie_word_embeddings", "tie_embeddings", default=tied),
+        *Setting.integers(vocab_size="vocab_size"),
         TOKENS,
         *own,
         Setting.fixed("pretraining_tp", 1, reason="tfcli computes each product in one piece"),
     )
+    common: Fields = {
+        "architecture": architecture,
+        **ROTARY,
+        "position_dim": lambda section: section.position_dim in (None, section.size_per_head),
+        "norm": "rmsnorm",
+        "norm_placement": "pre",
+        "activation": tuple(_WRITTEN),
+    }
     as_llama: dict[str, Any] = {"body": _body, "heads": (r"score\.(weight|bias)",)}
     return CheckpointFamily(
         name=name,
         settings=settings,
-        form=form,
+        form=full_form(common, "num_kv_heads", "head_dim", *free, last=form),
         given={"norm_bias": False},
         without_effect=_WITHOUT_EFFECT + without_effect,
         head=("lm_head.weight", "model.embed_tokens.weight"),
@@ -245,7 +246,7 @@ LLAMA = _family(
     "llama",
     "LlamaForCausalLM",
     *(_ATTENTION_BIAS, _MLP_BIAS, _WRITTEN_ONE_PIECE),
-    form=_form(own={"attention_output_bias": alike_biases, "num_heads": _whole_heads}),
+    form={"attention_output_bias": alike_biases, "num_heads": _whole_heads},
 )
 
 
@@ -260,10 +261,8 @@ MISTRAL = _family(
     "MistralForCausalLM",
     Setting(_read_mistral_window, lambda section, _: {"sliding_window": section.sliding_window}),
     kv_heads=8,
-    form=_form(
-        "sliding_window",
-        own={"attention_bias": False, "attention_output_bias": (None, False), "feed_forward_bias": False},
-    ),
+    free=["sliding_window"],
+    form={"attention_bias": False, "attention_output_bias": (None, False), "feed_forward_bias": False},
 )
 
 
@@ -300,9 +299,8 @@ QWEN2 = _family(
     _WINDOW,
     Setting.fixed("use_mrope", False, reason="tfcli numbers tokens along one axis"),
     kv_heads=32,
-    form=_form(
-        "sliding_window", own={"attention_bias": True, "attention_output_bias": False, "feed_forward_bias": False}
-    ),
+    free=["sliding_window"],
+    form={"attention_bias": True, "attention_output_bias": False, "feed_forward_bias": False},
     without_effect=_WINDOW_OFF,
 )
 
@@ -312,16 +310,14 @@ QWEN3 = _family(
     *(_WINDOW, _ATTENTION_BIAS),
     kv_heads=32,
     head_dim=128,
-    form=_form(
-        *("sliding_window", "query_key_norm"),
-        own={"query_key_norm": True, "attention_output_bias": alike_biases, "feed_forward_bias": False},
-    ),
+    free=["sliding_window", "query_key_norm"],
+    form={"query_key_norm": True, "attention_output_bias": alike_biases, "feed_forward_bias": False},
     without_effect=_WINDOW_OFF,
 )
 
 
-def _is_root(factor: float, root: float) -> bool:
-    return math.isclose(factor, root, rel_tol=_ROOT_TOLERANCE)
+_is_root = partial(math.isclose, rel_tol=1e-6)
+"""A file may write √d_model with few digits."""
 
 
 def _read_factors(config: CheckpointConfig) -> Fields:
@@ -368,11 +364,9 @@ GRANITE = _family(
     _ATTENTION_BIAS,
     Setting(_read_factors, lambda section, _: _write_factors(section)),
     _MLP_BIAS,
-    Setting.constant("residual_multiplier", 1.0),
-    form=_form(
-        *("scale_embeddings", "attention_score", "scale_logits"),
-        own={"attention_score": ("scaled_dot", "dot"), "attention_output_bias": alike_biases},
-    ),
+    Setting.constants(residual_multiplier=1.0),
+    free=["scale_embeddings", "attention_score", "scale_logits"],
+    form={"attention_score": ("scaled_dot", "dot"), "attention_output_bias": alike_biases},
     factors=_granite_factors,
 )
 
@@ -401,22 +395,15 @@ GEMMA = _family(
     head_dim=256,
     gate=_GEMMA_GATE,
     tied=True,
-    form=_form(
-        "scale_embeddings",
-        own={
-            "attention_output_bias": alike_biases,
-            "feed_forward_bias": False,
-            "activation": ("geglu_tanh", "swiglu"),
-            "scale_embeddings": True,
-        },
-    ),
+    free=["scale_embeddings"],
+    form={
+        "attention_output_bias": alike_biases,
+        "feed_forward_bias": False,
+        "activation": ("geglu_tanh", "swiglu"),
+        "scale_embeddings": True,
+    },
     body=_gemma_body,
 )
-
-
-def _read_mlp_bias(config: CheckpointConfig) -> Fields:
-    """It gives the head a bias too."""
-    return dict.fromkeys(("feed_forward_bias", "head_bias"), config.flag("mlp_bias", False))
 
 
 EUROBERT = _family(
@@ -424,18 +411,16 @@ EUROBERT = _family(
     "EuroBertForMaskedLM",
     Setting(write=lambda _, roles: {} if roles.mask is None else {"mask_token_id": roles.mask}),
     _ATTENTION_BIAS,
-    Setting(_read_mlp_bias, lambda section, _: {"mlp_bias": section.feed_forward_bias}),
+    Setting.flag("mlp_bias", "feed_forward_bias", "head_bias", default=False),
     _WRITTEN_ONE_PIECE,
     Setting.fixed("hidden_dropout", 0, reason="the family drops nothing but attention weights"),
-    form=_form(
-        "head_bias",
-        own={
-            "attention_output_bias": alike_biases,
-            "head_bias": lambda section: section.head_bias == section.feed_forward_bias,
-            "num_heads": _whole_heads,
-        },
-        architecture="encoder",
-    ),
+    architecture="encoder",
+    free=["head_bias"],
+    form={
+        "attention_output_bias": alike_biases,
+        "head_bias": lambda section: section.head_bias == section.feed_forward_bias,
+        "num_heads": _whole_heads,
+    },
     # Spellings of tokens, and how a classifier reads the text.
     without_effect=("bos_token", "eos_token", "pad_token", "mask_token", "classifier_pooling", "clf_pooling"),
     heads=(r"(dense|classifier)\.(weight|bias)",),

@@ -5,22 +5,11 @@ Version 1.0 has one matrix for embeddings and head, and divides what the head re
 of its own and a gate in the feed-forward. mT5 is version 1.1 with a large vocabulary, and never scales logits.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 from tfcli.interop.checkpoint import CheckpointConfig
-from tfcli.interop.families.layout import (
-    ACTIVATIONS,
-    BOTH_SIDES,
-    TARGET_TOKENS,
-    WRITTEN,
-    CheckpointFamily,
-    Fields,
-    Setting,
-    TensorMap,
-    form,
-    gain,
-    matrices,
-)
+from tfcli.interop.families.layout import CheckpointFamily, TensorMap, full_form, gain, named
+from tfcli.interop.families.settings import ACTIVATIONS, BOTH_SIDES, TARGET_TOKENS, WRITTEN, Fields, Setting
 from tfcli.recipe.model import Activation, ModelSection
 
 _GATED: dict[Activation, Activation] = {"gelu_tanh": "geglu_tanh", "silu": "swiglu", "gelu": "geglu"}
@@ -43,40 +32,6 @@ _DROPOUTS = ("dropout", "embedding_dropout", "attention_dropout", "activation_dr
 _HEAD, _EMBEDDING = "lm_head.weight", "shared.weight"
 
 
-def _settings(model_type: str, model_class: str, usual: str, ending: Setting) -> tuple[Setting, ...]:
-    """What config.json of both has; `usual` is the feed-forward where the file names none, and `ending` says how head
-    and embeddings belong together."""
-
-    def read_activation(config: CheckpointConfig) -> Fields:
-        name, gated = config.choice("feed_forward_proj", _PROJECTIONS, usual)
-        config.fixed("dense_act_fn", name, reason=f"feed_forward_proj stands for {name}")
-        config.fixed("is_gated_act", gated, reason=f"feed_forward_proj stands for {gated}")
-        return {"activation": _GATED[ACTIVATIONS[name]] if gated else ACTIVATIONS[name]}
-
-    return (
-        Setting.family(model_type, model_class),
-        *Setting.aliases(hidden_size="d_model", num_attention_heads="num_heads", num_hidden_layers="num_layers"),
-        Setting.alias("head_dim", "d_kv"),
-        *BOTH_SIDES,
-        Setting.constant("is_encoder_decoder", True),
-        Setting.integer("vocab_size", "vocab_size"),
-        Setting.integer("n_positions", "max_seq_len", 512),
-        *Setting.integers(d_model="d_model", d_kv="head_dim", d_ff="d_ff", num_layers="num_layers"),
-        Setting.integer("num_decoder_layers", "num_decoder_layers", lambda config: config.integer("num_layers")),
-        Setting.integer("num_heads", "num_heads"),
-        Setting.integer("relative_attention_num_buckets", "position_buckets", 32),
-        Setting.integer("relative_attention_max_distance", "position_max_distance", 128),
-        Setting.number("layer_norm_epsilon", "norm_eps", default=1e-6),
-        Setting(read_activation, lambda section, _: {"feed_forward_proj": _WRITTEN[section.activation]}),
-        # One rate for all places. T5 also drops what leaves the last norms, in training alone; tfcli does not.
-        Setting.number("dropout_rate", *_DROPOUTS, default=0.1),
-        Setting.constant("initializer_factor", 1.0),
-        ending,
-        Setting.constant("use_cache", True),
-        TARGET_TOKENS,
-    )
-
-
 def _read_tying(config: CheckpointConfig) -> Fields:
     """Only old files say whether there is one matrix; new ones say true whatever there is, and keep the scale apart."""
     scale = config.flag("scale_decoder_outputs", config.flag("tie_word_embeddings", True))
@@ -93,29 +48,13 @@ _TYING_BY_TENSORS = Setting(
 )
 
 
-def _form(*free: str, own: Fields) -> dict[str, Any]:
-    first = {
-        "architecture": "encoder-decoder",
-        "positions": "t5",
-        "norm": "rmsnorm",
-        "norm_placement": "pre",
-        "attention_score": "dot",
-        "attention_bias": False,
-        "attention_output_bias": (None, False),
-        "feed_forward_bias": False,
-        "activation": tuple(_WRITTEN),
-        "share_embeddings": True,
-    }
-    return form({**own, **first}, "head_dim", *free)
-
-
 def _body(section: ModelSection) -> list[TensorMap]:
-    maps = [TensorMap(_EMBEDDING, ("embedding.weight",))]
+    maps = named({_EMBEDDING: "embedding.weight"})
     for side, layers in (("encoder", section.num_layers), ("decoder", section.decoder_layers)):
         for i in range(layers):
             maps += _layer(f"{side}.block.{i}.layer", f"{side}.layers.{i}", section, cross=side == "decoder")
         bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        maps.append(TensorMap(bias, (f"{side}.positions.relative_bias.weight",)))
+        maps += named({bias: f"{side}.positions.relative_bias.weight"})
         maps.append(gain(f"{side}.final_layer_norm", f"{side}.final_norm", section.d_model))
     return maps
 
@@ -129,17 +68,60 @@ def _layer(theirs: str, ours: str, section: ModelSection, *, cross: bool) -> lis
     maps = []
     for place, (their_name, our_name, names) in enumerate(sublayers):
         maps.append(gain(f"{theirs}.{place}.layer_norm", f"{ours}.{our_name}_residual.norm", section.d_model))
-        maps += matrices(f"{theirs}.{place}.{their_name}", f"{ours}.{our_name}", names)
+        their, our = f"{theirs}.{place}.{their_name}", f"{ours}.{our_name}"
+        maps += named({f"{their}.{name}.weight": f"{our}.{parameter}.weight" for name, parameter in names.items()})
     return maps
 
 
 def _family(
-    name: str, settings: tuple[Setting, ...], form: Fields, without_effect: tuple[str, ...]
+    name: str, model_class: str, usual: str, ending: Setting, form: Fields, without_effect: Sequence[str] = ()
 ) -> CheckpointFamily:
+    """Either family: `usual` is the feed-forward where the file names none, `ending` says how head and embeddings
+    belong together, and `form` what it has beside the rest."""
+
+    def read_activation(config: CheckpointConfig) -> Fields:
+        name, gated = config.choice("feed_forward_proj", _PROJECTIONS, usual)
+        config.fixed("dense_act_fn", name, reason=f"feed_forward_proj stands for {name}")
+        config.fixed("is_gated_act", gated, reason=f"feed_forward_proj stands for {gated}")
+        return {"activation": _GATED[ACTIVATIONS[name]] if gated else ACTIVATIONS[name]}
+
+    settings = (
+        Setting.family(name, model_class),
+        *Setting.aliases(hidden_size="d_model", num_attention_heads="num_heads", num_hidden_layers="num_layers"),
+        *Setting.aliases(head_dim="d_kv"),
+        *BOTH_SIDES,
+        *Setting.integers(vocab_size="vocab_size"),
+        *Setting.integers(512, n_positions="max_seq_len"),
+        *Setting.integers(d_model="d_model", d_kv="head_dim", d_ff="d_ff", num_layers="num_layers"),
+        *Setting.integers(lambda config: config.integer("num_layers"), num_decoder_layers="num_decoder_layers"),
+        *Setting.integers(num_heads="num_heads"),
+        *Setting.integers(32, relative_attention_num_buckets="position_buckets"),
+        *Setting.integers(128, relative_attention_max_distance="position_max_distance"),
+        Setting.number("layer_norm_epsilon", "norm_eps", default=1e-6),
+        Setting(read_activation, lambda section, _: {"feed_forward_proj": _WRITTEN[section.activation]}),
+        # One rate for all places. T5 also drops what leaves the last norms, in training alone; tfcli does not.
+        Setting.number("dropout_rate", *_DROPOUTS, default=0.1),
+        Setting.constants(initializer_factor=1.0),
+        ending,
+        Setting.constants(use_cache=True),
+        TARGET_TOKENS,
+    )
+    common = {
+        "architecture": "encoder-decoder",
+        "positions": "t5",
+        "norm": "rmsnorm",
+        "norm_placement": "pre",
+        "attention_score": "dot",
+        "attention_bias": False,
+        "attention_output_bias": (None, False),
+        "feed_forward_bias": False,
+        "activation": tuple(_WRITTEN),
+        "share_embeddings": True,
+    }
     return CheckpointFamily(
         name=name,
         settings=settings,
-        form=form,
+        form=full_form({**form, **common}, "head_dim", "scale_logits"),
         given={"norm_bias": False, "attention_output_bias": False, "initialization": "t5"},
         # Settings of new weights alone, or written by old versions of the library and read by none. The tensors say
         # whether head and embeddings are one; what this once said of scale has a setting of its own.
@@ -158,15 +140,12 @@ def _family(
     )
 
 
-T5 = _family(
-    "t5",
-    _settings("t5", "T5ForConditionalGeneration", "relu", _TYING),
-    _form("scale_logits", own={}),
-    (),
-)
+T5 = _family("t5", "T5ForConditionalGeneration", "relu", _TYING, form={})
 MT5 = _family(
     "mt5",
-    _settings("mt5", "MT5ForConditionalGeneration", "gated-gelu", _TYING_BY_TENSORS),
-    _form(own={"scale_logits": False}),
-    ("tokenizer_class",),
+    "MT5ForConditionalGeneration",
+    "gated-gelu",
+    _TYING_BY_TENSORS,
+    form={"scale_logits": False},
+    without_effect=["tokenizer_class"],
 )
