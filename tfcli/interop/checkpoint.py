@@ -58,14 +58,11 @@ class CheckpointConfig:
     Each method raises a UsageError that names the setting where it is missing or something else than asked for.
 
     Args:
-        values: the parsed JSON object.
-        file: how to name it in errors.
         inside: the setting whose object this is, where it is not the whole file.
     """
 
     def __init__(self, values: Mapping[str, Any], file: Path, inside: str = "") -> None:
-        self.file, self._inside = file, inside
-        self._values = dict(values)
+        self.file, self._inside, self._values = file, inside, values
         self._read: set[str] = set()
 
     def has(self, name: str) -> bool:
@@ -173,21 +170,13 @@ _FETCH = "fetch the checkpoint again, or choose another one"
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What a checkpoint folder holds.
-
-    Attributes:
-        folder: where it was read.
-        config: its config.json, to be read setting by setting.
-        values: the same as it is written.
-        tensors: by the checkpoint's own names; floating-point ones as they are stored, finite.
-        weights_file: the file of the tensors, or the index of several, to name in errors.
-    """
+    """What a checkpoint folder holds."""
 
     folder: Path
-    config: CheckpointConfig
-    values: dict[str, Any]
-    tensors: dict[str, Tensor]
-    weights_file: Path
+    config: CheckpointConfig  # config.json, to be read setting by setting
+    values: dict[str, Any]  # the same as it is written
+    tensors: dict[str, Tensor]  # by the checkpoint's own names; floating-point ones as they are stored, finite
+    weights_file: Path  # or the index of several, to name in errors
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
@@ -267,19 +256,14 @@ def _shard(index: Path, file: str) -> Path:
     path = index.parent / file
     if not path.is_file():
         raise BrokenInputError(f"{index} names {file!r}, and there is no such file beside it", _FETCH)
-    if not any(path.resolve().is_relative_to(home) for home in _homes(index.parent)):
+    folder = index.parent.resolve()
+    repository = folder.parent.parent
+    is_snapshot = folder.parent.name == "snapshots" and repository.name.startswith("models--")
+    homes = [folder, repository / "blobs"] if is_snapshot else [folder]  # snapshots of the hub's cache are links
+    if not any(path.resolve().is_relative_to(home) for home in homes):
         problem = f"{index} names {file!r}, a link that leaves its folder"
         raise BrokenInputError(problem, "copy the file itself into the folder")
     return path
-
-
-def _homes(folder: Path) -> list[Path]:
-    """Where the files of a checkpoint may lie: in its folder; in the hub's cache, whose snapshots are links into a
-    folder of contents beside them, there too."""
-    folder = folder.resolve()
-    repository = folder.parent.parent
-    is_snapshot = folder.parent.name == "snapshots" and repository.name.startswith("models--")
-    return [folder, repository / "blobs"] if is_snapshot else [folder]
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
@@ -326,14 +310,12 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def _checked(name: str, tensor: Tensor, path: Path) -> Tensor:
-    if tensor.dtype in _KEPT:
-        return tensor.detach().contiguous()
-    if tensor.dtype not in _READ:
+    if tensor.dtype not in (*_READ, *_KEPT):
         problem = f"{path}: tensor {name!r} is of the type {tensor.dtype}, which tfcli does not read"
         raise BrokenInputError(problem, "save the checkpoint in float32, float16 or bfloat16")
     if tensor.dtype == torch.float64:
         tensor = tensor.float()
-    if not is_finite(tensor):
+    if tensor.dtype in _READ and not is_finite(tensor):
         problem = f"{path}: tensor {name!r} holds a value that is not finite"
         raise BrokenInputError(problem, "restore the file, or choose another checkpoint")
     return tensor.detach().contiguous()

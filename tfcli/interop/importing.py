@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
+from functools import partial
 from operator import index
 from pathlib import Path
-from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -74,17 +74,20 @@ def fetch(name: str) -> Path:
         raise UsageError(f"{name!r} is no model name", "write hf:owner/name or hf:owner/name@revision")
     repository, revision = match["name"], match["revision"]
     with _explained(name):
-        library = _library()
+        import huggingface_hub as library
         from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+        from huggingface_hub.utils import disable_progress_bars
 
+        disable_progress_bars()  # what goes wrong is said by our errors
+        logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
         try:
             info = library.HfApi().model_info(repository, revision=revision)
         except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError):  # the hub has answered no
             raise
         except Exception as refused:
             try:  # an earlier fetch; whether it is whole shows when it is read
-                asked = {"revision": revision, "allow_patterns": [CONFIG_NAME]}
-                return Path(library.snapshot_download(repository, local_files_only=True, **asked))
+                cached = partial(library.snapshot_download, local_files_only=True, allow_patterns=[CONFIG_NAME])
+                return Path(cached(repository, revision=revision))
             except Exception:  # the first error says more
                 raise refused from None
         wanted = needed([file.rfilename for file in info.siblings or []], name)
@@ -105,16 +108,6 @@ def needed(files: Sequence[str], name: str) -> list[str]:
         if fnmatch(file, "additional_chat_templates/*.jinja")
         or ("/" not in file and (file in small or file == weights or (shards and fnmatch(file, shards))))
     ]
-
-
-def _library() -> ModuleType:
-    """Import `huggingface_hub`; what goes wrong is said by our errors, so its own log lines and bars are off."""
-    import huggingface_hub
-    from huggingface_hub.utils import disable_progress_bars
-
-    disable_progress_bars()
-    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
-    return huggingface_hub
 
 
 @contextmanager
@@ -181,8 +174,11 @@ def import_run(
         tokenizer = _read_tokenizer(checkpoint, model.section, tokenizer_file)
         if bos is not None:
             tokenizer = _begun_with(tokenizer, bos, model.section.architecture)
-        origin = OriginSection(source, model.family, ignored=tuple(ignored), bos=bos)
-        _write(run, model, tokenizer, name=name, origin=origin, chat=read_chat(checkpoint.folder))
+        weights = _fingerprint(model.parameters)
+        origin = OriginSection(source, model.family, ignored=tuple(ignored), bos=bos, weights=weights)
+        settings = GenerateSection(max_new_tokens=min(GenerateSection.max_new_tokens, model.section.max_seq_len - 1))
+        recipe = Recipe(name=name, model=model.section, generate=settings, origin=origin)
+        _write(run, recipe, model, tokenizer, read_chat(checkpoint.folder))
     return _record(run, model, tokenizer, source)
 
 
@@ -212,9 +208,8 @@ def _read_model(checkpoint: Checkpoint) -> _Model:
         section = settled_section(layout, layout.read(checkpoint.config), tensors)
         section = build_recipe({"model": asdict(section)}).model  # a run with another could not be loaded
     except UsageError as error:
-        if str(file) in error.problem:
+        if str(file) in error.problem:  # which the rules of a recipe do not name
             raise
-        # The rules of a recipe do not name the config that breaks them.
         problem = f"{file} makes a model that tfcli does not have: {error.problem}"
         raise UsageError(problem, "choose another checkpoint") from error
     where, names = checkpoint.weights_file, checkpoint.tensors
@@ -224,11 +219,8 @@ def _read_model(checkpoint: Checkpoint) -> _Model:
 
 
 def _read_tokenizer(checkpoint: Checkpoint, section: ModelSection, file: Path | None) -> Tokenizer:
-    if file is None:
-        tokenizer = read_tokenizer(checkpoint.folder, checkpoint.values)
-    else:
-        tokenizer = read_roles(load_tokenizer(file), checkpoint.folder, checkpoint.values)
-    rows = section.vocab_size
+    folder, values, rows = checkpoint.folder, checkpoint.values, section.vocab_size
+    tokenizer = read_roles(load_tokenizer(file), folder, values) if file else read_tokenizer(folder, values)
     assert rows is not None
     if tokenizer.vocab_size > rows:
         raise UsageError(
@@ -270,26 +262,15 @@ def _begun_with(tokenizer: Tokenizer, bos: str, architecture: str) -> Tokenizer:
     return tokenizer.with_roles(replace(tokenizer.roles, bos=token, text_start=start))
 
 
-def _write(
-    run: RunDirectory,
-    model: _Model,
-    tokenizer: Tokenizer,
-    name: str,
-    origin: OriginSection,
-    chat: ChatTemplates | None,
-) -> None:
+def _write(run: RunDirectory, recipe: Recipe, model: _Model, tokenizer: Tokenizer, chat: ChatTemplates | None) -> None:
     """The folder appears whole, or not at all."""
-    weights = _fingerprint(model.parameters)
-    run_id = digest(origin.source, weights, tokenizer.fingerprint)
-    settings = GenerateSection(max_new_tokens=min(GenerateSection.max_new_tokens, model.section.max_seq_len - 1))
-    recipe = Recipe(name=name, model=model.section, generate=settings, origin=replace(origin, weights=weights))
-    config = RunConfig(model.section, tokenizer.roles, tokenizer.fingerprint, run_id)
+    run_id = digest(recipe.origin.source, recipe.origin.weights, tokenizer.fingerprint)
     with replacing_folder(run.path) as temporary:
         inside = RunDirectory(temporary)
         tokenizer.save(inside.tokenizer)
         if chat is not None:
             chat.save(temporary)
-        write_config(inside.config, config)
+        write_config(inside.config, RunConfig(model.section, tokenizer.roles, tokenizer.fingerprint, run_id))
         save_tensors(inside.weights, model.parameters, {"run_id": run_id})
         write_text(inside.readme, _card(recipe, model, tokenizer))
         write_text(inside.recipe, to_toml(recipe))

@@ -4,7 +4,7 @@ A rewriting maps a section and its parameters to others with the same logits, or
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -24,18 +24,16 @@ _REMEDY = "the file is damaged, or config.json belongs to another checkpoint"
 def canonical_names(layout: CheckpointFamily, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors under the names of today's class with a language-model head: old endings are renamed, and base-model
     checkpoints, which leave the prefix out, get it."""
-    renamed = {_new_name(layout, name, tensors): tensor for name, tensor in tensors.items()}
-    if any(name.startswith(layout.prefix) for name in renamed):
-        return renamed
-    return {layout.prefix + name: tensor for name, tensor in renamed.items()}
 
+    def of_today(name: str) -> str:
+        for old, new in layout.renames.items():
+            if name.endswith(old) and name.removesuffix(old) + new not in tensors:  # else it is refused as left over
+                return name.removesuffix(old) + new
+        return name
 
-def _new_name(layout: CheckpointFamily, name: str, tensors: Mapping[str, Tensor]) -> str:
-    """Today's name of a tensor; where another tensor has it, the old one stays, and `take` refuses it."""
-    for old, new in layout.renames.items():
-        if name.endswith(old) and name.removesuffix(old) + new not in tensors:
-            return name.removesuffix(old) + new
-    return name
+    renamed = {of_today(name): tensor for name, tensor in tensors.items()}
+    prefix = "" if any(name.startswith(layout.prefix) for name in renamed) else layout.prefix
+    return {prefix + name: tensor for name, tensor in renamed.items()}
 
 
 def settled_section(layout: CheckpointFamily, section: ModelSection, tensors: Mapping[str, Tensor]) -> ModelSection:
@@ -81,11 +79,15 @@ def parameters_of_checkpoint(
     for name, original in layout.copies(section).items():
         if name in left and not _equal(left.pop(name), tensors[original]):
             raise BrokenInputError(f"{where}: tensor {name!r} is not {original!r}, as config.json says", _REMEDY)
-    parts = {_part(layout, name) for name in (*(one.theirs for one in maps), *layout.copies(section))}
+
+    def part(name: str) -> str:
+        return name.removeprefix(layout.prefix).partition(".")[0]  # layers, embeddings, head
+
+    parts = {part(name) for name in (*(one.theirs for one in maps), *layout.copies(section))}
     left_over = []
     for name in sorted(name for name in left if not _matches(name, layout.constants)):
         in_file = name if not names or name in names else name.removeprefix(layout.prefix)
-        within = _part(layout, name) in parts or (layout.prefix and in_file.startswith(layout.prefix))
+        within = part(name) in parts or (layout.prefix and in_file.startswith(layout.prefix))
         if within and not _matches(name, layout.heads):
             problem = f"{where} has a tensor {shortened(repr(in_file))} that a {layout.name} model does not"
             raise BrokenInputError(problem, _REMEDY)
@@ -99,9 +101,8 @@ def multiplied(
     """A model with factors multiplied into its parameters, in float32; a head that was tied becomes one of its own."""
     if not factors:
         return section, parameters
-    result = dict(parameters)
-    shared = ("embedding.weight", "head.weight")
-    if section.tie_embeddings and any(_matches(name, tuple(factors)) for name in shared):
+    result, shared = dict(parameters), ("embedding.weight", "head.weight")
+    if section.tie_embeddings and any(_matches(name, factors) for name in shared):
         result["head.weight"] = parameters["embedding.weight"]
         section = replace(section, tie_embeddings=False)
     for name, tensor in result.items():
@@ -111,22 +112,16 @@ def multiplied(
     return section, result
 
 
-def _part(layout: CheckpointFamily, name: str) -> str:
-    """The part of the model that has a tensor: its layers, its embeddings, its head."""
-    return name.removeprefix(layout.prefix).partition(".")[0]
-
-
 def _parts(one: TensorMap, tensor: Tensor | None, wanted: tuple[int, ...], where: Path) -> dict[str, Tensor]:
     """The parameters that a tensor holds; where it may be missing and is, what it stands for."""
     if tensor is None:
         assert one.absent is not None
         tensor = torch.full(wanted, one.absent[0])
+    name = f"{where}: tensor {one.theirs!r}"
     if tensor.shape != wanted:
-        problem = f"{where}: tensor {one.theirs!r} has the shape {tuple(tensor.shape)}, not {wanted}"
-        raise BrokenInputError(problem, _REMEDY)
+        raise BrokenInputError(f"{name} has the shape {tuple(tensor.shape)}, not {wanted}", _REMEDY)
     if not tensor.is_floating_point():
-        problem = f"{where}: tensor {one.theirs!r} is of the type {tensor.dtype}, and a parameter is floating-point"
-        raise BrokenInputError(problem, _REMEDY)
+        raise BrokenInputError(f"{name} is of the type {tensor.dtype}, and a parameter is floating-point", _REMEDY)
     rows = tensor.T if one.transposed else tensor.flatten() if one.theirs_shape else tensor
     parts = (rows.float() + one.shift if one.shift else rows).unflatten(0, (one.groups, len(one.ours), -1))
     return {name: parts[:, place].flatten(0, 1) for place, name in enumerate(one.ours)}
@@ -171,7 +166,7 @@ def _equal(one: Tensor, other: Tensor) -> bool:
     return torch.equal(*((one, other) if one.dtype == other.dtype else (one.float(), other.float())))
 
 
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
@@ -237,10 +232,9 @@ def write_out_positions(section: ModelSection, parameters: Parameters) -> Writte
         return None
     if section.architecture == "encoder-decoder":
         return None
-    length, size = section.max_seq_len, section.d_model
     table = sinusoidal_encoding(
-        length,
-        size,
+        section.max_seq_len,
+        section.d_model,
         section.position_base,
         layout=section.layout,
         offset=section.position_offset,
@@ -268,13 +262,7 @@ def fold_score_scale(section: ModelSection, parameters: Parameters) -> Written |
     return replace(section, attention_score="dot"), {**parameters, **folded}
 
 
-_REWRITINGS: tuple[Rewriting, ...] = (
-    fold_scale,
-    zero_output_biases,
-    sort_sinusoids,
-    write_out_positions,
-    fold_score_scale,
-)
+_REWRITINGS = (fold_scale, zero_output_biases, sort_sinusoids, write_out_positions, fold_score_scale)
 
 _EMBEDDINGS = ("embedding.weight", "target_embedding.weight")
 _INSIDE = ("attention.query", "attention.key", "attention.value", "feed_forward.up", "feed_forward.gate")
