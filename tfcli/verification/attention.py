@@ -121,7 +121,7 @@ def _require_kernel(subject: VerifiedRun) -> None:
 def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
     """Every layer's weights of every pass, who may attend to whom, and where that was.
 
-    Shape: yields (B, H, T, S) and (B or 1, 1, T, S)."""
+    Shape: yields (B, H, T, S) and (B, 1, T, S)."""
     for read in _readings(subject):
         weights: AttentionWeights = {}
         predict(subject.model, read, weights)
@@ -137,34 +137,20 @@ def _all_weights(subject: VerifiedRun) -> Iterator[tuple[Tensor, Tensor, str]]:
 def _layers(
     subject: VerifiedRun, weights: AttentionWeights, mask: Tensor | None, where: str
 ) -> Iterator[tuple[Tensor, Tensor, str]]:
+    """Queries are the last of the keys' positions. `mask` is of the source where there is one."""
     window = subject.run.config.model.sliding_window
     of_source = subject.run.architecture == "encoder-decoder"
     for kind, layers in weights.items():
         for layer, found in enumerate(layers):
-            allowed = may_attend(
-                found.shape[2],
-                found.shape[3],
-                causal=kind == "decoder_self",
-                window=None if kind == "cross" else window,
-                padding_mask=None if of_source and kind == "decoder_self" else mask,
-                device=found.device,
-            )
-            yield found, allowed, f"{kind}, layer {layer}, {where}"
-
-
-def may_attend(
-    queries: int, keys: int, *, causal: bool, window: int | None, padding_mask: Tensor | None, device: torch.device
-) -> Tensor:
-    """Who may attend to whom; the queries are the last of the keys' positions.
-
-    Shape: padding_mask (B, S); returns (B or 1, 1, T, S)."""
-    ahead = torch.arange(keys, device=device) - torch.arange(keys - queries, keys, device=device)[:, None]
-    allowed = torch.ones(queries, keys, dtype=torch.bool, device=device)
-    if causal:
-        allowed &= ahead <= 0
-    if window is not None:
-        allowed &= ahead.abs() < window
-    return allowed[None, None] if padding_mask is None else allowed & padding_mask[:, None, None, :]
+            queries, keys = found.shape[2:]
+            places = torch.arange(keys, device=found.device)
+            ahead = places - places[keys - queries :, None]
+            allowed = ahead <= 0 if kind == "decoder_self" else torch.ones_like(ahead, dtype=torch.bool)
+            if window is not None and kind != "cross":
+                allowed = allowed & (ahead.abs() < window)
+            if mask is not None and not (of_source and kind == "decoder_self"):
+                allowed = allowed & mask[:, None, None, :]
+            yield found, allowed.expand(found.shape[0], 1, queries, keys), f"{kind}, layer {layer}, {where}"
 
 
 def _size(read: ModelInputs) -> str:
