@@ -5,7 +5,7 @@ import pytest
 from tests.support.consoles import printed
 from tfcli.draw.tables import to_csv, to_json
 from tfcli.inspection.heads import AlignmentFound, BankFound, Head, ReadSentence, SenseShares, Share
-from tfcli.inspection.heads.view import AlignmentView, BankView, alignment_table, bank_table
+from tfcli.inspection.heads.view import AlignmentView, BankView, found_table
 
 RED = ReadSentence(("o", "livro", "vermelho"), (0.02, 0.1, 0.88), "red", (2,), True)
 LOST = ReadSentence(("the", "bo\x1bat", "bank"), (0.5, 0.25, 0.2), "bank", (1,), False)
@@ -78,9 +78,9 @@ def test_in_colour_the_right_word_is_underlined_and_the_strongest_is_brightest()
 
 
 def test_as_csv_and_json():
-    rows = to_csv(bank_table(BANK)).splitlines()
+    rows = to_csv(found_table(BANK)).splitlines()
     assert rows[0] == "kind,layer,head,figure,share,found,of"
     assert "decoder_self,0,3,held_out.money,0.9416666666666667,113,120" in rows
     assert rows[-1] == "decoder_self,0,3,chance,0.05,,"
-    assert "cross,1,0,reordered,0.5,1,2" in to_csv(alignment_table(ALIGNMENT)).splitlines()
+    assert "cross,1,0,reordered,0.5,1,2" in to_csv(found_table(ALIGNMENT)).splitlines()
     assert to_json(BANK)["held_out"]["money"] == {"hits": 113, "count": 120}

@@ -92,9 +92,18 @@ def heads(
     """
     from tfcli.console.stdin import read_text
     from tfcli.errors import UsageError
-    from tfcli.inspection.heads.find import given
+    from tfcli.inspection.heads.find import find_alignment, find_bank, given
     from tfcli.inspection.heads.roles import heads as compute
-    from tfcli.inspection.heads.view import SORT_KEYS, HeadsExplained, HeadsView, commands, heads_table
+    from tfcli.inspection.heads.view import (
+        SORT_KEYS,
+        AlignmentView,
+        BankView,
+        HeadsExplained,
+        HeadsView,
+        commands,
+        found_table,
+        heads_table,
+    )
     from tfcli.inspection.passes import chosen_kinds
 
     if sort not in SORT_KEYS:
@@ -105,7 +114,13 @@ def heads(
         if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
             raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
         use_threads(threads)
-        _show_found(terminal, outputs, open_run(run, checkpoint, device), find, place)
+        loaded = open_run(run, checkpoint, device)
+        if find == "bank":
+            bank = find_bank(loaded, place=place)
+            present(terminal, outputs, BankView(bank), bank, found_table)
+        else:
+            found = find_alignment(loaded, place=place)
+            present(terminal, outputs, AlignmentView(found), found, found_table)
         return
     if text is not None and on:
         raise UsageError("A TEXT and --on are two things to measure on", "leave one of them out")
@@ -140,20 +155,6 @@ def _place(layer: int | None, head: str | None) -> tuple[int, int | None] | None
     if layer not in (None, place[0]):
         raise UsageError(f"--layer {layer} and --head {head} are of two layers", "leave --layer out")
     return place
-
-
-def _show_found(
-    terminal: Terminal, outputs: Outputs, run: "LoadedRun", find: str, place: tuple[int, int | None] | None
-) -> None:
-    from tfcli.inspection.heads.find import find_alignment, find_bank
-    from tfcli.inspection.heads.view import AlignmentView, BankView, alignment_table, bank_table
-
-    if find == "bank":
-        bank = find_bank(run, place=place)
-        present(terminal, outputs, BankView(bank), bank, bank_table)
-    else:
-        found = find_alignment(run, place=place)
-        present(terminal, outputs, AlignmentView(found), found, alignment_table)
 
 
 def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":

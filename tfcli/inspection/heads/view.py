@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
@@ -12,12 +12,12 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.colors import LEVELS, NO_VALUE, WEIGHTS, Brush, brush_for
 from tfcli.draw.heatmap import labelled_row, scale_bar
 from tfcli.draw.numbers import exact, percent, plural, weight
 from tfcli.draw.safe import fit, printable, shortened, token_label
-from tfcli.draw.tables import CsvTable, Fact, Facts
-from tfcli.inspection.attention import AttentionKind
+from tfcli.draw.tables import CsvTable, Fact, Facts, dim, heading
 from tfcli.inspection.attention.matrix_view import KIND_NAMES
 from tfcli.inspection.heads import (
     NO_ROLE,
@@ -28,6 +28,7 @@ from tfcli.inspection.heads import (
     HeadStatistics,
     ReadSentence,
     RoleShare,
+    SenseShares,
     Share,
 )
 
@@ -61,7 +62,7 @@ _ROLE_WORDS = {
 
 
 class _Column(NamedTuple):
-    """A figure: what stands over it, what it is, the role whose share it is, and whether it is a share of 1."""
+    """A figure; `role`: whose share it is; `share`: whether it is one of 1."""
 
     key: str
     heading: str
@@ -92,67 +93,62 @@ SORT_KEYS = ("role", "layer", *(column.key for column in _COLUMNS))
 
 
 @dataclass(frozen=True)
-class HeadsView:
+class HeadsView(View[HeadsRecord]):
     """Every head in words, with its best sentence; then a table of figures, a part a kind of attention; sorted by one
     of SORT_KEYS, figures from the largest."""
 
-    record: HeadsRecord
     sort: str = "role"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, brush = self.record, brush_for(console, WEIGHTS)
         order = {"role": "clearest roles first", "layer": "by layer"}.get(self.sort)
-        yield Text(f"Attention heads · which does what · {order or 'by ' + self.sort.replace('_', ' ')}", style="bold")
         apart = "; roles were chosen on one half of them and measured on the other" if record.chosen_apart else ""
-        count, tokens = plural(len(record.heads), "head"), plural(record.tokens, "token")
-        yield Text(f"{count}, measured on {record.measured_on}, {tokens}{apart}", style="dim")
+        yield from heading(
+            f"Attention heads · which does what · {order or 'by ' + self.sort.replace('_', ' ')}",
+            f"{plural(len(record.heads), 'head')}, measured on {record.measured_on}, "
+            f"{plural(record.tokens, 'token')}{apart}",
+        )
         kinds = {head.kind: None for head in record.heads}
         parts = {kind: ranked([head for head in record.heads if head.kind == kind], self.sort) for kind in kinds}
         for kind, heads in parts.items():
-            yield Text(f"\n{KIND_NAMES[kind]}", style="bold")
+            yield from heading(f"\n{KIND_NAMES[kind]}")
             yield _told(heads, brush)
-        yield Text(f"\nlayer.head, both from 0; {_MARKS}", style="dim")
-        yield from self._figures(parts, options.max_width, brush)
-
-    def _figures(self, parts: dict[AttentionKind, list[HeadStatistics]], width: int, brush: Brush) -> RenderResult:
-        shown: dict[str, _Column] = {}
+        yield from dim(f"\nlayer.head, both from 0; {_MARKS}")
+        shown: dict[_Column, None] = {}
         for kind, heads in parts.items():
             own = [column for column in _COLUMNS if any(_value(head, column) is not None for head in heads)]
-            columns = own[: max(1, (width - _HEAD) // _COLUMN)]
-            shown |= {column.key: column for column in columns}
-            yield Text(f"\n{KIND_NAMES[kind]} in figures", style="bold")
-            heading = " " * _HEAD + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
-            yield Text(heading, style="dim", no_wrap=True)
+            columns = own[: max(1, (options.max_width - _HEAD) // _COLUMN)]
+            shown |= dict.fromkeys(columns)
+            yield from heading(f"\n{KIND_NAMES[kind]} in figures")
+            names = " " * _HEAD + "".join(fit(column.heading, _COLUMN, "right") for column in columns)
+            yield Text(names, style="dim", no_wrap=True)
             widths = [_COLUMN] * len(columns)
             for head in heads:
                 texts, painted = zip(*(_cell(_value(head, column), column) for column in columns), strict=True)
                 yield from labelled_row(fit(head.place, _HEAD), texts, painted, widths, brush, before=1, faint="–")
                 yield Segment.line()
-        yield Text("")
+        yield Text()
         if brush.in_color:
             yield from scale_bar("0", "1", brush)
-            yield Text("  share of attention, mean over rows", style="dim")
-        for column in shown.values():
+            yield from dim("  share of attention, mean over rows")
+        for column in shown:
             yield Text.assemble((fit(column.heading, _COLUMN), "bold"), (column.meaning, "dim"))
-        if self.record.repeated and "induction" in shown:
-            copies = f"{self.record.sequences} sequences of n = {self.record.repeated} random tokens"
-            yield Text(f"ind, dup: on {copies}, read twice in a row (Olsson et al. 2022)", style="dim")
+        if record.repeated and any(column.key == "induction" for column in shown):
+            copies = f"{record.sequences} sequences of n = {record.repeated} random tokens"
+            yield from dim(f"ind, dup: on {copies}, read twice in a row (Olsson et al. 2022)")
 
 
-@dataclass(frozen=True)
-class HeadsExplained:
+class HeadsExplained(View[HeadsRecord]):
     """A paragraph a head, as one would say it to a friend."""
-
-    record: HeadsRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         brush = brush_for(console, WEIGHTS)
         for number, head in enumerate(self.record.heads):
             space, place = "\n" if number else "", f"layer {head.layer}, head {head.head}"
-            yield Text(f"{space}Head {head.place} · {KIND_NAMES[head.kind]}, {place}", "bold")
+            yield from heading(f"{space}Head {head.place} · {KIND_NAMES[head.kind]}, {place}")
             yield Text(explained(self.record, head))
             yield Padding(_sentence(head, brush), (0, 0, 0, 2))
-            yield Text(_MARKS, style="dim")
+            yield from dim(_MARKS)
 
 
 def explained(record: HeadsRecord, head: HeadStatistics) -> str:
@@ -225,14 +221,10 @@ def ranked(heads: Sequence[HeadStatistics], sort: str) -> list[HeadStatistics]:
 def heads_table(record: HeadsRecord) -> CsvTable:
     """A row a head."""
     own, does = ("kind", "layer", "head", "role"), ("share", "low", "high", "chance", "coverage")
-    rows = (
-        (
-            *(getattr(head, key) for key in own),
-            *(getattr(head.does, key, None) for key in does),
-            *(_value(head, column) for column in _COLUMNS),
-        )
-        for head in record.heads
-    )
+    rows = []
+    for head in record.heads:
+        about = [*(getattr(head, key) for key in own), *(getattr(head.does, key, None) for key in does)]
+        rows.append([*about, *(_value(head, column) for column in _COLUMNS)])
     return CsvTable((*own, *does, *(column.key for column in _COLUMNS)), rows)
 
 
@@ -246,18 +238,16 @@ def _told(heads: Sequence[HeadStatistics], brush: Brush) -> Table:
         if does is None:
             line = Text.assemble((NO_ROLE, "bold"), f": {_instead(head)}")
         else:
-            share, covered = f" {_whole(does.share)}{_span(does)}", f"{_whole(does.coverage)} of the tokens"
-            line = Text.assemble(
-                (f"{_adverb(does)} {_words(head, does.role)}", "bold"), f"{share}, by chance {_whole(does.chance)}"
-            )
+            role = f"{_adverb(does)} {_words(head, does.role)}"
+            line = Text.assemble((role, "bold"), f" {_whole(does.share)}{_span(does)}, by chance {_whole(does.chance)}")
+            covered = f"{_whole(does.coverage)} of the tokens"
             if head.at:
                 notes.append(f"from {_at(head)}: {covered}")
             elif does.coverage < _NEARLY_ALL:
                 notes.append(f"{covered} have one")
         if (rest := head.of(head.beside)) is not None:
             notes.append(f"rests on {_words(head, rest.role)} {_whole(rest.share)}")
-        line.append(f" · {' · '.join(notes)}" if notes else "", "dim")
-        grid.add_row(head.place, line)
+        grid.add_row(head.place, line.append(f" · {' · '.join(notes)}" if notes else "", "dim"))
         grid.add_row("", _sentence(head, brush))
     return grid
 
@@ -334,24 +324,20 @@ def _whole(share: float) -> str:
 
 
 def _value(head: HeadStatistics, column: _Column) -> float | None:
-    if not column.role:
-        found: float | None = getattr(head, column.key)
-        return found
-    share = head.of(column.role)
-    return None if share is None else share.share
+    found: float | None = getattr(head.of(column.role), "share", None) if column.role else getattr(head, column.key)
+    return found
 
 
 def _cell(value: float | None, column: _Column) -> tuple[str, int]:
     """What stands in it, and the level of its colour."""
     if value is None:
         return "–", NO_VALUE
-    if not column.share:
-        return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}", NO_VALUE
-    return _number(value), _level(value)
+    if column.share:
+        return _number(value), _level(value)
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}", NO_VALUE
 
 
 def _level(share: float) -> int:
-    """Of the colour of a share."""
     return round(max(0.0, min(1.0, share)) * (LEVELS - 1))
 
 
@@ -372,82 +358,56 @@ _DECIDED = (
 _BESIDE = "sentences in which words next to 'bank' tell (the other bank, cash from the bank): no need to look farther"
 
 
-@dataclass(frozen=True)
-class AlignmentView:
+class AlignmentView(View[AlignmentFound]):
     """The cross-attention head that aligns words."""
-
-    record: AlignmentFound
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
-        yield Text(f"Which head aligns words · {_name(record.head)}", style="bold")
-        yield Text(_ALIGNED, style="dim")
-        yield Text("")
         held_out = f"words of {plural(record.held_out_pairs, 'sentence')} that training never had"
-        training = f"words of {plural(record.training_pairs, 'training sentence')}"
-        mean, same = percent(record.mean_of_heads.value), percent(record.same_place.value)
-        facts = [
+        facts = (
             _counted("held out", record.held_out, held_out),
             _counted("of them reordered", record.reordered, "words"),
-            _counted("chosen on", record.training, training),
-            Fact("all heads' mean", mean, "their average in place of the head"),
-            Fact("same place", same, "the source word of that number, without looking"),
+            _counted("chosen on", record.training, f"words of {plural(record.training_pairs, 'training sentence')}"),
+            Fact("all heads' mean", percent(record.mean_of_heads.value), "their average in place of the head"),
+            Fact("same place", percent(record.same_place.value), "the source word of that number, without looking"),
             Fact("chance", percent(record.chance), "any source word"),
-        ]
+        )
+        yield from heading(f"Which head aligns words · {_name(record.head)}", _ALIGNED, "")
         yield Facts("Words found", facts)
-        yield Text("")
         yield from _sentences("Words that change their place", "→", record.examples, brush_for(console, WEIGHTS))
 
 
-@dataclass(frozen=True)
-class BankView:
+class BankView(View[BankFound]):
     """The head that looks from "bank" at the word that decides its sense."""
-
-    record: BankFound
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
-        row = "'bank'" if record.row == "bank" else f"{record.row} 'bank'"
-        yield Text(f"Which head tells the banks apart · {_name(record.head)}, from {row}", style="bold")
-        yield Text(_DECIDED, style="dim")
-        yield Text("")
         facts = [
-            _counted(f"{sense}{what}", getattr(shares, sense), note)
+            _counted(f"{sense}{what}", share, note)
             for what, shares, note in (
                 ("", record.held_out, "sentences that no training story has"),
                 (", shuffled", record.shuffled, "with the tokens before 'bank' in another order"),
                 (", chosen on", record.training, "sentences of training stories"),
             )
-            for sense in _SENSES
+            for sense, share in vars(shares).items()
         ]
         facts.append(Fact("chance", percent(record.chance), "any content word"))
         if record.beside is not None:
             facts.append(_counted("told beside", record.beside, _BESIDE))
+        row = "'bank'" if record.row == "bank" else f"{record.row} 'bank'"
         count = record.held_out.river.count + record.held_out.money.count
+        yield from heading(f"Which head tells the banks apart · {_name(record.head)}, from {row}", _DECIDED, "")
         yield Facts(f"Deciding words found in {exact(count)} held-out sentences", facts)
-        yield Text("")
         yield from _sentences("Where it looks", "· from", record.examples, brush_for(console, WEIGHTS))
 
 
-_SENSES = ("river", "money")
-
-
-def alignment_table(record: AlignmentFound) -> CsvTable:
-    """A row a figure."""
-    names = ("training", "held_out", "reordered", "mean_of_heads", "same_place")
-    return _shares_table(record, {name: getattr(record, name) for name in names})
-
-
-def bank_table(record: BankFound) -> CsvTable:
-    """A row a figure and sense."""
-    names = [(name, sense) for name in ("training", "held_out", "shuffled") for sense in _SENSES]
-    shares = {f"{name}.{sense}": getattr(getattr(record, name), sense) for name, sense in names}
-    return _shares_table(record, shares if record.beside is None else shares | {"beside": record.beside})
-
-
-def _shares_table(record: AlignmentFound | BankFound, shares: dict[str, Share]) -> CsvTable:
-    place = (record.head.kind, record.head.layer, record.head.head)
-    rows = [(*place, name, share.value, share.hits, share.count) for name, share in shares.items()]
+def found_table(record: AlignmentFound | BankFound) -> CsvTable:
+    """A row a figure, and where it has two, a sense."""
+    place, rows = tuple(vars(record.head).values()), list[tuple[Any, ...]]()
+    for name, value in vars(record).items():
+        shares = {f"{name}.{sense}": of for sense, of in vars(value).items()} if isinstance(value, SenseShares) else {}
+        shares |= {name: value} if isinstance(value, Share) else {}
+        rows += [(*place, figure, share.value, share.hits, share.count) for figure, share in shares.items()]
     columns = ("kind", "layer", "head", "figure", "share", "found", "of")
     return CsvTable(columns, [*rows, (*place, "chance", record.chance, None, None)])
 
@@ -461,27 +421,24 @@ def _counted(name: str, share: Share, of: str) -> Fact:
 
 
 def _sentences(title: str, sign: str, sentences: tuple[ReadSentence, ...], brush: Brush) -> RenderResult:
-    yield Text(title, style="bold")
+    yield from heading(f"\n{title}")
     for one in sentences:
         query, verdict = (printable(one.query), "bold"), "✓" if one.hit else "✗"
         yield Text.assemble(_weighed_words(one, brush), f" {sign} ", query, f"  {verdict}")
     if brush.in_color:
         yield from scale_bar("0", "1", brush)
     indent, right = ("  ", "underlined") if brush.in_color else ("", "in brackets")
-    yield Text(f"{indent}weight of a word, as a number from .05 up; {right}: the right one", style="dim")
+    yield from dim(f"{indent}weight of a word, as a number from .05 up; {right}: the right one")
 
 
 def _weighed_words(one: ReadSentence, brush: Brush) -> Text:
     text = Text()
     for number, (word, value) in enumerate(zip(one.words, one.weights, strict=True)):
-        text.append(" " if number else "")
         is_shown, is_right = value >= _SHOWN_FROM, number in one.right
         shown = f"{printable(word)} {weight(value)}" if is_shown else printable(word)
-        start = len(text)
-        text.append(
-            f"[{shown}]" if is_right and not brush.in_color else shown,
-            brush.readable(_level(value)) if brush.in_color and is_shown else "",
-        )
+        start = len(text.append(" " * (number > 0)))
+        colour = brush.readable(_level(value)) if brush.in_color and is_shown else ""
+        text.append(f"[{shown}]" if is_right and not brush.in_color else shown, colour)
         if is_right:
             text.stylize("underline bold", start, len(text))
     return text
