@@ -5,15 +5,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as Grid
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.table import Table
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.curve import Plot, Series
 from tfcli.draw.heatmap import HeatMap
 from tfcli.draw.numbers import exact
 from tfcli.draw.safe import printable
-from tfcli.draw.tables import CsvTable, Fact, Facts
+from tfcli.draw.tables import CsvTable, Fact, Facts, columns, dim, heading
 from tfcli.inspection.explain import Matrix, Measure, Step
 from tfcli.inspection.explain.view import StepView
 from tfcli.inspection.positions import (
@@ -26,52 +27,14 @@ from tfcli.inspection.positions import (
 )
 from tfcli.records.arrays import frozen
 
-_MOST_HEADS = 32  # lines of the map
-_STYLES = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
-_LETTERS = "abcdefgh"  # that tell curves apart where there is no colour
-
-
-@dataclass(frozen=True)
-class BiasMap:
-    """e^(bias − the head's largest): a softmax over equal scores gives its weights in proportion to it. Biases
-    themselves would draw little but the steepest head."""
-
-    record: PositionsRecord
-    meaning: str = "weight relative to the head's largest, scores equal"
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        distances, heads = self.record.table.shape
-        head_step = -(-heads // _MOST_HEADS)
-        labels = tuple(f"head {head}" for head in range(0, heads, head_step))
-        cells = max(1, (options.max_width - max(map(len, labels)) - 1) // 2)
-        step = -(-distances // cells)
-        rows = [row for row in range(distances) if (self.record.first + row) % step == 0]  # 0 is always among them
-        yield HeatMap(
-            weight_by_distance(self.record)[rows, ::head_step].T,
-            self.meaning,
-            row_labels=labels,
-            column_numbers=tuple(self.record.first + row for row in rows),
-        )
-        left_out = [f"one {noun} of {n}" for noun, n in (("head", head_step), ("distance", step)) if n > 1]
-        if left_out:
-            yield Text(f"drawn: {'; '.join(left_out)}", style="dim")
-
-
-def weight_by_distance(record: PositionsRecord) -> NDArray[np.float32]:
-    """What a softmax over equal scores gives, by the head's largest.
-
-    Shape:
-        returns: (distances, H)
-    """
-    weights: NDArray[np.float32] = np.exp(record.table - record.table.max(axis=0))
-    return weights
-
-
 ROWS = 24
 """Positions that are drawn where nobody says how many there are."""
 
+_MOST_HEADS = 32  # lines of the map
 _MOST_ROWS = 64
-
+_STYLES = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
+_LETTERS = "abcdefgh"  # that tell curves apart where there is no colour
+_WISHES = "What a positional encoding should be"
 _MERGED = {
     "add": "added to the embeddings",
     "concat": "concatenated to the embeddings",
@@ -87,60 +50,55 @@ _FORMULAS = {
 
 
 @dataclass(frozen=True)
-class PositionsView:
+class PositionsView(View[PositionsRecord]):
     """The table as a map centred on 0, then a curve by distance: of vectors their similarity, of biases themselves.
 
     Args:
         rows: so many first positions are drawn; None: of all, every so many.
     """
 
-    record: PositionsRecord
     rows: int | None = ROWS
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(_title(self.record), style="bold")
-        if self.record.columns == "head":
-            yield from _biases(self.record, console.color_system is not None and not console.no_color)
+        record = self.record
+        yield from heading(_title(record))
+        if record.columns == "head":
+            yield from _biases(record, console)
             return
-        yield Text(_size(self.record), style="dim")
-        cut = self.rows is not None and self.rows < self.record.length
-        yield VectorMap(replace(self.record, table=self.record.table[: self.rows]) if cut else self.record)
+        yield from dim(_size(record))
+        cut = self.rows is not None and self.rows < record.length
+        yield VectorMap(replace(record, table=record.table[: self.rows]) if cut else record)
         if cut:
-            more = "more with --length, every number with --csv"
-            yield Text(f"drawn: the first {self.rows} positions; {more}", style="dim")
-        for line in _FORMULAS.get((self.record.encoding, self.record.layout or ""), ()):
-            yield Text(line, style="dim")
-        if self.record.merge:
-            yield Text(_MERGED[self.record.merge], style="dim")
-        yield Text()
-        yield from self._similarity()
-
-    def _similarity(self) -> RenderResult:
-        assert self.record.similarity is not None, "vectors have a similarity"
-        yield Text("Dot product of two positions by their distance", style="bold")
-        yield Text("r_n · r_n+k of vectors scaled to length 1 (their cosine), mean over n", style="dim")
-        distances = tuple(float(k) for k in range(len(self.record.similarity)))
-        curve = Series("similarity", distances, tuple(self.record.similarity.tolist()), "cyan")
-        yield Plot((curve,), "distance k")
+            yield from dim(f"drawn: the first {self.rows} positions; more with --length, every number with --csv")
+        yield from dim(*_FORMULAS.get((record.encoding, record.layout or ""), ()))
+        if record.merge:
+            yield from dim(_MERGED[record.merge])
+        assert record.similarity is not None, "vectors have a similarity"
+        words = "r_n · r_n+k of vectors scaled to length 1 (their cosine), mean over n"
+        yield from heading("\nDot product of two positions by their distance", words)
+        yield Plot((Series("similarity", range(len(record.similarity)), record.similarity, "cyan"),), "distance k")
 
 
-def _biases(record: PositionsRecord, in_color: bool) -> RenderResult:
+def _biases(record: PositionsRecord, console: Console) -> RenderResult:
     """A map of what they do to the weights (heads down, distances across), then a curve for some of the heads."""
     distances, heads = record.table.shape
-    yield Text(f"{heads} heads down × {distances} distances across", style="dim")
+    yield from dim(f"{heads} heads down × {distances} distances across")
     yield BiasMap(record)
-    for line in _meaning(record):
-        yield Text(line, style="dim")
-    yield Text()
+    yield from dim(*_meaning(record))
     step = -(-heads // len(_STYLES))
-    which = "a curve a head" if step == 1 else f"a curve for one head of {step}"
-    yield Text(f"Bias by distance, {which}", style="bold")
-    ks = tuple(float(record.first + row) for row in range(distances))
-    curves = (
-        Series(str(head), ks, tuple(record.table[:, head].tolist()), style, "" if in_color else letter)
-        for head, style, letter in zip(range(0, heads, step), _STYLES, _LETTERS, strict=False)
+    yield from heading(f"\nBias by distance, {'a curve a head' if step == 1 else f'a curve for one head of {step}'}")
+    ks = range(record.first, record.first + distances)
+    curves = [(str(head), ks, record.table[:, head]) for head in range(0, heads, step)]
+    yield Plot(_told_apart(curves, console), "distance k · head")
+
+
+def _told_apart(curves: Sequence[tuple[str, range, NDArray[np.float32]]], console: Console) -> tuple[Series, ...]:
+    """Curves by name, x and y, each in a colour, or where there are none drawn as letters."""
+    in_color = console.color_system is not None and not console.no_color
+    return tuple(
+        Series(*curve, style, marker="" if in_color else letter)
+        for curve, style, letter in zip(curves, _STYLES, _LETTERS, strict=False)
     )
-    yield Plot(tuple(curves), "distance k · head")
 
 
 def _meaning(record: PositionsRecord) -> list[str]:
@@ -159,7 +117,35 @@ def _meaning(record: PositionsRecord) -> list[str]:
 
 
 @dataclass(frozen=True)
-class VectorMap:
+class BiasMap(View[PositionsRecord]):
+    """e^(bias − the head's largest): a softmax over equal scores gives its weights in proportion to it. Biases
+    themselves would draw little but the steepest head."""
+
+    meaning: str = "weight relative to the head's largest, scores equal"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        distances, heads = self.record.table.shape
+        head_step = -(-heads // _MOST_HEADS)
+        labels = tuple(f"head {head}" for head in range(0, heads, head_step))
+        cells = max(1, (options.max_width - max(map(len, labels)) - 1) // 2)
+        step = -(-distances // cells)
+        rows = [row for row in range(distances) if (self.record.first + row) % step == 0]  # 0 is always among them
+        numbers = tuple(self.record.first + row for row in rows)
+        shown = _weight_by_distance(self.record)[rows, ::head_step].T
+        yield HeatMap(shown, self.meaning, row_labels=labels, column_numbers=numbers)
+        left_out = [f"one {noun} of {n}" for noun, n in (("head", head_step), ("distance", step)) if n > 1]
+        if left_out:
+            yield from dim(f"drawn: {'; '.join(left_out)}")
+
+
+def _weight_by_distance(record: PositionsRecord) -> NDArray[np.float32]:
+    """What a softmax over equal scores gives, by the head's largest. Shape: (distances, H)."""
+    weights: NDArray[np.float32] = np.exp(record.table - record.table.max(axis=0))
+    return weights
+
+
+@dataclass(frozen=True)
+class VectorMap(View[PositionsRecord]):
     """The positions and dimensions that fit, every so many of them.
 
     Dimensions that share an angle are its sine and its cosine. Side by side they would draw stripes: the one half of
@@ -167,68 +153,55 @@ class VectorMap:
     little but the cosines near 1.
     """
 
-    record: PositionsRecord
     most_rows: int = _MOST_ROWS
     meaning: str = "value, centred on 0"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        positions, dimensions = self.record.table.shape
-        gutter = len(str(self.record.first + positions - 1)) + 1
+        record, (positions, dimensions) = self.record, self.record.table.shape
+        gutter = len(str(record.first + positions - 1)) + 1
         row_step = -(-positions // self.most_rows)
         pair_step = -(-dimensions // max(2, (options.max_width - gutter - 1) // 2 * 2))
         half = -(-dimensions // 2)
-        halves = self.record.encoding == "sinusoidal" and self.record.layout == "halves"
+        halves = record.encoding == "sinusoidal" and record.layout == "halves"
         ordered = range(dimensions) if halves else [*range(0, dimensions, 2), *range(1, dimensions, 2)]
         kept = ordered[:half:pair_step]
-        rows = range(0, positions, row_step)
-        columns = [*kept, *ordered[half::pair_step]]
-        if _halves(self.record) is None:
-            columns, kept = sorted(columns), []
+        rows, shown = range(0, positions, row_step), [*kept, *ordered[half::pair_step]]
+        if record.layout is None:
+            shown, kept = sorted(shown), []
         yield HeatMap(
-            self.record.table[np.ix_(rows, columns)],
+            record.table[np.ix_(rows, shown)],
             self.meaning,
-            row_labels=tuple(str(self.record.first + row) for row in rows),
-            column_numbers=tuple(columns),
+            row_labels=tuple(str(record.first + row) for row in rows),
+            column_numbers=tuple(shown),
             signed=True,
             wide=2 * len(rows) <= self.most_rows,
             kept=len(kept),
         )
         if row_step > 1 or pair_step > 1:
-            drawn = f"drawn: {_every(row_step, 'position')}; {_every(pair_step, 'pair of dimensions')}"
-            yield Text(drawn, style="dim")
+            yield from dim(f"drawn: {_every(row_step, 'position')}; {_every(pair_step, 'pair of dimensions')}")
+
+
+def _every(step: int, noun: str) -> str:
+    return f"every {noun}" if step == 1 else f"one {noun} of {step}"
 
 
 def _title(record: PositionsRecord) -> str:
     parts = ["Positions", printable(record.encoding)]
-    if record.layout:
-        parts.append(record.layout)
-    if record.base is not None:
-        parts.append(f"base {record.base:g}")
+    parts += [record.layout] if record.layout else []
+    parts += [] if record.base is None else [f"base {record.base:g}"]
     if record.stretching != "linear":
         parts.append(f"stretched {record.scaling:g}-fold by {printable(record.stretching)}")
     elif record.scaling != 1:
         parts.append(f"n divided by {record.scaling:g}")
-    if record.side:
-        parts.append(f"{record.side} side")
+    parts += [f"{record.side} side"] if record.side else []
     return " · ".join(parts)
 
 
 def _size(record: PositionsRecord) -> str:
     numbers = f" ({record.first} to {record.first + record.length - 1})" if record.first else ""
-    halves = _halves(record)
-    order = f": the {halves[0]}s, then the {halves[1]}s" if halves else ""
+    halves = "the cosines, then the sines" if record.encoding == "rotary" else "the sines, then the cosines"
+    order = "" if record.layout is None else f": {halves}"
     return f"{record.length} positions down{numbers} × {record.d_model} dimensions across{order}"
-
-
-def _halves(record: PositionsRecord) -> tuple[str, str] | None:
-    """What the two dimensions of a pair are; None: none are pairs."""
-    if record.layout is None:
-        return None
-    return ("cosine", "sine") if record.encoding == "rotary" else ("sine", "cosine")
-
-
-def _every(step: int, noun: str) -> str:
-    return f"every {noun}" if step == 1 else f"one {noun} of {step}"
 
 
 def positions_csv(record: PositionsRecord) -> CsvTable:
@@ -236,138 +209,98 @@ def positions_csv(record: PositionsRecord) -> CsvTable:
     return CsvTable((), (tuple(str(value) for value in row) for row in record.table))
 
 
-@dataclass(frozen=True)
-class BeyondContextView:
+class BeyondContextView(View[BeyondContext]):
     """The loss of each stretch, then a curve by position with the context's end marked."""
 
-    beyond: BeyondContext
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        first = self.beyond.bands[0].loss
-        notes = ["within the context", *(f"{band.loss / first - 1:+.0%} beyond it" for band in self.beyond.bands[1:])]
+        beyond, first = self.record, self.record.bands[0].loss
+        notes = ["within the context", *(f"{band.loss / first - 1:+.0%} beyond it" for band in beyond.bands[1:])]
         facts = [
             Fact(f"positions {band.first:,} to {band.last - 1:,}", f"{band.loss:.3f}", note)
-            for band, note in zip(self.beyond.bands, notes, strict=True)
+            for band, note in zip(beyond.bands, notes, strict=True)
         ]
-        yield Facts(f"Loss by position · context {self.beyond.context:,} · {self.beyond.texts} texts", facts)
-        if self.beyond.learned:
-            yield Text("Positions are learned: there are none beyond the context.", style="dim")
-        size = self.beyond.bin
-        xs = tuple(size * (number + 0.5) for number in range(len(self.beyond.curve)))
-        ys = tuple(self.beyond.curve.tolist())
-        steps = tuple(min(ys) + (max(ys) - min(ys)) * i / 8 for i in range(9))
-        end = Series("end of the context", (self.beyond.context,) * 9, steps, "red", "┊")
-        yield Plot((Series("loss", xs, ys, "cyan"), *(() if self.beyond.learned else (end,))), "position")
+        yield Facts(f"Loss by position · context {beyond.context:,} · {beyond.texts} texts", facts)
+        xs, ys = beyond.bin * (np.arange(len(beyond.curve)) + 0.5), beyond.curve.astype(float)
+        curves = [Series("loss", xs, ys, "cyan")]
+        if beyond.learned:
+            yield from dim("Positions are learned: there are none beyond the context.")
+        else:
+            steps = ys.min() + (ys.max() - ys.min()) * np.arange(9) / 8
+            curves.append(Series("end of the context", (beyond.context,) * 9, steps, "red", "┊"))
+        yield Plot(tuple(curves), "position")
 
 
 _PANEL = 30  # cells a small map needs
 _NARROW = 60  # cells that a line of a requirement needs
 
 
-@dataclass(frozen=True)
-class RequirementsView:
+class RequirementsView(View[PositionRequirements]):
     """The requirements of one encoding, a line each."""
 
-    found: PositionRequirements
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text("What a positional encoding should be", style="bold")
-        grid = Grid.grid(padding=(0, 2))
-        for justify in ("left", "left", "right"):
-            grid.add_column(no_wrap=True, justify=justify)
-        grid.add_column()
-        for one in self.found.requirements:
+        yield from heading(_WISHES)
+        table = columns("llrw")
+        for one in self.record.requirements:
+            number = (_number(one), "bold")
             if options.max_width < _NARROW:
-                yield Text.assemble(f"{one.name}  ", _verdict(one), "  ", (_number(one), "bold"))
-                yield Text(f"  {one.measured}", style="dim")
+                yield Text.assemble(f"{one.name}  ", _verdict(one), "  ", number)
+                yield from dim(f"  {one.measured}")
             else:
-                grid.add_row(Text(one.name), _verdict(one), Text(_number(one), "bold"), Text(one.measured, "dim"))
-        yield grid
-        yield Text(f"how it joins the tokens: {self.found.joins}", style="dim")
+                table.add_row(Text(one.name), _verdict(one), Text(*number), Text(one.measured, "dim"))
+        yield table
+        yield from dim(f"how it joins the tokens: {self.record.joins}")
 
 
-@dataclass(frozen=True)
-class PositionComparisonView:
+class PositionComparisonView(View[PositionComparison]):
     """Every encoding's map, how alike positions are by their distance, and a table of the requirements."""
 
-    comparison: PositionComparison
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text("Positions · every encoding side by side", style="bold")
-        yield Text("vectors: positions down × dimensions across; biases: heads down × distances across", style="dim")
-        yield from self._maps(options.max_width)
-        yield Text()
-        yield from self._by_distance(console.color_system is not None and not console.no_color)
-        yield Text()
-        yield Text("What a positional encoding should be", style="bold")
-        yield self._requirements()
-        yield from self._joins()
-        yield Text()
-        yield from self._measured()
-
-    def _maps(self, width: int) -> RenderResult:
-        across = max(1, min(3, width // _PANEL))
-        tables = self.comparison.tables
-        for start in range(0, len(tables), across):
-            grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
+        tables, found = self.record.tables, self.record.requirements
+        words = "vectors: positions down × dimensions across; biases: heads down × distances across"
+        yield from heading("Positions · every encoding side by side", words)
+        across = max(1, min(3, options.max_width // _PANEL))
+        panels = [_panel(*both) for both in zip(tables, found, strict=True)]
+        for start in range(0, len(panels), across):
+            grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
             for _ in range(across):
                 grid.add_column(ratio=1)
-            chosen = [*zip(tables, self.comparison.requirements, strict=True)][start : start + across]
-            grid.add_row(*(_Panel(record, found) for record, found in chosen))
+            grid.add_row(*panels[start : start + across])
             yield Text()
             yield grid
-
-    def _by_distance(self, in_color: bool) -> RenderResult:
-        yield Text("How alike two positions are by their distance", style="bold")
         words = "vectors: their cosine, mean over n; biases: weight by the largest, scores equal, mean over heads"
-        yield Text(words, style="dim")
-        length = min(record.length for record in self.comparison.tables)
-        distances = tuple(float(k) for k in range(length))
-        curves = (
-            Series(record.encoding, distances, tuple(_alike(record)[:length]), style, "" if in_color else letter)
-            for record, style, letter in zip(self.comparison.tables, _STYLES, _LETTERS, strict=False)
-        )
-        yield Plot(tuple(curves), "distance k")
-
-    def _requirements(self) -> Grid:
-        found = self.comparison.requirements
-        grid = Grid(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-        grid.add_column("")
-        for one in found:
-            grid.add_column(one.encoding, no_wrap=True)
-        for row in zip(*(one.requirements for one in found), strict=True):
-            cells = [Text.assemble(_verdict(one), "\n", (_number(one), "bold")) for one in row]
-            grid.add_row(Text(row[0].name), *cells)
-        return grid
-
-    def _joins(self) -> RenderResult:
-        grid = Grid.grid(padding=(0, 2))
-        for one in self.comparison.requirements:
-            grid.add_row(Text(one.encoding), Text(printable(one.origin), "dim"), Text(one.joins, "dim"))
-        yield Text("Whose numbers, and how they join the tokens", style="bold")
-        yield grid
-
-    def _measured(self) -> RenderResult:
-        grid = Grid.grid(padding=(0, 2))
-        grid.add_column(no_wrap=True)
-        for row in zip(*(one.requirements for one in self.comparison.requirements), strict=True):
+        yield from heading("\nHow alike two positions are by their distance", words)
+        length = min(record.length for record in tables)
+        curves = [(record.encoding, range(length), _alike(record)[:length]) for record in tables]
+        yield Plot(_told_apart(curves, console), "distance k")
+        yield from heading(f"\n{_WISHES}")
+        wishes = [*zip(*(one.requirements for one in found), strict=True)]
+        table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
+        table.add_column("")
+        for of in found:
+            table.add_column(of.encoding, no_wrap=True)
+        for row in wishes:
+            cells = (Text.assemble(_verdict(one), "\n", (_number(one), "bold")) for one in row)
+            table.add_row(Text(row[0].name), *cells)
+        yield table
+        yield from heading("Whose numbers, and how they join the tokens")
+        joins = Table.grid(padding=(0, 2))
+        for of in found:
+            joins.add_row(Text(of.encoding), Text(printable(of.origin), "dim"), Text(of.joins, "dim"))
+        yield joins
+        yield from heading("\nWhat the numbers are")
+        measured = columns("lw")
+        for row in wishes:
             named: dict[str, list[str]] = {}
-            for one, found in zip(row, self.comparison.requirements, strict=True):
-                named.setdefault(one.measured, []).append(found.encoding)
+            for one, of in zip(row, found, strict=True):
+                named.setdefault(one.measured, []).append(of.encoding)
             lines = [f"{', '.join(names)}: {words}" for words, names in named.items()]
-            grid.add_row(Text(row[0].name), Text("\n".join(lines), "dim"))
-        yield Text("What the numbers are", style="bold")
-        yield grid
+            measured.add_row(Text(row[0].name), Text("\n".join(lines), "dim"))
+        yield measured
 
 
-@dataclass(frozen=True)
-class _Panel:
-    record: PositionsRecord
-    found: PositionRequirements
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(f"{self.record.encoding} · {printable(self.found.origin)}", style="bold", no_wrap=True)
-        yield VectorMap(self.record, 16, "") if self.record.columns == "dimension" else BiasMap(self.record, "")
+def _panel(record: PositionsRecord, found: PositionRequirements) -> Group:
+    title = Text(f"{record.encoding} · {printable(found.origin)}", style="bold", no_wrap=True)
+    return Group(title, VectorMap(record, 16, "") if record.columns == "dimension" else BiasMap(record, ""))
 
 
 def requirements_table(found: Sequence[PositionRequirements]) -> CsvTable:
@@ -392,26 +325,24 @@ def _number(one: Requirement) -> str:
     return f"{one.value:.0e}" if 0 < one.value < 0.001 else f"{one.value:.3g}"
 
 
-def _alike(record: PositionsRecord) -> list[float]:
+def _alike(record: PositionsRecord) -> NDArray[np.float32]:
     """From distance 0 on."""
     if record.similarity is not None:
-        return record.similarity.tolist()
-    return np.mean(weight_by_distance(record), axis=1)[-record.first :].tolist()
+        return record.similarity
+    alike: NDArray[np.float32] = np.mean(_weight_by_distance(record), axis=1)[-record.first :]
+    return alike
 
 
 _MOST = 8  # dimensions that are shown
 
 
-@dataclass(frozen=True)
-class ShiftView:
+class ShiftView(View[ShiftRecord]):
     """Its first dimensions as numbers, the angle of each pair, and how exact it is."""
 
-    shift: ShiftRecord
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield StepView(_step(self.shift))
-        if self.shift.alone:
-            yield Text("  the last dimension is a sine without its cosine: no matrix carries it", style="dim")
+        yield StepView(_step(self.record))
+        if self.record.alone:
+            yield from dim("  the last dimension is a sine without its cosine: no matrix carries it")
 
 
 def _step(shift: ShiftRecord) -> Step:
