@@ -16,35 +16,35 @@ EQUAL = 1e-4
 
 @dataclass(frozen=True)
 class Variant:
-    """A model as it is, or with its positions or its mask changed."""
+    """A model as it is, or with its positions or its mask changed.
+
+    Args:
+        positions: whether they are told, by an encoding or by a window; else tables are zero, nothing turned or hidden.
+        masked: whether a token is kept from seeing those after it. own: whether that is the model as it is.
+    """
 
     positions: bool
-    """Whether positions are told, by an encoding or by a window. False: tables are zero, nothing turned or hidden."""
     masked: bool
-    """Whether a token is kept from seeing those after it."""
     own: bool
-    """Whether that is the model as it is."""
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far f(P x) lies from P f(x) over random permutations P."""
+    """How far f(P x) lies from P f(x) over random permutations P: the largest difference of two numbers, the same by
+    the root mean square of f(x), and whether nothing but rounding is left."""
 
     variant: Variant
     largest: float
-    """The largest difference of two numbers."""
     relative: float
-    """The same, by the root mean square of f(x)."""
     equivariant: bool
-    """Whether nothing but rounding is left."""
 
 
 @dataclass(frozen=True)
 class NormLeak:
-    """What earlier rows of a masked model learn of a later token through its norms."""
+    """What earlier rows of a masked model learn of a later token through its norms, by what these take mean and
+    variance over."""
 
     statistics: Literal["each token", "across tokens"]
-    """What mean and variance are taken over."""
     largest: float
     relative: float
     leaks: bool
@@ -52,32 +52,34 @@ class NormLeak:
 
 @dataclass(frozen=True)
 class EquivarianceRecord:
-    """Permutations of a text, and a later token changed under norms of both kinds."""
+    """Permutations of a text, and a later token changed under norms of both kinds.
+
+    Args:
+        encoding: the model's positions, as the recipe calls them.
+        window: of its attention, which tells positions too; None: it sees the whole text.
+        changed: the token that is changed for `leaks`.
+    """
 
     model: str
     architecture: str
     encoding: str
-    """The model's positions, as the recipe calls them."""
     window: int | None
-    """Of its attention, which tells positions too. None: it sees the whole text."""
     tokens: tuple[str, ...]
     permutations: int
     deviations: tuple[Deviation, ...]
     changed: int
-    """The token that is changed for `leaks`."""
     leaks: tuple[NormLeak, ...]
 
 
 @dataclass(frozen=True)
 class Half:
-    """Attention or feed-forward of a layer, with its residual and its norm, run on its own."""
+    """Attention or feed-forward of a layer, with its residual and its norm, run on its own: rows that move when one row
+    of its input does, the one included, and whether any but that one."""
 
     layer: int
     name: Literal["attention", "feed_forward"]
     rows_alone: int
-    """Rows that move when one row of its input does, the one included."""
     mixes: bool
-    """Whether rows other than the changed one move."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,6 @@ class PerturbationRecord:
     changed: int
     masked: bool
     window: int | None
-    """Of its attention. None: there is none."""
     moved: NDArray[np.float32]
     halves: tuple[Half, ...]
 

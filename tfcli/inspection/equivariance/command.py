@@ -51,16 +51,9 @@ def equivariance(
     from rich.text import Text
 
     from tfcli.draw.tables import to_json
+    from tfcli.inspection.equivariance import view
     from tfcli.inspection.equivariance.compute import equivariance as compute
     from tfcli.inspection.equivariance.compute import model_of_words, order, perturbation
-    from tfcli.inspection.equivariance.view import (
-        EquivarianceView,
-        OrderView,
-        PerturbationView,
-        equivariance_table,
-        order_table,
-        perturbation_table,
-    )
     from tfcli.inspection.passes import text_ids
     from tfcli.models.device import choose_device
 
@@ -81,18 +74,17 @@ def equivariance(
         model = model.to(choose_device(weights.device))
     name = "random weights" if run is None else str(run)
     record = compute(model, *read[0], name, permutations=permutations, seed=seed or 0)
-    parts: list[Any] = [EquivarianceView(record)]
+    parts: list[Any] = [view.EquivarianceView(record)]
     pushed = reordered = None
-    table = equivariance_table(record)
+    table = view.equivariance_table(record)
     if perturb is not None:
         pushed = perturbation(model, *read[0], name, perturb, seed=seed or 0)
-        parts += [Text(), PerturbationView(pushed)]
-        table = perturbation_table(pushed)
+        parts += [Text(), view.PerturbationView(pushed)]
+        table = view.perturbation_table(pushed)
     if len(read) == 2:
-        (first, labels), (second, others) = read
-        reordered = order(model, first, second, (labels, others), name)
-        parts += [Text(), OrderView(reordered)]
-        table = order_table(reordered)
+        reordered = order(model, read[0], read[1], name)
+        parts += [Text(), view.OrderView(reordered)]
+        table = view.order_table(reordered)
 
     def as_json(record: Any) -> Any:
         more = {"perturbation": pushed, "order": reordered}

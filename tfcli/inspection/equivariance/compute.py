@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tfcli.errors import UsageError
@@ -39,10 +40,7 @@ _SMALLEST = 1e-12
 
 
 def movement(before: Tensor, after: Tensor) -> Tensor:
-    """The length of each row's change by that of the row.
-
-    Shape: (…, D) twice; returns (…)
-    """
+    """The length of each row's change by that of the row. Shape: (…, D) twice → (…)."""
     return (after - before).norm(dim=-1) / before.norm(dim=-1).clamp(min=_SMALLEST)
 
 
@@ -52,13 +50,8 @@ def root_mean_square(x: Tensor) -> float:
 
 
 def across_tokens(x: Tensor, eps: float, *, centred: bool = True) -> Tensor:
-    """Every dimension less its mean over the tokens, divided by √(its variance over them + ε).
-
-    Args:
-        centred: False: the mean stays, and the mean square stands for the variance, as in RMSNorm.
-
-    Shape: (…, T, D) → (…, T, D)
-    """
+    """Every dimension less its mean over the tokens, divided by √(its variance over them + ε); if not `centred`, the
+    mean stays, and the mean square stands for the variance, as in RMSNorm. Shape: (…, T, D) → (…, T, D)."""
     x = x - x.mean(dim=-2, keepdim=True) if centred else x
     return x * torch.rsqrt(x.square().mean(dim=-2, keepdim=True) + eps)
 
@@ -92,8 +85,8 @@ def altered(one: Tower, *, positions: bool, masked: bool) -> Iterator[None]:
             if isinstance(module, RotaryPositions):
                 changes.append((module, "cosines", torch.ones_like(module.cosines)))
             if not isinstance(module, TokenEmbedding) or module.has_positions:
-                name = next((name for kind, name in _TABLES.items() if isinstance(module, kind)), None)
-                changes += [] if name is None else [(module, name, torch.zeros_like(getattr(module, name)))]
+                names = [name for kind, name in _TABLES.items() if isinstance(module, kind)]
+                changes += [(module, name, torch.zeros_like(getattr(module, name))) for name in names]
     with _set(changes):
         yield
 
@@ -162,11 +155,8 @@ def equivariance(
     """How far f(P x) lies from P f(x), with positions and without, masked and not; and how far a changed last token
     moves the rows before it in a masked model, by what its norms take their statistics over.
 
-    f is the stack with its embeddings, of an encoder-decoder its encoder.
-
-    Args:
-        tokens: labels of `ids`.
-        name: what the model is called.
+    f is the stack with its embeddings, of an encoder-decoder its encoder; `tokens` are the labels of `ids`, and `name`
+    is what the model is called.
 
     Raises:
         UsageError: the text has no order that could be changed.
@@ -233,20 +223,15 @@ def _leaks(one: Tower, x: Tensor, changed: int) -> tuple[NormLeak, ...]:
 def perturbation(
     model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, changed: int, *, seed: int = 0
 ) -> PerturbationRecord:
-    """Change the vector of one token by a random one of the same length, and follow it through the layers.
-
-    Args:
-        tokens: labels of `ids`.
-        changed: which token, from 0.
+    """Change the vector of one token, `changed` from 0, by a random one of the same length, and follow it through the
+    layers.
 
     Raises:
         UsageError: there is no such token, or the layers have no halves, one after the other.
     """
     if model.section.parallel_residual:
-        raise UsageError(
-            "With model.parallel_residual = true a layer has no halves, one after the other",
-            "leave --perturb out, or name another run",
-        )
+        problem = "With model.parallel_residual = true a layer has no halves, one after the other"
+        raise UsageError(problem, "leave --perturb out, or name another run")
     if not 0 <= changed < len(ids):
         raise UsageError(f"The text has no token {changed}", f"choose 0 to {len(ids) - 1}")
     one = tower(model)
@@ -260,19 +245,20 @@ def perturbation(
         halves.append(Half(layer, half, rows, rows > int(alone[changed])))  # type: ignore[arg-type]
         before, after = function(before), function(after)
         columns.append(movement(before, after)[0])
-    moved = frozen(torch.stack(columns, dim=1).float().cpu().numpy())
-    window = model.section.sliding_window
     return PerturbationRecord(
-        name, tuple(tokens), changed, masked=one.masked, window=window, moved=moved, halves=tuple(halves)
+        name,
+        tuple(tokens),
+        changed,
+        masked=one.masked,
+        window=model.section.sliding_window,
+        moved=frozen(torch.stack(columns, dim=1).float().cpu()),
+        halves=tuple(halves),
     )
 
 
 def layer_halves(one: Tower, length: int) -> Iterator[tuple[int, str, Callable[[Tensor], Tensor]]]:
-    """Each layer's attention, then its feed-forward, with norm and residual, as the layer itself runs them.
-
-    Shape:
-        each function: (1, T, D) → (1, T, D)
-    """
+    """Each layer's attention, then its feed-forward, with norm and residual, as the layer itself runs them: functions
+    (1, T, D) → (1, T, D)."""
     positions = one.stack.positions(Span(0, length))
     for number, layer in enumerate(one.stack.layers):
         assert isinstance(layer, TransformerLayer)
@@ -289,22 +275,20 @@ def _pushed(x: Tensor, row: int, push: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def order(
-    model: Transformer, first: Sequence[int], second: Sequence[int], labels: Sequence[Sequence[str]], name: str
-) -> OrderRecord:
+def order(model: Transformer, first: Read, second: Read, name: str) -> OrderRecord:
     """Each token's output in one text beside that in the other, with positions and without, masked and not.
-
-    Args:
-        labels: of the tokens of both.
 
     Raises:
         UsageError: one holds a token that the other does not.
     """
-    _require_same_tokens(first, second, labels)
-    one = tower(model)
-    texts = [torch.tensor([list(ids)], device=model.device) for ids in (first, second)]
-    places = matched(first, second)
-    chosen, moved, sentence = variants(model), [], []
+    for which, (ids, labels), (others, _) in (("first", first, second), ("second", second, first)):
+        more = Counter(ids) - Counter(others)
+        if extra := [label for token, label in zip(ids, labels, strict=True) if more[token]]:
+            problem = f"The {which} text has the token {extra[0]!r} more often than the other"
+            raise UsageError(problem, "give two texts of the same tokens in another order")
+    one, chosen, places = tower(model), variants(model), matched(first[0], second[0])
+    texts = [torch.tensor([list(ids)], device=model.device) for ids, _ in (first, second)]
+    moved, sentence = [], []
     for variant in chosen:
         with altered(one, positions=variant.positions, masked=variant.masked):
             ours, theirs = (one.hidden(ids) for ids in texts)
@@ -312,34 +296,22 @@ def order(
         sentence.append(movement(ours.mean(dim=0), theirs.mean(dim=0)))
     return OrderRecord(
         name,
-        tuple(labels[0]),
-        tuple(labels[1]),
+        first[1],
+        second[1],
         variants=chosen,
         places=frozen(places, np.int64),
-        moved=frozen(torch.stack(moved, dim=1).cpu().numpy()),
-        sentence=frozen(torch.stack(sentence).cpu().numpy()),
+        moved=frozen(torch.stack(moved, dim=1).cpu()),
+        sentence=frozen(torch.stack(sentence).cpu()),
     )
 
 
-def matched(first: Sequence[int], second: Sequence[int]) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
-    """Where each token of the first text stands in both; equal ones in their order.
+def matched(first: Sequence[int], second: Sequence[int]) -> NDArray[np.int64]:
+    """Where each token of the first text stands in both; equal ones in their order. Shape: (T, 2).
 
     >>> matched([7, 8, 7], [7, 7, 8]).tolist()
     [[0, 0], [1, 2], [2, 1]]
-
-    Shape:
-        returns: (T, 2)
     """
     waiting: dict[int, list[int]] = {}
     for place, token in enumerate(second):
         waiting.setdefault(token, []).append(place)
     return np.array([(place, waiting[token].pop(0)) for place, token in enumerate(first)], dtype=np.int64)
-
-
-def _require_same_tokens(first: Sequence[int], second: Sequence[int], labels: Sequence[Sequence[str]]) -> None:
-    for which, ids, others, names in (("first", first, second, labels[0]), ("second", second, first, labels[1])):
-        more = Counter(ids) - Counter(others)
-        for token, label in zip(ids, names, strict=True):
-            if more[token]:
-                problem = f"The {which} text has the token {label!r} more often than the other"
-                raise UsageError(problem, "give two texts of the same tokens in another order")

@@ -1,19 +1,20 @@
 """Permutation equivariance as tables: permutations and norms, one token followed through the layers, two orders."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
-from rich.table import Table as Grid
+from rich.table import Table
 from rich.text import Text
 
+from tfcli.draw import View
 from tfcli.draw.colors import NO_VALUE, WEIGHTS, Brush, brush_for, levels
 from tfcli.draw.heatmap import HeatMap, labelled_row
 from tfcli.draw.safe import fit, printable, token_label
-from tfcli.draw.tables import CsvTable
+from tfcli.draw.tables import CsvTable, dim, heading
 from tfcli.inspection.equivariance import (
     EQUAL,
     Deviation,
@@ -25,46 +26,33 @@ from tfcli.inspection.equivariance import (
 )
 
 
-@dataclass(frozen=True)
-class EquivarianceView:
+class EquivarianceView(View[EquivarianceRecord]):
     """The deviations as a table, then the leak of norms across tokens."""
 
-    record: EquivarianceRecord
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(f"Equivariance · {printable(self.record.model)}", style="bold")
-        yield Text(f"{self.record.architecture}, positions: {told(self.record)}", style="dim")
-        yield Text(" ".join(token_label(token) for token in self.record.tokens), style="dim")
-        yield Text()
-        yield Text("Is f(P X) = P f(X)?", style="bold")
-        words = f"largest deviation over {self.record.permutations} random orders P of the tokens"
-        yield Text(words, style="dim")
-        yield self._deviations()
-        if any(one.variant.own for one in self.record.deviations):
-            yield Text("▸ the model as it is; the others are the same weights with positions or mask changed", "dim")
-        yield from self._leaks()
-
-    def _deviations(self) -> Grid:
+        record = self.record
+        about = f"{record.architecture}, positions: {told(record)}"
+        yield from heading(f"Equivariance · {printable(record.model)}", about, _labels(record.tokens))
+        over = f"largest deviation over {record.permutations} random orders P of the tokens"
+        yield from heading("\nIs f(P X) = P f(X)?", over)
         grid = _grid("", "positions", "mask", "deviation", "of f(X)'s size", "")
-        for one in self.record.deviations:
-            positions, mask = named(one.variant, told(self.record))
-            mark = "▸" if one.variant.own else ""
+        for one in record.deviations:
             verdict = Text("equivariant", "green") if one.equivariant else Text("order counts", "yellow")
-            grid.add_row(mark, positions, mask, *_numbers(one), verdict)
-        return grid
-
-    def _leaks(self) -> RenderResult:
-        token = token_label(self.record.tokens[self.record.changed])
-        yield Text()
-        yield Text("What do a norm's mean and variance give away?", style="bold")
-        yield Text(
-            f"under the causal mask, token {self.record.changed} ({token}) is changed: earlier rows move by", "dim"
+            mark = "▸" if one.variant.own else ""
+            grid.add_row(mark, *named(one.variant, told(record)), *_numbers(one), verdict)
+        yield grid
+        if any(one.variant.own for one in record.deviations):
+            yield from dim("▸ the model as it is; the others are the same weights with positions or mask changed")
+        token = f"token {record.changed} ({token_label(record.tokens[record.changed])})"
+        yield from heading(
+            "\nWhat do a norm's mean and variance give away?",
+            f"under the causal mask, {token} is changed: earlier rows move by",
         )
         grid = _grid("", "statistics over", "", "deviation", "of their size", "")
-        for one in self.record.leaks:
-            verdict = Text("the future leaks", "bold red") if one.leaks else Text("nothing leaks", "green")
-            mark, what = ("▸", "each token's numbers") if one.statistics == "each token" else ("", "the tokens")
-            grid.add_row(mark, what, "", *_numbers(one), verdict)
+        for leak in record.leaks:
+            verdict = Text("the future leaks", "bold red") if leak.leaks else Text("nothing leaks", "green")
+            mark, what = ("▸", "each token's numbers") if leak.statistics == "each token" else ("", "the tokens")
+            grid.add_row(mark, what, "", *_numbers(leak), verdict)
         yield grid
 
 
@@ -81,6 +69,10 @@ def named(variant: Variant, positions: str = "told") -> tuple[str, str]:
     return positions if variant.positions else "none", "causal" if variant.masked else "none"
 
 
+def _labels(tokens: Sequence[str]) -> str:
+    return " ".join(token_label(token) for token in tokens)
+
+
 def equivariance_table(record: EquivarianceRecord) -> CsvTable:
     """A line a measurement."""
     rows: list[tuple[Any, ...]] = [
@@ -92,8 +84,8 @@ def equivariance_table(record: EquivarianceRecord) -> CsvTable:
     return CsvTable(("measured", "positions", "masked", "own", "statistics", "largest", "relative"), rows)
 
 
-def _grid(*heads: str) -> Grid:
-    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+def _grid(*heads: str) -> Table:
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
     for head in heads:
         grid.add_column(head, justify="right" if head.startswith(("deviation", "of ")) else "left")
     return grid
@@ -114,62 +106,40 @@ _SEEN = {  # whether there is a mask, and a window
 _WORDS = {"attention": "attention", "feed_forward": "MLP"}  # as the lecture has it
 
 
-@dataclass(frozen=True)
-class PerturbationView:
+class PerturbationView(View[PerturbationRecord]):
     """Rows down, the input and then the halves of the layers across; what each half does on its own below."""
-
-    record: PerturbationRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
         changed = token_label(record.tokens[record.changed])
-        yield Text(f"Token {record.changed} ({changed}) changed: which rows have moved?", style="bold")
         after = _SEEN[record.masked, record.window is not None].format(record.window)
-        yield Text(f"|change of a row| by |row|, after each half of each layer; {after}", style="dim")
+        yield from heading(
+            f"Token {record.changed} ({changed}) changed: which rows have moved?",
+            f"|change of a row| by |row|, after each half of each layer; {after}",
+        )
         shown = record.moved[:, : 1 + 2 * _MOST_LAYERS]
+        labels = tuple(
+            ("▸ " if row == record.changed else "  ") + fit(token_label(token), _GUTTER - 3).rstrip()
+            for row, token in enumerate(record.tokens)
+        )
+        short = {**_WORDS, "attention": "attn"}
+        stages = [("", "input"), *((str(half.layer), short[half.name]) for half in record.halves)]
         if _GUTTER + _CELL * shown.shape[1] <= options.max_width:
-            yield from self._numbers(brush_for(console, WEIGHTS))
+            yield from _moved_rows(record.moved, labels, stages, brush_for(console, WEIGHTS))
         else:
-            yield self._map(shown)
+            yield HeatMap(
+                np.where(shown > 0, np.minimum(shown, 1.0), np.nan).astype(np.float32),
+                "of the row's length (1: or more)",
+                row_labels=labels,
+                column_labels=tuple(map(" ".join, stages[: shown.shape[1]])),
+                empty="has not moved",
+                scale=(0.0, 1.0),
+            )
         if shown.shape != record.moved.shape:
-            yield Text(f"the first {_MOST_LAYERS} of {len(record.halves) // 2} layers", style="dim")
-        yield Text()
-        yield Text("Each half on its own: one row of its input changed, rows of its output that move", style="bold")
+            yield from dim(f"the first {_MOST_LAYERS} of {len(record.halves) // 2} layers")
+        yield from heading("\nEach half on its own: one row of its input changed, rows of its output that move")
         for name in ("attention", "feed_forward"):
             yield self._alone(name)
-
-    def _numbers(self, brush: Brush) -> RenderResult:
-        """A number a cell, on its colour; "·" where a row has not moved at all."""
-        for header in zip(*self._stages(), strict=True):
-            yield Text(" " * _GUTTER + "".join(fit(word, _CELL, "right") for word in header), style="dim")
-        moved = self.record.moved
-        grid = np.where(moved > 0, levels(moved, 0.0, 1.0), NO_VALUE)
-        for label, numbers, row_levels in zip(self._labels(), moved.tolist(), grid.tolist(), strict=True):
-            yield from labelled_row(
-                fit(label, _GUTTER), [*map(_share, numbers)], row_levels, [_CELL] * len(numbers), brush
-            )
-            yield Segment.line()
-        yield Text("· has not moved at all", style="dim")
-
-    def _map(self, shown: NDArray[np.float32]) -> HeatMap:
-        return HeatMap(
-            np.where(shown > 0, np.minimum(shown, 1.0), np.nan).astype(np.float32),
-            "of the row's length (1: or more)",
-            row_labels=self._labels(),
-            column_labels=tuple(" ".join(stage) for stage in self._stages()[: shown.shape[1]]),
-            empty="has not moved",
-            scale=(0.0, 1.0),
-        )
-
-    def _labels(self) -> tuple[str, ...]:
-        return tuple(
-            ("▸ " if row == self.record.changed else "  ") + fit(token_label(token), _GUTTER - 3).rstrip()
-            for row, token in enumerate(self.record.tokens)
-        )
-
-    def _stages(self) -> list[tuple[str, str]]:
-        short = {**_WORDS, "attention": "attn"}
-        return [("", "input"), *((str(half.layer), short[half.name]) for half in self.record.halves)]
 
     def _alone(self, name: str) -> Text:
         rows = [half.rows_alone for half in self.record.halves if half.name == name]
@@ -181,6 +151,20 @@ class PerturbationView:
         line = Text.assemble(f"{_WORDS[name]:9}  ", (f"{counts} of {len(self.record.tokens)}", "bold"), f"  {verdict}")
         line.append(", in every layer" if len(set(rows)) == 1 else ", layer by layer", "dim")
         return line
+
+
+def _moved_rows(
+    moved: NDArray[np.float32], labels: Sequence[str], stages: Sequence[tuple[str, str]], brush: Brush
+) -> RenderResult:
+    """A number a cell, on its colour; "·" where a row has not moved at all."""
+    for header in zip(*stages, strict=True):
+        yield from dim(" " * _GUTTER + "".join(fit(word, _CELL, "right") for word in header))
+    grid = np.where(moved > 0, levels(moved, 0.0, 1.0), NO_VALUE)
+    for label, numbers, row_levels in zip(labels, moved.tolist(), grid.tolist(), strict=True):
+        texts = [*map(_share, numbers)]
+        yield from labelled_row(fit(label, _GUTTER), texts, row_levels, [_CELL] * len(texts), brush)
+        yield Segment.line()
+    yield from dim("· has not moved at all")
 
 
 def _share(number: float) -> str:
@@ -200,30 +184,26 @@ def perturbation_table(record: PerturbationRecord) -> CsvTable:
     return CsvTable(("row", "token", "layer", "half", "moved"), rows)
 
 
-@dataclass(frozen=True)
-class OrderView:
+class OrderView(View[OrderRecord]):
     """How far each token's output moves between the texts; a column a variant of the model."""
-
-    record: OrderRecord
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record = self.record
-        yield Text("The same tokens in another order", style="bold")
-        for text in (record.first, record.second):
-            yield Text(" ".join(token_label(token) for token in text))
-        yield Text("|change of a token's output between the texts| by |output|; = 0 but for rounding", style="dim")
-        grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+        yield from heading("The same tokens in another order")
+        yield Text(_labels(record.first))
+        yield Text(_labels(record.second))
+        yield from dim("|change of a token's output between the texts| by |output|; = 0 but for rounding")
+        grid = _grid()
         grid.add_column("positions\nmask", no_wrap=True)
         grid.add_column("", no_wrap=True)
         for variant in record.variants:
-            positions, mask = named(variant)
-            grid.add_column(f"{'▸ ' if variant.own else ''}{positions}\n{mask}", justify="right")
+            grid.add_column(("▸ " if variant.own else "") + "\n".join(named(variant)), justify="right")
         for (first, second), moved in zip(record.places.tolist(), record.moved, strict=True):
             label = fit(token_label(record.first[first]), 14).rstrip()
             grid.add_row(label, f"{first} → {second}", *map(_moved, moved.tolist()))
         grid.add_row(Text("their mean", "bold"), "", *map(_moved, record.sentence.tolist()))
         yield grid
-        yield Text("▸ the model as it is", style="dim")
+        yield from dim("▸ the model as it is")
         yield Text(_words(record))
 
 

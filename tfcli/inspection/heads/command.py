@@ -92,22 +92,13 @@ def heads(
     """
     from tfcli.console.stdin import read_text
     from tfcli.errors import UsageError
+    from tfcli.inspection.heads import view
     from tfcli.inspection.heads.find import find_alignment, find_bank, given
     from tfcli.inspection.heads.roles import heads as compute
-    from tfcli.inspection.heads.view import (
-        SORT_KEYS,
-        AlignmentView,
-        BankView,
-        HeadsExplained,
-        HeadsView,
-        commands,
-        found_table,
-        heads_table,
-    )
     from tfcli.inspection.passes import chosen_kinds
 
-    if sort not in SORT_KEYS:
-        raise UsageError(f"--sort {sort!r} is not one of {', '.join(SORT_KEYS)}", "choose one of them")
+    if sort not in view.SORT_KEYS:
+        raise UsageError(f"--sort {sort!r} is not one of {', '.join(view.SORT_KEYS)}", "choose one of them")
     place = _place(layer, head)
     if find is not None:
         beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind, "--explain": explain or None}
@@ -117,10 +108,10 @@ def heads(
         loaded = open_run(run, checkpoint, device)
         if find == "bank":
             bank = find_bank(loaded, place=place)
-            present(terminal, outputs, BankView(bank), bank, found_table)
+            present(terminal, outputs, view.BankView(bank), bank, view.found_table)
         else:
             found = find_alignment(loaded, place=place)
-            present(terminal, outputs, AlignmentView(found), found, found_table)
+            present(terminal, outputs, view.AlignmentView(found), found, view.found_table)
         return
     if text is not None and on:
         raise UsageError("A TEXT and --on are two things to measure on", "leave one of them out")
@@ -132,13 +123,16 @@ def heads(
     chosen_kinds(loaded, kind, place)  # refused before any text is read
     material = _sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     record = compute(loaded, material, kind, place)
-    view = HeadsExplained(record) if explain else HeadsView(record, sort)
-    present(terminal, outputs, view, record, heads_table)
+    drawn = view.HeadsExplained(record) if explain else view.HeadsView(record, sort)
+    present(terminal, outputs, drawn, record, view.heads_table)
     if not outputs.json and not outputs.csv:
         weights = [] if checkpoint == "best" else ["--checkpoint", checkpoint]
         measured = [f"--on={name}" for name in on or ()] + ([f"--target={target}"] if target else [])
         measured += ["--kind", kind] if kind else []
-        for line in ("", *commands(record, explained=explain, weights=weights, measured=measured, text=text or "")):
+        for line in (
+            "",
+            *view.commands(record, explained=explain, weights=weights, measured=measured, text=text or ""),
+        ):
             terminal.text(line)
 
 

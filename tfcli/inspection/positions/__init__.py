@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+SIZE = 64
+"""Positions and dimensions where nobody says so: a table that still fits into a terminal."""
+
+HEADS = 8
+"""Those of ALiBi, as in the paper's example (Press et al. 2022, section 3)."""
+
 
 @dataclass(frozen=True)
 class PositionsRecord:
@@ -16,7 +22,17 @@ class PositionsRecord:
 
     Vectors (sinusoidal, learned, rotary): `table[r, i]` is dimension i of position `first` + r, and `similarity[k]` the
     mean over n of r_n · r_{n+k} / |r_n||r_{n+k}|. Biases (alibi, t5): `table[r, h]` is what head h adds to the score of
-    a key that stands k = `first` + r tokens before its query (after it where k < 0).
+    a key that stands k = `first` + r tokens before its query (after it where k < 0); `d_model` and `similarity` are
+    None.
+
+    Args:
+        base: L of the wavelengths; None: there are none. length: positions.
+        layout: which dimensions share a wavelength; None: none do. A rotary table is the same for both.
+        scaling: what positions are divided by; where not all are, that of `stretching`, the kind of a run's rotary
+            positions (`model.position_scaling_kind`).
+        frequencies: angle by which each pair of dimensions turns from one position to the next; None: not rotary.
+        merge: how a run joins its vectors to its tokens; None: they act on the scores, or there is no run.
+        side: whose table it is, where the two sides have their own.
 
     Shape:
         table: (length, d_model) of vectors; (length, H) or, where k may be negative, (2 · length − 1, H) of biases
@@ -25,56 +41,43 @@ class PositionsRecord:
 
     encoding: str
     base: float | None
-    """L of the wavelengths. None: there are none."""
     length: int
-    """Positions."""
     d_model: int | None
-    """Dimensions of a vector. None: biases are no vectors."""
     table: NDArray[np.float32]
     similarity: NDArray[np.float32] | None
-    """None for biases, which are a profile by distance themselves."""
     rows: Literal["position", "distance"] = "position"
     columns: Literal["dimension", "head"] = "dimension"
     first: int = 0
-    """Number of the first row."""
     layout: Literal["interleaved", "halves"] | None = None
-    """Which dimensions share a wavelength. None: none do. A rotary table is the same for both."""
     scaling: float = 1.0
-    """What positions are divided by; where not all are, that of `stretching`."""
     stretching: str = "linear"
-    """Which wavelengths of a run's rotary positions are stretched (`model.position_scaling_kind`)."""
     frequencies: NDArray[np.float64] | None = None
-    """Angle by which each pair of dimensions turns from one position to the next. None: not rotary."""
     merge: Literal["add", "concat", "query_key"] | None = None
-    """How a run joins its vectors to its tokens. None: they act on the scores, or there is no run."""
     side: Literal["source", "target"] | None = None
-    """Whose table it is, where the two sides have their own."""
-
-
-RequirementName = Literal["bounded", "unique", "beyond its length", "consistent distance", "in the data"]
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """One of the lecture's wishes for a positional encoding, with the number that decides it."""
+    """One of the lecture's wishes for a positional encoding, whether it is met (None: it cannot be told), the number
+    that decides it, and what that number is."""
 
-    name: RequirementName
+    name: Literal["bounded", "unique", "beyond its length", "consistent distance", "in the data"]
     met: bool | None
-    """None: it cannot be told."""
     value: float | None
     measured: str
-    """What the number is."""
 
 
 @dataclass(frozen=True)
 class PositionRequirements:
-    """All of them for one encoding (Bishop and Bishop 2024, section 12.1.9)."""
+    """All of them for one encoding (Bishop and Bishop 2024, section 12.1.9).
+
+    Args:
+        origin: whose numbers they are: a formula's, a run's, or untrained ones. joins: how it meets the tokens.
+    """
 
     encoding: str
     origin: str
-    """Whose numbers they are: a formula's, a run's, or untrained ones."""
     joins: str
-    """How it meets the tokens."""
     requirements: tuple[Requirement, ...]
 
 
@@ -88,24 +91,23 @@ class PositionComparison:
 
 @dataclass(frozen=True)
 class ShiftRecord:
-    """The matrix that carries every r_n to r_{n+k}: r_{n+k} = `matrix` r_n.
+    """The matrix that carries every r_n to r_{n+k}, k = `shift`: r_{n+k} = `matrix` r_n.
 
-    Shape:
-        matrix: (D, D)
-        angles: (pairs,), by how much each pair of dimensions is turned; None where the matrix was fitted
-        pairs: (pairs, 2), the dimensions of each
+    Args:
+        angles: by how much each pair of dimensions is turned. pairs: the dimensions of each. None: it was fitted.
+        residual: |r_{n+k} − matrix r_n| by |r_{n+k}|, over n; of a fitted matrix, over positions not fitted on.
+        alone: dimensions without a partner, which no matrix carries: the last sine of an odd size.
+
+    Shape: matrix (D, D), angles (pairs,), pairs (pairs, 2)
     """
 
     encoding: str
     shift: int
-    """k."""
     matrix: NDArray[np.float32]
     angles: NDArray[np.float32] | None
     pairs: NDArray[np.int64] | None
     residual: float
-    """|r_{n+k} − matrix r_n| by |r_{n+k}|, over n; of a fitted matrix, over positions that it was not fitted on."""
     alone: int = 0
-    """Dimensions without a partner, which no matrix carries: the last sine of an odd size."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,10 @@ class LossBand:
 
 @dataclass(frozen=True)
 class BeyondContext:
-    """A decoder's loss by position, within its context and beyond.
+    """A decoder's loss by position, within its context and beyond; `curve` (bins,): the mean over `bin` positions each.
 
-    Shape:
-        curve: (bins,), the mean over `bin` positions each
+    Args:
+        learned: whether positions are learned, so that there are none beyond the context.
     """
 
     context: int
@@ -131,11 +133,3 @@ class BeyondContext:
     bin: int
     curve: NDArray[np.float32]
     learned: bool = False
-    """Whether positions are learned, so that there are none beyond the context."""
-
-
-SIZE = 64
-"""Positions and dimensions where nobody says so: a table that still fits into a terminal."""
-
-HEADS = 8
-"""Those of ALiBi, as in the paper's example (Press et al. 2022, section 3)."""

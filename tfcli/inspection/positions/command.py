@@ -84,19 +84,9 @@ def positions(
     from rich.text import Text
 
     from tfcli.draw.tables import comparison_json, positions_json
+    from tfcli.inspection.positions import view
     from tfcli.inspection.positions.comparison import compared, sized_formula
     from tfcli.inspection.positions.compute import shift as compute
-    from tfcli.inspection.positions.view import (
-        ROWS,
-        BeyondContextView,
-        PositionComparisonView,
-        PositionsView,
-        RequirementsView,
-        ShiftView,
-        positions_csv,
-        requirements_table,
-        shift_table,
-    )
 
     if base is not None and not 1 < base < inf:
         raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
@@ -109,9 +99,8 @@ def positions(
         _require_unset(unused, "--compare shows every encoding", "or leave --compare out")
         described = [_of_run(terminal, run, length, None, k, loss=loss)[0] for run in named]
         comparison = compared(described, length, d_model, heads=heads, base=base, k=k)
-        view = PositionComparisonView(comparison)
-        rows = comparison.requirements
-        present(terminal, outputs, view, rows, requirements_table, json=lambda _: comparison_json(comparison))
+        drawn, rows = view.PositionComparisonView(comparison), comparison.requirements
+        present(terminal, outputs, drawn, rows, view.requirements_table, json=lambda _: comparison_json(comparison))
         return
     if len(named) > 1:
         raise UsageError(f"{len(named)} runs are shown side by side with --compare", "add it, or name one run")
@@ -129,20 +118,16 @@ def positions(
         record, found = sized_formula(
             encoding or "sinusoidal", length, d_model, heads=heads, base=base, layout=layout, k=k
         )
-    carried = None if shift is None else compute(record, shift)
-    parts: list[Any] = [PositionsView(record, length or ROWS), Text(), RequirementsView(found)]
-    if carried is not None:
-        parts += [Text(), ShiftView(carried)]
+    parts: list[Any] = [view.PositionsView(record, length or view.ROWS), Text(), view.RequirementsView(found)]
+    carried, table = None, view.positions_csv(record)
+    if shift is not None:
+        carried = compute(record, shift)
+        parts += [Text(), view.ShiftView(carried)]
+        table = view.shift_table(carried)
     if beyond is not None:
-        parts += [Text(), BeyondContextView(beyond)]
-    present(
-        terminal,
-        outputs,
-        Group(*parts),
-        record,
-        lambda record: positions_csv(record) if carried is None else shift_table(carried),
-        json=lambda record: positions_json(record, found, carried, beyond),
-    )
+        parts += [Text(), view.BeyondContextView(beyond)]
+    as_json = lambda record: positions_json(record, found, carried, beyond)  # noqa: E731
+    present(terminal, outputs, Group(*parts), record, lambda _: table, json=as_json)
 
 
 def _of_run(

@@ -2,6 +2,7 @@
 distance, and in the data rather than in the architecture (Bishop and Bishop 2024, section 12.1.9)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from tfcli.layers.positions import AttentionPositions
 from tfcli.layers.rotary import rotate, rotation
 from tfcli.models.build import build_model
 from tfcli.models.transformer import Transformer
-from tfcli.recipe.model import ModelSection, PositionLayout
+from tfcli.recipe.model import ModelSection, PositionLayout, Positions
 from tfcli.records.arrays import frozen
 
 Longer = Callable[[int], PositionsRecord]
@@ -65,15 +66,11 @@ def requirements(
     """Every requirement with its number.
 
     Args:
-        longer: None where positions end with the table.
-        origin: whose numbers the table holds.
+        longer: None where positions end with the table. origin: whose numbers the table holds.
         k: the distance of `consistent distance`.
-        biases: what is added to the scores, where something is.
-        buckets: the numbers that all biases are taken from, where they are so many and no more.
+        biases: (H, N, N), what is added to the scores, where something is. buckets: (buckets, H), the numbers that all
+            biases are taken from, where they are so many and no more.
         beyond: a run's loss by position, which then decides about texts beyond the length.
-
-    Shape:
-        biases: (H, N, N); buckets: (buckets, H)
     """
     long = record if longer is None else longer(min(max(_TIMES * record.length, _FEWEST), _MOST))
     joined = record.merge or ("add" if record.encoding in ("sinusoidal", "learned") else record.encoding)
@@ -156,10 +153,7 @@ def _rotary_scores(record: PositionsRecord) -> NDArray[np.float64]:
 
 
 def _spread(scores: NDArray[Any]) -> float:
-    """The largest difference of two scores at the same distance.
-
-    Shape: scores (H, N, N)
-    """
+    """The largest difference of two scores (H, N, N) at the same distance."""
     length = scores.shape[1]
     diagonals = (np.diagonal(scores, offset, axis1=1, axis2=2) for offset in range(1 - length, length))
     return float(max(np.ptp(diagonal, axis=1).max() for diagonal in diagonals))
@@ -215,19 +209,11 @@ def of_run(
     k: int = 1,
     beyond: BeyondContext | None = None,
 ) -> Described:
-    """A model's own encoding, with its requirements.
-
-    Raises:
-        UsageError: as `run_positions`.
-    """
+    """A model's own encoding, with its requirements. Raises what `run_positions` raises."""
     record = run_positions(model, length, side)
-
-    def longer(positions: int) -> PositionsRecord:
-        return run_positions(model, positions, side)
-
     found = requirements(
         record,
-        None if record.encoding == "learned" else longer,
+        None if record.encoding == "learned" else lambda positions: run_positions(model, positions, side),
         origin=name,
         k=k,
         biases=_biases(model, min(record.length, BIASES), side) if record.columns == "head" else None,
@@ -253,7 +239,7 @@ def compared(
     Raises:
         UsageError: two runs have the same encoding.
     """
-    known: dict[str, Described] = {}
+    known, order = dict[str, Described](), list[Described]()
     for record, found in runs:
         if record.encoding in known:
             other = known[record.encoding][1].origin
@@ -263,31 +249,21 @@ def compared(
     d_model, heads = d_model or SIZE, heads or HEADS
     base = ModelSection.position_base if base is None else base
     size = {"sinusoidal": d_model, "rotary": max(2, d_model // heads // 2 * 2), "alibi": heads}
-    order = []
-    for encoding in ("sinusoidal", "learned", "rotary", "alibi", "t5"):
+    encodings: tuple[Positions, ...] = ("sinusoidal", "learned", "rotary", "alibi", "t5")
+    untrained = ModelSection(d_model=-(-d_model // heads) * heads, num_layers=1, num_heads=heads, max_seq_len=length)
+    for encoding in encodings:
         if encoding in known:
             order.append(known[encoding])
         elif encoding in size:
             order.append(formula(encoding, length, size[encoding], base, k=k))
         else:
-            order.append(of_run(_untrained(encoding, length, d_model, heads), "untrained", length, k=k))
+            model = build_model(replace(untrained, positions=encoding, vocab_size=1))
+            order.append(of_run(model, "untrained", length, k=k))
     return PositionComparison(tuple(record for record, _ in order), tuple(found for _, found in order))
 
 
-def _untrained(encoding: Any, length: int, d_model: int, heads: int) -> Transformer:
-    whole = -(-d_model // heads) * heads
-    section = ModelSection(
-        positions=encoding, d_model=whole, num_layers=1, num_heads=heads, max_seq_len=length, vocab_size=1
-    )
-    return build_model(section)
-
-
 def _biases(model: Transformer, length: int, side: Side | None) -> NDArray[np.float32]:
-    """What the model adds to the scores.
-
-    Shape:
-        returns: (H, N, N)
-    """
+    """What the model adds to the scores. Shape: (H, N, N)."""
     of = (side or "source") if model.section.architecture == "encoder-decoder" else None
     positions = model.get_submodule(f"{stack_name(of)}.positions")
     assert isinstance(positions, AttentionPositions)

@@ -110,12 +110,7 @@ def run_positions(model: Transformer, length: int | None = None, side: Side | No
 
 
 def similarity_by_distance(table: NDArray[Any]) -> NDArray[np.float64]:
-    """For k = 0, 1, …: the mean over n of the cosine between r_n and r_{n+k}.
-
-    Shape:
-        table: (N, D)
-        returns: (N,)
-    """
+    """For k = 0, 1, …: the mean over n of the cosine between r_n and r_{n+k}. Shape: (N, D) → (N,)."""
     rows = table.astype(np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     rows = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
@@ -126,14 +121,14 @@ def similarity_by_distance(table: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _require_formula(encoding: str) -> None:
-    known = ", ".join(FORMULAS)
+    known = f"choose {', '.join(FORMULAS)}"
     if encoding == "none":
-        raise UsageError("Without positions there is nothing to show", f"choose {known} or a run with some")
+        raise UsageError("Without positions there is nothing to show", f"{known} or a run with some")
     if encoding in ("learned", "t5"):
         problem = f"Positions that are learned ({encoding}) have no formula"
         raise UsageError(problem, "name a run that was trained with them")
     if encoding not in FORMULAS:
-        raise UsageError(f"There is no positional encoding {shortened(encoding)!r}", f"choose {known} or a run")
+        raise UsageError(f"There is no positional encoding {shortened(encoding)!r}", f"{known} or a run")
 
 
 def _rotary(section: ModelSection, length: int) -> PositionsRecord:
@@ -183,10 +178,7 @@ def _relative(model: Transformer, length: int, side: Side | None) -> PositionsRe
 
 
 def relative_weight(model: Transformer, side: Side | None) -> Tensor:
-    """T5's numbers.
-
-    Shape: returns (buckets, H)
-    """
+    """T5's numbers. Shape: (buckets, H)."""
     return model.get_parameter(f"{stack_name(side)}.positions.relative_bias.weight")
 
 
@@ -207,14 +199,12 @@ def _vectors(encoding: str, table: Tensor, *, base: float | None = None, **about
 
 
 def _biases(encoding: str, length: int, table: Tensor, **about: Any) -> PositionsRecord:
-    values = _numbers(table)
-    return PositionsRecord(
-        encoding, None, length, d_model=None, table=values, similarity=None, rows="distance", columns="head", **about
-    )
+    about |= {"rows": "distance", "columns": "head"}
+    return PositionsRecord(encoding, None, length, d_model=None, table=_numbers(table), similarity=None, **about)
 
 
 def _numbers(table: Tensor) -> NDArray[np.float32]:
-    return frozen(table.detach().float().cpu().numpy())
+    return frozen(table.detach().float().cpu())
 
 
 _SMALLEST = 1e-6
@@ -230,13 +220,11 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
         UsageError: biases are no vectors, or the table has not enough rows.
     """
     if record.columns == "head":
-        raise UsageError(
-            f"{record.encoding} adds numbers to scores, and has no vectors to carry", "choose sinusoidal or rotary"
-        )
+        problem = f"{record.encoding} adds numbers to scores, and has no vectors to carry"
+        raise UsageError(problem, "choose sinusoidal or rotary")
     if not 0 < k < record.length - 2:
-        raise UsageError(
-            f"A shift of {k} leaves no pairs of {record.length} positions", f"choose 1 to {record.length - 3}"
-        )
+        problem = f"A shift of {k} leaves no pairs of {record.length} positions"
+        raise UsageError(problem, f"choose 1 to {record.length - 3}")
     rows = record.table.astype(np.float64)
     if record.base is None:
         matrix, residual = fitted(rows, k)
@@ -249,38 +237,29 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
         angles = k / record.scaling * record.base ** (-2.0 * np.arange(len(pairs)) / size)
     else:
         angles = k * record.frequencies
-    matrix = _rotation(size, pairs, angles if record.encoding == "sinusoidal" else -angles)
-    paired = pairs.ravel()
-    residual = _residual(rows[k:], rows[:-k] @ matrix.T, paired)
+    matrix, (first, second) = np.zeros((size, size)), pairs.T
+    matrix[first, first] = matrix[second, second] = np.cos(angles)
+    matrix[first, second] = np.sin(angles) if record.encoding == "sinusoidal" else -np.sin(angles)
+    matrix[second, first] = -matrix[first, second]
     return ShiftRecord(
         record.encoding,
         k,
         frozen(matrix),
         angles=frozen(angles),
         pairs=frozen(pairs, np.int64),
-        residual=residual,
-        alone=size - len(paired),
+        residual=_residual(rows[k:], rows[:-k] @ matrix.T, pairs.ravel()),
+        alone=size % 2,
     )
 
 
 def fitted(rows: NDArray[np.float64], k: int) -> tuple[NDArray[Any], float]:
     """The matrix M of the least |r_{n+k} − M r_n| over even n, and what it leaves over odd n.
 
-    Shape:
-        rows: (N, D)
-        returns: (D, D)
+    Shape: (N, D) → (D, D)
     """
     before, after = rows[:-k], rows[k:]
     solution = np.linalg.lstsq(before[0::2], after[0::2], rcond=_SMALLEST)[0]
     return solution.T, _residual(after[1::2], before[1::2] @ solution, np.arange(rows.shape[1]))
-
-
-def _rotation(size: int, pairs: NDArray[np.int64], angles: NDArray[np.float64]) -> NDArray[np.float64]:
-    matrix = np.zeros((size, size))
-    first, second = pairs[:, 0], pairs[:, 1]
-    matrix[first, first] = matrix[second, second] = np.cos(angles)
-    matrix[first, second], matrix[second, first] = np.sin(angles), -np.sin(angles)
-    return matrix
 
 
 def _residual(after: NDArray[np.float64], carried: NDArray[np.float64], columns: NDArray[np.int64]) -> float:
@@ -297,9 +276,7 @@ _BINS = 64
 @torch.inference_mode()
 def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
     """The mean loss of the tokens up to 1×, from 1× to 2×, and from 2× to 4× the context, in windows of 4× from the
-    validation part. Learned positions end with the context, and so do the windows.
-
-    The model's tables are made longer and stay so.
+    validation part. Learned positions end with the context, and so do the windows; other tables are made longer.
 
     Raises:
         UsageError: it is no decoder, it was trained with another tokenizer, or the text is too short.
@@ -312,15 +289,14 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
     view = data.text("validation")
     texts = min(_TEXTS, max(1, _TOKENS // longest), (len(view) - 1) // longest)
     if not texts:
-        raise UsageError(
-            f"The validation text has {len(view):,} tokens, and one window takes {longest + 1:,}",
-            "leave --loss out, or train on more text",
-        )
+        problem = f"The validation text has {len(view):,} tokens, and one window takes {longest + 1:,}"
+        raise UsageError(problem, "leave --loss out, or train on more text")
     if not learned:
         extend_context(run.model, longest)
     starts = np.linspace(0, len(view) - longest - 1, texts).astype(np.int64)
     tokens = view.padded(starts, np.full(texts, longest + 1), run.config.roles.pad)
-    losses = np.where(are_news(tokens, run.config.roles), _losses(run, tokens), np.nan)
+    read = [scores_of_labels(run.model, Batch(text[None, :-1], text[None, 1:]), run.device)[0].cpu() for text in tokens]
+    losses = np.where(are_news(tokens, run.config.roles), torch.stack(read).numpy(), np.nan)
     edges = [0, *(times * context for times in _TIMES if times * context <= longest)]
     bands = tuple(LossBand(a, b, float(np.nanmean(losses[:, a:b]))) for a, b in pairwise(edges))
     size = -(-longest // _BINS)
@@ -329,26 +305,7 @@ def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
 
 
 def require_decoder(run: LoadedRun) -> None:
-    """Refuse a model whose loss is not that of a text read on and on.
-
-    Raises:
-        UsageError: it is no decoder.
-    """
+    """Refuse, by a UsageError, a model whose loss is not that of a text read on and on."""
     if not isinstance(run.model, Decoder):
-        raise UsageError(
-            f"An {run.architecture}'s loss does not go on with a text", "leave --loss out, or name a decoder"
-        )
-
-
-def _losses(run: LoadedRun, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-    """−log p of every token but the first.
-
-    Shape:
-        tokens: (texts, 1 + N)
-        returns: (texts, N)
-    """
-    rows = []
-    for text in tokens:
-        loss, *_ = scores_of_labels(run.model, Batch(text[None, :-1], text[None, 1:]), run.device)
-        rows.append(loss.cpu())
-    return torch.stack(rows).numpy()
+        problem = f"An {run.architecture}'s loss does not go on with a text"
+        raise UsageError(problem, "leave --loss out, or name a decoder")
