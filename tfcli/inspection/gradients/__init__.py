@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class StackGradients:
     """A stack's norms from the first layer to the last: of the loss's gradient by all parameters of a layer together,
-    and by what enters it.
-
-    Shape:
-        parameters, inputs: (L,)
-    """
+    and by what enters it. Shape: (L,) both."""
 
     side: Literal["encoder", "decoder"]
     parameters: NDArray[np.float64]
@@ -27,13 +23,12 @@ class StackGradients:
 @dataclass(frozen=True)
 class GradientProfile:
     """One variant of a model: where its norms stand (None: it has none in its layers), whether it has residuals,
-    whether it is trained."""
+    whether it is trained, and its loss in nats a token."""
 
     placement: Literal["pre", "post"] | None
     residuals: bool
     trained: bool
     loss: float
-    """Nats a token."""
     stacks: tuple[StackGradients, ...]
 
     @property

@@ -33,25 +33,18 @@ _PLACEMENTS: tuple[Placement, ...] = ("pre", "post")
 _SEQUENCES, _LONGEST = 4, 32
 _MOST_PARAMETERS = 1 << 28
 _MASK_EVERY = 5  # tokens of an encoder's text
-_MASKED = 1 / _MASK_EVERY
-"""Chance of a random token to be masked: as many as of a text."""
 
 
 class WithoutResidual(nn.Module):
-    """What `Residual` computes, less the road around the sublayer. pre: f(norm(x)); post: norm(f(x)); without its norm,
-    too: f(x).
-    """
+    """What `Residual` computes, less the road around the sublayer; without its norm, too: f(x)."""
 
     def __init__(self, residual: Residual, *, norms: bool) -> None:
         super().__init__()
         self.placement, self.norm = residual.placement, residual.norm if norms else nn.Identity()
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], source: Tensor | None = None) -> Tensor:
-        """f(norm(x)) or norm(f(x)), for f the sublayer; beside another one that has given x, x + f(norm(source)).
-
-        Shape:
-            x, source: (B, T, D) → (B, T, D)
-        """
+        """pre: f(norm(x)), post: norm(f(x)), for f the sublayer; beside another one that has given x,
+        x + f(norm(source)). Shape: (B, T, D) → (B, T, D)."""
         if source is not None:
             return x + sublayer(self.norm(source))
         return sublayer(self.norm(x)) if self.placement == "pre" else self.norm(sublayer(x))
@@ -65,9 +58,8 @@ def initial_gradients(section: ModelSection, seed: int = 0) -> GradientsRecord:
         UsageError: the model has no head, or is too large.
     """
     _require_gradients(section)
-    draw = np.random.default_rng(seed)
-    length = min(_LONGEST, section.max_seq_len)
-    batch = synthetic_batch(section, _SEQUENCES, length, draw, mask_probability=_MASKED)
+    draw, length = np.random.default_rng(seed), min(_LONGEST, section.max_seq_len)
+    batch = synthetic_batch(section, _SEQUENCES, length, draw, mask_probability=1 / _MASK_EVERY)
     profiles = [
         _initial(section, placement, seed, batch, residuals=residuals)
         for residuals, placements in ((True, _PLACEMENTS), (False, (*_PLACEMENTS, None)))
@@ -85,8 +77,7 @@ def run_gradients(run: LoadedRun, inputs: Inputs, seed: int = 0) -> GradientsRec
     """
     section = run.config.model
     _require_gradients(section)
-    batch = _batch_of(inputs, run.config.roles)
-    own = section.norm_placement
+    batch, own = _batch_of(inputs, run.config.roles), section.norm_placement
     profiles = [
         _profile(run.model, batch, own, trained=True),
         _profile(without_residuals(run.model), batch, own, residuals=False, trained=True),
@@ -134,7 +125,7 @@ def _profile(
     hidden, labels = labelled_hidden(model, batch, model.device)
     loss = F.cross_entropy(model.head(hidden), labels, ignore_index=IGNORED)
     loss.backward()
-    found = tuple(
+    stack_gradients = tuple(
         StackGradients(
             model.section.architecture if name == "stack" else name,  # type: ignore[arg-type]
             frozen([_norm(layer.parameters()) for layer in stack.layers], np.float64),
@@ -142,7 +133,7 @@ def _profile(
         )
         for name, stack in stacks.items()
     )
-    return GradientProfile(placement, residuals, trained, float(loss.detach()), found)
+    return GradientProfile(placement, residuals, trained, float(loss.detach()), stack_gradients)
 
 
 def _norm(tensors: Iterable[Tensor]) -> float:
@@ -171,8 +162,7 @@ def _require_gradients(section: ModelSection) -> None:
 
 
 def _batch_of(inputs: Inputs, roles: TokenRoles) -> Batch:
-    """A text with labels, as training has them: the next token, of a pair the next of the target, and of an encoder
-    every fifth token, masked."""
+    """A text with labels, as training has them; of an encoder, every fifth token is masked."""
     if inputs.decoder is not None and inputs.encoder is not None:
         labels = [*inputs.decoder[1:], roles.eos]
         return Batch(_row(inputs.encoder), _row(labels), decoder_input_ids=_row(inputs.decoder))
