@@ -18,7 +18,7 @@ class RoleShare:
             "aligned word", "same place".
         share: of the weight, from 0 to 1, mean over the rows that have such a key. low, high: where 95 % of resamples
             of the texts have it; None where they are too few. chance: the same with equal weights on all visible keys.
-        rows: that have such a key, of those measured. coverage: their share.
+        rows: that have such a key. coverage: their share of those measured.
     """
 
     role: str
@@ -41,8 +41,7 @@ class HeadExample:
 
     Args:
         text: the sentence around the query; of self-attention, with the key. source: of cross-attention, the one of
-            the key; else None.
-        query, key: from where to where they stand. weight: what the key gets.
+            the key; else None. query, key: from where to where they stand. weight: what the key gets.
         prompt, target: what `inspect attention` is to read to show it.
     """
 
@@ -64,10 +63,8 @@ class HeadStatistics:
             at all. does: how much, measured on other texts than the role was chosen on, where there are two.
         beside: "first token" or "end mark", where the rest of its attention lies; None: not there.
         shares: of every role that has a key, on all rows, measured on the same texts as `does`.
-        entropy: of a row, in nats, mean over all queries. entropy_share: of the largest there could be;
-            None where every query sees one key alone.
-        sharpness: a row's largest weight.
-        distance: how far away, in tokens.
+        entropy: of a row, in nats, mean over all queries; entropy_share: of the largest there could be, None where
+            every query sees one key alone. sharpness: a row's largest weight. distance: how far away, in tokens.
         induction, duplicate: on random tokens read twice, share on the token behind the earlier copy, and on that copy.
         in_order: of cross-attention, how often the strongest source token does not step back.
         favourites: the tokens that get most weight wherever they stand, each with its share of all weight.
@@ -109,12 +106,10 @@ class HeadsRecord:
     """Every head of a model, or those asked for, and what they were measured on.
 
     Args:
-        run: its path.
         measured_on: the text in words: "the text", "80 of 2,012 documents of the validation part of mine.txt".
         texts: how many. chosen_apart: whether roles were chosen on one half of them and measured on the other.
         tokens: of all those texts, of the side with the most.
-        repeated: how many random tokens were read twice in a row, None where the context is too short;
-            sequences: how many such sequences.
+        repeated: how many random tokens were read twice in a row, in so many sequences; None: the context is too short.
         finder: the search of `inspect heads --find` that this run can have.
     """
 
@@ -134,11 +129,9 @@ class ReadSentence:
     """One held-out sentence and where the head looks in it.
 
     Args:
-        words: of the side that is looked at, in their order.
-        weights: of each word, summed over its tokens.
+        words: of the side that is looked at. weights: of each word, summed over its tokens.
         query: the word that is read or predicted on the row shown.
-        right: the numbers of the words that are to get the most.
-        hit: whether one of them does.
+        right: the numbers of the words that are to get the most. hit: whether one of them does.
     """
 
     words: tuple[str, ...]
@@ -181,9 +174,8 @@ class AlignmentFound:
     """The cross-attention head that aligns words, chosen on training pairs and measured on held-out ones.
 
     Args:
-        training: words that the chosen head finds in the training pairs.
-        held_out: in the held-out pairs; `reordered` of them, those that stand before a word which their source
-            word follows.
+        training, held_out: words that it finds in the pairs it was chosen on, and in others; `reordered`: of these,
+            those that stand before a word which their source word follows.
         mean_of_heads: the same with the average of all heads; `same_place`: without looking, the source word of the
             same number; `chance`: any source word.
     """
@@ -214,11 +206,9 @@ class BankFound:
 
     Args:
         row: from where it looks, "bank" or "the word after".
-        training, held_out: deciding words that it finds, in the texts it was chosen on and in others.
-        shuffled: in the held-out texts with the tokens before "bank" in another order.
-        chance: any content word.
-        beside: in the corpus's other held-out sentences, where the words beside "bank" already tell;
-            None: there are none.
+        training, held_out: deciding words that it finds, in the texts it was chosen on and in others; `shuffled`: in
+            these, with the tokens before "bank" in another order; `chance`: any content word.
+        beside: in the corpus's other held-out sentences, where the words beside "bank" already tell, if there are any.
     """
 
     head: Head

@@ -1,6 +1,5 @@
-"""Word-sense disambiguation and word alignment by attention: the head that tells the banks apart or aligns words.
-
-It is chosen on training texts and measured on others.
+"""Word-sense disambiguation and word alignment by attention: the head that tells the banks apart or aligns words; and
+the texts that heads are measured on. A head is chosen on training texts and measured on others.
 
 In "… wanted to see the lost boat, so he ran down the long hill to the bank landing", "boat" alone decides. A head finds
 it when it gives "boat" more than any other content word of the story so far, on the row of "bank" or of the word after
@@ -10,7 +9,7 @@ such words wherever they stand is wrong about half of the time: the order counts
 The grammar of builtin:pt-en knows which Portuguese word became which English one. A head finds a word when, on the row
 that predicts the word's first token, a source word that the grammar put there gets more weight than any other.
 
-Shape legend: L layers, H heads, S keys or source words, R rows (bank, the word after).
+Shape legend: L layers, H heads, S keys or source words, R rows (bank, the word after), W words.
 """
 
 import random
@@ -63,13 +62,8 @@ class Surface:
 
 @dataclass(frozen=True)
 class Material:
-    """What was read.
-
-    Args:
-        measured_on: in words.
-        stories: whether the grammar of builtin:stories made it, which knows who acts.
-        aligned: of a text of builtin:pt-en, by its number, the pair with its alignment.
-    """
+    """What was read, in words; whether the grammar of builtin:stories made it, which knows who acts; and of texts of
+    builtin:pt-en, by their number, the pairs with their alignments."""
 
     measured_on: str
     texts: tuple[Inputs, ...]
@@ -106,7 +100,7 @@ def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
         labelled = tuple(sources) == (DEFAULT["pairs"],)
         numbers = draw.permutation(min(len(view), _LABELLED_PAIRS) if labelled else len(view))
         read = [
-            Inputs(_ids(view.source.sequence(n)[:longest]), _ids(view.target.sequence(n)[:longest]))
+            Inputs(*(tuple(side.sequence(n)[:longest].tolist()) for side in (view.source, view.target)))
             for n in _within(numbers, np.maximum(view.source.lengths, view.target.lengths), longest)
         ]
         total, noun = len(view), "pairs"
@@ -116,8 +110,8 @@ def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
         starts, lengths = document_windows(text.documents, 0, longest)
         starts, lengths = starts[lengths > 1], lengths[lengths > 1]
         chosen = _within(draw.permutation(len(starts)), lengths, longest)
-        rows = [_ids(text.padded(starts[n : n + 1], lengths[n : n + 1], 0)[0]) for n in chosen]
-        read = [Inputs(encoder=ids) if run.architecture == "encoder" else Inputs(decoder=ids) for ids in rows]
+        rows = [text.padded(starts[n : n + 1], lengths[n : n + 1], 0)[0] for n in chosen]
+        read = [_inputs(run, tuple(row.tolist())) for row in rows]
         total, aligned = len(starts), {}
         noun = "documents" if total == text.documents.shape[1] else f"pieces of up to {longest} tokens"
     read = [one for one in read if all(side is None or len(side) > 1 for side in (one.encoder, one.decoder))]
@@ -125,6 +119,10 @@ def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
         raise UsageError(f"No text of {part} has two tokens", "name longer texts with --on")
     few, seed = (f"{len(read):,}", "") if len(read) == total else (f"{len(read):,} of {total:,}", f" (seed {_SEED})")
     return Material(f"{few} {noun} of {part}{seed}", tuple(read), tuple(sources) == (DEFAULT["text"],), aligned)
+
+
+def _inputs(run: LoadedRun, ids: tuple[int, ...]) -> Inputs:
+    return Inputs(encoder=ids) if run.architecture == "encoder" else Inputs(decoder=ids)
 
 
 def surface(tokenizer: Tokenizer, ids: Sequence[int]) -> Surface:
@@ -155,10 +153,6 @@ def _within(numbers: NDArray[np.int64], lengths: NDArray[np.int64], longest: int
     until = int((np.minimum(lengths[numbers], longest).cumsum() <= _TOKENS).sum())
     found: list[int] = numbers[: max(1, until)].tolist()
     return found
-
-
-def _ids(row: NDArray[np.int64]) -> tuple[int, ...]:
-    return tuple(row.tolist())
 
 
 def _aligned(run: LoadedRun, read: Sequence[Inputs]) -> dict[int, PtEnPair]:
@@ -228,15 +222,13 @@ def find_bank(
     _require_reader(run)
     chosen_kinds(run, None, place)
     known = [one for story in _training_stories(run) for one in bank_sentences(story)]
-    seen = {one.sentence for one in known}
-    chosen_on = _readings(run, known, training)
-    measured_on = _readings(run, _unseen(run, seen), held_out)
-    rng = random.Random(0)
+    seen, rng = {one.sentence for one in known}, random.Random(0)
+    chosen_on, measured_on = _readings(run, known, training), _readings(run, _unseen(run, seen), held_out)
     mixed = {sense: [one.shuffled(rng) for one in measured_on[sense]] for sense in SENSES}
     beside = (one for one in _unseen(run, seen) if not one.alone)
     others = list(islice((reading for one in beside if (reading := read(run, one)) is not None), held_out))
-    training_hits = _hits_by_sense(run, chosen_on)
-    river, money = (hits.mean(axis=0) for hits in training_hits)
+    hits = _hits_by_sense(run, chosen_on)
+    river, money = (of_sense.mean(axis=0) for of_sense in hits)
     row, layer, head = best_of_both(river, money, place)
 
     def share(hits: NDArray[np.bool_]) -> Share:
@@ -246,7 +238,7 @@ def find_bank(
     return BankFound(
         Head(_KINDS[run.architecture], layer, head),
         _ROWS[row],
-        SenseShares(*map(share, training_hits)),
+        SenseShares(*map(share, hits)),
         held_out=SenseShares(*map(share, _hits_by_sense(run, measured_on))),
         shuffled=SenseShares(*map(share, _hits_by_sense(run, mixed))),
         chance=float(np.mean([1 / len(_visible(one)) for one in (*rivers, *banks)])),
@@ -285,9 +277,7 @@ def read(run: LoadedRun, sentence: BankSentence) -> BankText | None:
 def _hits(run: LoadedRun, reading: BankText) -> NDArray[np.bool_]:
     """Whether the deciding word gets more than any other content word. Shape: (R, L, H)."""
     content = _visible(reading)
-    right = content.index(reading.of.deciding)
-    places = [reading.places[number] for number in content]
-    return np.stack([on_words(row, places).argmax(axis=-1) == right for row in _rows(run, reading)])
+    return _weights(run, reading, content).argmax(axis=-1) == content.index(reading.of.deciding)
 
 
 def _hits_by_sense(run: LoadedRun, readings: dict[Sense, list[BankText]]) -> list[NDArray[np.bool_]]:
@@ -295,11 +285,11 @@ def _hits_by_sense(run: LoadedRun, readings: dict[Sense, list[BankText]]) -> lis
     return [np.stack([_hits(run, reading) for reading in readings[sense]]) for sense in SENSES]
 
 
-def _rows(run: LoadedRun, reading: BankText) -> list[WordWeights]:
-    """What every head gives each token on the two rows. Shape: (L, H, S) each."""
-    inputs = Inputs(**{"encoder" if run.architecture == "encoder" else "decoder": reading.ids})
-    weights = kind_weights(run, inputs, _KINDS[run.architecture])
-    return [weights[:, :, row] for row in reading.rows]
+def _weights(run: LoadedRun, reading: BankText, words: Iterable[int]) -> WordWeights:
+    """What every head gives these words on the two rows. Shape: (R, L, H, W)."""
+    weights = kind_weights(run, _inputs(run, reading.ids), _KINDS[run.architecture])
+    rows = np.stack([weights[:, :, row] for row in reading.rows])
+    return on_words(rows, [reading.places[word] for word in words])
 
 
 def _visible(reading: BankText) -> list[int]:
@@ -340,11 +330,10 @@ def _training_stories(run: LoadedRun) -> Iterator[str]:
 
 
 def _bank_example(run: LoadedRun, reading: BankText, place: tuple[int, int, int]) -> ReadSentence:
-    sentence, (row, layer, head) = reading.of, place
-    weights = on_words(_rows(run, reading)[row], reading.places[: sentence.bank + 1])[layer, head]
-    words = tuple(sentence.word(n) for n in range(sentence.bank + 1))
-    hit = bool(_hits(run, reading)[place])
-    return ReadSentence(words, tuple(weights.tolist()), sentence.word(sentence.bank + row), (sentence.deciding,), hit)
+    sentence, until = reading.of, range(reading.of.bank + 1)
+    weights = tuple(_weights(run, reading, until)[place].tolist())
+    query, hit = sentence.word(sentence.bank + place[0]), bool(_hits(run, reading)[place])
+    return ReadSentence(tuple(map(sentence.word, until)), weights, query, (sentence.deciding,), hit)
 
 
 @dataclass(frozen=True)
@@ -364,15 +353,10 @@ class _Word:
 
 
 def find_alignment(
-    run: LoadedRun,
-    training_pairs: int = 200,
-    held_out_pairs: int = 300,
-    place: tuple[int, int | None] | None = None,
+    run: LoadedRun, training_pairs: int = 200, held_out_pairs: int = 300, place: tuple[int, int | None] | None = None
 ) -> AlignmentFound:
-    """Choose the head that finds most words of training pairs, and measure it on held-out pairs.
-
-    Args:
-        place: choose among the heads of this layer alone, or take this layer and head.
+    """Choose the head that finds most words of training pairs, and measure it on held-out pairs; `place` as in
+    `find_bank`.
 
     Raises:
         UsageError: the run is no translator of builtin:pt-en, or has no such layer or head.
@@ -386,6 +370,9 @@ def find_alignment(
     read = [_words(run, pair) for pair in islice(others, held_out_pairs)]
     held_out = [word for words in read for word in words]
 
+    def share(words: Iterable[_Word]) -> Share:
+        return Share.of(word.hits()[layer, head] for word in words)
+
     def example(word: _Word) -> ReadSentence:
         weights = tuple(word.weights[layer, head].tolist())
         return ReadSentence(word.sources, weights, word.text, word.right, bool(word.hits()[layer, head]))
@@ -393,10 +380,10 @@ def find_alignment(
     return AlignmentFound(
         Head("cross", layer, head),
         training_pairs,
-        Share.of(word.hits()[layer, head] for word in training),
+        share(training),
         held_out_pairs=held_out_pairs,
-        held_out=Share.of(word.hits()[layer, head] for word in held_out),
-        reordered=Share.of(word.hits()[layer, head] for word in held_out if word.reordered),
+        held_out=share(held_out),
+        reordered=share(word for word in held_out if word.reordered),
         mean_of_heads=Share.of(word.weights.mean(axis=(0, 1)).argmax() in word.right for word in held_out),
         same_place=Share.of(word.number in word.right for word in held_out),
         chance=float(np.mean([len(word.right) / len(word.sources) for word in held_out])),
@@ -420,12 +407,8 @@ def _words(run: LoadedRun, pair: PtEnPair) -> list[_Word]:
     for number, (text, row) in enumerate(zip(target.words, rows, strict=True)):
         right = tuple(i for i, j in pair.alignment if j == number)
         if right and row is not None:
-            on_sources = on_words(weights[:, :, row], places)
-            words.append(
-                _Word(
-                    text, number, right, sources=source.words, weights=on_sources, reordered=_is_reordered(pair, number)
-                )
-            )
+            on, crosses = on_words(weights[:, :, row], places), _is_reordered(pair, number)
+            words.append(_Word(text, number, right, sources=source.words, weights=on, reordered=crosses))
     return words
 
 

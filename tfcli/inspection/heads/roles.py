@@ -305,8 +305,8 @@ class _Layer:
         return -text_number, row
 
     def _of(self, head: int, texts: Sequence[int], at: Container[str] = (), *, sure: bool = False) -> list[RoleShare]:
-        """The shares of those roles that have a key in these texts; on the rows of the queries `at` alone, where there
-        are any; if `sure`, with their intervals."""
+        """The shares of those roles that have a key in these texts; if there are queries `at`, on their rows alone; if
+        `sure`, with their intervals."""
         sums = []
         for n in texts:
             seen = self._texts[n].seen
@@ -321,17 +321,10 @@ class _Layer:
         if sure and len(units) >= FEWEST_UNITS:
             drawn = resampled(units[:, :2].reshape(len(units), -1)).reshape(-1, 2, len(rows))
             low, high = np.quantile(drawn[:, 1] / np.maximum(1, drawn[:, 0]), (0.025, 0.975), axis=0).tolist()
+        figures = zip(self._roles, rows.tolist(), share.tolist(), chance.tolist(), low, high, strict=True)
         return [
-            RoleShare(
-                role,
-                float(share[i] / n),
-                low[i],
-                high=high[i],
-                chance=float(chance[i] / n),
-                rows=int(n),
-                coverage=float(n / every),
-            )
-            for i, (role, n) in enumerate(zip(self._roles, rows, strict=True))
+            RoleShare(role, given / n, least, high=most, chance=even / n, rows=int(n), coverage=n / every)
+            for role, n, given, even, least, most in figures
             if n
         ]
 

@@ -84,21 +84,17 @@ _SEED = 0
 
 @dataclass(frozen=True)
 class Repeated:
-    """Inputs that hold `period` tokens twice; the first copy begins at `start`, of each side it stands on."""
+    """Inputs that hold `period` tokens twice; `starts`: of each kind of self-attention, where the first copy begins."""
 
     inputs: Inputs
     period: int
-    encoder_start: int
-    decoder_start: int
+    starts: Mapping[AttentionKind, int]
 
 
 @dataclass(frozen=True)
 class Copies:
-    """The induction and duplicate scores of every head of a run: by kind and layer, by name, (H,) each.
-
-    Args:
-        period: tokens that are read twice; None where the context is too short. sequences: how many were read.
-    """
+    """The induction and duplicate scores of every head of a run: by kind and layer, by name, (H,) each; measured on so
+    many sequences, each of `period` tokens read twice, None where the context is too short."""
 
     period: int | None
     sequences: int
@@ -112,20 +108,19 @@ class Copies:
 def copies(run: LoadedRun) -> Copies:
     """Run the model on tokens read twice."""
     twice = repeated_sequences(run)
+    if not twice:
+        return Copies(None, 0, {})
     with torch.inference_mode():
         passes = [record_model(run.model, one.inputs.tensors(run.device)) for one in twice]
-    scores: dict[tuple[AttentionKind, int], dict[str, PerHead]] = {}
-    for kind in KINDS[run.architecture] if twice else ():
-        if kind == "cross":
-            continue
-        period, start = twice[0].period, twice[0].encoder_start if kind == "encoder_self" else twice[0].decoder_start
+    period, scores = twice[0].period, dict[tuple[AttentionKind, int], dict[str, PerHead]]()
+    for kind, start in twice[0].starts.items():
         for layer in range(len(passes[0].attentions(kind))):
             read = [one.attentions(kind)[layer].weights.cpu().double().numpy() for one in passes]
             scores[kind, layer] = {
-                "induction": np.mean([induction(weights, start, period) for weights in read], axis=0),
-                "duplicate": np.mean([duplicate(weights, start, period) for weights in read], axis=0),
+                name: np.mean([score(weights, start, period) for weights in read], axis=0)
+                for name, score in (("induction", induction), ("duplicate", duplicate))
             }
-    return Copies(twice[0].period if twice else None, len(twice), scores)
+    return Copies(period, len(twice), scores)
 
 
 def repeated_sequences(run: LoadedRun) -> list[Repeated]:
@@ -138,10 +133,11 @@ def repeated_sequences(run: LoadedRun) -> list[Repeated]:
     period = min(_LONGEST, len(ids), (run.config.model.max_seq_len - 1 - max(text, *both)) // 2)
     if period < _SHORTEST:
         return []
-    starts = {"decoder": (0, text), "encoder": (text, 0)}.get(run.architecture, both)
+    kinds: list[AttentionKind] = [kind for kind in KINDS[run.architecture] if kind != "cross"]
+    starts = dict(zip(kinds, both if len(kinds) > 1 else (text,), strict=True))
     rng = np.random.default_rng(_SEED)
     drawn = [rng.choice(ids, period, replace=False).tolist() * 2 for _ in range(_SEQUENCES)]
-    return [Repeated(framed(run, twice, twice), period, *starts) for twice in drawn]
+    return [Repeated(framed(run, twice, twice), period, starts) for twice in drawn]
 
 
 _SPACED = re.compile(r"\S+")
@@ -158,15 +154,12 @@ class SpelledText:
 
 
 def spelled(tokenizer: Tokenizer, text: str) -> SpelledText:
-    """The words of a text, split at spaces, without the punctuation around them.
-
-    A token belongs to the word that one of its letters belongs to. Punctuation belongs to none.
-    """
+    """The words of a text, split at spaces, without the punctuation around them. A token belongs to the word that one
+    of its letters belongs to; one of punctuation alone belongs to none."""
     spans = []
     for match in _SPACED.finditer(text):
-        before = len(match[0]) - len(match[0].lstrip(_PUNCTUATION))
-        behind = len(match[0]) - len(match[0].rstrip(_PUNCTUATION))
-        spans.append((match.start() + before, match.end() - behind))
+        start = match.end() - len(match[0].lstrip(_PUNCTUATION))
+        spans.append((start, match.start() + len(match[0].rstrip(_PUNCTUATION))))
     return spelled_at(tokenizer, text, spans)
 
 
