@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.models.small import model
 from tfcli.errors import UsageError
 from tfcli.inspection.positions import BeyondContext, LossBand, PositionRequirements
-from tfcli.inspection.positions.comparison import compared, formula, of_run, sized_formula
+from tfcli.inspection.positions.comparison import compared, formula, of_run
 from tfcli.inspection.positions.compute import beyond_context, fitted, positions_table, run_positions, shift
 from tfcli.pipeline.datasets import dataset_of_run
 from tfcli.runs.load import load_run
@@ -39,7 +39,7 @@ def number(found: PositionRequirements, name: str) -> Any:
 )
 def test_formulas(encoding: str, size: int, expected: list[bool]):
     """In the order bounded, unique, beyond its length, consistent distance, in the data."""
-    assert verdicts(formula(encoding, 32, size, 10_000.0)[1]) == expected
+    assert verdicts(formula(encoding, 32, **{"heads" if encoding == "alibi" else "d_model": size})[1]) == expected
 
 
 def test_learned_positions_are_bounded_unique_and_in_the_data():
@@ -76,10 +76,10 @@ def test_numbers_by_hand():
     """D = 2: neighbours lie on the unit circle one radian apart, 2 sin(1/2) the chord; with three positions 0, 1 and 2
     that is the smallest. Two slopes 1/16 and 1/256: neighbouring distances differ by their length; 300 positions are
     looked at, and the last is 299 away."""
-    circle = formula("sinusoidal", 3, 2, 10_000.0)[1]
+    circle = formula("sinusoidal", 3, 2)[1]
     assert number(circle, "unique") == pytest.approx(2 * math.sin(0.5), abs=1e-6)
     assert number(circle, "bounded") == pytest.approx(1)
-    alibi = formula("alibi", 5, 2, 10_000.0)[1]
+    alibi = formula("alibi", 5, heads=2)[1]
     assert number(alibi, "unique") == pytest.approx(math.hypot(1 / 16, 1 / 256))
     assert number(alibi, "bounded") == 299 / 16
     assert number(alibi, "consistent distance") == 0
@@ -186,9 +186,9 @@ def test_two_runs_with_one_encoding_are_refused():
 def test_what_nobody_says_is_usual():
     assert [one.length for one in compared([]).tables] == [64] * 5
     assert [one.table.shape[1] for one in compared([]).tables] == [64, 64, 8, 8, 8]
-    assert sized_formula("rotary", d_model=32, heads=4)[0].table.shape == (64, 8)
-    assert sized_formula("sinusoidal", 5)[0].table.shape == (5, 64)
-    assert sized_formula("alibi")[0].table.shape == (64, 8)
+    assert formula("rotary", d_model=32, heads=4)[0].table.shape == (64, 8)
+    assert formula("sinusoidal", 5)[0].table.shape == (5, 64)
+    assert formula("alibi")[0].table.shape == (64, 8)
 
 
 def test_the_loss_by_position(trained: Callable[[str], Path]):

@@ -369,11 +369,14 @@ def find_alignment(
     others = (pair for pair in pairs(run.recipe.data.seed + HELD_OUT_SEED) if pair.validation)
     read = [_words(run, pair) for pair in islice(others, held_out_pairs)]
     held_out = [word for words in read for word in words]
+    crossing = [found for words in read if (found := [word for word in words if word.reordered])]
 
     def share(words: Iterable[_Word]) -> Share:
         return Share.of(word.hits()[layer, head] for word in words)
 
-    def example(word: _Word) -> ReadSentence:
+    def example(words: list[_Word]) -> ReadSentence:
+        """Of these, the word that comes from the farthest away."""
+        word = max(words, key=lambda word: min(abs(word.number - i) for i in word.right))
         weights = tuple(word.weights[layer, head].tolist())
         return ReadSentence(word.sources, weights, word.text, word.right, bool(word.hits()[layer, head]))
 
@@ -387,7 +390,7 @@ def find_alignment(
         mean_of_heads=Share.of(word.weights.mean(axis=(0, 1)).argmax() in word.right for word in held_out),
         same_place=Share.of(word.number in word.right for word in held_out),
         chance=float(np.mean([len(word.right) / len(word.sources) for word in held_out])),
-        examples=tuple(map(example, _telling(read))),
+        examples=tuple(map(example, crossing[:_EXAMPLES])),
     )
 
 
@@ -420,9 +423,3 @@ def _is_reordered(pair: PtEnPair, number: int) -> bool:
         if target == number
         for i, j in pair.alignment
     )
-
-
-def _telling(read: list[list[_Word]]) -> list[_Word]:
-    """Of the first sentences with a reordering, the word that comes from the farthest away."""
-    crossing = [found for words in read if (found := [word for word in words if word.reordered])][:_EXAMPLES]
-    return [max(words, key=lambda word: min(abs(word.number - i) for i in word.right)) for words in crossing]

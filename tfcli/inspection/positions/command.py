@@ -85,12 +85,12 @@ def positions(
 
     from tfcli.draw.tables import comparison_json, positions_json
     from tfcli.inspection.positions import view
-    from tfcli.inspection.positions.comparison import compared, sized_formula
+    from tfcli.inspection.positions.comparison import compared, formula
     from tfcli.inspection.positions.compute import shift as compute
 
     if base is not None and not 1 < base < inf:
         raise UsageError(f"--base {base:g} gives no growing wavelengths", "choose a finite base above 1")
-    formula: dict[str, Any] = {"--d-model": d_model, "--heads": heads, "--base": base, "--layout": layout}
+    shape: dict[str, Any] = {"--d-model": d_model, "--heads": heads, "--base": base, "--layout": layout}
     named, k = list(runs or []), shift or 1
     if compare and len({run.resolve() for run in named}) < len(named):
         raise UsageError("A run is compared with itself", "name each run once")
@@ -107,17 +107,16 @@ def positions(
     beyond = None
     if named:
         own = f"The run {named[0]} has its own positions"
-        _require_unset({"--encoding": encoding, **formula}, own, "or leave the run out")
+        _require_unset({"--encoding": encoding, **shape}, own, "or leave the run out")
         (record, found), beyond = _of_run(terminal, named[0], length, side, k, loss=loss)
     else:
         _require_unset({"--side": side}, "A formula has no sides", "or name a run")
         _require_unset({"--loss": loss or None}, "A formula has no loss", "or name a run")
         if encoding == "alibi":
-            others = {name: value for name, value in formula.items() if name != "--heads"}
+            others = {name: value for name, value in shape.items() if name != "--heads"}
             _require_unset(others, "ALiBi's bias has heads and distances alone", "or choose another --encoding")
-        record, found = sized_formula(
-            encoding or "sinusoidal", length, d_model, heads=heads, base=base, layout=layout, k=k
-        )
+        encoding = encoding or "sinusoidal"
+        record, found = formula(encoding, length, d_model, heads=heads, base=base, layout=layout, k=k)
     parts: list[Any] = [view.PositionsView(record, length or view.ROWS), Text(), view.RequirementsView(found)]
     carried, table = None, view.positions_csv(record)
     if shift is not None:

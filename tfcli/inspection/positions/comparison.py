@@ -121,9 +121,8 @@ def _beyond(record: PositionsRecord, long: PositionsRecord | None, beyond: Beyon
         measured = f"loss at 2× to 4× the context ({far:.2f}) by that within it ({within:.2f})"
         return Requirement("beyond its length", far <= _WORSE * within, far / within, measured)
     defined = bool(np.isfinite(long.table).all())
-    return Requirement(
-        "beyond its length", defined, float(long.length), "positions that are defined; their use: --loss"
-    )
+    measured = "positions that are defined; their use: --loss"
+    return Requirement("beyond its length", defined, float(long.length), measured)
 
 
 def _consistent(
@@ -163,20 +162,6 @@ Described = tuple[PositionsRecord, PositionRequirements]
 
 
 def formula(
-    encoding: str, length: int, size: int, base: float, layout: PositionLayout | None = None, k: int = 1
-) -> Described:
-    """An encoding that is a formula, with its requirements; arguments as those of `positions_table`."""
-
-    def table(positions: int) -> PositionsRecord:
-        return positions_table(encoding, positions, size, base, layout=layout)
-
-    record = table(length)
-    shown = min(length, BIASES)
-    biases = frozen(alibi_bias(shown, shown, alibi_slopes(size))[0].numpy()) if encoding == "alibi" else None
-    return record, requirements(record, table, k=k, biases=biases)
-
-
-def sized_formula(
     encoding: str,
     length: int | None = None,
     d_model: int | None = None,
@@ -185,7 +170,7 @@ def sized_formula(
     layout: PositionLayout | None = None,
     k: int = 1,
 ) -> Described:
-    """A formula of the sizes that are given, with the usual ones for the others.
+    """An encoding that is a formula, with its requirements; with the usual sizes where none are given.
 
     Args:
         heads: of rotary, those that share d_model; of alibi, a column each.
@@ -197,8 +182,15 @@ def sized_formula(
     if encoding != "alibi" and size % shared:
         raise UsageError(f"--d-model {size} is not divisible by --heads {shared}", "choose a multiple")
     columns = {"alibi": heads or HEADS, "rotary": size // shared}.get(encoding, size)
-    base = ModelSection.position_base if base is None else base
-    return formula(encoding, length or SIZE, columns, base=base, layout=layout, k=k)
+
+    def table(positions: int) -> PositionsRecord:
+        return positions_table(encoding, positions, columns, base or ModelSection.position_base, layout=layout)
+
+    record, biases = table(length or SIZE), None
+    if encoding == "alibi":
+        shown = min(record.length, BIASES)
+        biases = frozen(alibi_bias(shown, shown, alibi_slopes(columns))[0])
+    return record, requirements(record, table, k=k, biases=biases)
 
 
 def of_run(
@@ -247,15 +239,15 @@ def compared(
         known[record.encoding] = (record, found)
     length = length or (runs[0][0].length if runs else SIZE)
     d_model, heads = d_model or SIZE, heads or HEADS
-    base = ModelSection.position_base if base is None else base
-    size = {"sinusoidal": d_model, "rotary": max(2, d_model // heads // 2 * 2), "alibi": heads}
+    head_dim = max(2, d_model // heads // 2 * 2)
+    sizes = {"sinusoidal": (d_model, None), "rotary": (head_dim, None), "alibi": (None, heads)}  # as of `formula`
     encodings: tuple[Positions, ...] = ("sinusoidal", "learned", "rotary", "alibi", "t5")
     untrained = ModelSection(d_model=-(-d_model // heads) * heads, num_layers=1, num_heads=heads, max_seq_len=length)
     for encoding in encodings:
         if encoding in known:
             order.append(known[encoding])
-        elif encoding in size:
-            order.append(formula(encoding, length, size[encoding], base, k=k))
+        elif encoding in sizes:
+            order.append(formula(encoding, length, *sizes[encoding], base=base, k=k))
         else:
             model = build_model(replace(untrained, positions=encoding, vocab_size=1))
             order.append(of_run(model, "untrained", length, k=k))
@@ -270,4 +262,4 @@ def _biases(model: Transformer, length: int, side: Side | None) -> NDArray[np.fl
     with torch.inference_mode():
         bias = positions(Span(0, length)).bias
     assert bias is not None
-    return frozen(bias[0].float().cpu().numpy())
+    return frozen(bias[0].float().cpu())
