@@ -74,10 +74,8 @@ class NormAcrossTokens(nn.Module):
 
 @contextmanager
 def altered(one: Tower, *, positions: bool, masked: bool) -> Iterator[None]:
-    """With or without what tells positions, and with or without the causal mask.
-
-    A window tells positions too, for it hides by distance: without positions there is none.
-    """
+    """With or without what tells positions, of which a window is one, for it hides by distance; and with or without the
+    causal mask."""
     changes: list[tuple[nn.Module, str, Any]] = [(attention, "causal", masked) for attention in one.attentions()]
     if not positions:
         changes += [(attention, "window", None) for attention in one.attentions()]
@@ -133,11 +131,8 @@ Read = tuple[tuple[int, ...], tuple[str, ...]]
 
 
 def model_of_words(section: ModelSection, texts: Sequence[str], seed: int) -> tuple[Transformer, list[Read]]:
-    """A model of this shape whose vocabulary is the words of the texts, with the texts as it reads them.
-
-    Raises:
-        UsageError: a text has more words than the context holds.
-    """
+    """A model of this shape whose vocabulary is the words of the texts, with the texts as it reads them; a UsageError
+    where one has more words than the context holds."""
     words = [tuple(text.split()) for text in texts]
     longest = max(map(len, words))
     if longest > section.max_seq_len:
@@ -156,10 +151,7 @@ def equivariance(
     moves the rows before it in a masked model, by what its norms take their statistics over.
 
     f is the stack with its embeddings, of an encoder-decoder its encoder; `tokens` are the labels of `ids`, and `name`
-    is what the model is called.
-
-    Raises:
-        UsageError: the text has no order that could be changed.
+    is what the model is called. A UsageError where the text has no order that could be changed.
     """
     if len(set(ids)) < 2:
         raise UsageError("A text of one kind of token has no order to change", "give one with two different tokens")
@@ -224,11 +216,7 @@ def perturbation(
     model: Transformer, ids: Sequence[int], tokens: Sequence[str], name: str, changed: int, *, seed: int = 0
 ) -> PerturbationRecord:
     """Change the vector of one token, `changed` from 0, by a random one of the same length, and follow it through the
-    layers.
-
-    Raises:
-        UsageError: there is no such token, or the layers have no halves, one after the other.
-    """
+    layers. A UsageError where there is no such token, or the layers have no halves, one after the other."""
     if model.section.parallel_residual:
         problem = "With model.parallel_residual = true a layer has no halves, one after the other"
         raise UsageError(problem, "leave --perturb out, or name another run")
@@ -276,11 +264,8 @@ def _pushed(x: Tensor, row: int, push: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def order(model: Transformer, first: Read, second: Read, name: str) -> OrderRecord:
-    """Each token's output in one text beside that in the other, with positions and without, masked and not.
-
-    Raises:
-        UsageError: one holds a token that the other does not.
-    """
+    """Each token's output in one text beside that in the other, with positions and without, masked and not. A
+    UsageError where one holds a token that the other does not."""
     for which, (ids, labels), (others, _) in (("first", first, second), ("second", second, first)):
         more = Counter(ids) - Counter(others)
         if extra := [label for token, label in zip(ids, labels, strict=True) if more[token]]:

@@ -52,11 +52,7 @@ class WithoutResidual(nn.Module):
 
 def initial_gradients(section: ModelSection, seed: int = 0) -> GradientsRecord:
     """A recipe's model before its first step, on random tokens: both placements of the norms, with residuals and
-    without, and last with neither.
-
-    Raises:
-        UsageError: the model has no head, or is too large.
-    """
+    without, and last with neither. A UsageError where the model has no head, or is too large."""
     _require_gradients(section)
     draw, length = np.random.default_rng(seed), min(_LONGEST, section.max_seq_len)
     batch = synthetic_batch(section, _SEQUENCES, length, draw, mask_probability=1 / _MASK_EVERY)
@@ -70,11 +66,7 @@ def initial_gradients(section: ModelSection, seed: int = 0) -> GradientsRecord:
 
 def run_gradients(run: LoadedRun, inputs: Inputs, seed: int = 0) -> GradientsRecord:
     """A trained model on a text, with its residuals and without them; beside it both placements of the norms before the
-    first step.
-
-    Raises:
-        UsageError: the model has no head, is too large, or nothing of the text can be predicted.
-    """
+    first step. A UsageError as of `initial_gradients`, and where nothing of the text can be predicted."""
     section = run.config.model
     _require_gradients(section)
     batch, own = _batch_of(inputs, run.config.roles), section.norm_placement

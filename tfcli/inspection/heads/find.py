@@ -72,11 +72,8 @@ class Material:
 
 
 def given(run: LoadedRun, text: str, target: str | None) -> Material:
-    """One text.
-
-    Raises:
-        UsageError: it is longer than the context or shorter than two tokens, or the model takes no target.
-    """
+    """One text; a UsageError where it is longer than the context or shorter than two tokens, or the model takes no
+    target."""
     inputs = read_text(run, text, target)
     if run.architecture == "encoder" and not run.tokenizer.encode_masked(text):
         raise UsageError("The text is empty", "give a few words")
@@ -86,11 +83,8 @@ def given(run: LoadedRun, text: str, target: str | None) -> Material:
 
 
 def sampled(run: LoadedRun, data: PreparedDataset, part: str) -> Material:
-    """A sample of a dataset's validation part, which is called `part`; always the same.
-
-    Raises:
-        UsageError: it was made with another tokenizer, or no text of it has two tokens.
-    """
+    """A sample of a dataset's validation part, which is called `part`; always the same. A UsageError where it was made
+    with another tokenizer, or no text of it has two tokens."""
     data.require_tokenizer(run.tokenizer)
     longest = min(run.config.model.max_seq_len, _LONGEST)
     draw = np.random.default_rng(_SEED)
@@ -356,11 +350,7 @@ def find_alignment(
     run: LoadedRun, training_pairs: int = 200, held_out_pairs: int = 300, place: tuple[int, int | None] | None = None
 ) -> AlignmentFound:
     """Choose the head that finds most words of training pairs, and measure it on held-out pairs; `place` as in
-    `find_bank`.
-
-    Raises:
-        UsageError: the run is no translator of builtin:pt-en, or has no such layer or head.
-    """
+    `find_bank`. A UsageError where the run is no translator of builtin:pt-en, or has no such layer or head."""
     require_translator(run)
     chosen_kinds(run, "cross", place)
     training = [word for pair in islice(own_pairs(run, "train"), training_pairs) for word in _words(run, pair)]

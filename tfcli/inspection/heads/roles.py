@@ -121,11 +121,8 @@ _BEFORE, _BEHIND = 60, 60  # characters, where no sentence begins or ends nearer
 def heads(
     run: LoadedRun, material: Material, kind: AttentionKind | None = None, place: tuple[int, int | None] | None = None
 ) -> HeadsRecord:
-    """What every head does, of one kind or of all that the model has; or those of one layer, or at a layer and head.
-
-    Raises:
-        UsageError: the model has no attention of that kind, or no such head.
-    """
+    """What every head does, of one kind or of all that the model has; or those of one layer, or at a layer and head. A
+    UsageError where the model has no such kind or head."""
     kinds = chosen_kinds(run, kind, place)
     copied = copies(run)
 

@@ -53,7 +53,7 @@ def positions_table(
         offset: number of the first position, of sinusoidal alone.
 
     Raises:
-        UsageError: the encoding is not known, or is no formula, or the sizes make no table.
+        UsageError: the encoding is no formula, or the sizes make no table.
     """
     _require_formula(encoding)
     columns = "heads" if encoding == "alibi" else "dimensions"
@@ -79,10 +79,8 @@ def positions_table(
 
 
 def run_positions(model: Transformer, length: int | None = None, side: Side | None = None) -> PositionsRecord:
-    """The table that a trained model uses, of its whole context or of the first `length` positions.
-
-    Args:
-        side: of an encoder-decoder whose sides have learned a table each; None for the source.
+    """The table that a trained model uses, of its whole context or of the first `length` positions; where the sides of
+    an encoder-decoder have learned a table each, that of the source, or of `side`.
 
     Raises:
         UsageError: the model has no positions or no such side, `length` is below 1, or it is beyond a learned table.
@@ -214,10 +212,8 @@ _SMALLEST = 1e-6
 def shift(record: PositionsRecord, k: int) -> ShiftRecord:
     """The rotation that carries sinusoidal and rotary positions by `k`; for a learned table the best linear map.
 
-    A pair (sin nω, cos nω) is carried by [[cos kω, sin kω], [−sin kω, cos kω]], whatever n is.
-
-    Raises:
-        UsageError: biases are no vectors, or the table has not enough rows.
+    A pair (sin nω, cos nω) is carried by [[cos kω, sin kω], [−sin kω, cos kω]], whatever n is. A UsageError of biases,
+    which are no vectors, and of a table that has not enough rows.
     """
     if record.columns == "head":
         problem = f"{record.encoding} adds numbers to scores, and has no vectors to carry"
@@ -253,10 +249,7 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
 
 
 def fitted(rows: NDArray[np.float64], k: int) -> tuple[NDArray[Any], float]:
-    """The matrix M of the least |r_{n+k} − M r_n| over even n, and what it leaves over odd n.
-
-    Shape: (N, D) → (D, D)
-    """
+    """The matrix M of the least |r_{n+k} − M r_n| over even n, and what it leaves over odd n. Of rows (N, D): (D, D)."""
     before, after = rows[:-k], rows[k:]
     solution = np.linalg.lstsq(before[0::2], after[0::2], rcond=_SMALLEST)[0]
     return solution.T, _residual(after[1::2], before[1::2] @ solution, np.arange(rows.shape[1]))
@@ -276,11 +269,8 @@ _BINS = 64
 @torch.inference_mode()
 def beyond_context(run: LoadedRun, data: PreparedDataset) -> BeyondContext:
     """The mean loss of the tokens up to 1×, from 1× to 2×, and from 2× to 4× the context, in windows of 4× from the
-    validation part. Learned positions end with the context, and so do the windows; other tables are made longer.
-
-    Raises:
-        UsageError: it is no decoder, it was trained with another tokenizer, or the text is too short.
-    """
+    validation part. Learned positions end with the context, and so do the windows; other tables are made longer. A
+    UsageError of another model than a decoder, of data of another tokenizer, and of too short a text."""
     require_decoder(run)
     data.require_tokenizer(run.tokenizer)
     context = run.recipe.context
