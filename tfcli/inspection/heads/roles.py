@@ -311,17 +311,16 @@ class _Layer:
                 seen = seen & np.array([query in at for query in self._texts[n].queries])[:, None]
             sums.append([seen.sum(0), (self._shares[n][:, head] * seen).sum(0), (self._texts[n].chance * seen).sum(0)])
         units = np.array(sums, float)  # (U, 3, R)
-        rows, share, chance = units.sum(0)
+        rows, share, chance = units.sum(0).tolist()
         every = sum(len(self._texts[n].queries) for n in texts)
         low: Sequence[float | None] = [None] * len(rows)
         high = low
         if sure and len(units) >= FEWEST_UNITS:
             drawn = resampled(units[:, :2].reshape(len(units), -1)).reshape(-1, 2, len(rows))
             low, high = np.quantile(drawn[:, 1] / np.maximum(1, drawn[:, 0]), (0.025, 0.975), axis=0).tolist()
-        figures = zip(self._roles, rows.tolist(), share.tolist(), chance.tolist(), low, high, strict=True)
         return [
-            RoleShare(role, given / n, least, high=most, chance=even / n, rows=int(n), coverage=n / every)
-            for role, n, given, even, least, most in figures
+            RoleShare(role, share[i] / n, low[i], high=high[i], chance=chance[i] / n, rows=int(n), coverage=n / every)
+            for i, (role, n) in enumerate(zip(self._roles, rows, strict=True))
             if n
         ]
 

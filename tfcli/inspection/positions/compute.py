@@ -249,7 +249,7 @@ def shift(record: PositionsRecord, k: int) -> ShiftRecord:
 
 
 def fitted(rows: NDArray[np.float64], k: int) -> tuple[NDArray[Any], float]:
-    """The matrix M of the least |r_{n+k} − M r_n| over even n, and what it leaves over odd n. Of rows (N, D): (D, D)."""
+    """The matrix M of the least |r_{n+k} − M r_n| over even n, and what it leaves over odd n; of rows (N, D)."""
     before, after = rows[:-k], rows[k:]
     solution = np.linalg.lstsq(before[0::2], after[0::2], rcond=_SMALLEST)[0]
     return solution.T, _residual(after[1::2], before[1::2] @ solution, np.arange(rows.shape[1]))
