@@ -4,21 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tfcli.console.options import (
-    Checkpoint,
-    Device,
-    Kind,
-    Outputs,
-    Run,
-    Target,
-    Threads,
-    command,
-    first_given,
-    open_run,
-    present,
-    use_threads,
-)
+from tfcli.console.options import Kind, Outputs, Run, Target, Weights, command, first_given, present
+from tfcli.console.stdin import read_text
 from tfcli.console.terminal import Terminal
+from tfcli.errors import UsageError
 
 if TYPE_CHECKING:
     from tfcli.inspection.heads.find import Material
@@ -32,6 +21,7 @@ _BUILTIN = 400  # documents, of which a run without a text of its own reads a sa
 def heads(
     terminal: Terminal,
     outputs: Outputs,
+    *,
     run: Run,
     text: Annotated[
         str | None,
@@ -68,9 +58,7 @@ def heads(
             show_default=False,
         ),
     ] = None,
-    checkpoint: Checkpoint = "best",
-    device: Device = "auto",
-    threads: Threads = 0,
+    weights: Weights,
 ) -> None:
     """Show what every attention head does.
 
@@ -90,8 +78,6 @@ def heads(
       tfcli inspect heads runs/pt-en-1 --find alignment
       tfcli inspect heads runs/pt-en-1 --find alignment --layer 1
     """
-    from tfcli.console.stdin import read_text
-    from tfcli.errors import UsageError
     from tfcli.inspection.heads import view
     from tfcli.inspection.heads.find import find_alignment, find_bank, given
     from tfcli.inspection.heads.roles import heads as compute
@@ -104,8 +90,7 @@ def heads(
         beside = {"TEXT": text, "--target": target, "--on": on, "--kind": kind, "--explain": explain or None}
         if other := first_given({**beside, "--sort": None if sort == "role" else sort}):
             raise UsageError("--find chooses its texts itself", f"leave {other} or --find out")
-        use_threads(threads)
-        loaded = open_run(run, checkpoint, device)
+        loaded = weights.load(run)
         if find == "bank":
             bank = find_bank(loaded, place=place)
             present(terminal, outputs, view.BankView(bank), bank, view.found_table)
@@ -117,28 +102,24 @@ def heads(
         raise UsageError("A TEXT and --on are two things to measure on", "leave one of them out")
     if target is not None and text is None:
         raise UsageError("--target belongs to a TEXT", "give both, or leave both out")
-    use_threads(threads)
     text = None if text is None else read_text(text)
-    loaded = open_run(run, checkpoint, device)
+    loaded = weights.load(run)
     chosen_kinds(loaded, kind, place)  # refused before any text is read
     material = _sample(terminal, loaded, tuple(on or ())) if text is None else given(loaded, text, target)
     record = compute(loaded, material, kind, place)
     drawn = view.HeadsExplained(record) if explain else view.HeadsView(record, sort)
     present(terminal, outputs, drawn, record, view.heads_table)
     if not outputs.json and not outputs.csv:
-        weights = [] if checkpoint == "best" else ["--checkpoint", checkpoint]
+        chosen = [] if weights.checkpoint == "best" else ["--checkpoint", weights.checkpoint]
         measured = [f"--on={name}" for name in on or ()] + ([f"--target={target}"] if target else [])
         measured += ["--kind", kind] if kind else []
-        for line in (
-            "",
-            *view.commands(record, explained=explain, weights=weights, measured=measured, text=text or ""),
-        ):
+        told = view.commands(record, explained=explain, weights=chosen, measured=measured, text=text or "")
+        for line in ("", *told):
             terminal.text(line)
 
 
 def _place(layer: int | None, head: str | None) -> tuple[int, int | None] | None:
     """The layer and the head that are asked for, or the layer alone; `--layer 1 --head 0` is `--head 1.0`."""
-    from tfcli.errors import UsageError
     from tfcli.inspection.attention.choice import head_place
 
     if head is None:
@@ -154,7 +135,6 @@ def _place(layer: int | None, head: str | None) -> tuple[int, int | None] | None
 def _sample(terminal: Terminal, run: "LoadedRun", names: tuple[str, ...]) -> "Material":
     """Of the sources that are named, else of the run's own validation text, else of the built-in one."""
     from tfcli.corpora.open import DEFAULT
-    from tfcli.errors import UsageError
     from tfcli.inspection.heads.find import sampled
     from tfcli.pipeline.datasets import dataset_for_evaluation, dataset_of_run, kind_of
 
