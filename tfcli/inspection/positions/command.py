@@ -125,8 +125,10 @@ def positions(
         table = view.shift_table(carried)
     if beyond is not None:
         parts += [Text(), view.BeyondContextView(beyond)]
-    as_json = lambda record: positions_json(record, found, carried, beyond)  # noqa: E731
-    present(terminal, outputs, Group(*parts), record, lambda _: table, json=as_json)
+    shown = Group(*parts)
+    present(
+        terminal, outputs, shown, record, lambda _: table, json=lambda _: positions_json(record, found, carried, beyond)
+    )
 
 
 def _of_run(
